@@ -1,0 +1,105 @@
+/*
+ * pgrab executor interface: how a kind of task is carried out.
+ *
+ * An executor is a const struct of functions.  The built-in kinds (sql, shell, exec, http, notify, noop) use
+ * this interface; a third party builds a shared object against this header alone, exports
+ *
+ *     const struct pgrab_executor *pgrab_executor_v1(void);
+ *
+ * and names the file in the node's `executors` setting.  Nothing here may change meaning within one ABI number; structs
+ * that the node fills only grow at the end and say their size.
+ */
+#ifndef PGRAB_EXECUTOR_H
+#define PGRAB_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PGRAB_EXECUTOR_ABI   1
+#define PGRAB_EXECUTOR_ENTRY "pgrab_executor_v1"
+
+/* One of a task's args, taken apart: a scalar gives one (key, text); an array gives one per element under the same key;
+ * an object gives one per member under the object's key with the value "member=text".  JSON null gives nothing. */
+struct pgrab_arg {
+	const char *key;
+	const char *value;
+};
+
+/* What to run.  Read-only, valid until run() returns.  Strings are UTF-8 and never NULL. */
+struct pgrab_run {
+	uint32_t size; /* sizeof(struct pgrab_run) as the node knows it */
+	int64_t task_id;
+	int64_t version;     /* with incarnation: the fence */
+	int64_t incarnation;
+	const char *name; /* "" when the task has none */
+	const char *kind;
+	const char *command;
+	const char *fire_at; /* planned time, ISO 8601 UTC, "2026-11-21T05:00:00.000000Z" */
+	const char *fence;   /* "incarnation-version": hand it on so that others can check it */
+	int32_t attempt;     /* 1, 2, ... */
+	int32_t max_attempts;
+	int64_t timeout_us; /* for information: the node itself raises PGRAB_STOP_TIMEOUT */
+	size_t n_args;
+	const struct pgrab_arg *args;
+};
+
+enum pgrab_stop {
+	PGRAB_STOP_NONE = 0,
+	PGRAB_STOP_TIMEOUT, /* the task's timeout passed */
+	PGRAB_STOP_CANCEL,  /* a person cancelled the run */
+	PGRAB_STOP_FENCED,  /* the node lost its lease: stop at once, the result will not be used */
+	PGRAB_STOP_SHUTDOWN /* the node's drain_timeout passed */
+};
+
+/* What the node does for a run.  Call only from the thread that is in run(). */
+struct pgrab_host {
+	uint32_t size;
+	void *ctx;
+	/* A file descriptor for poll(2) that becomes readable, and stays so, when the run must stop. */
+	int stop_fd;
+	enum pgrab_stop (*stop)(void *ctx);
+	/* Appends to the run's output: any bytes; kept to 64 KiB head and tail. */
+	void (*output)(void *ctx, const void *bytes, size_t n);
+	/* One line in the node's log, at info level. */
+	void (*log)(void *ctx, const char *text);
+};
+
+/* What came of it.  Zeroed before run() is called: an executor that sets nothing has failed with no reason. */
+struct pgrab_result {
+	bool succeeded;
+	bool has_exit_code;
+	bool recorded; /* built-in sql only: the finish is already committed with the task's own work */
+	bool not_started; /* nothing was executed (fork refused, ...): the attempt is not counted */
+	int32_t exit_code;  /* process exit status, 128 + signal, or HTTP status */
+	char error[1024];   /* why it failed, one plain sentence, printable UTF-8 */
+};
+
+#define PGRAB_EXECUTOR_INSTANT 1u /* never blocks and touches nothing outside: may be run in batches, cannot be stopped */
+
+struct pgrab_executor {
+	uint32_t abi;        /* PGRAB_EXECUTOR_ABI */
+	const char *kind;    /* [a-z][a-z0-9_]*, at most 32 characters */
+	const char *summary; /* one line for `pgrab executor list` and the table pgrab.kind */
+	uint32_t flags;
+	/*
+	 * Called once in each worker thread before its first run of this kind; what it returns is handed to run() and close() in that
+	 * thread only, so it needs no locks.  NULL with a message in err means that this kind cannot be run here.
+	 * `internal` is NULL for a plug-in.
+	 */
+	void *(*open)(const void *internal, char *err, size_t err_size);
+	void (*close)(void *self);
+	void (*run)(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result);
+};
+
+typedef const struct pgrab_executor *(*pgrab_executor_entry_fn)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

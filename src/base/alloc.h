@@ -1,0 +1,21 @@
+/*
+ * Small allocations: these never return NULL, they log and abort.  Peers recover the tasks of a node
+ * that dies, so unwinding half a claim for want of 40 bytes is not worth one line of code.
+ * Sizes that come from users (commands, output, bodies) are bounded by their readers before they get here.
+ * Everything is released with free(3).
+ */
+#ifndef PGRAB_BASE_ALLOC_H
+#define PGRAB_BASE_ALLOC_H
+
+#include <stddef.h>
+
+#include "base/rc.h"
+
+void *xmalloc(size_t n);
+void *xcalloc(size_t n, size_t size); /* overflow of n * size aborts */
+void *xrealloc(void *p, size_t n);
+char *xstrdup(const char *s);           /* xstrdup(NULL) is NULL */
+char *xmemdup0(const void *p, size_t n); /* n bytes and a terminating NUL */
+char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * A growing byte buffer, always NUL-terminated behind `len` (which does not count that NUL).
+ * Embedded by value; all-zero is a valid empty buffer.
+ */
+#ifndef PGRAB_BASE_BUF_H
+#define PGRAB_BASE_BUF_H
+
+#include <stddef.h>
+
+#include "base/rc.h"
+
+struct buf {
+	char *data; /* NULL until the first append; use buf_str() to read */
+	size_t len;
+	size_t cap;
+};
+
+void buf_fini(struct buf *b);                /* frees, leaves it empty */
+void buf_reset(struct buf *b);               /* empties, keeps the memory */
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_addc(struct buf *b, char c);
+void buf_adds(struct buf *b, const char *s);
+void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+const char *buf_str(const struct buf *b);    /* never NULL */
+char *buf_steal(struct buf *b);              /* caller frees; the buffer is empty afterwards */
+
+#endif

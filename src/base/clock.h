@@ -1,0 +1,27 @@
+/*
+ * The three clocks, in microseconds.  Which one to use is a rule, not a taste:
+ *   mono  waits and measured durations (stands still while the machine is suspended);
+ *   boot  leases: like mono, but counts suspension, and means the same in every process of this machine;
+ *   wall  display only.  Nothing is ever decided by it: plans are made on the database's clock.
+ */
+#ifndef PGRAB_BASE_CLOCK_H
+#define PGRAB_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define US_PER_MS  INT64_C(1000)
+#define US_PER_S   INT64_C(1000000)
+#define CLOCK_NEVER INT64_MAX
+
+int64_t clock_mono_us(void);
+int64_t clock_boot_us(void);
+int64_t clock_wall_us(void); /* since 1970-01-01 UTC */
+
+/* For pthread_cond_timedwait on a condition that uses CLOCK_MONOTONIC; CLOCK_NEVER gives a far future. */
+struct timespec clock_timespec(int64_t us);
+
+/* Milliseconds from now until `until_us` for poll(2): 0 if past, -1 for CLOCK_NEVER, rounded up. */
+int clock_poll_ms(int64_t now_us, int64_t until_us);
+
+#endif

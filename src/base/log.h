@@ -1,0 +1,42 @@
+/*
+ * One line per event, one write(2) per line, to stderr.  Any thread; errno is preserved.
+ *   text:  2026-11-21T05:12:01.123Z info  boss   event=drain held=12
+ *   json:  {"time":"...","level":"info","thread":"boss","event":"drain","held":"12"}
+ * A line is an event word and key=value pairs, so that it greps and parses.  Log once, where the decision is
+ * made (retry, give up, stop), never on the way up; never a secret, never a payload.
+ */
+#ifndef PGRAB_BASE_LOG_H
+#define PGRAB_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rc.h"
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_LEVEL__COUNT };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* Call before the first thread starts.  `node` stands in every line when not NULL; it is copied. */
+void log_init(enum log_level level, enum log_format format, const char *node);
+
+/* Names the calling thread in its lines; the string must be a literal (it is kept by pointer). */
+void log_thread(const char *name);
+
+bool log_enabled(enum log_level level);
+
+/*
+ * event is one word ("node_up").  fmt gives zero or more `key=%d key2="%s"` pairs, separated by blanks; a value with
+ * blanks is put in double quotes by the caller.  Control characters and quotes inside values are escaped here.
+ */
+void log_line(enum log_level level, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
+#define log_info(...)  log_line(LOG_INFO, __VA_ARGS__)
+#define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
+#define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
+
+/* "debug", "info", "warn", "error" and "text", "json"; -1 for anything else. */
+int log_level_parse(const char *s);
+int log_format_parse(const char *s);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * What every fallible function answers, and the detail that travels with it.
+ */
+#ifndef PGRAB_BASE_RC_H
+#define PGRAB_BASE_RC_H
+
+#define CHECKED              __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, va) __attribute__((format(printf, fmt, va)))
+
+/* The value says what the caller must do; the text in struct err is for people only. */
+enum rc {
+	RC_OK = 0,
+	RC_LOST,    /* somebody else won the row: normal, count it, never log it */
+	RC_AGAIN,   /* transient (connection, serialization), nothing happened: back off, retry */
+	RC_UNKNOWN, /* the statement may or may not have committed: look it up, never guess */
+	RC_CLOSED,  /* we are stopping: unwind quietly */
+	RC_BAD,     /* wrong input or configuration: tell its author, do not retry */
+	RC_FATAL,   /* this process must stop; its peers recover its tasks */
+};
+
+/* Owned by the caller, usually on its stack.  Text is cut, never overrun. */
+struct err {
+	char sqlstate[6]; /* "" unless the server answered with an error */
+	char text[512];   /* plain English: what was being done, what went wrong, what to do */
+};
+
+/* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */
+enum rc err_set(struct err *e, enum rc rc, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Puts "prefix: " before the text that is there. */
+void err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+const char *rc_name(enum rc rc);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Threads, and the one way to wait with a deadline that stop can end.
+ */
+#ifndef PGRAB_BASE_THREAD_H
+#define PGRAB_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Starts a thread with every signal blocked (signals belong to the control thread) and `name` (a literal, <= 15
+ * characters) for the log and for ps(1).  Aborts when the system refuses: a node with half its threads is no node. */
+void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
+void thread_join(pthread_t t);
+
+/*
+ * A gate that a thread sleeps at between its rounds: woken by time, by ring, or for good by stop.
+ * Embedded by value.
+ */
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* on CLOCK_MONOTONIC */
+	bool rung;
+	bool stopped;
+};
+
+enum gate_wake { GATE_TIME, GATE_RUNG, GATE_STOPPED };
+
+void gate_init(struct gate *g);
+void gate_fini(struct gate *g);
+void gate_ring(struct gate *g); /* remembered until the next wait; many rings are one */
+void gate_stop(struct gate *g);
+bool gate_stopped(struct gate *g);
+enum gate_wake gate_wait(struct gate *g, int64_t until_us); /* clock_mono_us; a ring that is there is eaten */
+
+/* pthread calls that can only fail by a bug of ours. */
+#define PTHREAD_OK(call)                                                                                               \
+	do {                                                                                                           \
+		if ((call) != 0)                                                                                       \
+			thread_bug(#call, __FILE__, __LINE__);                                                         \
+	} while (0)
+_Noreturn void thread_bug(const char *call, const char *file, int line);
+
+#endif
