@@ -4,6 +4,7 @@
 #ifndef PGRAB_EXEC_EXEC_H
 #define PGRAB_EXEC_EXEC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@ struct exec_env {
 	struct keeper *keeper;    /* NULL when neither shell nor exec is allowed */
 	const char *dsn;          /* connection string for sql and notify; "" = libpq's own environment */
 	const char *node_name;
+	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
 };
 

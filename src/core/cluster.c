@@ -1,0 +1,156 @@
+/* Builds and hands around the picture of the cluster. */
+#include "core/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+
+static int
+by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct pgrab_label *)a)->key, ((const struct pgrab_label *)b)->key);
+}
+
+static size_t
+text_size(const struct member *m)
+{
+	size_t n = strlen(m->name) + 1;
+
+	for (size_t i = 0; i < m->labels.count; i++)
+		n += strlen(m->labels.item[i].key) + strlen(m->labels.item[i].value) + 2;
+	return n;
+}
+
+static const char *
+put_text(char **at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+	char *start = *at;
+
+	memcpy(start, s, n);
+	*at += n;
+	return start;
+}
+
+static void
+fill_node(struct pgrab_node *n, const struct member *m, struct pgrab_label **label, char **text)
+{
+	n->id = m->id;
+	n->name = put_text(text, m->name);
+	n->weight = m->weight;
+	n->slots = m->slots;
+	n->in_hand = m->in_hand;
+	n->n_labels = m->labels.count;
+	n->labels = *label;
+	for (size_t i = 0; i < m->labels.count; i++)
+		(*label)[i] = (struct pgrab_label){put_text(text, m->labels.item[i].key), put_text(text, m->labels.item[i].value)};
+	qsort(*label, m->labels.count, sizeof **label, by_key);
+	*label += m->labels.count;
+}
+
+struct cluster *
+cluster_build(const struct members *m, int64_t self_id, bool self_draining)
+{
+	struct cluster *c = xcalloc(1, sizeof *c);
+	size_t text = 1, labels = 1, found = SIZE_MAX;
+	struct pgrab_label *label;
+	char *at;
+
+	for (size_t i = 0; i < m->count; i++) {
+		text += text_size(&m->item[i]);
+		labels += m->item[i].labels.count;
+	}
+	c->node = xcalloc(m->count + 1, sizeof *c->node);
+	c->label = label = xcalloc(labels, sizeof *label);
+	c->text = at = xmalloc(text);
+	c->refs = 1;
+	c->view = (struct pgrab_cluster){.size = sizeof c->view, .shards = PGRAB_SHARDS, .nodes = c->node};
+	for (size_t i = 0; i < m->count; i++) {
+		const struct member *one = &m->item[i];
+		bool self = one->id == self_id;
+
+		if (self ? self_draining : !member_live(one))
+			continue;
+		if (self)
+			found = c->view.n_nodes;
+		fill_node(&c->node[c->view.n_nodes++], one, &label, &at);
+	}
+	c->view.self = found != SIZE_MAX ? found : c->view.n_nodes;
+	return c;
+}
+
+bool
+cluster_same_shape(const struct cluster *a, const struct cluster *b)
+{
+	if (a == NULL || b == NULL || a->view.n_nodes != b->view.n_nodes || a->view.self != b->view.self)
+		return false;
+	for (size_t i = 0; i < a->view.n_nodes; i++) {
+		const struct pgrab_node *x = &a->node[i], *y = &b->node[i];
+
+		if (x->id != y->id || x->weight != y->weight || x->slots != y->slots || x->n_labels != y->n_labels)
+			return false;
+		for (size_t k = 0; k < x->n_labels; k++) {
+			if (strcmp(x->labels[k].key, y->labels[k].key) != 0 || strcmp(x->labels[k].value, y->labels[k].value) != 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+void
+cluster_slot_init(struct cluster_slot *s)
+{
+	s->current = NULL;
+	PTHREAD_OK(pthread_mutex_init(&s->lock, NULL));
+}
+
+static void
+unref(struct cluster *c) /* lock held */
+{
+	if (c == NULL || --c->refs > 0)
+		return;
+	free(c->node);
+	free(c->label);
+	free(c->text);
+	free(c);
+}
+
+void
+cluster_slot_fini(struct cluster_slot *s)
+{
+	unref(s->current);
+	s->current = NULL;
+	PTHREAD_OK(pthread_mutex_destroy(&s->lock));
+}
+
+void
+cluster_slot_set(struct cluster_slot *s, struct cluster *c)
+{
+	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	unref(s->current);
+	s->current = c;
+	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
+}
+
+struct cluster *
+cluster_slot_get(struct cluster_slot *s)
+{
+	struct cluster *c;
+
+	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	c = s->current;
+	if (c != NULL)
+		c->refs++;
+	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
+	return c;
+}
+
+void
+cluster_put(struct cluster_slot *s, struct cluster *c)
+{
+	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	unref(c);
+	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
+}

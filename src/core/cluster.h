@@ -1,0 +1,38 @@
+/*
+ * The immutable picture of the cluster that strategies see, built by the heartbeat thread and read by the others.  Counted references: the
+ * heartbeat publishes a new one, readers keep the old as long as they need it.
+ */
+#ifndef PGRAB_CORE_CLUSTER_H
+#define PGRAB_CORE_CLUSTER_H
+
+#include <pthread.h>
+
+#include "core/member.h"
+#include "pgrab/strategy.h"
+
+struct cluster {
+	struct pgrab_cluster view;
+	struct pgrab_node *node;
+	struct pgrab_label *label;
+	char *text; /* names and labels */
+	unsigned refs; /* guarded by the slot's lock */
+};
+
+/* Of the members that are live, and this node (self_id), whatever it has seen of itself, unless it drains. One reference for the caller. */
+struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
+
+/* Same nodes with the same weights, labels and slots?  (in_hand changes all the time and does not count.) */
+bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
+
+/* Where the current picture hangs.  Embedded; any thread. */
+struct cluster_slot {
+	pthread_mutex_t lock;
+	struct cluster *current;
+};
+void cluster_slot_init(struct cluster_slot *s);
+void cluster_slot_fini(struct cluster_slot *s);
+void cluster_slot_set(struct cluster_slot *s, struct cluster *c); /* takes the caller's reference */
+struct cluster *cluster_slot_get(struct cluster_slot *s);         /* NULL before the first set; give back with put */
+void cluster_put(struct cluster_slot *s, struct cluster *c);      /* NULL is fine */
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every process of the machine reads
+ * alike and which counts suspension.  Counted from before the heartbeat was sent: the reply's travel time is lost, never won.
+ */
+#ifndef PGRAB_CORE_LEASE_H
+#define PGRAB_CORE_LEASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Embedded in the node; the heartbeat writes it, everybody reads it. */
+struct lease {
+	_Atomic int64_t until_us; /* 0: no lease */
+};
+
+static inline void
+lease_renew(struct lease *l, int64_t sent_at_us, int64_t fence_after_us)
+{
+	atomic_store(&l->until_us, sent_at_us + fence_after_us);
+}
+
+static inline void
+lease_drop(struct lease *l)
+{
+	atomic_store(&l->until_us, 0);
+}
+
+static inline bool
+lease_holds(const struct lease *l, int64_t now_us)
+{
+	return now_us < atomic_load(&l->until_us);
+}
+
+static inline int64_t
+lease_until(const struct lease *l)
+{
+	return atomic_load(&l->until_us);
+}
+
+#endif

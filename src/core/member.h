@@ -1,0 +1,67 @@
+/*
+ * What one node knows of the others, from looking at pgrab.node again and again: who is alive for the strategy, who is dead.
+ *
+ * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long did I, on my own steady clock and while I
+ * myself could read, see it unchanged?  Time in which I could not read counts for nothing, so a database outage, or my own being frozen, kills
+ * nobody.  (The idea: lease by observed record version, as in Amazon's DynamoDB lock client.)
+ *
+ * Pure: no I/O, no threads.  Owned by the heartbeat thread.
+ */
+#ifndef PGRAB_CORE_MEMBER_H
+#define PGRAB_CORE_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/netstr.h"
+
+/* One row of pgrab.node as read. */
+struct member_row {
+	int64_t id;
+	const char *name;
+	int64_t incarnation;
+	int64_t beat;
+	double weight;
+	int64_t slots;
+	int64_t in_hand;
+	bool draining;
+	const char *labels;    /* netstrings, "" = none */
+	int64_t heartbeat_us;  /* how often it means to beat */
+	int64_t dead_after_us; /* its own setting: it fences itself in time for this, so this is what counts */
+};
+
+struct member {
+	int64_t id;
+	char *name;
+	int64_t incarnation;
+	int64_t beat;
+	double weight;
+	int64_t slots;
+	int64_t in_hand;
+	bool draining;
+	struct pairs labels;
+	int64_t heartbeat_us;
+	int64_t dead_after_us;
+	int64_t silent_us; /* seen unchanged for so long */
+};
+
+struct members {
+	struct member *item; /* by id, ascending */
+	size_t count;
+	int64_t last_look_us; /* 0: never looked */
+	int64_t max_gap_us;   /* a longer time between two looks says nothing about anybody */
+};
+
+void members_init(struct members *m, int64_t max_gap_us);
+void members_fini(struct members *m);
+
+/* Takes in one complete reading (rows sorted by id) made at now_us (clock_mono_us). */
+void members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us);
+
+/* Fit to own shards: beat lately (2.5 of its own heartbeats) and not draining. */
+bool member_live(const struct member *m);
+/* Silent for its dead_after: its tasks may be taken. */
+bool member_dead(const struct member *m);
+
+#endif

@@ -1,0 +1,56 @@
+#include "core/run.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/heap.h"
+
+const char *
+outcome_name(enum outcome o)
+{
+	static const char *const name[OUTCOME__COUNT] = {
+	    [OUTCOME_NONE] = "none",
+	    [OUTCOME_SUCCEEDED] = "succeeded",
+	    [OUTCOME_FAILED] = "failed",
+	    [OUTCOME_TIMED_OUT] = "timed_out",
+	    [OUTCOME_CANCELLED] = "cancelled",
+	    [OUTCOME_LOST] = "lost",
+	    [OUTCOME_NOT_STARTED] = "not_started",
+	};
+
+	return (unsigned)o < OUTCOME__COUNT ? name[o] : "none";
+}
+
+struct run *
+run_create(int64_t id, int64_t version, int64_t incarnation)
+{
+	struct run *r = xcalloc(1, sizeof *r);
+
+	r->id = id;
+	r->version = version;
+	r->incarnation = incarnation;
+	r->stop_fd = -1;
+	r->note.run = r->begun.run = r->idle.run = r;
+	r->begun.what = NOTE_BEGUN;
+	r->idle.what = NOTE_IDLE;
+	r->slot = HEAP_NONE;
+	r->deadline_slot = HEAP_NONE;
+	return r;
+}
+
+void
+run_free(struct run *r)
+{
+	if (r == NULL)
+		return;
+	if (r->stop_fd >= 0)
+		close(r->stop_fd);
+	pairs_fini(&r->args);
+	free(r->name);
+	free(r->kind);
+	free(r->command);
+	free(r->error);
+	free(r->output);
+	free(r);
+}

@@ -1,0 +1,119 @@
+/*
+ * A task in the hands of this node, from the claim to the recorded outcome: one struct run per claim.
+ *
+ * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to whoever has it; the boss made room for it and
+ * frees it.  Only `stop` may be touched by the boss while a worker has it.
+ */
+#ifndef PGRAB_CORE_RUN_H
+#define PGRAB_CORE_RUN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/mailbox.h"
+#include "base/netstr.h"
+#include "base/outbuf.h"
+#include "pgrab/executor.h"
+
+enum outcome { OUTCOME_NONE, OUTCOME_SUCCEEDED, OUTCOME_FAILED, OUTCOME_TIMED_OUT, OUTCOME_CANCELLED, OUTCOME_LOST, OUTCOME_NOT_STARTED, OUTCOME__COUNT };
+const char *outcome_name(enum outcome o); /* as in pgrab.run.outcome */
+
+enum run_phase {
+	RUN_DELAYED, /* in the delay heap: not due yet */
+	RUN_READY,   /* due, waiting for a worker */
+	RUN_OUT,     /* with starter, worker or finisher */
+};
+
+/* What a message to the boss says. */
+enum note_what {
+	NOTE_CLAIMED, /* loader: a new run, its room was granted */
+	NOTE_SETTLED, /* starter, finisher: this run is over for good */
+	NOTE_BEGUN,   /* worker: the timeout counts from now */
+	NOTE_IDLE,    /* worker: free again */
+	NOTE_GRANT,   /* loader: so much of the room it took is not under way any more */
+	NOTE_COMMAND, /* control, heartbeat, recover */
+};
+
+struct note {
+	struct mail mail; /* must be first */
+	enum note_what what;
+	struct run *run;
+};
+
+struct run {
+	struct note note;  /* the one that carries it around; must be first */
+	struct note begun; /* two more for the boss, because they overtake the first */
+	struct note idle;
+
+	/* from the claim; constant */
+	int64_t id;
+	int64_t version;
+	int64_t incarnation;
+	int64_t due_us;      /* on the database's clock, since 1970 */
+	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
+	int16_t priority;
+	bool started; /* status in the database is running */
+	bool once;    /* at_most_once */
+
+	/* the definition, filled when started; owned */
+	int32_t attempt, max_attempts;
+	int64_t timeout_us, fire_us;
+	char *name, *kind, *command;
+	struct pairs args;
+
+	/* the boss's */
+	enum run_phase phase;
+	TAILQ_ENTRY(run) in_hand;
+	size_t slot;          /* in the heap of its phase (delayed or ready), or HEAP_NONE */
+	size_t deadline_slot; /* in the heap of timeouts, or HEAP_NONE */
+	int64_t deadline_us;  /* clock_mono_us */
+	int64_t ready_since_us;
+	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
+	bool release; /* to the starter: hand it back instead of starting it */
+
+	/* how a run is told to stop: reason first, then the descriptor */
+	_Atomic int stop; /* enum pgrab_stop */
+	int stop_fd;      /* eventfd, -1 for an instant kind */
+
+	/* the worker's result */
+	const struct pgrab_executor *executor;
+	enum outcome outcome;
+	bool recorded; /* the finish is in the database already */
+	bool stale;    /* refused by the fence, or dropped with it */
+	bool has_exit_code;
+	int32_t exit_code;
+	int64_t begun_us, ended_us; /* clock_mono_us */
+	char *error, *output;
+	bool output_truncated;
+};
+
+TAILQ_HEAD(run_list, run);
+
+struct run *run_create(int64_t id, int64_t version, int64_t incarnation);
+void run_free(struct run *r);
+
+/* From the mail that carried it (its `note`, never `begun` or `idle`). */
+static inline struct run *
+run_of(struct mail *m)
+{
+	return (struct run *)m;
+}
+
+static inline struct run *
+run_next(struct run *r)
+{
+	return run_of(r->note.mail.next);
+}
+
+/* Puts r before chain and returns the new chain. */
+static inline struct run *
+run_chain(struct run *r, struct run *chain)
+{
+	r->note.mail.next = chain == NULL ? NULL : &chain->note.mail;
+	return r;
+}
+
+#endif

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Puts SQL files into a C source: embed.py OUT.c SQL_DIR MIGRATIONS_DIR.  See sql.h."""
+import pathlib
+import sys
+
+
+def literal(text):
+    lines = []
+    for line in text.split('\n'):
+        quoted = line.replace('\\', '\\\\').replace('"', '\\"').replace('?', '\\?')
+        lines.append('\t    "%s\\n"' % quoted)
+    return '\n'.join(lines) if lines else '\t    ""'
+
+
+def table(name, files):
+    rows = ''.join('\t{"%s",\n%s},\n' % (label, literal(path.read_text())) for label, path in files)
+    return 'const struct sql_file %s[] = {\n%s\t{NULL, NULL},\n};\n' % (name, rows)
+
+
+def main():
+    out, sql_dir, migrations = (pathlib.Path(p) for p in sys.argv[1:4])
+    queries = [(p.stem, p) for p in sorted(sql_dir.glob('*.sql'))]
+    numbered = [(p.name, p) for p in sorted(migrations.glob('[0-9]*.sql'))]
+    api = [('api/' + p.name, p) for p in sorted((migrations / 'api').glob('*.sql'))]
+    out.write_text(
+        '/* Made by embed.py from the .sql files; do not edit. */\n'
+        '#include "db/sql.h"\n\n#include "db/sql_embedded.h"\n\n'
+        + table('sql_queries', queries) + table('sql_migrations', numbered) + table('sql_api', api))
+
+
+main()

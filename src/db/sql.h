@@ -1,0 +1,22 @@
+/*
+ * The texts of src/db/sql/<name>.sql and of the migrations, put into the program when it is built.
+ */
+#ifndef PGRAB_DB_SQL_H
+#define PGRAB_DB_SQL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The text of src/db/sql/<name>.sql; aborts on a name that is not there (our bug). */
+const char *sql_text(const char *name);
+
+struct sql_file {
+	const char *name; /* "0001_task.sql", "api/10_task.sql" */
+	const char *text;
+};
+
+/* migrations/NNNN_name.sql in order, then migrations/api, all files, in order; each ended by a NULL name. */
+extern const struct sql_file sql_migrations[];
+extern const struct sql_file sql_api[];
+
+#endif

@@ -1,0 +1,2 @@
+-- The doorbell.  Serves: doorbell.
+listen pgrab

@@ -1,0 +1,18 @@
+-- What is due soon and free, in the shards asked for.  Reads only; the claim that follows is the decision.
+-- Serves: loader.  Plan: one index scan of task_due_idx per shard, stopped by the limits; with a backlog the scan ends after a few shards, which is
+-- why the caller turns the list of shards round at every look.
+-- $1 shards smallint[], $2 lowest due to look at per shard timestamptz[] (the low-water mark: dead entries pile up at the head of the index when
+-- an old snapshot is held), $3 how far ahead (us; negative: overdue by so much), $4 kinds text[], $5 labels jsonb, $6 may this node run at_most_once tasks, $7 rows wanted.
+select t.id, t.version, t.shard, t.priority, (date_part('epoch', now.at - t.due_at) * 1e6)::bigint as overdue_us, t.due_at::text as due_at, t.require <> '{}' as has_require
+from (select clock_timestamp() as at, clock_timestamp() + $3::bigint * interval '1 us' as horizon) now,
+  unnest($1::smallint[], $2::timestamptz[]) as s(shard, mark)
+  cross join lateral (
+    select t.id, t.version, t.shard, t.priority, t.due_at, t.require
+    from pgrab.task t
+    where t.shard = s.shard and t.due_at >= s.mark and t.due_at <= now.horizon
+      and t.status = 'scheduled' and t.kind = any ($4::text[])
+      and (t.require = '{}' or $5::jsonb @> t.require)
+      and (t.delivery <> 'at_most_once' or $6::boolean)
+    order by t.due_at
+    limit 128) t
+limit $7::bigint

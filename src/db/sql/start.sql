@@ -1,0 +1,12 @@
+-- The last check before anything is executed: still ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the
+-- definition as it is now, so that a run is exactly what the row said when it started.
+-- Serves: starter.  Plan: nested loop, task_pkey by id; HOT.
+-- $1 ids, $2 versions, $3 incarnation.
+update pgrab.task t
+set status = 'running', attempt = t.attempt + 1, started_at = clock_timestamp()
+from unnest($1::bigint[], $2::bigint[]) as c(id, version)
+where t.id = c.id and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and t.due_at <= clock_timestamp()
+returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
+  t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
+  case when t.args <> '{}' then pgrab.args_list(t.args) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us

@@ -1,0 +1,154 @@
+/* Outcomes, recovery, and the history's partitions; see store_task.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/number.h"
+#include "db/sql.h"
+#include "db/store_task.h"
+
+/* The parameter arrays of complete.sql and fail.sql, in their order. */
+enum { A_ID, A_VERSION, A_INCARNATION, A_BEGUN, A_ENDED, A_EXIT, A_OUTPUT, A_CUT, A_OUTCOME, A_ERROR, A__COUNT };
+
+static void
+add_finish(struct pgarray a[A__COUNT], const struct finish *f)
+{
+	pgarray_int(&a[A_ID], f->id);
+	pgarray_int(&a[A_VERSION], f->version);
+	pgarray_int(&a[A_INCARNATION], f->incarnation);
+	pgarray_int(&a[A_BEGUN], f->begun_ago_us);
+	pgarray_int(&a[A_ENDED], f->ended_ago_us);
+	if (f->has_exit_code)
+		pgarray_int(&a[A_EXIT], f->exit_code);
+	else
+		pgarray_null(&a[A_EXIT]);
+	pgarray_text(&a[A_OUTPUT], f->output);
+	pgarray_text(&a[A_CUT], f->output_truncated ? "t" : "f");
+	pgarray_text(&a[A_OUTCOME], outcome_name(f->outcome));
+	pgarray_text(&a[A_ERROR], f->error);
+}
+
+/* Results name (id, version); both sides are few and the finishes are sorted by id. */
+static void
+mark_applied(const PGresult *res, struct finish *const *f, size_t n)
+{
+	for (int i = 0; i < PQntuples(res); i++) {
+		int64_t id = db_int64(res, i, 0), version = db_int64(res, i, 1);
+		size_t low = 0, high = n;
+
+		while (low < high) {
+			size_t mid = low + (high - low) / 2;
+
+			if (f[mid]->id < id)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low < n && f[low]->id == id && f[low]->version == version)
+			f[low]->applied = true;
+	}
+}
+
+enum rc
+store_finish(struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+{
+	struct pgarray a[A__COUNT] = {0};
+	char node[NUMBER_MAX];
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		add_finish(a, f[i]);
+	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]), pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]),
+	    pgarray_str(&a[A_ENDED]), pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]), number(node, who->node_id), who->node,
+	    pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR])};
+
+	if (f[0]->outcome == OUTCOME_SUCCEEDED)
+		rc = db_query(db, sql_text("complete"), 10, params, &res, err);
+	else if (f[0]->outcome == OUTCOME_NOT_STARTED)
+		rc = db_query(db, sql_text("unstart"), 3, params, &res, err);
+	else
+		rc = db_query(db, sql_text("fail"), 12, params, &res, err);
+	if (rc == RC_OK)
+		mark_applied(res, f, n);
+	PQclear(res);
+	for (int i = 0; i < A__COUNT; i++)
+		pgarray_fini(&a[i]);
+	return rc;
+}
+
+enum rc
+store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err)
+{
+	struct pgarray a[3] = {0};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		pgarray_int(&a[0], f[i]->id);
+		pgarray_int(&a[1], f[i]->version);
+		pgarray_int(&a[2], f[i]->incarnation);
+	}
+	const char *params[] = {pgarray_str(&a[0]), pgarray_str(&a[1]), pgarray_str(&a[2])};
+
+	rc = db_query(db, sql_text("recorded"), 3, params, &res, err);
+	if (rc == RC_OK)
+		mark_applied(res, f, n);
+	PQclear(res);
+	for (int i = 0; i < 3; i++)
+		pgarray_fini(&a[i]);
+	return rc;
+}
+
+enum rc
+store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err)
+{
+	char inc[NUMBER_MAX];
+	const char *params[] = {by, incarnation == 0 ? NULL : number(inc, incarnation)};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("recover"), 2, params, &res, err);
+
+	memset(out, 0, sizeof *out);
+	if (rc == RC_OK) {
+		out->all = db_int64(res, 0, 0);
+		out->running = db_int64(res, 0, 1);
+		out->parked = db_int64(res, 0, 2);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err)
+{
+	char inc[NUMBER_MAX], older[NUMBER_MAX];
+	const char *params[] = {number(inc, incarnation), number(older, older_us)};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("own"), 2, params, &res, err);
+
+	*out = NULL;
+	*n_out = 0;
+	if (rc == RC_OK) {
+		*n_out = (size_t)PQntuples(res);
+		*out = xcalloc(*n_out + 1, sizeof **out);
+		for (size_t i = 0; i < *n_out; i++) {
+			(*out)[i].id = db_int64(res, (int)i, 0);
+			(*out)[i].version = db_int64(res, (int)i, 1);
+			(*out)[i].running = strcmp(db_text(res, (int)i, 2), "running") == 0;
+		}
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_upkeep(struct db *db, int64_t retention_us, struct err *err)
+{
+	char retention[NUMBER_MAX];
+	const char *params[] = {number(retention, retention_us)};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("upkeep"), 1, params, &res, err);
+
+	PQclear(res);
+	return rc;
+}

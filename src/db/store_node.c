@@ -1,0 +1,154 @@
+/* See store_node.h. */
+#include "db/store_node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "db/number.h"
+#include "db/sql.h"
+
+enum rc
+store_node_find(struct db *db, const char *name, struct node_holder *out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("node_find"), 1, &name, &res, err);
+
+	memset(out, 0, sizeof *out);
+	if (rc == RC_OK && PQntuples(res) > 0) {
+		out->exists = true;
+		out->id = db_int64(res, 0, 0);
+		out->incarnation = db_int64(res, 0, 1);
+		out->beat = db_int64(res, 0, 2);
+		out->down = strcmp(db_text(res, 0, 3), "down") == 0;
+		snprintf(out->host, sizeof out->host, "%s", db_text(res, 0, 4));
+		out->pid = db_int64(res, 0, 5);
+		out->dead_after_us = db_int64(res, 0, 6);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation, const struct node_holder *holder, int64_t *id_out, struct err *err)
+{
+	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX], old[NUMBER_MAX], old_beat[NUMBER_MAX], weight[40];
+	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid), who->version, who->strategy, weight, who->labels, who->kinds,
+	    number(slots, who->slots), number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
+	    holder->exists ? number(old, holder->incarnation) : NULL, holder->exists ? number(old_beat, holder->beat) : NULL};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	snprintf(weight, sizeof weight, "%.17g", who->weight);
+	rc = db_query(db, sql_text("node_register"), 14, params, &res, err);
+	if (rc == RC_OK && PQntuples(res) == 0)
+		rc = err_set(err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
+	if (rc == RC_OK)
+		*id_out = db_int64(res, 0, 0);
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct err *err)
+{
+	const char *params[] = {kinds, summaries};
+
+	return db_query(db, sql_text("node_kinds"), 2, params, NULL, err);
+}
+
+enum rc
+store_node_beat(struct db *db, const struct node_beat *b, struct err *err)
+{
+	char text[4 + COUNT__COUNT][NUMBER_MAX];
+	const char *params[6 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f",
+	    number(text[2], b->in_hand), number(text[3], b->running)};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (int i = 0; i < COUNT__COUNT; i++)
+		params[6 + i] = number(text[4 + i], b->add[i]);
+	rc = db_query(db, sql_text("node_beat"), 6 + COUNT__COUNT, params, &res, err);
+	if (rc == RC_OK && PQntuples(res) == 0)
+		rc = err_set(err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err)
+{
+	char id[NUMBER_MAX], inc[NUMBER_MAX];
+	const char *params[] = {number(id, node_id), number(inc, incarnation), wanted ? "t" : "f"};
+
+	return db_query(db, sql_text("node_bell"), 3, params, NULL, err);
+}
+
+enum rc
+store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("node_list"), 0, NULL, &res, err);
+
+	if (rc == RC_OK) {
+		size_t n = (size_t)PQntuples(res);
+		struct member_row *rows = xcalloc(n + 1, sizeof *rows);
+
+		for (size_t k = 0; k < n; k++) {
+			int i = (int)k;
+
+			rows[k] = (struct member_row){.id = db_int64(res, i, 0),
+			    .name = db_text(res, i, 1),
+			    .incarnation = db_int64(res, i, 2),
+			    .beat = db_int64(res, i, 3),
+			    .weight = db_double(res, i, 4),
+			    .slots = db_int64(res, i, 5),
+			    .in_hand = db_int64(res, i, 6),
+			    .draining = strcmp(db_text(res, i, 7), "draining") == 0,
+			    .labels = db_text(res, i, 8),
+			    .heartbeat_us = db_int64(res, i, 9),
+			    .dead_after_us = db_int64(res, i, 10)};
+		}
+		*db_now_us_out = n > 0 ? db_int64(res, (int)n - 1, 11) : 0;
+		members_observe(m, rows, n, clock_mono_us());
+		free(rows);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err)
+{
+	char id[NUMBER_MAX], inc[NUMBER_MAX], beat[NUMBER_MAX];
+	const char *params[] = {number(id, m->id), number(inc, m->incarnation), number(beat, m->beat)};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("declare_dead"), 3, params, &res, err);
+
+	if (rc == RC_OK && PQntuples(res) == 0)
+		rc = RC_LOST;
+	*ended_backends_out = rc == RC_OK ? db_int64(res, 0, 1) : 0;
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err *err)
+{
+	char id[NUMBER_MAX], inc[NUMBER_MAX];
+	const char *params[] = {number(id, node_id), number(inc, incarnation)};
+
+	return db_query(db, sql_text("node_leave"), 2, params, NULL, err);
+}
+
+enum rc
+store_durable(struct db *db, bool *out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("durable"), 0, NULL, &res, err);
+
+	*out = rc == RC_OK && db_bool(res, 0, 0);
+	PQclear(res);
+	return rc;
+}

@@ -1,0 +1,206 @@
+/* Looking, claiming, starting, releasing; see store_task.h.  (Finishing and recovering: store_finish.c.) */
+#include "db/store_task.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/number.h"
+#include "db/sql.h"
+
+/* Columns of claim.sql, start.sql and held.sql. */
+enum { ID, VERSION, DUE, PRIORITY, STARTED, ATTEMPT, MAX_ATTEMPTS, KIND, ONCE, NAME, COMMAND, ARGS, TIMEOUT, FIRE };
+
+enum rc
+store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
+{
+	struct pgarray shards = {0}, marks = {0};
+	char ahead[NUMBER_MAX], limit[NUMBER_MAX];
+	PGresult *res = NULL;
+	enum rc rc;
+
+	*out = NULL;
+	*n_out = 0;
+	for (size_t i = 0; i < q->n_shards; i++) {
+		const char *mark = q->marks == NULL ? NULL : q->marks[q->shards[i]];
+
+		pgarray_int(&shards, q->shards[i]);
+		pgarray_text(&marks, mark == NULL ? "-infinity" : mark);
+	}
+	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), number(ahead, q->ahead_us), q->kinds, q->labels, q->once ? "t" : "f",
+	    number(limit, q->limit)};
+
+	rc = db_query(db, sql_text("look"), 7, params, &res, err);
+	if (rc != RC_OK)
+		goto out;
+	*n_out = (size_t)PQntuples(res);
+	*out = xcalloc(*n_out + 1, sizeof **out);
+	for (int i = 0; i < PQntuples(res); i++) {
+		struct candidate *c = &(*out)[i];
+
+		c->id = db_int64(res, i, 0);
+		c->version = db_int64(res, i, 1);
+		c->shard = (uint16_t)db_int64(res, i, 2);
+		c->priority = (int16_t)db_int64(res, i, 3);
+		c->overdue_us = db_int64(res, i, 4);
+		snprintf(c->due, sizeof c->due, "%s", db_text(res, i, 5));
+		c->has_require = db_bool(res, i, 6);
+	}
+out:
+	PQclear(res);
+	pgarray_fini(&shards);
+	pgarray_fini(&marks);
+	return rc;
+}
+
+/* The definition, as it was when the run was started.  Args that do not parse cannot come from args_list(): empty then. */
+static void
+fill_definition(struct run *r, const PGresult *res, int row)
+{
+	struct err ignored;
+
+	r->started = db_bool(res, row, STARTED);
+	r->attempt = (int32_t)db_int64(res, row, ATTEMPT);
+	r->max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
+	r->once = db_bool(res, row, ONCE);
+	if (!r->started)
+		return;
+	r->fire_us = db_int64(res, row, FIRE);
+	r->timeout_us = db_int64(res, row, TIMEOUT);
+	r->kind = xstrdup(db_text(res, row, KIND));
+	r->name = xstrdup(db_text(res, row, NAME));
+	r->command = xstrdup(db_text(res, row, COMMAND));
+	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) != RC_OK)
+		pairs_fini(&r->args);
+}
+
+static struct run *
+chain_of(const PGresult *res, int64_t incarnation)
+{
+	struct run *chain = NULL;
+
+	for (int i = PQntuples(res) - 1; i >= 0; i--) {
+		struct run *r = run_create(db_int64(res, i, ID), db_int64(res, i, VERSION), incarnation);
+
+		r->due_us = db_int64(res, i, DUE);
+		r->priority = (int16_t)db_int64(res, i, PRIORITY);
+		fill_definition(r, res, i);
+		chain = run_chain(r, chain);
+	}
+	return chain;
+}
+
+/* claim.sql raises each version by one; held.sql is asked for the raised ones. */
+static enum rc
+claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c, size_t n, int64_t raise, struct run **chain_out,
+    size_t *won_out, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	char node[NUMBER_MAX], incarnation[NUMBER_MAX];
+	PGresult *res = NULL;
+	enum rc rc;
+
+	*chain_out = NULL;
+	*won_out = 0;
+	for (size_t i = 0; i < n; i++) {
+		pgarray_int(&ids, c[i].id);
+		pgarray_int(&versions, c[i].version + raise);
+	}
+	number(node, who->node_id);
+	number(incarnation, who->incarnation);
+	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation, who->instant};
+	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
+
+	rc = db_query(db, sql, raise ? 3 : 5, raise ? held_params : claim_params, &res, err);
+	if (rc == RC_OK) {
+		*won_out = (size_t)PQntuples(res);
+		*chain_out = chain_of(res, who->incarnation);
+	}
+	PQclear(res);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}
+
+enum rc
+store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err)
+{
+	return claim_query(db, sql_text("claim"), who, c, n, 0, chain_out, won_out, err);
+}
+
+enum rc
+store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err)
+{
+	return claim_query(db, sql_text("held"), who, c, n, 1, chain_out, won_out, err);
+}
+
+static int
+by_id(const void *key, const void *element)
+{
+	int64_t id = *(const int64_t *)key;
+	const struct run *r = *(struct run *const *)element;
+
+	return id < r->id ? -1 : id > r->id;
+}
+
+/* (ids, versions, incarnation) is what start, held and release all take. */
+static enum rc
+fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	char inc[NUMBER_MAX];
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		pgarray_int(&ids, runs[i]->id);
+		pgarray_int(&versions, runs[i]->version);
+	}
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
+
+	rc = db_query(db, sql, 3, params, res, err);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}
+
+static enum rc
+start_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = fenced_query(db, sql, incarnation, runs, n, &res, err);
+
+	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
+		int64_t id = db_int64(res, i, ID);
+		struct run **r = bsearch(&id, runs, n, sizeof *runs, by_id);
+
+		if (r != NULL)
+			fill_definition(*r, res, i);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	return start_query(db, sql_text("start"), incarnation, runs, n, err);
+}
+
+enum rc
+store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	return start_query(db, sql_text("held"), incarnation, runs, n, err);
+}
+
+enum rc
+store_release(struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = fenced_query(db, sql_text("release"), incarnation, runs, n, &res, err);
+
+	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	PQclear(res);
+	return rc;
+}

@@ -1,0 +1,262 @@
+/*
+ * Kind sql: the task's text, the fence check and the finish are one transaction in the task's own database, so its effect is there exactly once: when the
+ * finish does not find the fence, everything the text did is rolled back.
+ *
+ * The connection is the worker's own and kept between runs; what a text may leave in the session is thrown away after each.  Stop (timeout,
+ * cancel, fence) is a cancel request on another connection.  When the reply to COMMIT is lost, the history says whether it went through, once the old
+ * backend is gone.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "db/pg.h"
+#include "db/sql.h"
+#include "db/store_task.h"
+#include "exec/exec.h"
+#include "exec/sql_split.h"
+
+#define STATEMENTS_MAX 1000
+#define CALL_US        (10 * US_PER_S)
+
+struct sql_worker {
+	const struct exec_env *env;
+	struct db *db;       /* as incarnation */
+	int64_t incarnation; /* the connection is named after it, so that peers can end it when we are dead */
+};
+
+static void *
+sql_open(const void *internal, char *err, size_t err_size)
+{
+	struct sql_worker *w = xcalloc(1, sizeof *w);
+
+	w->env = internal;
+	return w;
+}
+
+static void
+sql_close(void *self)
+{
+	struct sql_worker *w = self;
+
+	db_destroy(&w->db);
+	free(w);
+}
+
+/* A connection whose name tells the incarnation. */
+static struct db *
+connection(struct sql_worker *w, int64_t incarnation)
+{
+	char app[64];
+
+	if (w->db == NULL || w->incarnation != incarnation) {
+		db_destroy(&w->db);
+		snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
+		w->db = db_create(w->env->dsn, app, CALL_US);
+		db_plain_session(w->db);
+		w->incarnation = incarnation;
+	}
+	return w->db;
+}
+
+/* Statements and parameters of the run as arrays.  False: the text is refused (result->error says why). */
+static bool
+take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarray *params, struct pgrab_result *result)
+{
+	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
+	size_t n = sql_split(run->command, part, STATEMENTS_MAX), n_params = 0;
+
+	for (size_t i = 0; i < run->n_args; i++) {
+		if (strcmp(run->args[i].key, "params") == 0)
+			pgarray_text(params, run->args[i].value);
+		else if (strcmp(run->args[i].key, "params:null") == 0)
+			pgarray_null(params);
+		else
+			continue;
+		n_params++;
+	}
+	for (size_t i = 0; i < n && n <= STATEMENTS_MAX; i++) {
+		char *one = xmemdup0(part[i].start, part[i].len);
+
+		pgarray_text(statements, one);
+		free(one);
+	}
+	free(part);
+	if (n == 0)
+		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
+	else if (n > STATEMENTS_MAX)
+		snprintf(result->error, sizeof result->error, "the command holds more than %d statements; put them in a procedure", STATEMENTS_MAX);
+	else if (n > 1 && n_params > 0)
+		snprintf(result->error, sizeof result->error, "args.params goes with exactly one statement; this command holds %zu", n);
+	return result->error[0] == '\0';
+}
+
+static enum rc
+begin(struct db *db, const struct pgrab_run *run, struct err *err)
+{
+	char id[24], version[24], incarnation[24];
+	const char *params[] = {id, version, incarnation};
+	PGresult *res = NULL;
+	enum rc rc = db_connect(db, err);
+
+	if (rc == RC_OK)
+		rc = db_script(db, sql_text("sql_begin"), err);
+	if (rc == RC_UNKNOWN) { /* the kept connection was dead; nothing has happened yet */
+		rc = db_connect(db, err);
+		if (rc == RC_OK)
+			rc = db_script(db, sql_text("sql_begin"), err);
+	}
+	if (rc != RC_OK)
+		return rc;
+	snprintf(id, sizeof id, "%" PRId64, run->task_id);
+	snprintf(version, sizeof version, "%" PRId64, run->version);
+	snprintf(incarnation, sizeof incarnation, "%" PRId64, run->incarnation);
+	rc = db_query(db, sql_text("sql_check"), 3, params, &res, err);
+	if (rc == RC_OK && PQntuples(res) == 0)
+		rc = err_set(err, RC_LOST, "the task is not this node's any more");
+	PQclear(res);
+	return rc;
+}
+
+/* The finish, in the same transaction as the work. */
+static enum rc
+finish(struct sql_worker *w, struct finish *f, struct err *err)
+{
+	struct finisher_name who = {.node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
+	enum rc rc = store_finish(w->db, &who, &f, 1, err);
+
+	if (rc == RC_OK && !f->applied)
+		rc = err_set(err, RC_LOST, "the task is not this node's any more; its work was rolled back");
+	return rc;
+}
+
+/*
+ * COMMIT.  A lost reply: wait until the backend that may still be committing is gone (it is ended by force), then look into the history.
+ */
+static enum rc
+commit(struct sql_worker *w, struct finish *f, int backend, struct err *err)
+{
+	char pid[24];
+	const char *params[] = {pid};
+	struct err look;
+	enum rc rc = db_script(w->db, "commit", err), looked = RC_AGAIN;
+
+	if (rc != RC_UNKNOWN)
+		return rc;
+	snprintf(pid, sizeof pid, "%d", backend);
+	f->applied = false;
+	for (int tries = 0; tries < 5 && looked != RC_OK; tries++) {
+		looked = db_query(w->db, sql_text("sql_end_backend"), 1, params, NULL, &look);
+		if (looked == RC_OK)
+			looked = store_recorded(w->db, &f, 1, &look);
+	}
+	if (looked != RC_OK)
+		return RC_UNKNOWN;
+	return f->applied ? RC_OK : err_set(err, RC_AGAIN, "the connection was lost before the commit");
+}
+
+/* The text itself; its rows go to host->output. */
+static enum rc
+work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result, char **output_out, struct err *err)
+{
+	struct pgarray statements = {0}, params = {0};
+	char limit[24];
+	PGresult *res = NULL;
+	bool stopped = false;
+	enum rc rc = RC_BAD;
+
+	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
+	if (take_apart(run, &statements, &params, result)) {
+		const char *args[] = {pgarray_str(&statements), pgarray_str(&params), limit};
+
+		rc = db_query_stoppable(w->db, sql_text("sql_run"), 3, args, host->stop_fd, w->env->kill_grace_us, &stopped, &res, err);
+	} else {
+		err_set(err, RC_BAD, "%s", result->error);
+	}
+	if (rc == RC_OK && !stopped)
+		*output_out = text_printable(db_text(res, 0, 0), (size_t)PQgetlength(res, 0, 0), OUTBUF_LIMIT);
+	else if (rc == RC_OK)
+		rc = err_set(err, RC_AGAIN, "stopped");
+	PQclear(res);
+	pgarray_fini(&statements);
+	pgarray_fini(&params);
+	return rc;
+}
+
+static const char *
+stop_text(enum pgrab_stop why)
+{
+	switch (why) {
+	case PGRAB_STOP_TIMEOUT: return "timed out";
+	case PGRAB_STOP_CANCEL: return "cancelled";
+	case PGRAB_STOP_FENCED: return "the node lost its lease";
+	case PGRAB_STOP_SHUTDOWN: return "the node is stopping";
+	case PGRAB_STOP_NONE:
+	default: return NULL;
+	}
+}
+
+/* Leaves the connection as new, or drops it. */
+static void
+clean_up(struct sql_worker *w)
+{
+	struct err ignored;
+
+	if (db_conn(w->db) == NULL)
+		return;
+	if (PQtransactionStatus(db_conn(w->db)) != PQTRANS_IDLE && db_script(w->db, "rollback", &ignored) != RC_OK)
+		db_disconnect(w->db);
+	if (db_conn(w->db) != NULL && db_script(w->db, "discard all", &ignored) != RC_OK)
+		db_disconnect(w->db);
+}
+
+static void
+sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
+{
+	struct sql_worker *w = self;
+	struct db *db = connection(w, run->incarnation);
+	struct finish f = {.id = run->task_id, .version = run->version, .incarnation = run->incarnation, .outcome = OUTCOME_SUCCEEDED};
+	int64_t begun = clock_mono_us(), ended;
+	char *output = NULL;
+	struct err err = {0};
+	enum rc rc = begin(db, run, &err);
+
+	if (rc == RC_OK) {
+		int backend = PQbackendPID(db_conn(db));
+
+		rc = work(w, run, host, result, &output, &err);
+		ended = clock_mono_us();
+		f.output = output != NULL && output[0] != '\0' ? output : NULL;
+		f.output_truncated = output != NULL && strlen(output) >= OUTBUF_LIMIT;
+		f.begun_ago_us = ended - begun;
+		if (rc == RC_OK && host->stop(host->ctx) == PGRAB_STOP_FENCED)
+			rc = err_set(&err, RC_LOST, "the node lost its lease");
+		if (rc == RC_OK)
+			rc = finish(w, &f, &err);
+		if (rc == RC_OK)
+			rc = commit(w, &f, backend, &err);
+	} else if (rc == RC_AGAIN || rc == RC_UNKNOWN) {
+		result->not_started = true; /* no connection: nothing was executed */
+	}
+	clean_up(w);
+	free(output);
+	result->succeeded = rc == RC_OK;
+	result->recorded = rc == RC_OK;
+	if (rc != RC_OK) {
+		const char *stop = stop_text(host->stop(host->ctx));
+
+		snprintf(result->error, sizeof result->error, "%s%s%s%s", stop != NULL ? stop : err.text, stop == NULL && err.sqlstate[0] != '\0' ? " (SQLSTATE " : "",
+		    stop == NULL ? err.sqlstate : "", stop == NULL && err.sqlstate[0] != '\0' ? ")" : "");
+	}
+}
+
+const struct pgrab_executor exec_sql = {
+    .abi = PGRAB_EXECUTOR_ABI,
+    .kind = "sql",
+    .summary = "run SQL in the same database, exactly once in effect",
+    .open = sql_open,
+    .close = sql_close,
+    .run = sql_run,
+};

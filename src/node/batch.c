@@ -1,0 +1,50 @@
+#include "node/batch.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static int
+by_id(const void *a, const void *b)
+{
+	const struct run *x = *(struct run *const *)a, *y = *(struct run *const *)b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void
+batch_sort(struct run **batch, size_t n)
+{
+	qsort(batch, n, sizeof *batch, by_id);
+}
+
+size_t
+batch_take(struct run **chain, struct run **batch, size_t max)
+{
+	size_t n = 0;
+
+	while (*chain != NULL && n < max && (n == 0 || (*chain)->incarnation == batch[0]->incarnation)) {
+		struct run *r = *chain;
+
+		*chain = run_next(r);
+		batch[n++] = r;
+	}
+	batch_sort(batch, n);
+	return n;
+}
+
+bool
+batch_pause(struct backoff *b, enum rc rc, const char *what, const struct err *err)
+{
+	int64_t wait = backoff_next_us(b);
+	struct timespec ts = {.tv_sec = wait / US_PER_S, .tv_nsec = wait % US_PER_S * 1000};
+
+	if (b->tries == 1 || b->tries % 32 == 0 || rc == RC_BAD)
+		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "db_call", "what=%s answer=%s tries=%u error=\"%s\"", what, rc_name(rc), b->tries, err->text);
+	if (rc == RC_BAD)
+		return false;
+	nanosleep(&ts, NULL);
+	return true;
+}

@@ -1,0 +1,678 @@
+/*
+ * The boss thread.  It alone touches the tasks in hand: two heaps (not due yet; due and waiting for a worker), one more of timeouts, and the count of
+ * free workers.  It sleeps until the next of them or the next message, never blocks on a push, and has no connection.
+ *
+ * Room.  Loaders may only claim what the boss has room for:
+ *   ready  = free workers, plus what was finished in the last 100 ms (so that a node doing thousands of short tasks a second has the next ones at
+ *            hand, and one doing long ones takes nothing it would only sit on), less what waits already;
+ *   timed  = a fixed number of tasks that are due within lookahead.
+ * A due task that found no worker for steal_after is handed back, for a node that has one.
+ */
+#include "node/boss.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "node/context.h"
+
+#define TIMED_MAX   1024 /* tasks held ahead of their time */
+#define BURST_MAX   4096 /* tasks held because many end per second */
+#define BURST_US    (100 * US_PER_MS)
+#define UNIT_MAX    64 /* instant runs handed to one worker at once */
+#define REVIEW_US   (250 * US_PER_MS)
+
+enum command_what { CMD_DRAIN, CMD_STOP_RUNS, CMD_FENCE, CMD_LEAKS };
+
+struct command {
+	struct note note; /* must be first */
+	enum command_what what;
+	enum pgrab_stop why;
+	struct owned *rows; /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
+	size_t n_rows;
+	bool answered;
+};
+
+struct grant {
+	struct note note; /* must be first */
+	struct room taken;
+};
+
+struct boss {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	int empty_fd;
+	struct mailbox *inbox; /* loaders, starter, workers, finisher, control, heartbeat, recover -> boss */
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* in_hand became 0, or a command was answered */
+	struct room room;       /* free to take */
+	struct room taken;      /* under way in loaders */
+	size_t in_hand_shown;
+	unsigned posted, obeyed; /* commands */
+	void (*wake)(void *ctx);
+	void *wake_ctx;
+
+	/* owned by the boss thread */
+	struct heap *delayed;  /* by (due, id) */
+	struct heap *ready;    /* by (-priority, due, id) */
+	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
+	struct run_list in_hand;
+	size_t n_in_hand;
+	int64_t idle;          /* workers */
+	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
+	int64_t window_ends_us;
+	int64_t next_review_us;
+	bool draining;
+	enum pgrab_stop stopping;
+};
+
+static bool
+less_due(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	return x->due_mono_us != y->due_mono_us ? x->due_mono_us < y->due_mono_us : x->id < y->id;
+}
+
+static bool
+less_ready(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	if (x->priority != y->priority)
+		return x->priority > y->priority;
+	return less_due(a, b);
+}
+
+static bool
+less_deadline(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	return x->deadline_us != y->deadline_us ? x->deadline_us < y->deadline_us : x->id < y->id;
+}
+
+static void
+moved(void *item, size_t slot)
+{
+	((struct run *)item)->slot = slot;
+}
+
+static void
+moved_deadline(void *item, size_t slot)
+{
+	((struct run *)item)->deadline_slot = slot;
+}
+
+/* Tells a run to stop.  The reason first, so that whoever the descriptor wakes finds it.  The first reason stands. */
+static void
+stop_run(struct run *r, enum pgrab_stop why)
+{
+	uint64_t one = 1;
+	int none = PGRAB_STOP_NONE;
+
+	if (!atomic_compare_exchange_strong(&r->stop, &none, (int)why) && why != PGRAB_STOP_FENCED)
+		return;
+	atomic_store(&r->stop, (int)why);
+	if (r->stop_fd >= 0 && write(r->stop_fd, &one, sizeof one) < 0)
+		log_error("stop_failed", "task=%lld", (long long)r->id);
+}
+
+static void
+forget(struct boss *b, struct run *r)
+{
+	assert(r->slot == HEAP_NONE);
+	if (r->deadline_slot != HEAP_NONE)
+		heap_remove(b->timeouts, r->deadline_slot);
+	TAILQ_REMOVE(&b->in_hand, r, in_hand);
+	b->n_in_hand--;
+	run_free(r);
+}
+
+static void
+release(struct boss *b, struct run *r)
+{
+	heap_remove(r->phase == RUN_READY ? b->ready : b->delayed, r->slot);
+	r->phase = RUN_OUT;
+	r->release = true;
+	mailbox_push(b->node->start_queue, &r->note.mail);
+}
+
+static void
+take_claimed(struct boss *b, struct run *r, int64_t now)
+{
+	if (r->incarnation != atomic_load(&b->node->incarnation)) {
+		run_free(r); /* claimed by what we were before a fence: recovered like a stranger's */
+		return;
+	}
+	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
+	b->n_in_hand++;
+	if (r->due_mono_us <= now) {
+		r->phase = RUN_READY;
+		r->ready_since_us = now;
+		heap_push(b->ready, r);
+	} else {
+		r->phase = RUN_DELAYED;
+		heap_push(b->delayed, r);
+	}
+	if (b->draining && !r->started)
+		release(b, r);
+}
+
+static void
+ripen(struct boss *b, int64_t now)
+{
+	struct run *r;
+
+	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us <= now) {
+		heap_pop(b->delayed);
+		r->phase = RUN_READY;
+		r->ready_since_us = now;
+		heap_push(b->ready, r);
+	}
+}
+
+/* Started instant runs go to a worker in units, so that the queue costs little per run. */
+static struct run *
+pop_unit(struct boss *b)
+{
+	struct run *first = heap_pop(b->ready), *last = first;
+	unsigned n = 1;
+
+	first->phase = RUN_OUT;
+	first->unit = NULL;
+	while (first->started && n < UNIT_MAX) {
+		struct run *r = heap_min(b->ready);
+
+		if (r == NULL || !r->started)
+			break;
+		heap_pop(b->ready);
+		r->phase = RUN_OUT;
+		r->unit = NULL;
+		last->unit = r;
+		last = r;
+		n++;
+	}
+	return first;
+}
+
+static void
+dispatch(struct boss *b)
+{
+	struct node *n = b->node;
+
+	while (b->idle > 0 && heap_count(b->ready) > 0) {
+		struct run *r = pop_unit(b);
+
+		if (r->started) {
+			b->idle--;
+			mailbox_push(n->run_queue, &r->note.mail);
+			continue;
+		}
+		r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		r->release = r->stop_fd < 0; /* out of descriptors: hand it back */
+		b->idle -= r->release ? 0 : 1;
+		mailbox_push(n->start_queue, &r->note.mail);
+	}
+}
+
+/* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of running: they stay. */
+static void
+review(struct boss *b, int64_t now)
+{
+	struct run *r, *next;
+	int64_t longest = b->node->set->steal_after_us;
+
+	if (now < b->next_review_us)
+		return;
+	b->next_review_us = now + REVIEW_US;
+	if (heap_count(b->ready) == 0)
+		return;
+	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, in_hand);
+		if (r->phase == RUN_READY && !r->started && now - r->ready_since_us > longest)
+			release(b, r);
+	}
+}
+
+static void
+release_unstarted(struct boss *b)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, in_hand);
+		if (r->phase != RUN_OUT && !r->started)
+			release(b, r);
+	}
+}
+
+static void
+stop_all(struct boss *b, enum pgrab_stop why)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
+		if (r->phase == RUN_OUT)
+			stop_run(r, why);
+	}
+}
+
+static void
+fence(struct boss *b)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, in_hand);
+		if (r->phase != RUN_OUT) {
+			heap_remove(r->phase == RUN_READY ? b->ready : b->delayed, r->slot);
+			forget(b, r);
+		}
+	}
+	stop_all(b, PGRAB_STOP_FENCED);
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+find_leaks(struct boss *b, struct command *c)
+{
+	int64_t *ids = xcalloc(b->n_in_hand + 1, sizeof *ids);
+	size_t n = 0, left = 0;
+	struct run *r;
+
+	TAILQ_FOREACH (r, &b->in_hand, in_hand)
+		ids[n++] = r->id;
+	qsort(ids, n, sizeof *ids, by_id);
+	for (size_t i = 0; i < c->n_rows; i++) {
+		if (bsearch(&c->rows[i].id, ids, n, sizeof *ids, by_id) == NULL)
+			c->rows[left++] = c->rows[i];
+	}
+	free(ids);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	c->n_rows = left;
+	c->answered = true;
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+}
+
+static void
+obey(struct boss *b, struct command *c)
+{
+	switch (c->what) {
+	case CMD_DRAIN:
+		b->draining = true;
+		release_unstarted(b);
+		break;
+	case CMD_STOP_RUNS:
+		b->draining = true;
+		b->stopping = c->why;
+		release_unstarted(b);
+		stop_all(b, c->why);
+		break;
+	case CMD_FENCE: fence(b); break;
+	case CMD_LEAKS: find_leaks(b, c); return; /* the asker owns it */
+	default: assert(!"unknown command");
+	}
+	free(c);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	b->obeyed++;
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+}
+
+static void
+settled(struct boss *b, struct run *r)
+{
+	if (!r->release && !r->started)
+		b->idle++; /* the starter was refused: its worker never saw the run */
+	b->done_now++;
+	forget(b, r);
+}
+
+static void
+begun(struct boss *b, struct run *r)
+{
+	r->deadline_us = r->begun_us + r->timeout_us;
+	heap_push(b->timeouts, r);
+	if (b->stopping != PGRAB_STOP_NONE)
+		stop_run(r, b->stopping);
+}
+
+static void
+granted_back(struct boss *b, struct grant *g)
+{
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	b->taken.ready -= g->taken.ready;
+	b->taken.timed -= g->taken.timed;
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	free(g);
+}
+
+static void
+handle(struct boss *b, struct mail *m, int64_t now)
+{
+	struct note *note = (struct note *)m;
+
+	switch (note->what) {
+	case NOTE_CLAIMED: take_claimed(b, note->run, now); break;
+	case NOTE_SETTLED: settled(b, note->run); break;
+	case NOTE_BEGUN: begun(b, note->run); break;
+	case NOTE_IDLE:
+		b->idle++;
+		if (note->run->deadline_slot != HEAP_NONE)
+			heap_remove(b->timeouts, note->run->deadline_slot);
+		break;
+	case NOTE_GRANT: granted_back(b, (struct grant *)note); break;
+	case NOTE_COMMAND: obey(b, (struct command *)note); break;
+	default: assert(!"unknown note");
+	}
+}
+
+static void
+time_out(struct boss *b, int64_t now)
+{
+	struct run *r;
+
+	while ((r = heap_min(b->timeouts)) != NULL && r->deadline_us <= now) {
+		heap_pop(b->timeouts);
+		stop_run(r, PGRAB_STOP_TIMEOUT);
+	}
+}
+
+static void
+say_empty(struct boss *b) /* lock held */
+{
+	uint64_t one = 1;
+
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	if (b->posted > 0 && write(b->empty_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+/* How much may be claimed now; tells a hungry loader when it grew. */
+static void
+publish_room(struct boss *b, int64_t now)
+{
+	int64_t burst, waiting = (int64_t)(b->n_in_hand - heap_count(b->delayed));
+	struct room room = {0, 0};
+	bool grew;
+
+	if (now >= b->window_ends_us) {
+		b->done_before = now < b->window_ends_us + BURST_US ? b->done_now : 0;
+		b->done_now = 0;
+		b->window_ends_us = now + BURST_US;
+	}
+	burst = b->done_now > b->done_before ? b->done_now : b->done_before;
+	if (burst > BURST_MAX)
+		burst = BURST_MAX;
+	if (!b->draining) {
+		room.ready = b->node->set->workers + burst - waiting;
+		room.timed = TIMED_MAX - (int64_t)heap_count(b->delayed);
+	}
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	room.ready -= b->taken.ready;
+	room.timed -= b->taken.timed;
+	/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a hundred. */
+	grew = room.ready > burst / 2;
+	b->room.ready = room.ready > 0 ? room.ready : 0;
+	b->room.timed = room.timed > 0 ? room.timed : 0;
+	b->in_hand_shown = b->n_in_hand;
+	if (b->n_in_hand == 0)
+		say_empty(b);
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
+	if (grew && b->wake != NULL && atomic_load(&b->node->hungry) > 0)
+		b->wake(b->wake_ctx);
+}
+
+static int64_t
+next_event(const struct boss *b)
+{
+	int64_t until = CLOCK_NEVER;
+	const struct run *r = heap_min(b->delayed);
+
+	if (r != NULL)
+		until = r->due_mono_us;
+	r = heap_min(b->timeouts);
+	if (r != NULL && r->deadline_us < until)
+		until = r->deadline_us;
+	if (heap_count(b->ready) > 0 && b->next_review_us < until)
+		until = b->next_review_us;
+	return until;
+}
+
+static void *
+boss_main(void *arg)
+{
+	struct boss *b = arg;
+	struct mail *m;
+
+	for (;;) {
+		enum rc rc = mailbox_pop_all_until(b->inbox, next_event(b), &m);
+		int64_t now = clock_mono_us();
+
+		if (rc == RC_CLOSED)
+			return NULL;
+		while (rc == RC_OK && m != NULL) {
+			struct mail *next = m->next; /* handling may free it */
+
+			handle(b, m, now);
+			m = next;
+		}
+		ripen(b, now);
+		time_out(b, now);
+		dispatch(b);
+		review(b, now);
+		publish_room(b, now);
+	}
+}
+
+struct boss *
+boss_create(struct node *n)
+{
+	struct boss *b = xcalloc(1, sizeof *b);
+	pthread_condattr_t attr;
+
+	b->node = n;
+	b->empty_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->empty_fd < 0)
+		abort();
+	b->inbox = mailbox_create();
+	b->delayed = heap_create(less_due, moved);
+	b->ready = heap_create(less_ready, moved);
+	b->timeouts = heap_create(less_deadline, moved_deadline);
+	TAILQ_INIT(&b->in_hand);
+	b->idle = n->set->workers;
+	b->room = (struct room){n->set->workers, TIMED_MAX};
+	PTHREAD_OK(pthread_mutex_init(&b->lock, NULL));
+	PTHREAD_OK(pthread_condattr_init(&attr));
+	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	PTHREAD_OK(pthread_cond_init(&b->changed, &attr));
+	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	return b;
+}
+
+void
+boss_destroy(struct boss **b)
+{
+	if (*b == NULL)
+		return;
+	close((*b)->empty_fd);
+	mailbox_destroy(&(*b)->inbox);
+	heap_destroy(&(*b)->delayed);
+	heap_destroy(&(*b)->ready);
+	heap_destroy(&(*b)->timeouts);
+	PTHREAD_OK(pthread_cond_destroy(&(*b)->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&(*b)->lock));
+	free(*b);
+	*b = NULL;
+}
+
+void
+boss_start(struct boss *b)
+{
+	thread_start(&b->thread, "boss", boss_main, b);
+}
+
+void
+boss_stop(struct boss *b)
+{
+	struct run *r;
+
+	mailbox_close(b->inbox);
+	thread_join(b->thread);
+	/* Only after a stop that could not wait: the process ends, and others recover these tasks. */
+	while ((r = TAILQ_FIRST(&b->in_hand)) != NULL) {
+		TAILQ_REMOVE(&b->in_hand, r, in_hand);
+		run_free(r);
+	}
+}
+
+void
+boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx)
+{
+	b->wake = wake;
+	b->wake_ctx = ctx;
+}
+
+struct room
+boss_take_room(struct boss *b)
+{
+	struct room room;
+
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	room = b->room;
+	b->taken.ready += room.ready;
+	b->taken.timed += room.timed;
+	b->room = (struct room){0, 0};
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return room;
+}
+
+void
+boss_give(struct boss *b, struct run *claimed, struct room taken)
+{
+	struct grant *g = xcalloc(1, sizeof *g);
+	struct run *r;
+
+	g->note.what = NOTE_GRANT;
+	g->taken = taken;
+	/* The grant behind the runs, in one push: the room is not free before the boss has counted them. */
+	for (r = claimed; r != NULL; r = run_next(r)) {
+		r->note.what = NOTE_CLAIMED;
+		if (run_next(r) == NULL) {
+			r->note.mail.next = &g->note.mail;
+			break;
+		}
+	}
+	mailbox_push_chain(b->inbox, claimed != NULL ? &claimed->note.mail : &g->note.mail);
+}
+
+void
+boss_begun(struct boss *b, struct run *r)
+{
+	mailbox_push(b->inbox, &r->begun.mail);
+}
+
+void
+boss_idle(struct boss *b, struct run *first)
+{
+	mailbox_push(b->inbox, &first->idle.mail);
+}
+
+void
+boss_settled(struct boss *b, struct run *chain)
+{
+	if (chain == NULL)
+		return;
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->note.what = NOTE_SETTLED;
+	mailbox_push_chain(b->inbox, &chain->note.mail);
+}
+
+static void
+command(struct boss *b, enum command_what what, enum pgrab_stop why)
+{
+	struct command *c = xcalloc(1, sizeof *c);
+
+	c->note.what = NOTE_COMMAND;
+	c->what = what;
+	c->why = why;
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	b->posted++;
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	mailbox_push(b->inbox, &c->note.mail);
+}
+
+void
+boss_drain(struct boss *b)
+{
+	command(b, CMD_DRAIN, PGRAB_STOP_NONE);
+}
+
+void
+boss_stop_runs(struct boss *b, enum pgrab_stop why)
+{
+	command(b, CMD_STOP_RUNS, why);
+}
+
+void
+boss_fence(struct boss *b)
+{
+	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
+}
+
+bool
+boss_wait_empty(struct boss *b, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	bool empty;
+
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	/* What was pushed before the last command was counted before it was obeyed. */
+	while (!(empty = b->obeyed == b->posted && b->in_hand_shown == 0)) {
+		if (pthread_cond_timedwait(&b->changed, &b->lock, &ts) != 0) {
+			empty = b->obeyed == b->posted && b->in_hand_shown == 0;
+			break;
+		}
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return empty;
+}
+
+int
+boss_empty_fd(const struct boss *b)
+{
+	return b->empty_fd;
+}
+
+size_t
+boss_leaks(struct boss *b, struct owned *rows, size_t n)
+{
+	struct command c = {.note.what = NOTE_COMMAND, .what = CMD_LEAKS, .rows = rows, .n_rows = n};
+
+	mailbox_push(b->inbox, &c.note.mail);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	while (!c.answered)
+		PTHREAD_OK(pthread_cond_wait(&b->changed, &b->lock));
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return c.n_rows;
+}

@@ -1,0 +1,57 @@
+/*
+ * The boss: owns every task in hand, holds each until the microsecond it is due, and hands it to a free worker.
+ */
+#ifndef PGRAB_NODE_BOSS_H
+#define PGRAB_NODE_BOSS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/run.h"
+#include "db/store_task.h"
+
+struct node;
+struct boss;
+
+struct boss *boss_create(struct node *n);
+void boss_destroy(struct boss **b);
+void boss_start(struct boss *b);
+void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still in hand is freed */
+
+/* Room for tasks.  ready: due now; timed: due within lookahead. */
+struct room {
+	int64_t ready, timed;
+};
+
+/* A loader takes all room there is, and must give back what it took, with the runs it claimed (NULL: none). */
+struct room boss_take_room(struct boss *b);
+void boss_give(struct boss *b, struct run *claimed, struct room taken);
+
+/* The next time the room grows, `wake` is called (by the boss thread).  Set once, before boss_start. */
+void boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx);
+
+/* From a worker: it begins this run, its timeout counts from run->begun_us; and: it is free again (first run of its unit), to be said
+ * before the run is handed to the finisher. */
+void boss_begun(struct boss *b, struct run *r);
+void boss_idle(struct boss *b, struct run *first);
+
+/* Runs that are over: outcome recorded, or refused, or dropped.  From starter and finisher. */
+void boss_settled(struct boss *b, struct run *chain);
+
+/* Hands back everything unstarted and takes nothing more. */
+void boss_drain(struct boss *b);
+/* Drain, and tell every run to stop. */
+void boss_stop_runs(struct boss *b, enum pgrab_stop why);
+/* Drop everything of this incarnation: unstarted ones silently (others recover them), running ones are told to stop. */
+void boss_fence(struct boss *b);
+
+/* Waits until nothing is in hand (clock_mono_us deadline).  False: something still is. */
+bool boss_wait_empty(struct boss *b, int64_t until_us);
+
+/* A descriptor that becomes readable whenever in hand has come down to nothing; edge-triggered: ask boss_wait_empty(b, 0) then. Borrowed. */
+int boss_empty_fd(const struct boss *b);
+
+/* Of rows the database says are ours, keeps those that are not in hand: leaks.  Synchronous; returns how many are left in rows. */
+size_t boss_leaks(struct boss *b, struct owned *rows, size_t n);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * What the threads of a node share: settings, the lease, who we are, the picture of the cluster, counters, and the channels between them.
+ * Everything else belongs to one thread.
+ *
+ *     loader ---> boss ---> starter ---> workers ---> finisher ---> boss
+ *                   \______ (instant runs) ____/
+ *
+ * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the control loop.
+ * Stop order: the reverse; heartbeat ends last, because it keeps the lease.
+ */
+#ifndef PGRAB_NODE_CONTEXT_H
+#define PGRAB_NODE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mailbox.h"
+#include "core/cluster.h"
+#include "core/lease.h"
+#include "core/run.h"
+#include "db/pg.h"
+#include "db/store_node.h"
+#include "db/store_task.h"
+#include "exec/exec.h"
+#include "node/settings.h"
+
+struct boss;
+struct keeper;
+struct recover;
+
+/* Client-side deadline of a call, but for heartbeats (which use half of fence_after). */
+#define CALL_TIMEOUT_US (10 * US_PER_S)
+
+struct node {
+	/* constant after start */
+	const struct settings *set;
+	char *labels;  /* JSON */
+	char *kinds;   /* array text of what may be claimed here */
+	char *instant; /* array text of instant kinds */
+	struct exec_set *execs;
+	struct exec_env exec_env;
+	struct keeper *keeper; /* NULL: no child processes here */
+
+	/* written by the heartbeat, read by all */
+	struct lease lease;
+	_Atomic int64_t node_id;
+	_Atomic int64_t incarnation; /* 0: fenced, or not registered: nothing may be claimed, started or finished */
+	_Atomic int64_t db_ahead_us; /* database clock (us since 1970) - clock_mono_us; never more than true, so that nothing starts early */
+	struct cluster_slot cluster;
+
+	/* flags and counters: any thread */
+	_Atomic bool draining;
+	_Atomic bool durable;      /* at_most_once may be run here */
+	_Atomic unsigned hungry;   /* loaders that left rows behind for want of room */
+	_Atomic bool bell_written; /* what pgrab.node.bell says */
+	_Atomic int64_t in_hand, running; /* written by the boss, workers */
+	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
+
+	/* channels.  What may be in them is bounded by the room the boss grants. */
+	struct boss *boss;
+	struct mailbox *start_queue;  /* boss -> starter */
+	struct mailbox *run_queue;    /* starter, boss -> workers: one message is one unit, a run or a chain of instant runs (run->unit) */
+	struct mailbox *finish_queue; /* workers -> finisher */
+	struct recover *recover;
+};
+
+static inline void
+node_count(struct node *n, int what, int64_t add)
+{
+	atomic_fetch_add_explicit(&n->count[what], add, memory_order_relaxed);
+}
+
+/* May a run of this incarnation go on?  Checked before anything is executed and before any result is used. */
+static inline bool
+node_may_act(const struct node *n, int64_t incarnation, int64_t now_boot_us)
+{
+	return incarnation != 0 && atomic_load(&n->incarnation) == incarnation && lease_holds(&n->lease, now_boot_us);
+}
+
+/* A connection for a thread of this node, named for pg_stat_activity. */
+struct db *node_db(const struct node *n, const char *what);
+
+#endif

@@ -1,0 +1,127 @@
+/* See control.h.  Signals are libevent events here, so their handlers may do anything; all other threads have them blocked. */
+#include "node/control.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <event2/event.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/boss.h"
+#include "node/context.h"
+#include "node/doorbell.h"
+#include "node/loader.h"
+
+struct control {
+	struct node *node;
+	struct event_base *base;
+	struct event *term, *intr, *keeper, *empty, *timer;
+	enum control_end end;
+	enum control_end on_signal;
+};
+
+static void
+end_loop(struct control *c, enum control_end end)
+{
+	c->end = end;
+	event_base_loopbreak(c->base);
+}
+
+static void
+on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct control *c = arg;
+
+	log_info("signal", "name=%s", sig == SIGTERM ? "TERM" : "INT");
+	end_loop(c, c->on_signal);
+}
+
+static void
+on_keeper(evutil_socket_t fd, short what, void *arg)
+{
+	log_error("keeper_died", "hint=\"child processes are being ended; the node stops, its peers take its tasks\"");
+	end_loop(arg, CONTROL_BROKEN);
+}
+
+static void
+on_empty(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+
+	if (boss_wait_empty(c->node->boss, 0))
+		end_loop(c, CONTROL_STOP);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	log_warn("drain_timeout", "hint=\"runs that have not ended are stopped and handed on\"");
+	end_loop(arg, CONTROL_NOW);
+}
+
+static void
+on_ring(void *ctx, const uint16_t *shards, unsigned n)
+{
+	loaders_ring(ctx, shards, n);
+}
+
+static void
+open_control(struct control *c, struct node *n, enum control_end on_sig)
+{
+	c->node = n;
+	c->base = event_base_new();
+	if (c->base == NULL)
+		abort();
+	c->on_signal = on_sig;
+	c->term = evsignal_new(c->base, SIGTERM, on_signal, c);
+	c->intr = evsignal_new(c->base, SIGINT, on_signal, c);
+	event_add(c->term, NULL);
+	event_add(c->intr, NULL);
+	if (n->keeper != NULL) {
+		c->keeper = event_new(c->base, keeper_alive_fd(n->keeper), EV_READ, on_keeper, c);
+		event_add(c->keeper, NULL);
+	}
+}
+
+static enum control_end
+close_control(struct control *c)
+{
+	struct event *const all[] = {c->term, c->intr, c->keeper, c->empty, c->timer};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		if (all[i] != NULL)
+			event_free(all[i]);
+	}
+	event_base_free(c->base);
+	return c->end;
+}
+
+enum control_end
+control_run(struct node *n, struct loaders *loaders)
+{
+	struct control c = {0};
+	struct doorbell *bell;
+
+	open_control(&c, n, CONTROL_STOP);
+	bell = doorbell_create(c.base, n->set->dsn, on_ring, loaders);
+	event_base_dispatch(c.base);
+	doorbell_destroy(&bell);
+	return close_control(&c);
+}
+
+enum control_end
+control_drain(struct node *n)
+{
+	struct control c = {0};
+	struct timeval tv = {.tv_sec = n->set->drain_timeout_us / US_PER_S, .tv_usec = n->set->drain_timeout_us % US_PER_S};
+
+	open_control(&c, n, CONTROL_NOW);
+	c.empty = event_new(c.base, boss_empty_fd(n->boss), EV_READ | EV_PERSIST | EV_ET, on_empty, &c);
+	event_add(c.empty, NULL);
+	c.timer = event_new(c.base, -1, 0, on_timer, &c);
+	event_add(c.timer, &tv);
+	event_base_dispatch(c.base);
+	return close_control(&c);
+}

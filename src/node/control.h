@@ -1,0 +1,25 @@
+/*
+ * The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's life.
+ */
+#ifndef PGRAB_NODE_CONTROL_H
+#define PGRAB_NODE_CONTROL_H
+
+#include <stdbool.h>
+
+struct loaders;
+struct node;
+
+enum control_end {
+	CONTROL_STOP,   /* TERM or INT: stop in good order */
+	CONTROL_NOW,    /* a second one: stop at once, runs are told to end */
+	CONTROL_BROKEN, /* the keeper died: nothing can be watched any more */
+};
+
+/* Until a reason to stop. */
+enum control_end control_run(struct node *n, struct loaders *loaders);
+
+/* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the boss was told to drain.
+ * CONTROL_STOP: empty. */
+enum control_end control_drain(struct node *n);
+
+#endif

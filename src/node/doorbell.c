@@ -1,0 +1,238 @@
+/*
+ * LISTEN, without ever blocking the loop: the connection is made, used and watched through one socket event and one timer.
+ */
+#include "node/doorbell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+#include <libpq-fe.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/backoff.h"
+#include "db/sql.h"
+#include "pgrab/strategy.h"
+
+#define SHARDS_MAX   64
+#define ANSWER_US    (10 * US_PER_S) /* for connecting, and for LISTEN */
+#define HEALTH_US    (30 * US_PER_S) /* a half-open connection is found by asking something now and then */
+
+enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
+
+struct doorbell {
+	struct event_base *base; /* borrowed */
+	char *dsn;
+	doorbell_fn ring;
+	void *ctx;
+	enum bell_state state;
+	PGconn *conn;
+	struct event *socket; /* NULL without connection */
+	struct event *timer;  /* IDLE: connect now; CONNECTING, ASKED: too long; LISTENING: time for a health check */
+	struct backoff backoff;
+};
+
+static void on_socket(evutil_socket_t fd, short what, void *arg);
+
+static void
+set_timer(struct doorbell *d, int64_t us)
+{
+	struct timeval tv = {.tv_sec = us / US_PER_S, .tv_usec = us % US_PER_S};
+
+	event_add(d->timer, &tv);
+}
+
+static void
+watch(struct doorbell *d, short what)
+{
+	if (d->socket != NULL)
+		event_free(d->socket);
+	d->socket = event_new(d->base, PQsocket(d->conn), (short)(what | EV_PERSIST), on_socket, d);
+	event_add(d->socket, NULL);
+}
+
+static void
+hang_up(struct doorbell *d)
+{
+	if (d->socket != NULL)
+		event_free(d->socket);
+	d->socket = NULL;
+	PQfinish(d->conn);
+	d->conn = NULL;
+	d->state = BELL_IDLE;
+}
+
+static void
+retry(struct doorbell *d, const char *why)
+{
+	if (d->backoff.tries == 0)
+		log_warn("doorbell", "state=cut error=\"%.*s\" hint=\"polling goes on\"", (int)strcspn(why, "\n"), why);
+	hang_up(d);
+	set_timer(d, backoff_next_us(&d->backoff));
+}
+
+static void
+start_connecting(struct doorbell *d)
+{
+	const char *keys[] = {"dbname", "application_name", NULL};
+	const char *values[] = {d->dsn, "pgrab listen", NULL};
+	int skip = d->dsn[0] == '\0' ? 1 : 0;
+
+	d->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
+	if (d->conn == NULL || PQstatus(d->conn) == CONNECTION_BAD) {
+		retry(d, d->conn == NULL ? "out of memory" : PQerrorMessage(d->conn));
+		return;
+	}
+	d->state = BELL_CONNECTING;
+	watch(d, EV_WRITE);
+	set_timer(d, ANSWER_US);
+}
+
+static void
+ask(struct doorbell *d, const char *sql)
+{
+	PQsetnonblocking(d->conn, 1);
+	if (!PQsendQuery(d->conn, sql)) {
+		retry(d, PQerrorMessage(d->conn));
+		return;
+	}
+	PQflush(d->conn); /* a few bytes on an empty socket */
+	d->state = BELL_ASKED;
+	watch(d, EV_READ);
+	set_timer(d, ANSWER_US);
+}
+
+static void
+go_on_connecting(struct doorbell *d)
+{
+	switch (PQconnectPoll(d->conn)) {
+	case PGRES_POLLING_READING: watch(d, EV_READ); break;
+	case PGRES_POLLING_WRITING: watch(d, EV_WRITE); break;
+	case PGRES_POLLING_OK: ask(d, sql_text("listen")); break;
+	case PGRES_POLLING_FAILED:
+	case PGRES_POLLING_ACTIVE:
+	default: retry(d, PQerrorMessage(d->conn)); break;
+	}
+}
+
+/* "17 523 900" to numbers; anything else, or too many: none, which means everywhere. */
+static unsigned
+parse_shards(const char *text, uint16_t *shards)
+{
+	unsigned n = 0;
+
+	while (*text != '\0') {
+		char *end;
+		unsigned long v = strtoul(text, &end, 10);
+
+		if (end == text || v >= PGRAB_SHARDS || n == SHARDS_MAX)
+			return 0;
+		shards[n++] = (uint16_t)v;
+		text = end + strspn(end, " ");
+	}
+	return n;
+}
+
+static void
+read_notifies(struct doorbell *d)
+{
+	PGnotify *note;
+
+	while ((note = PQnotifies(d->conn)) != NULL) {
+		uint16_t shards[SHARDS_MAX];
+		unsigned n = parse_shards(note->extra, shards);
+
+		PQfreemem(note);
+		d->ring(d->ctx, shards, n);
+	}
+}
+
+static void
+read_answer(struct doorbell *d)
+{
+	PGresult *res;
+
+	while (!PQisBusy(d->conn)) {
+		res = PQgetResult(d->conn);
+		if (res == NULL) {
+			if (d->backoff.tries > 0)
+				log_info("doorbell", "state=listening");
+			backoff_reset(&d->backoff);
+			d->state = BELL_LISTENING;
+			set_timer(d, HEALTH_US);
+			d->ring(d->ctx, NULL, 0);
+			return;
+		}
+		bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
+
+		PQclear(res);
+		if (!ok) {
+			retry(d, PQerrorMessage(d->conn));
+			return;
+		}
+	}
+}
+
+static void
+on_socket(evutil_socket_t fd, short what, void *arg)
+{
+	struct doorbell *d = arg;
+
+	if (d->state == BELL_CONNECTING) {
+		go_on_connecting(d);
+		return;
+	}
+	if (!PQconsumeInput(d->conn)) {
+		retry(d, PQerrorMessage(d->conn));
+		return;
+	}
+	if (d->state == BELL_ASKED)
+		read_answer(d);
+	if (d->state == BELL_LISTENING)
+		read_notifies(d);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct doorbell *d = arg;
+
+	switch (d->state) {
+	case BELL_IDLE: start_connecting(d); break;
+	case BELL_CONNECTING:
+	case BELL_ASKED: retry(d, "no answer from the server in time"); break;
+	case BELL_LISTENING: ask(d, sql_text("listen")); break; /* saying it twice does no harm, and shows that somebody is there */
+	default: break;
+	}
+}
+
+struct doorbell *
+doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, void *ctx)
+{
+	struct doorbell *d = xcalloc(1, sizeof *d);
+
+	d->base = base;
+	d->dsn = xstrdup(dsn == NULL ? "" : dsn);
+	d->ring = ring;
+	d->ctx = ctx;
+	d->timer = event_new(base, -1, 0, on_timer, d);
+	backoff_init(&d->backoff, 100 * US_PER_MS, 10 * US_PER_S, (uint64_t)clock_mono_us());
+	start_connecting(d);
+	return d;
+}
+
+void
+doorbell_destroy(struct doorbell **dp)
+{
+	struct doorbell *d = *dp;
+
+	if (d == NULL)
+		return;
+	hang_up(d);
+	event_free(d->timer);
+	free(d->dsn);
+	free(d);
+	*dp = NULL;
+}

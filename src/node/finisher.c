@@ -1,0 +1,228 @@
+/*
+ * Finisher: workers -> finisher -> boss.
+ *
+ * When idle there is no delay: what has ended is written at once, and what ends while the server works makes the next batch.
+ * A finish is fenced by (id, version, incarnation).  One that the row does not answer to is stale: dropped and counted.  One whose reply was lost is
+ * looked up in the history before it is tried again.  Nothing here waits longer than the lease: when the node is fenced, results are dropped,
+ * because others may have the tasks.
+ */
+#include "node/finisher.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "node/batch.h"
+#include "node/boss.h"
+#include "node/context.h"
+
+#define FINISH_MAX   1000
+#define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
+
+struct finisher {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	/* owned by the thread */
+	struct db *db;
+	struct backoff backoff;
+	struct run *batch[FINISH_MAX];
+	struct finish finish[FINISH_MAX];
+	struct finish *part[FINISH_MAX];
+};
+
+enum part { PART_SUCCEEDED, PART_NOT_STARTED, PART_FAILED, PART__COUNT };
+
+static enum part
+part_of(enum outcome o)
+{
+	return o == OUTCOME_SUCCEEDED ? PART_SUCCEEDED : o == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_FAILED;
+}
+
+static void
+fill(struct finish *f, const struct run *r, int64_t now)
+{
+	*f = (struct finish){.id = r->id, .version = r->version, .incarnation = r->incarnation, .begun_ago_us = now - r->begun_us, .ended_ago_us = now - r->ended_us,
+	    .outcome = r->outcome, .has_exit_code = r->has_exit_code, .exit_code = r->exit_code, .error = r->error, .output = r->output,
+	    .output_truncated = r->output_truncated};
+}
+
+/* A row the server will not take (an output its encoding cannot hold, say): once more without the text. */
+static enum rc
+write_without_text(struct finisher *s, const struct finisher_name *who, struct finish *f, struct err *err)
+{
+	char why[600];
+
+	snprintf(why, sizeof why, "%s%s(its text could not be stored: %s)", f->outcome == OUTCOME_SUCCEEDED ? "" : "failed", f->outcome == OUTCOME_SUCCEEDED ? "" : " ",
+	    err->text);
+	for (char *p = why; *p != '\0'; p++)
+		*p = (unsigned char)*p < 0x80 ? *p : '?';
+	f->error = f->outcome == OUTCOME_SUCCEEDED ? NULL : why;
+	f->output = NULL;
+	f->output_truncated = true;
+	enum rc rc = store_finish(s->db, who, &f, 1, err);
+
+	f->error = NULL;
+	return rc;
+}
+
+/* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no other. */
+static enum rc
+write_refused(struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n, struct err *err)
+{
+	enum rc rc = RC_BAD;
+
+	if (strcmp(err->sqlstate, "23514") == 0) {
+		rc = store_upkeep(s->db, s->node->set->retention_us, err);
+		return rc == RC_OK ? store_finish(s->db, who, f, n, err) : rc;
+	}
+	for (size_t i = 0; i < n; i++) {
+		rc = store_finish(s->db, who, &f[i], 1, err);
+		if (rc == RC_BAD)
+			rc = write_without_text(s, who, f[i], err);
+		if (rc != RC_OK)
+			return rc;
+	}
+	return RC_OK;
+}
+
+/* Those of f[0..n) that are not applied yet, compacted in order. */
+static size_t
+unapplied(struct finish **f, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!f[i]->applied)
+			f[left++] = f[i];
+	}
+	return left;
+}
+
+/* Writes one part.  Sets ->applied on what the database has afterwards; the rest is stale. */
+static void
+write_part(struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n)
+{
+	struct err err = {0};
+	bool unknown = false;
+
+	while (n > 0 && node_may_act(s->node, f[0]->incarnation, clock_boot_us())) {
+		enum rc rc = unknown ? store_recorded(s->db, f, n, &err) : RC_OK;
+
+		if (rc == RC_OK) {
+			n = unapplied(f, n);
+			if (n == 0)
+				return;
+			rc = store_finish(s->db, who, f, n, &err);
+		}
+		if (rc == RC_BAD)
+			rc = write_refused(s, who, f, n, &err);
+		if (rc == RC_OK) {
+			backoff_reset(&s->backoff);
+			/* After a lost reply, "no such row" may mean that our first try is through only now. */
+			n = unapplied(f, n);
+			if (unknown && n > 0 && store_recorded(s->db, f, n, &err) != RC_OK)
+				continue;
+			return;
+		}
+		unknown = unknown || rc == RC_UNKNOWN;
+		if (!batch_pause(&s->backoff, rc, "finish", &err))
+			return;
+	}
+}
+
+static void
+count_stale(struct finisher *s, const struct run *r)
+{
+	node_count(s->node, COUNT_STALE, 1);
+	log_warn("stale_finish", "task=%" PRId64 " version=%" PRId64 " outcome=%s hint=\"%s\"", r->id, r->version, outcome_name(r->outcome),
+	    "somebody else has the task now, or it was deleted; this result changed nothing");
+}
+
+/* batch[0..n): one incarnation, sorted by id. */
+static void
+finish_batch(struct finisher *s, size_t n)
+{
+	struct finisher_name who = {.node_id = atomic_load(&s->node->node_id), .node = s->node->set->name};
+	int64_t now = clock_mono_us();
+
+	for (size_t i = 0; i < n; i++)
+		fill(&s->finish[i], s->batch[i], now);
+	for (enum part p = 0; p < PART__COUNT; p++) {
+		size_t k = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			if (!s->batch[i]->stale && !s->batch[i]->recorded && part_of(s->batch[i]->outcome) == p)
+				s->part[k++] = &s->finish[i];
+		}
+		write_part(s, &who, s->part, k);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!s->finish[i].applied && !s->batch[i]->recorded)
+			count_stale(s, s->batch[i]);
+	}
+}
+
+/* Like batch_take, but no more output than FINISH_BYTES at once. */
+static size_t
+take(struct finisher *s, struct run **chain)
+{
+	size_t bytes = 0, n = 0;
+
+	while (*chain != NULL && n < FINISH_MAX && bytes < FINISH_BYTES && (n == 0 || (*chain)->incarnation == s->batch[0]->incarnation)) {
+		struct run *r = *chain;
+
+		bytes += r->output == NULL ? 0 : strlen(r->output);
+		*chain = run_next(r);
+		s->batch[n++] = r;
+	}
+	batch_sort(s->batch, n);
+	return n;
+}
+
+static void *
+finisher_main(void *arg)
+{
+	struct finisher *s = arg;
+	struct mail *m;
+
+	while (mailbox_pop_all_until(s->node->finish_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
+		struct run *chain = run_of(m);
+		size_t n;
+
+		while ((n = take(s, &chain)) > 0) {
+			struct run *done = NULL;
+
+			finish_batch(s, n);
+			for (size_t i = 0; i < n; i++)
+				done = run_chain(s->batch[i], done);
+			boss_settled(s->node->boss, done);
+		}
+	}
+	db_destroy(&s->db);
+	return NULL;
+}
+
+struct finisher *
+finisher_start(struct node *n)
+{
+	struct finisher *s = xcalloc(1, sizeof *s);
+
+	s->node = n;
+	s->db = node_db(n, "finish");
+	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
+	thread_start(&s->thread, "finisher", finisher_main, s);
+	return s;
+}
+
+void
+finisher_stop(struct finisher **f)
+{
+	thread_join((*f)->thread);
+	free(*f);
+	*f = NULL;
+}

@@ -1,0 +1,473 @@
+/*
+ * Loader: database -> boss.
+ *
+ * A round is one look (read only, by index, in the shards the strategy says are ours) and one claim (the versioned UPDATE) for what the look
+ * found, never more than the boss has room for.  Rounds follow each other while rows are left behind; else the loader sleeps until `poll`,
+ * the doorbell, or room.
+ *
+ * Low-water marks.  While one round follows another, the look begins in each shard at the last due time it has read there: dead index entries pile up
+ * at the head when an old snapshot is held.  A look after a sleep begins at the beginning, and so does one in every `poll`: rows that were
+ * committed late, or handed back, have an older due time than the mark.
+ *
+ * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to do in the own ones.
+ */
+#include "node/loader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "node/boss.h"
+#include "node/context.h"
+#include "strategy/host.h"
+
+#define LOOK_MAX 1000 /* rows per look: where a bigger batch gains no more */
+
+struct loader {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	unsigned index; /* of node->set->loaders: shards are dealt among them */
+	struct gate gate;
+
+	/* shared, under bell_lock */
+	pthread_mutex_t bell_lock;
+	struct pgrab_shard_set bell; /* shards that rang */
+	bool bell_all;
+
+	/* owned by the thread */
+	struct db *db;
+	struct strategy *strategy;
+	struct backoff backoff;
+	struct cluster *cluster; /* a reference, or NULL */
+	struct pgrab_shard_set own;
+	uint16_t shards[PGRAB_SHARDS]; /* own ones */
+	size_t n_shards;
+	size_t turn;                            /* where the next look begins in shards */
+	char (*mark)[DUE_TEXT_MAX];             /* per shard number; "" = none */
+	const char *mark_text[PGRAB_SHARDS];    /* mark[i] or NULL */
+	int64_t next_full_us, next_steal_us;
+	bool hungry; /* the last look left rows behind */
+};
+
+struct loaders {
+	size_t count;
+	struct loader loader[];
+};
+
+static void
+forget_marks(struct loader *l)
+{
+	memset(l->mark_text, 0, sizeof l->mark_text);
+}
+
+/* Takes over the newest picture of the cluster; on a new shape asks the strategy which shards are ours. */
+static void
+refresh_cluster(struct loader *l)
+{
+	struct cluster *c = cluster_slot_get(&l->node->cluster), *old = l->cluster;
+	size_t kept = 0;
+
+	l->cluster = c;
+	if (c != NULL && !cluster_same_shape(c, old)) {
+		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
+		for (unsigned s = 0; s < PGRAB_SHARDS; s++) {
+			if (pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
+				l->shards[kept++] = (uint16_t)s;
+		}
+		l->n_shards = kept;
+		l->turn = 0;
+		forget_marks(l);
+		l->next_full_us = 0;
+		if (l->index == 0)
+			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self, kept * (size_t)l->node->set->loaders);
+	}
+	cluster_put(&l->node->cluster, old);
+}
+
+static void
+set_hungry(struct loader *l, bool hungry)
+{
+	if (hungry == l->hungry)
+		return;
+	l->hungry = hungry;
+	if (hungry)
+		atomic_fetch_add(&l->node->hungry, 1);
+	else
+		atomic_fetch_sub(&l->node->hungry, 1);
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Keeps what the strategy accepts and the room allows, sorted by id. */
+static size_t
+choose(struct loader *l, struct candidate *c, size_t n, struct room room)
+{
+	struct pgrab_candidate t = {.size = sizeof t};
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t *left = c[i].overdue_us >= 0 ? &room.ready : &room.timed;
+
+		if (*left <= 0)
+			continue;
+		t.id = c[i].id;
+		t.shard = c[i].shard;
+		t.priority = c[i].priority;
+		t.overdue_us = c[i].overdue_us;
+		t.has_require = c[i].has_require;
+		if (!strategy_accept(l->strategy, &l->cluster->view, &t))
+			continue;
+		--*left;
+		c[kept++] = c[i];
+	}
+	qsort(c, kept, sizeof *c, by_id);
+	return kept;
+}
+
+/* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
+static struct run *
+claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
+{
+	struct claim who = {.node_id = atomic_load(&l->node->node_id), .incarnation = incarnation, .instant = l->node->instant};
+	struct run *chain = NULL;
+	struct err err = {0};
+	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
+
+	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us())) {
+		log_warn("claim_unknown", "rows=%zu error=\"%s\"", n, err.text);
+		gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff));
+		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
+		if (rc == RC_AGAIN)
+			rc = RC_UNKNOWN;
+	}
+	if (rc == RC_LOST || rc == RC_AGAIN)
+		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	else if (rc != RC_OK)
+		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	return rc == RC_OK ? chain : NULL;
+}
+
+/* When each is due on our steady clock: never earlier than the database means it. */
+static void
+set_due(struct node *n, struct run *chain)
+{
+	int64_t ahead = atomic_load(&n->db_ahead_us);
+
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->due_mono_us = r->due_us - ahead;
+}
+
+static void
+count_claims(struct node *n, size_t tried, size_t won, bool stolen)
+{
+	node_count(n, COUNT_ATTEMPTED, (int64_t)tried);
+	node_count(n, COUNT_WON, (int64_t)won);
+	node_count(n, COUNT_LOST, (int64_t)(tried - won));
+	if (stolen)
+		node_count(n, COUNT_STOLEN, (int64_t)won);
+}
+
+/* The shards to read, beginning where the last look ended, so that a deep backlog in the first ones starves no other. */
+static size_t
+own_shards(struct loader *l, uint16_t *out)
+{
+	for (size_t i = 0; i < l->n_shards; i++)
+		out[i] = l->shards[(l->turn + i) % l->n_shards];
+	return l->n_shards;
+}
+
+/* Only the shards that rang and are ours. */
+static size_t
+rung_shards(struct loader *l, const struct pgrab_shard_set *bell, uint16_t *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n_shards; i++) {
+		if (pgrab_shard_has(bell, l->shards[i]))
+			out[n++] = l->shards[i];
+	}
+	return n;
+}
+
+static size_t
+other_shards(struct loader *l, uint16_t *out)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
+		/* Each loader of the node its part; turned by a little chance, so that thieves do not meet in the same shard. */
+		unsigned s = (i + (unsigned)(l->backoff.random >> 20)) % PGRAB_SHARDS;
+
+		if (!pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
+			out[n++] = (uint16_t)s;
+	}
+	l->backoff.random = pgrab_mix64(l->backoff.random);
+	return n;
+}
+
+/* Remembers how far each shard was read, and where to begin next. */
+static void
+note_progress(struct loader *l, const struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i + 1 < n && c[i + 1].shard == c[i].shard)
+			continue;
+		if (c[i].overdue_us >= 0) {
+			memcpy(l->mark[c[i].shard], c[i].due, sizeof c[i].due);
+			l->mark_text[c[i].shard] = l->mark[c[i].shard];
+		}
+	}
+	if (n == 0)
+		return;
+	for (size_t i = 0; i < l->n_shards; i++) {
+		if (l->shards[i] == c[n - 1].shard)
+			l->turn = i; /* it may have more */
+	}
+}
+
+enum look_kind { LOOK_OWN, LOOK_RUNG, LOOK_OTHERS };
+
+/* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
+static enum rc
+round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n_shards, struct room room, bool *more_out, struct err *err)
+{
+	struct node *n = l->node;
+	int64_t incarnation = atomic_load(&n->incarnation);
+	struct look q = {.shards = shards, .n_shards = n_shards, .kinds = n->kinds, .labels = n->labels, .once = atomic_load(&n->durable)};
+	struct candidate *c = NULL;
+	struct run *chain = NULL;
+	size_t found = 0, chosen, won = 0;
+	enum rc rc;
+
+	q.ahead_us = kind == LOOK_OTHERS ? -n->set->steal_after_us : room.timed > 0 ? n->set->lookahead_us : 0;
+	q.limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
+	q.marks = kind == LOOK_OWN && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
+	rc = store_look(l->db, &q, &c, &found, err);
+	if (rc != RC_OK)
+		return rc;
+	*more_out = found > 0 && (int64_t)found >= q.limit;
+	if (kind == LOOK_OWN)
+		note_progress(l, c, found);
+	chosen = choose(l, c, found, room);
+	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
+		chain = claim(l, incarnation, c, chosen, &won);
+		count_claims(n, chosen, won, kind == LOOK_OTHERS);
+		set_due(n, chain);
+	}
+	/* Found, not chosen for want of room: there is more.  All chosen were lost: look again from the beginning, others are at it too. */
+	if (chosen < found && !strategy_overlapping(l->strategy))
+		*more_out = true;
+	boss_give(n->boss, chain, (struct room){0, 0});
+	free(c);
+	return RC_OK;
+}
+
+/* Between two heartbeats: we were busy, now we will sleep, so the bell is wanted; look once more after it is written. */
+static bool
+want_bell(struct loader *l)
+{
+	struct err err = {0};
+
+	if (atomic_load(&l->node->hungry) > 0 || atomic_exchange(&l->node->bell_written, true))
+		return false;
+	if (store_node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true, &err) != RC_OK) {
+		atomic_store(&l->node->bell_written, false);
+		return false;
+	}
+	return true;
+}
+
+static bool
+take_bell(struct loader *l, struct pgrab_shard_set *out)
+{
+	bool rang;
+
+	PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
+	*out = l->bell;
+	rang = !l->bell_all;
+	memset(&l->bell, 0, sizeof l->bell);
+	l->bell_all = false;
+	PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
+	return rang;
+}
+
+static bool
+may_look(const struct loader *l)
+{
+	struct node *n = l->node;
+
+	return !atomic_load(&n->draining) && l->cluster != NULL && node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
+}
+
+/* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
+static int64_t
+look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
+{
+	struct node *n = l->node;
+	uint16_t shards[PGRAB_SHARDS];
+	struct room room = boss_take_room(n->boss), taken = room;
+	int64_t now = clock_mono_us();
+	bool more = false, full = now >= l->next_full_us;
+	size_t n_shards;
+
+	*rc_out = RC_OK;
+	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
+	if (room.ready + room.timed > 0) {
+		bool rung = only_rung && !full && !l->hungry;
+
+		n_shards = rung ? rung_shards(l, bell, shards) : own_shards(l, shards);
+		if (n_shards > 0)
+			*rc_out = round_of(l, rung ? LOOK_RUNG : LOOK_OWN, shards, n_shards, room, &more, err);
+		if (full)
+			l->next_full_us = now + n->set->poll_us;
+	}
+	set_hungry(l, more || taken.ready == 0);
+	if (*rc_out == RC_OK && !l->hungry && room.ready > 0 && now >= l->next_steal_us) {
+		bool ignored;
+
+		l->next_steal_us = now + n->set->poll_us;
+		n_shards = other_shards(l, shards);
+		room.timed = 0;
+		if (n_shards > 0)
+			*rc_out = round_of(l, LOOK_OTHERS, shards, n_shards, room, &ignored, err);
+	}
+	boss_give(n->boss, NULL, taken);
+	if (*rc_out != RC_OK)
+		return now + backoff_next_us(&l->backoff);
+	backoff_reset(&l->backoff);
+	if (more && taken.ready > 0)
+		return 0;
+	return !l->hungry && want_bell(l) ? 0 : now + n->set->poll_us;
+}
+
+static void *
+loader_main(void *arg)
+{
+	struct loader *l = arg;
+	int64_t next = 0;
+
+	for (;;) {
+		struct pgrab_shard_set bell;
+		struct err err = {0};
+		enum rc rc = RC_OK;
+		enum gate_wake wake = gate_wait(&l->gate, next);
+
+		if (wake == GATE_STOPPED)
+			break;
+		refresh_cluster(l);
+		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
+
+		if (!may_look(l)) {
+			next = clock_mono_us() + l->node->set->poll_us;
+			continue;
+		}
+		next = look(l, only_rung, &bell, &err, &rc);
+		if (rc == RC_BAD || (rc != RC_OK && l->backoff.tries % 32 == 1))
+			log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look", "answer=%s tries=%u error=\"%s\"", rc_name(rc), l->backoff.tries, err.text);
+	}
+	cluster_put(&l->node->cluster, l->cluster);
+	l->cluster = NULL;
+	set_hungry(l, false);
+	db_disconnect(l->db);
+	return NULL;
+}
+
+enum rc
+loaders_create(struct node *n, struct loaders **out, struct err *err)
+{
+	size_t count = (size_t)n->set->loaders;
+	struct loaders *ls = xcalloc(1, sizeof *ls + count * sizeof ls->loader[0]);
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < count && rc == RC_OK; i++) {
+		struct loader *l = &ls->loader[i];
+
+		rc = strategy_open(n->set->strategy, n->set->strategy_options, &l->strategy, err);
+		if (rc != RC_OK)
+			break;
+		l->node = n;
+		l->index = (unsigned)i;
+		l->db = node_db(n, "load");
+		l->mark = xcalloc(PGRAB_SHARDS, sizeof *l->mark);
+		l->bell_all = true;
+		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
+		gate_init(&l->gate);
+		PTHREAD_OK(pthread_mutex_init(&l->bell_lock, NULL));
+		ls->count++;
+	}
+	*out = ls;
+	if (rc != RC_OK)
+		loaders_destroy(out);
+	return rc;
+}
+
+void
+loaders_destroy(struct loaders **ls)
+{
+	if (*ls == NULL)
+		return;
+	for (size_t i = 0; i < (*ls)->count; i++) {
+		struct loader *l = &(*ls)->loader[i];
+
+		strategy_close(&l->strategy);
+		db_destroy(&l->db);
+		gate_fini(&l->gate);
+		PTHREAD_OK(pthread_mutex_destroy(&l->bell_lock));
+		free(l->mark);
+	}
+	free(*ls);
+	*ls = NULL;
+}
+
+void
+loaders_start(struct loaders *ls)
+{
+	for (size_t i = 0; i < ls->count; i++)
+		thread_start(&ls->loader[i].thread, "loader", loader_main, &ls->loader[i]);
+}
+
+void
+loaders_stop(struct loaders *ls)
+{
+	for (size_t i = 0; i < ls->count; i++)
+		gate_stop(&ls->loader[i].gate);
+	for (size_t i = 0; i < ls->count; i++)
+		thread_join(ls->loader[i].thread);
+}
+
+void
+loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		struct loader *l = &ls->loader[i];
+
+		PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
+		l->bell_all = l->bell_all || n == 0;
+		for (unsigned k = 0; k < n; k++) {
+			if (shards[k] < PGRAB_SHARDS)
+				pgrab_shard_add(&l->bell, shards[k]);
+		}
+		PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
+		gate_ring(&l->gate);
+	}
+}
+
+void
+loaders_wake(void *arg)
+{
+	struct loaders *ls = arg;
+
+	/* Room or cluster: not tied to a shard. */
+	loaders_ring(ls, NULL, 0);
+}

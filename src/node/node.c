@@ -1,0 +1,306 @@
+/*
+ * Start and stop of a node; the orders and their reasons.
+ */
+#include "node/node.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/backoff.h"
+#include "db/migrate.h"
+#include "keeper/keeper.h"
+#include "node/boss.h"
+#include "node/context.h"
+#include "node/control.h"
+#include "node/finisher.h"
+#include "node/heartbeat.h"
+#include "node/loader.h"
+#include "node/recover.h"
+#include "node/starter.h"
+#include "node/worker.h"
+
+/* TERM before the control loop has taken over the signals. */
+static volatile sig_atomic_t early_stop;
+
+static void
+on_early_signal(int sig)
+{
+	early_stop = 1;
+}
+
+static void
+catch_signals(void)
+{
+	struct sigaction stop = {.sa_handler = on_early_signal}, ignore = {.sa_handler = SIG_IGN};
+
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+struct db *
+node_db(const struct node *n, const char *what)
+{
+	char app[64];
+
+	snprintf(app, sizeof app, "pgrab %s", what);
+	return db_create(n->set->dsn, app, CALL_TIMEOUT_US);
+}
+
+/* The kinds, as array texts for SQL: all that are allowed, and the instant ones. */
+static void
+kind_arrays(struct node *n)
+{
+	struct pgarray all = {0}, instant = {0};
+
+	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
+		const struct pgrab_executor *ex = exec_set_at(n->execs, i);
+
+		pgarray_text(&all, ex->kind);
+		if (ex->flags & PGRAB_EXECUTOR_INSTANT)
+			pgarray_text(&instant, ex->kind);
+	}
+	n->kinds = xstrdup(pgarray_str(&all));
+	n->instant = xstrdup(pgarray_str(&instant));
+	pgarray_fini(&all);
+	pgarray_fini(&instant);
+}
+
+/* Before anything else, and before any thread: the executors, and the keeper when children are to be run. */
+static enum rc
+prepare(struct node *n, struct err *err)
+{
+	enum rc rc = exec_set_create(n->set->allow, n->set->executors, &n->execs, err);
+
+	if (rc == RC_OK)
+		rc = settings_labels_json(n->set->labels, &n->labels, err);
+	if (rc != RC_OK)
+		return rc;
+	kind_arrays(n);
+	if (exec_set_find(n->execs, "shell") != NULL || exec_set_find(n->execs, "exec") != NULL)
+		rc = keeper_start(&n->keeper, n->set->kill_grace_us, err);
+	n->exec_env = (struct exec_env){.keeper = n->keeper, .dsn = n->set->dsn == NULL ? "" : n->set->dsn, .node_name = n->set->name, .node_id = &n->node_id, .kill_grace_us = n->set->kill_grace_us};
+	return rc;
+}
+
+/* The schema: made when there is none, never upgraded by a node. */
+static enum rc
+check_schema(struct db *db, struct err *err)
+{
+	struct schema_status st;
+	enum rc rc = schema_status_read(db, &st, err);
+
+	if (rc != RC_OK)
+		return rc;
+	switch (st.state) {
+	case SCHEMA_CURRENT:
+	case SCHEMA_NEWER: return RC_OK;
+	case SCHEMA_NONE:
+		log_info("schema", "action=create database=\"%s\"", db_target(db));
+		rc = schema_migrate(db, false, NULL, NULL, err);
+		if (rc == RC_BAD)
+			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab migrate` as a role that may");
+		return rc;
+	case SCHEMA_OLD: return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate", db_target(db));
+	case SCHEMA_TOO_NEW:
+		return err_set(err, RC_BAD, "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this program (it knows version %d)", db_target(db),
+		    st.installed, st.known);
+	default: abort();
+	}
+}
+
+/* Waits for the server, saying so once; then the schema, and what the server's durability allows. */
+static enum rc
+meet_database(struct node *n, struct err *err)
+{
+	struct db *db = node_db(n, "start");
+	struct backoff wait;
+	bool durable = false, said = false;
+	enum rc rc;
+
+	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
+	for (;;) {
+		rc = check_schema(db, err);
+		if (rc == RC_OK)
+			rc = store_durable(db, &durable, err);
+		if (rc == RC_OK)
+			rc = store_upkeep(db, n->set->retention_us, err);
+		if (early_stop)
+			rc = RC_CLOSED;
+		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
+			break;
+		int64_t us = backoff_next_us(&wait);
+		struct timespec ts = {.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
+
+		if (!said)
+			log_warn("waiting", "for=database error=\"%s\"", err->text);
+		said = true;
+		nanosleep(&ts, NULL);
+	}
+	if (rc == RC_OK && !durable)
+		log_warn("durability", "hint=\"%s\"", "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once are left for other nodes");
+	atomic_store(&n->durable, durable);
+	db_destroy(&db);
+	return rc;
+}
+
+/* Kinds of plug-ins become insertable. */
+static enum rc
+register_kinds(struct node *n, struct err *err)
+{
+	struct pgarray kinds = {0}, summaries = {0};
+	struct db *db = node_db(n, "start");
+	enum rc rc;
+
+	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
+		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
+		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
+	}
+	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
+	pgarray_fini(&kinds);
+	pgarray_fini(&summaries);
+	db_destroy(&db);
+	return rc;
+}
+
+struct crew {
+	struct heartbeat *heartbeat;
+	struct finisher *finisher;
+	struct workers *workers;
+	struct starter *starter;
+	struct loaders *loaders;
+};
+
+/* Consumers before producers, so that nothing waits for somebody who is not there; loaders last. */
+static void
+start_threads(struct node *n, struct crew *c)
+{
+	boss_on_room(n->boss, loaders_wake, c->loaders);
+	c->finisher = finisher_start(n);
+	c->workers = workers_start(n);
+	c->starter = starter_start(n);
+	boss_start(n->boss);
+	recover_start(n->recover);
+	heartbeat_start(c->heartbeat, loaders_wake, c->loaders);
+	loaders_start(c->loaders);
+}
+
+static void
+drain(struct node *n)
+{
+	enum control_end end;
+
+	boss_drain(n->boss);
+	end = control_drain(n);
+	if (end != CONTROL_STOP) {
+		boss_stop_runs(n->boss, PGRAB_STOP_SHUTDOWN);
+		/* TERM, grace, KILL, and the outcome written: bounded, for a supervisor waits for us. */
+		boss_wait_empty(n->boss, clock_mono_us() + n->set->kill_grace_us + 2 * US_PER_S);
+	}
+}
+
+/* The reverse.  No new claims; what is unstarted goes back at once; what runs may end; heartbeat last, because it keeps the lease meanwhile. */
+static void
+stop_threads(struct node *n, struct crew *c, enum control_end why)
+{
+	bool empty;
+
+	atomic_store(&n->draining, true);
+	loaders_stop(c->loaders);
+	if (why == CONTROL_STOP) {
+		drain(n);
+	} else {
+		boss_stop_runs(n->boss, PGRAB_STOP_SHUTDOWN);
+		boss_wait_empty(n->boss, clock_mono_us() + n->set->kill_grace_us + 2 * US_PER_S);
+	}
+	empty = boss_wait_empty(n->boss, 0);
+	if (!empty) {
+		/* Not reachable, or a run that does not end: others find what we held by our silence. */
+		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		exit(1);
+	}
+	recover_stop(&n->recover);
+	mailbox_close(n->start_queue);
+	starter_stop(&c->starter);
+	mailbox_close(n->run_queue);
+	workers_stop(&c->workers);
+	mailbox_close(n->finish_queue);
+	finisher_stop(&c->finisher);
+	boss_stop(n->boss);
+	heartbeat_stop(&c->heartbeat, true);
+}
+
+static enum rc
+run(struct node *n, struct err *err)
+{
+	struct crew crew = {0};
+	enum control_end why;
+	enum rc rc = meet_database(n, err);
+
+	if (rc == RC_OK)
+		rc = loaders_create(n, &crew.loaders, err);
+	if (rc == RC_OK)
+		rc = register_kinds(n, err);
+	if (rc != RC_OK)
+		goto out;
+	n->boss = boss_create(n);
+	n->recover = recover_create(n);
+	n->start_queue = mailbox_create();
+	n->run_queue = mailbox_create();
+	n->finish_queue = mailbox_create();
+	rc = heartbeat_create(n, &early_stop, &crew.heartbeat, err);
+	if (rc != RC_OK)
+		goto out;
+	start_threads(n, &crew);
+	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name, PGRAB_VERSION, n->set->strategy, n->set->workers, n->kinds);
+	why = control_run(n, crew.loaders);
+	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand), atomic_load(&n->running));
+	stop_threads(n, &crew, why);
+	rc = why == CONTROL_BROKEN ? err_set(err, RC_FATAL, "the keeper process died") : RC_OK;
+out:
+	loaders_destroy(&crew.loaders);
+	boss_destroy(&n->boss);
+	return rc;
+}
+
+static void
+fini(struct node *n)
+{
+	keeper_stop(&n->keeper);
+	exec_set_destroy(&n->execs);
+	cluster_slot_fini(&n->cluster);
+	mailbox_destroy(&n->start_queue);
+	mailbox_destroy(&n->run_queue);
+	mailbox_destroy(&n->finish_queue);
+	free(n->labels);
+	free(n->kinds);
+	free(n->instant);
+}
+
+int
+node_main(const struct settings *set)
+{
+	struct node n = {.set = set};
+	struct err err = {0};
+	enum rc rc;
+
+	log_init((enum log_level)set->log_level, (enum log_format)set->log_format, set->name);
+	log_thread("main");
+	catch_signals();
+	cluster_slot_init(&n.cluster);
+	rc = prepare(&n, &err);
+	if (rc == RC_OK)
+		rc = run(&n, &err);
+	if (rc == RC_OK || rc == RC_CLOSED)
+		log_info("stopped", "node=%s", set->name);
+	else
+		log_error("failed", "error=\"%s\"", err.text);
+	fini(&n);
+	return rc == RC_OK || rc == RC_CLOSED ? 0 : 1;
+}

@@ -1,0 +1,263 @@
+/*
+ * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until somebody is dead or a round is due.
+ *
+ *   dead node      every node that saw it tries to mark the row down; the one whose update goes through puts the tasks back.  If that one dies before it is
+ *                  done, the tasks are orphans:
+ *   orphans        rows held by an incarnation that nobody up has.  Looked for now and then by everybody, about every ten seconds in the whole cluster, and at
+ *                  start.  There is no chosen successor that could be dead itself.
+ *   leaks          rows this node holds in the database but not in memory (a lost reply): back they go.
+ *   upkeep         partitions of the history.
+ */
+#include "node/recover.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "node/boss.h"
+#include "node/context.h"
+
+#define ORPHANS_EVERY_US (10 * US_PER_S) /* over the whole cluster */
+#define LEAKS_EVERY_US   (15 * US_PER_S)
+#define LEAK_AGE_US      (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
+#define UPKEEP_EVERY_US  (3600 * US_PER_S)
+#define DEAD_MAX         64 /* noticed at once; the others are said again with the next heartbeat */
+
+struct suspect {
+	int64_t id, incarnation, beat;
+	char name[64];
+	int64_t silent_us;
+};
+
+struct recover {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	struct gate gate;
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	struct suspect suspect[DEAD_MAX];
+	size_t n_suspects;
+	int64_t own; /* an old incarnation of ours to put back, or 0 */
+
+	/* owned by the thread */
+	struct db *db;
+	struct backoff random;
+	int64_t next_orphans_us, next_leaks_us, next_upkeep_us;
+};
+
+void
+recover_dead(struct recover *r, const struct member *m)
+{
+	PTHREAD_OK(pthread_mutex_lock(&r->lock));
+	if (r->n_suspects < DEAD_MAX) {
+		struct suspect *s = &r->suspect[r->n_suspects++];
+
+		*s = (struct suspect){.id = m->id, .incarnation = m->incarnation, .beat = m->beat, .silent_us = m->silent_us};
+		snprintf(s->name, sizeof s->name, "%s", m->name);
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
+	gate_ring(&r->gate);
+}
+
+void
+recover_incarnation(struct recover *r, int64_t incarnation)
+{
+	PTHREAD_OK(pthread_mutex_lock(&r->lock));
+	r->own = incarnation;
+	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
+	gate_ring(&r->gate);
+}
+
+static bool
+sweep(struct recover *r, int64_t incarnation)
+{
+	struct recovered got;
+	struct err err = {0};
+	enum rc rc = store_recover(r->db, r->node->set->name, incarnation, &got, &err);
+
+	if (rc != RC_OK) {
+		log_warn("recover", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+		return false;
+	}
+	if (got.all > 0)
+		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all, got.running, got.parked);
+	node_count(r->node, COUNT_RECOVERED, got.all);
+	return true;
+}
+
+static void
+bury(struct recover *r, const struct suspect *s)
+{
+	struct member m = {.id = s->id, .incarnation = s->incarnation, .beat = s->beat};
+	struct err err = {0};
+	int64_t ended = 0;
+	enum rc rc = store_node_declare_dead(r->db, &m, &ended, &err);
+
+	if (rc == RC_OK) {
+		log_warn("node_dead", "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name, s->incarnation, s->silent_us / US_PER_MS, ended);
+		sweep(r, s->incarnation);
+	} else if (rc != RC_LOST) {
+		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
+	}
+}
+
+static void
+bury_all(struct recover *r)
+{
+	struct suspect copy[DEAD_MAX];
+	size_t n;
+	int64_t own;
+
+	PTHREAD_OK(pthread_mutex_lock(&r->lock));
+	n = r->n_suspects;
+	memcpy(copy, r->suspect, n * sizeof *copy);
+	r->n_suspects = 0;
+	own = r->own;
+	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
+	for (size_t i = 0; i < n; i++)
+		bury(r, &copy[i]);
+	if (own != 0 && sweep(r, own)) {
+		PTHREAD_OK(pthread_mutex_lock(&r->lock));
+		r->own = r->own == own ? 0 : r->own;
+		PTHREAD_OK(pthread_mutex_unlock(&r->lock));
+	}
+}
+
+/* Claimed leaks go back as they are; running ones have lost their run, and that is recorded. */
+static void
+put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_t n)
+{
+	struct finisher_name who = {.node_id = atomic_load(&r->node->node_id), .node = r->node->set->name};
+	struct err err = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		enum rc rc;
+
+		if (rows[i].running) {
+			struct finish f = {.id = rows[i].id, .version = rows[i].version, .incarnation = incarnation, .outcome = OUTCOME_LOST,
+			    .error = "the node lost track of this run"}, *one = &f;
+
+			rc = store_finish(r->db, &who, &one, 1, &err);
+		} else {
+			struct run run = {.id = rows[i].id, .version = rows[i].version}, *one = &run;
+			int64_t released;
+
+			rc = store_release(r->db, incarnation, &one, 1, &released, &err);
+		}
+		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running, rc_name(rc));
+		if (rc != RC_OK)
+			return;
+	}
+}
+
+static void
+repair_leaks(struct recover *r)
+{
+	int64_t incarnation = atomic_load(&r->node->incarnation);
+	struct owned *rows = NULL;
+	size_t n = 0;
+	struct err err = {0};
+
+	if (incarnation == 0 || store_own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK)
+		return;
+	if (n > 0)
+		n = boss_leaks(r->node->boss, rows, n);
+	if (atomic_load(&r->node->incarnation) == incarnation)
+		put_back(r, incarnation, rows, n);
+	free(rows);
+}
+
+static size_t
+live_nodes(struct recover *r)
+{
+	struct cluster *c = cluster_slot_get(&r->node->cluster);
+	size_t n = c == NULL || c->view.n_nodes == 0 ? 1 : c->view.n_nodes;
+
+	cluster_put(&r->node->cluster, c);
+	return n;
+}
+
+static void
+routine(struct recover *r)
+{
+	int64_t now = clock_mono_us();
+	struct err err = {0};
+
+	if (now >= r->next_upkeep_us) {
+		enum rc rc = store_upkeep(r->db, r->node->set->retention_us, &err);
+
+		if (rc != RC_OK)
+			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
+	}
+	if (now >= r->next_orphans_us) {
+		sweep(r, 0);
+		/* Spread by chance: n nodes, each n times as seldom. */
+		r->random.max_us = r->random.first_us = 2 * ORPHANS_EVERY_US * (int64_t)live_nodes(r);
+		r->next_orphans_us = now + backoff_next_us(&r->random) - r->random.first_us / 4;
+	}
+	if (now >= r->next_leaks_us) {
+		repair_leaks(r);
+		r->next_leaks_us = now + LEAKS_EVERY_US;
+	}
+}
+
+static void *
+recover_main(void *arg)
+{
+	struct recover *r = arg;
+	int64_t next = 0;
+
+	while (gate_wait(&r->gate, next) != GATE_STOPPED) {
+		if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
+			bury_all(r);
+			routine(r);
+		}
+		next = r->next_orphans_us < r->next_leaks_us ? r->next_orphans_us : r->next_leaks_us;
+		if (next <= clock_mono_us())
+			next = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
+	}
+	db_destroy(&r->db);
+	return NULL;
+}
+
+struct recover *
+recover_create(struct node *n)
+{
+	struct recover *r = xcalloc(1, sizeof *r);
+
+	r->node = n;
+	r->db = node_db(n, "recover");
+	gate_init(&r->gate);
+	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
+	backoff_init(&r->random, ORPHANS_EVERY_US, ORPHANS_EVERY_US, (uint64_t)clock_mono_us() ^ (uint64_t)atomic_load(&n->incarnation));
+	r->next_leaks_us = clock_mono_us() + LEAKS_EVERY_US;
+	return r;
+}
+
+void
+recover_start(struct recover *r)
+{
+	thread_start(&r->thread, "recover", recover_main, r);
+}
+
+void
+recover_stop(struct recover **rp)
+{
+	struct recover *r = *rp;
+
+	if (r == NULL)
+		return;
+	gate_stop(&r->gate);
+	thread_join(r->thread);
+	gate_fini(&r->gate);
+	PTHREAD_OK(pthread_mutex_destroy(&r->lock));
+	free(r);
+	*rp = NULL;
+}

@@ -1,0 +1,224 @@
+/*
+ * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and says to the boss that it is free.
+ * It owns the run from the queue to the finisher; only run->stop is touched from outside.  The lease is checked right before anything is executed.
+ */
+#include "node/worker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "node/boss.h"
+#include "node/context.h"
+
+struct worker {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	/* owned by the thread */
+	void **state; /* per executor of the set; NULL until first needed */
+};
+
+struct workers {
+	size_t count;
+	struct worker worker[];
+};
+
+/* The context behind pgrab_host for one run. */
+struct hosting {
+	struct run *run;
+	struct outbuf *out;
+};
+
+static enum pgrab_stop
+host_stop(void *ctx)
+{
+	struct hosting *h = ctx;
+
+	return (enum pgrab_stop)atomic_load(&h->run->stop);
+}
+
+static void
+host_output(void *ctx, const void *bytes, size_t n)
+{
+	struct hosting *h = ctx;
+
+	if (h->out == NULL)
+		h->out = outbuf_create(OUTBUF_LIMIT);
+	outbuf_add(h->out, bytes, n);
+}
+
+static void
+host_log(void *ctx, const char *text)
+{
+	struct hosting *h = ctx;
+	char *line = text_printable(text, strlen(text), 1000);
+
+	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->kind, line);
+	free(line);
+}
+
+static void
+iso_time(char *out, size_t size, int64_t us)
+{
+	time_t s = (time_t)(us / US_PER_S);
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&s, &tm);
+	n = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, size - n, ".%06dZ", (int)(us % US_PER_S));
+}
+
+static size_t
+executor_index(const struct exec_set *set, const struct pgrab_executor *ex)
+{
+	size_t i = 0;
+
+	while (exec_set_at(set, i) != ex)
+		i++;
+	return i;
+}
+
+static void
+take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
+{
+	enum pgrab_stop stop = host_stop(h);
+
+	r->has_exit_code = res->has_exit_code;
+	r->exit_code = res->exit_code;
+	r->recorded = res->recorded;
+	if (res->succeeded)
+		r->outcome = OUTCOME_SUCCEEDED;
+	else if (res->not_started)
+		r->outcome = OUTCOME_NOT_STARTED;
+	else if (stop == PGRAB_STOP_TIMEOUT)
+		r->outcome = OUTCOME_TIMED_OUT;
+	else if (stop == PGRAB_STOP_CANCEL)
+		r->outcome = OUTCOME_CANCELLED;
+	else if (stop == PGRAB_STOP_SHUTDOWN || stop == PGRAB_STOP_FENCED)
+		r->outcome = OUTCOME_LOST;
+	else
+		r->outcome = OUTCOME_FAILED;
+	if (!res->succeeded) {
+		const char *why = stop == PGRAB_STOP_SHUTDOWN ? "the node stopped before the run had ended (drain_timeout)" : res->error;
+
+		r->error = text_printable(why, strnlen(why, sizeof res->error), sizeof res->error);
+	}
+	if (h->out != NULL) {
+		r->output = outbuf_text(h->out);
+		r->output_truncated = outbuf_truncated(h->out);
+	}
+	outbuf_destroy(&h->out);
+}
+
+static void
+execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
+{
+	struct hosting h = {.run = r};
+	struct pgrab_host host = {.size = sizeof host, .ctx = &h, .stop_fd = r->stop_fd, .stop = host_stop, .output = host_output, .log = host_log};
+	struct pgrab_result res = {0};
+	size_t i = executor_index(w->node->execs, ex);
+	char fire_at[40], fence[50];
+	struct pgrab_run view = {.size = sizeof view, .task_id = r->id, .version = r->version, .incarnation = r->incarnation, .name = r->name, .kind = r->kind,
+	    .command = r->command, .fire_at = fire_at, .fence = fence, .attempt = r->attempt, .max_attempts = r->max_attempts, .timeout_us = r->timeout_us,
+	    .n_args = r->args.count, .args = (const struct pgrab_arg *)r->args.item};
+
+	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
+	iso_time(fire_at, sizeof fire_at, r->fire_us);
+	snprintf(fence, sizeof fence, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
+	if (w->state[i] == NULL && ex->open != NULL) {
+		bool plugin = true;
+
+		for (const struct pgrab_executor *const *b = exec_builtin; *b != NULL; b++)
+			plugin = plugin && *b != ex;
+		w->state[i] = ex->open(plugin ? NULL : &w->node->exec_env, res.error, sizeof res.error);
+	}
+	if (w->state[i] != NULL || ex->open == NULL)
+		ex->run(w->state[i], &view, &host, &res);
+	r->ended_us = clock_mono_us();
+	take_result(r, &res, &h);
+}
+
+static void
+carry_out(struct worker *w, struct run *r)
+{
+	struct node *n = w->node;
+	const struct pgrab_executor *ex = exec_set_find(n->execs, r->kind);
+
+	r->begun_us = clock_mono_us();
+	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
+		r->stale = true; /* others may have it by now: nothing is executed */
+		return;
+	}
+	if (ex == NULL) { /* the kind was edited between claim and start */
+		r->outcome = OUTCOME_NOT_STARTED;
+		r->error = xasprintf("this node does not run kind %s", r->kind);
+		return;
+	}
+	node_count(n, COUNT_STARTED, 1);
+	atomic_fetch_add(&n->running, 1);
+	if (r->stop_fd >= 0)
+		boss_begun(n->boss, r);
+	execute(w, r, ex);
+	atomic_fetch_sub(&n->running, 1);
+	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+	if (log_enabled(LOG_DEBUG))
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind, r->attempt, outcome_name(r->outcome),
+		    (r->ended_us - r->begun_us) / US_PER_MS);
+}
+
+static void *
+worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct mail *m;
+
+	while (mailbox_pop_until(w->node->run_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
+		struct run *first = run_of(m), *chain = first;
+
+		for (struct run *r = first; r != NULL; r = r->unit) {
+			carry_out(w, r);
+			r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
+		}
+		/* Free before finished: the boss must not forget a run whose note is still under way. */
+		boss_idle(w->node->boss, first);
+		mailbox_push_chain(w->node->finish_queue, &chain->note.mail);
+	}
+	for (size_t i = 0; i < exec_set_count(w->node->execs); i++) {
+		const struct pgrab_executor *ex = exec_set_at(w->node->execs, i);
+
+		if (w->state[i] != NULL && ex->close != NULL)
+			ex->close(w->state[i]);
+	}
+	free(w->state);
+	return NULL;
+}
+
+struct workers *
+workers_start(struct node *n)
+{
+	size_t count = (size_t)n->set->workers;
+	struct workers *w = xcalloc(1, sizeof *w + count * sizeof w->worker[0]);
+
+	w->count = count;
+	for (size_t i = 0; i < count; i++) {
+		w->worker[i].node = n;
+		w->worker[i].state = xcalloc(exec_set_count(n->execs) + 1, sizeof(void *));
+		thread_start(&w->worker[i].thread, "worker", worker_main, &w->worker[i]);
+	}
+	return w;
+}
+
+void
+workers_stop(struct workers **w)
+{
+	for (size_t i = 0; i < (*w)->count; i++)
+		thread_join((*w)->worker[i].thread);
+	free(*w);
+	*w = NULL;
+}
