@@ -1,0 +1,89 @@
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static void
+reserve(struct buf *b, size_t n)
+{
+	size_t need = b->len + n + 1;
+
+	if (need <= b->cap)
+		return;
+	b->cap = need * 2 > 64 ? need * 2 : 64;
+	b->data = xrealloc(b->data, b->cap);
+}
+
+void
+buf_fini(struct buf *b)
+{
+	free(b->data);
+	memset(b, 0, sizeof *b);
+}
+
+void
+buf_reset(struct buf *b)
+{
+	b->len = 0;
+	if (b->data != NULL)
+		b->data[0] = '\0';
+}
+
+void
+buf_add(struct buf *b, const void *p, size_t n)
+{
+	reserve(b, n);
+	if (n > 0)
+		memcpy(b->data + b->len, p, n);
+	b->len += n;
+	b->data[b->len] = '\0';
+}
+
+void
+buf_addc(struct buf *b, char c)
+{
+	buf_add(b, &c, 1);
+}
+
+void
+buf_adds(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s));
+}
+
+void
+buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	reserve(b, (size_t)n);
+	va_start(ap, fmt);
+	vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->len += (size_t)n;
+}
+
+const char *
+buf_str(const struct buf *b)
+{
+	return b->data == NULL ? "" : b->data;
+}
+
+char *
+buf_steal(struct buf *b)
+{
+	char *s = b->data == NULL ? xstrdup("") : b->data;
+
+	memset(b, 0, sizeof *b);
+	return s;
+}

@@ -1,0 +1,129 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+struct birth {
+	const char *name;
+	void *(*fn)(void *);
+	void *arg;
+};
+
+void
+thread_bug(const char *call, const char *file, int line)
+{
+	log_error("thread_bug", "call=\"%s\" at=%s:%d", call, file, line);
+	abort();
+}
+
+static void *
+born(void *arg)
+{
+	struct birth b = *(struct birth *)arg;
+
+	free(arg);
+	log_thread(b.name);
+	pthread_setname_np(pthread_self(), b.name);
+	return b.fn(b.arg);
+}
+
+void
+thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
+{
+	struct birth *b = xmalloc(sizeof *b);
+	sigset_t all, old;
+	int rc;
+
+	*b = (struct birth){name, fn, arg};
+	sigfillset(&all);
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &all, &old));
+	rc = pthread_create(t, NULL, born, b);
+	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &old, NULL));
+	if (rc != 0) {
+		log_error("thread_start", "name=%s error=\"%s\"", name, strerror(rc));
+		abort();
+	}
+}
+
+void
+thread_join(pthread_t t)
+{
+	PTHREAD_OK(pthread_join(t, NULL));
+}
+
+void
+gate_init(struct gate *g)
+{
+	pthread_condattr_t attr;
+
+	g->rung = g->stopped = false;
+	PTHREAD_OK(pthread_mutex_init(&g->lock, NULL));
+	PTHREAD_OK(pthread_condattr_init(&attr));
+	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	PTHREAD_OK(pthread_cond_init(&g->cond, &attr));
+	PTHREAD_OK(pthread_condattr_destroy(&attr));
+}
+
+void
+gate_fini(struct gate *g)
+{
+	PTHREAD_OK(pthread_cond_destroy(&g->cond));
+	PTHREAD_OK(pthread_mutex_destroy(&g->lock));
+}
+
+static void
+raise_flag(struct gate *g, bool *flag)
+{
+	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	*flag = true;
+	PTHREAD_OK(pthread_cond_broadcast(&g->cond));
+	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
+}
+
+void
+gate_ring(struct gate *g)
+{
+	raise_flag(g, &g->rung);
+}
+
+void
+gate_stop(struct gate *g)
+{
+	raise_flag(g, &g->stopped);
+}
+
+bool
+gate_stopped(struct gate *g)
+{
+	bool stopped;
+
+	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	stopped = g->stopped;
+	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
+	return stopped;
+}
+
+enum gate_wake
+gate_wait(struct gate *g, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	enum gate_wake wake = GATE_TIME;
+
+	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	while (!g->stopped && !g->rung && clock_mono_us() < until_us)
+		(void)pthread_cond_timedwait(&g->cond, &g->lock, &ts);
+	if (g->stopped)
+		wake = GATE_STOPPED;
+	else if (g->rung)
+		wake = GATE_RUNG;
+	g->rung = false;
+	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
+	return wake;
+}
