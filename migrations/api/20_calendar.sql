@@ -15,7 +15,8 @@
 --   5  days 1-31 in bits 1-31; bit 0 = L; bits 32-62 = 1W-31W; bit 63 = LW           6  months 1-12
 --   7  days of the week in bits 0-6 (Sunday 0); bits 7-41 = d#n at 7n+d; bits 42-48 = dL
 --   8  first second of the day, 9 of the hour, 10 of the minute, that the time fields allow
--- Every name is schema-qualified instead of a SET clause, which would cost more than the work itself.
+-- Every name is schema-qualified instead of a SET clause, which would cost more than the work itself. Operators are not:
+-- a SECURITY DEFINER caller sets its search_path, as it must anyway, and that holds in here.
 
 -- ---------------------------------------------------------------------------------------------- small helpers
 
@@ -673,7 +674,8 @@ comment on function pgrab.next_fire(text, text, timestamptz) is
   'caller chooses whether after is the last planned time (every) or the end of the last run (after). '
   'Daylight saving: if the hour field starts with * or ?, every real local time that matches fires, so */15 fires in both repeated hours '
   'and */2 at every even hour the clock shows. Otherwise a time that the clock skips fires once, right after the gap (several: once), '
-  'and a time that it repeats fires once, the first time. Many at once: next_fires(); the same schedule again and again: schedule_compile().';
+  'and a time that it repeats fires once, the first time. '
+  'Many at once: next_fires(); the same schedule again and again: schedule_compile().';
 
 create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz) returns setof timestamptz
 language sql stable parallel safe as $$
@@ -704,9 +706,10 @@ language sql stable parallel safe rows 1000 as $$
   select o.ord, g.fire
     from (select pg_catalog.array_agg(i.ord::integer) as ords,
                  pgrab.next_fire(i.schedule, i.timezone, i.after) as fire
-            from unnest($1, $2, $3) with ordinality as i(schedule, timezone, after, ord)
+            from rows from (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) with ordinality
+                 as i(schedule, timezone, after, ord)
            group by i.schedule, i.timezone, i.after) as g
-   cross join lateral unnest(g.ords) as o(ord)
+   cross join lateral pg_catalog.unnest(g.ords) as o(ord)
 $$;
 comment on function pgrab.next_fires(text[], text[], timestamptz[]) is
   'next_fire() for many rows at once, given as three arrays of one length; ord is the place in them. Equal (schedule, timezone, after) '

@@ -269,6 +269,10 @@ def random_case(rnd, names):
     return random_expression(rnd), zone, after
 
 
+def show(fire):
+    return f"{fire.astimezone(UTC):%F %T}" if fire else "none"
+
+
 def check_fires(conn, rnd, count):
     names = sorted(n for n in zoneinfo.available_timezones() if re.match("(Africa|America|Asia|Australia|Europe|Pacific|Indian)/", n))
     with conn.cursor() as cur:
@@ -303,7 +307,7 @@ def check_fires(conn, rnd, count):
                 fine = got == want
             if not fine:
                 bad += 1
-                print(f"DIFFERENT {text!r} {zone.key} after {after:%F %T}Z: pgrab {got and got.astimezone(UTC):%F %T}, oracle {want and f'{want:%F %T}'}")
+                print(f"DIFFERENT {text!r} {zone.key} after {after.isoformat()}: pgrab {show(got)}, oracle {show(want)}")
     print(f"fires: {count} compared, {bad} different ({refused} never fire, {beyond} beyond nine years)")
     return bad
 
@@ -334,7 +338,7 @@ def check_croniter(conn, rnd, count):
     except ImportError:
         print("croniter: not installed, left out")
         return 0
-    bad = done = 0
+    bad = done = alone = 0
     while done < count:
         text = random_expression(rnd).upper()
         # what croniter has no word for, reads otherwise (a/n, FRI-SUN, * with a step as a restriction), or needs zones
@@ -350,10 +354,13 @@ def check_croniter(conn, rnd, count):
             continue
         done += 1
         got = conn.execute("select pgrab.next_fire(%s, 'UTC', %s)", (text, after)).fetchone()[0]
-        if got != want:
+        if got != want and got == brute_fire(cron, UTC, after, max(got, want) + DAY):
+            alone += 1                  # 1.3.5 slips at the end of February: '0 3 1-25,30 * *' after the 28th
+            print(f"croniter alone: {text!r} UTC after {after:%F %T}: pgrab and oracle {show(got)}, croniter {show(want)}")
+        elif got != want:
             bad += 1
-            print(f"DIFFERENT {text!r} UTC after {after:%F %T}: pgrab {got}, croniter {want}")
-    print(f"croniter: {done} compared, {bad} different")
+            print(f"DIFFERENT {text!r} UTC after {after:%F %T}: pgrab {show(got)}, croniter {show(want)}")
+    print(f"croniter: {done} compared, {bad} different, {alone} where croniter stands alone")
     return bad
 
 

@@ -1,6 +1,6 @@
 -- The calendar (migrations/api/20_calendar.sql). Every expected instant here was worked out by hand, in UTC.
 begin;
-select plan(563);
+select plan(565);
 
 -- Each case: the first fires after an instant.
 create temporary table calendar_case (
@@ -43,6 +43,7 @@ insert into calendar_case (about, schedule, timezone, after, fires) values
   ('the end of the overlap comes once', '0 3 * * *', 'Europe/Berlin', '2026-10-24 12:00Z', '{2026-10-25 02:00Z,2026-10-26 02:00Z}'),
   ('a repeated hour of minutes fires the first time', '*/30 2 * * *', 'Europe/Berlin', '2026-10-24 12:00Z', '{2026-10-25 00:00Z,2026-10-25 00:30Z,2026-10-26 01:00Z}'),
   ('fixed hours through the overlap', '30 1-3 * * *', 'Europe/Berlin', '2026-10-24 12:00Z', '{2026-10-24 23:30Z,2026-10-25 00:30Z,2026-10-25 02:30Z,2026-10-26 00:30Z}'),
+  ('asked within the first pass, past the time', '15 2 * * *', 'Europe/Berlin', '2026-10-25 00:30Z', '{2026-10-26 01:15Z}'),
   ('asked within the second pass', '45 2 * * *', 'Europe/Berlin', '2026-10-25 01:15Z', '{2026-10-26 01:45Z}'),
   ('asked within the second pass, next comes its end', '0 2,3 * * *', 'Europe/Berlin', '2026-10-25 01:15Z', '{2026-10-25 02:00Z}'),
   ('asked at the change', '* 2 * * *', 'Europe/Berlin', '2026-10-25 01:00Z', '{2026-10-26 01:00Z}'),
@@ -61,6 +62,8 @@ insert into calendar_case (about, schedule, timezone, after, fires) values
   ('months away, into an overlap', '15 2 25 10 *', 'Europe/Berlin', '2025-12-01Z', '{2026-10-25 00:15Z}'),
   ('a wildcard hour months away, into an overlap', '15 * 25 10 *', 'Europe/Berlin', '2026-10-24 23:30Z', '{2026-10-25 00:15Z,2026-10-25 01:15Z,2026-10-25 02:15Z}'),
   ('beyond the table of changes', '30 2 * * *', 'Europe/Berlin', '2060-03-27 12:00Z', '{2060-03-28 01:00Z,2060-03-29 00:30Z}'),
+  ('a wildcard hour that is only midnight, repeated in the Azores, asked between', '5 */24 25 10 *', 'Atlantic/Azores', '2026-10-25 00:10Z',
+   '{2026-10-25 01:05Z,2027-10-25 00:05Z}'),
 
   -- America/New_York 2026: 02:00 -> 03:00 on 8 March at 07:00Z, 02:00 -> 01:00 on 1 November at 06:00Z
   ('New York spring', '30 2 * * *', 'America/New_York', '2026-03-07 12:00Z', '{2026-03-08 07:00Z,2026-03-09 06:30Z}'),
