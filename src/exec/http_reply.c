@@ -1,0 +1,235 @@
+/*
+ * What a reply's status and Location mean for the request that asked: was it expected, and where does a
+ * redirect lead?
+ *
+ * Redirects are followed here and not by libcurl, because it would send the task's own headers (an API key)
+ * to whatever host the redirect names, and repeat a PUT without its body.
+ */
+#include "exec/http_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/outbuf.h"
+
+bool
+http_request_expects(const struct http_request *r, int status)
+{
+	for (size_t i = 0; i < r->n_expect; i++) {
+		if (status >= r->expect[i].low && status <= r->expect[i].high)
+			return true;
+	}
+	return false;
+}
+
+void
+http_request_expected(const struct http_request *r, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < r->n_expect && used < size; i++) {
+		const struct http_range *e = &r->expect[i];
+		const char *comma = i == 0 ? "" : ", ";
+		int n;
+
+		if (e->low == e->high)
+			n = snprintf(text + used, size - used, "%s%d", comma, e->low);
+		else
+			n = snprintf(text + used, size - used, "%s%dxx", comma, e->low / 100);
+		used += (size_t)n;
+	}
+}
+
+/* A part of the URL, or "" when it has none; a port is always told, but not repeated in the whole.  Caller
+ * frees. */
+static char *
+part(const CURLU *url, CURLUPart what)
+{
+	unsigned flags = what == CURLUPART_URL ? CURLU_NO_DEFAULT_PORT : CURLU_DEFAULT_PORT;
+	char *have = NULL;
+	char *copy;
+
+	if (curl_url_get((CURLU *)url, what, &have, flags) != CURLUE_OK)
+		return xstrdup("");
+	copy = xstrdup(have);
+	curl_free(have);
+	return copy;
+}
+
+void
+http_request_peer(const struct http_request *r, char *text, size_t size)
+{
+	char *host = part(r->url, CURLUPART_HOST);
+	char *port = part(r->url, CURLUPART_PORT);
+
+	snprintf(text, size, "%.200s port %s", host, port);
+	free(host);
+	free(port);
+}
+
+void
+http_url_show(const char *url, char *text, size_t size)
+{
+	CURLU *parsed = curl_url();
+	char *whole, *printable;
+
+	if (parsed != NULL &&
+	    curl_url_set(parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
+		curl_url_set(parsed, CURLUPART_USER, NULL, 0);
+		curl_url_set(parsed, CURLUPART_PASSWORD, NULL, 0);
+		whole = part(parsed, CURLUPART_URL);
+		printable = text_printable(whole, strlen(whole), size - 1);
+		snprintf(text, size, "%s", printable);
+		free(printable);
+		free(whole);
+	} else {
+		snprintf(text, size, "a place that is not a URL");
+	}
+	curl_url_cleanup(parsed);
+}
+
+static bool
+same_part(const CURLU *a, const CURLU *b, CURLUPart what)
+{
+	char *in_a = part(a, what);
+	char *in_b = part(b, what);
+	bool same = strcasecmp(in_a, in_b) == 0;
+
+	free(in_a);
+	free(in_b);
+	return same;
+}
+
+static bool
+same_origin(const CURLU *a, const CURLU *b)
+{
+	return same_part(a, b, CURLUPART_SCHEME) && same_part(a, b, CURLUPART_HOST) &&
+	       same_part(a, b, CURLUPART_PORT);
+}
+
+static bool
+starts_with(const char *line, const char *prefix)
+{
+	return strncasecmp(line, prefix, strlen(prefix)) == 0;
+}
+
+static bool
+keep_about_content(const char *line)
+{
+	return starts_with(line, "Accept") || starts_with(line, "Content-");
+}
+
+static bool
+keep_without_body(const char *line)
+{
+	return !starts_with(line, "Content-");
+}
+
+/* Drops the task's headers for which keep() says no. */
+static enum rc
+filter_headers(struct http_request *r, bool (*keep)(const char *line))
+{
+	struct curl_slist *kept = NULL;
+
+	for (const struct curl_slist *h = r->own_headers; h != NULL; h = h->next) {
+		struct curl_slist *longer;
+
+		if (!keep(h->data))
+			continue;
+		longer = curl_slist_append(kept, h->data);
+		if (longer == NULL) {
+			curl_slist_free_all(kept);
+			return RC_AGAIN;
+		}
+		kept = longer;
+	}
+	curl_slist_free_all(r->own_headers);
+	r->own_headers = kept;
+	return RC_OK;
+}
+
+/* RFC 9110, 15.4: 303 asks for a GET, 301 and 302 turn a POST into one, all else is repeated as it was. */
+static enum rc
+change_method(struct http_request *r, int status)
+{
+	bool post = strcmp(r->method, "POST") == 0;
+
+	if (strcmp(r->method, "HEAD") == 0 || !(status == 303 || (post && (status == 301 || status == 302))))
+		return RC_OK;
+	strcpy(r->method, "GET");
+	r->body = NULL;
+	return filter_headers(r, keep_without_body);
+}
+
+static enum rc
+check_target(const CURLU *from, const CURLU *to, const char *shown, struct err *err)
+{
+	char *old = part(from, CURLUPART_SCHEME);
+	char *new = part(to, CURLUPART_SCHEME);
+	enum rc rc = RC_OK;
+
+	if (strcasecmp(new, "http") != 0 && strcasecmp(new, "https") != 0)
+		rc = err_set(err, RC_BAD, "redirected to %s: only http and https are requested", shown);
+	else if (strcasecmp(old, "https") == 0 && strcasecmp(new, "http") == 0)
+		rc = err_set(err, RC_BAD,
+		    "redirected from https to %s: not followed, it would go on unencrypted", shown);
+	free(old);
+	free(new);
+	return rc;
+}
+
+/* User and password of the first URL stay with its host, as in a browser, unless the redirect brings its own.
+ */
+static void
+carry_login(const CURLU *from, CURLU *to)
+{
+	char *user = part(from, CURLUPART_USER);
+	char *password = part(from, CURLUPART_PASSWORD);
+	char *new_user = part(to, CURLUPART_USER);
+
+	if (new_user[0] == '\0' && user[0] != '\0') {
+		curl_url_set(to, CURLUPART_USER, user, 0); /* still encoded, as part() gave it */
+		curl_url_set(to, CURLUPART_PASSWORD, password, 0);
+	}
+	free(user);
+	free(password);
+	free(new_user);
+}
+
+enum rc
+http_request_redirect(struct http_request *r, int status, const char *location, struct err *err)
+{
+	CURLU *to = curl_url();
+	char shown[300];
+	enum rc rc = RC_AGAIN;
+
+	http_url_show(location, shown, sizeof(shown));
+	if (to == NULL)
+		goto out;
+	if (curl_url_set(to, CURLUPART_URL, location, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+		rc = err_set(err, RC_BAD, "redirected to %s", shown);
+		goto out;
+	}
+	rc = check_target(r->url, to, shown, err);
+	if (rc != RC_OK)
+		goto out;
+	rc = change_method(r, status);
+	if (rc == RC_OK && !same_origin(r->url, to))
+		rc = filter_headers(r, keep_about_content);
+	else if (rc == RC_OK)
+		carry_login(r->url, to);
+	if (rc == RC_OK) {
+		curl_url_cleanup(r->url);
+		r->url = to;
+		to = NULL;
+	}
+out:
+	if (rc == RC_AGAIN)
+		(void)err_set(err, RC_AGAIN, "out of memory while following a redirect");
+	curl_url_cleanup(to);
+	return rc;
+}

@@ -1,0 +1,351 @@
+/*
+ * From a task's command and args to an HTTP request.  Everything a user wrote is checked here: the scheme
+ * (http and https only), the method (a token), header names (tokens) and values (no control characters, so no
+ * second header hides in one), statuses.  An argument that is not known is refused: a misspelt `expects` must
+ * not turn failures into successes.
+ *
+ * A body without a Content-Type is sent as application/json when it begins like a JSON object or array, else
+ * as text/plain.
+ */
+#include "exec/http_request.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+#define USER_AGENT "pgrab/" PGRAB_VERSION
+#define URL_MAX    (64 * 1024)
+
+/* What frames the message is libcurl's to say: a second opinion about it is how requests are smuggled. */
+static const char *const framing[] = {"connection", "content-length", "keep-alive", "proxy-connection", "te",
+    "trailer", "transfer-encoding", "upgrade"};
+
+static bool
+is_token(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!isalnum((unsigned char)s[i]) &&
+		    (s[i] == '\0' || strchr("!#$%&'*+-.^_`|~", s[i]) == NULL))
+			return false;
+	}
+	return n > 0;
+}
+
+static enum rc
+no_memory(struct err *err)
+{
+	return err_set(err, RC_AGAIN, "out of memory while preparing the request");
+}
+
+static enum rc
+append(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+
+	if (longer == NULL)
+		return RC_AGAIN;
+	*list = longer;
+	return RC_OK;
+}
+
+/* Does a line of libcurl's header list ("Name: value", "Name;") carry this name? */
+static bool
+line_has_name(const char *line, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncasecmp(line, name, n) == 0 && (line[n] == ':' || line[n] == ';');
+}
+
+static bool
+list_has_name(const struct curl_slist *list, const char *name)
+{
+	for (; list != NULL; list = list->next) {
+		if (line_has_name(list->data, name))
+			return true;
+	}
+	return false;
+}
+
+static enum rc
+set_method(struct http_request *r, const char *value, struct err *err)
+{
+	static const char *const usual[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+	size_t n = strlen(value);
+
+	if (!is_token(value, n) || n > HTTP_METHOD_MAX || strcasecmp(value, "CONNECT") == 0)
+		return err_set(
+		    err, RC_BAD, "args.method \"%.40s\" is not a method; say GET, POST, PUT, ...", value);
+	memcpy(r->method, value, n + 1);
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		if (strcasecmp(value, usual[i]) == 0)
+			memcpy(r->method, usual[i], n + 1);
+	}
+	return RC_OK;
+}
+
+static enum rc
+check_header(const char *name, size_t n, const char *value, struct err *err)
+{
+	if (!is_token(name, n))
+		return err_set(
+		    err, RC_BAD, "args.headers: \"%.*s\" is not a header name", (int)(n > 60 ? 60 : n), name);
+	for (size_t i = 0; i < sizeof(framing) / sizeof(framing[0]); i++) {
+		if (strlen(framing[i]) == n && strncasecmp(name, framing[i], n) == 0)
+			return err_set(
+			    err, RC_BAD, "args.headers: %s can not be set, pgrab sets it", framing[i]);
+	}
+	for (const unsigned char *p = (const unsigned char *)value; *p != '\0'; p++) {
+		if ((*p < 0x20 && *p != '\t') || *p == 0x7f)
+			return err_set(err, RC_BAD,
+			    "args.headers: the value of %.*s has a control character (byte 0x%02x) in it",
+			    (int)(n > 60 ? 60 : n), name, *p);
+	}
+	return RC_OK;
+}
+
+/* One member of args.headers, "Name=text". */
+static enum rc
+add_header(struct http_request *r, const char *member, struct err *err)
+{
+	const char *eq = strchr(member, '=');
+	const char *value;
+	char *line;
+	size_t n;
+	enum rc rc;
+
+	if (eq == NULL)
+		return err_set(err, RC_BAD, "args.headers must be an object: {\"Name\": \"value\"}");
+	n = (size_t)(eq - member);
+	value = eq + 1 + strspn(eq + 1, " \t");
+	rc = check_header(member, n, value, err);
+	if (rc != RC_OK)
+		return rc;
+	/* libcurl would take "Name:" as the wish to leave the header out; "Name;" sends it empty */
+	line = *value == '\0' ? xasprintf("%.*s;", (int)n, member)
+			      : xasprintf("%.*s: %s", (int)n, member, value);
+	rc = append(&r->own_headers, line) == RC_OK ? RC_OK : no_memory(err);
+	free(line);
+	return rc;
+}
+
+static enum rc
+set_body(struct http_request *r, const char *value, struct err *err)
+{
+	if (r->body != NULL)
+		return err_set(err, RC_BAD,
+		    "args.body must be one text, not an array or an object; for JSON write it "
+		    "as a string: (jsonb ...)::text");
+	r->body = value;
+	return RC_OK;
+}
+
+/* "204" or "2xx" of n characters. */
+static bool
+parse_range(const char *s, size_t n, struct http_range *out)
+{
+	if (n != 3 || s[0] < '1' || s[0] > '5')
+		return false;
+	if ((s[1] == 'x' || s[1] == 'X') && (s[2] == 'x' || s[2] == 'X')) {
+		*out = (struct http_range){(s[0] - '0') * 100, (s[0] - '0') * 100 + 99};
+		return true;
+	}
+	if (!isdigit((unsigned char)s[1]) || !isdigit((unsigned char)s[2]))
+		return false;
+	out->low = out->high = (s[0] - '0') * 100 + (s[1] - '0') * 10 + (s[2] - '0');
+	return true;
+}
+
+/* One element of args.expect, itself perhaps a list: "200", "2xx, 404". */
+static enum rc
+add_expect(struct http_request *r, const char *value, struct err *err)
+{
+	const char *p = value;
+	size_t n;
+
+	for (;;) {
+		p += strspn(p, ", ");
+		n = strcspn(p, ", ");
+		if (n == 0)
+			return RC_OK;
+		if (r->n_expect == HTTP_EXPECT_MAX)
+			return err_set(err, RC_BAD, "args.expect: at most %d statuses", HTTP_EXPECT_MAX);
+		if (!parse_range(p, n, &r->expect[r->n_expect]))
+			return err_set(err, RC_BAD,
+			    "args.expect: \"%.40s\" is not a status; write 200, or 2xx for a class, or a "
+			    "list of them",
+			    value);
+		r->n_expect++;
+		p += n;
+	}
+}
+
+static enum rc
+set_follow(struct http_request *r, const char *value, struct err *err)
+{
+	r->follow = strcmp(value, "true") == 0;
+	if (!r->follow && strcmp(value, "false") != 0)
+		return err_set(err, RC_BAD, "args.follow is \"%.40s\"; it must be true or false", value);
+	return RC_OK;
+}
+
+static const struct {
+	const char *key;
+	enum rc (*take)(struct http_request *r, const char *value, struct err *err);
+} known_args[] = {
+    {"method", set_method},
+    {"headers", add_header},
+    {"body", set_body},
+    {"expect", add_expect},
+    {"follow", set_follow},
+};
+
+static enum rc
+take_arg(struct http_request *r, const struct pgrab_arg *arg, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(known_args) / sizeof(known_args[0]); i++) {
+		if (strcmp(known_args[i].key, arg->key) == 0)
+			return known_args[i].take(r, arg->value, err);
+	}
+	return err_set(err, RC_BAD,
+	    "kind http knows no args.%.60s; it knows method, headers, body, expect, follow", arg->key);
+}
+
+static bool
+scheme_is(const CURLU *url, const char *scheme)
+{
+	char *have = NULL;
+	bool same = false;
+
+	if (curl_url_get((CURLU *)url, CURLUPART_SCHEME, &have, 0) == CURLUE_OK)
+		same = strcasecmp(have, scheme) == 0;
+	curl_free(have);
+	return same;
+}
+
+static enum rc
+set_url(CURLU *url, const char *text, const char *what, struct err *err)
+{
+	CURLUcode code;
+
+	if (strlen(text) > URL_MAX)
+		return err_set(err, RC_BAD, "%s is longer than %d bytes", what, URL_MAX);
+	code = curl_url_set(url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME);
+	if (code == CURLUE_OUT_OF_MEMORY)
+		return no_memory(err);
+	if (code == CURLUE_BAD_SCHEME)
+		return err_set(err, RC_BAD, "%s must begin with http:// or https://", what);
+	if (code != CURLUE_OK)
+		return err_set(err, RC_BAD, "%s is not a URL: %s", what, curl_url_strerror(code));
+	if (!scheme_is(url, "http") && !scheme_is(url, "https"))
+		return err_set(
+		    err, RC_BAD, "%s must begin with http:// or https://; nothing else is requested", what);
+	return RC_OK;
+}
+
+/* What follows from the args together. */
+static enum rc
+settle(struct http_request *r, struct err *err)
+{
+	if (r->method[0] == '\0')
+		strcpy(r->method, r->body == NULL ? "GET" : "POST");
+	if (strcmp(r->method, "HEAD") == 0 && r->body != NULL)
+		return err_set(err, RC_BAD, "a HEAD request can not have args.body");
+	if (r->n_expect == 0)
+		r->expect[r->n_expect++] = (struct http_range){200, 299};
+	return RC_OK;
+}
+
+enum rc
+http_request_init(struct http_request *r, const struct pgrab_run *run, struct err *err)
+{
+	enum rc rc;
+
+	memset(r, 0, sizeof(*r));
+	r->url = curl_url();
+	if (r->url == NULL)
+		return no_memory(err);
+	if (run->command[0] == '\0')
+		return err_set(err, RC_BAD, "command is empty; for kind http it is the URL");
+	rc = set_url(r->url, run->command, "command", err);
+	for (size_t i = 0; rc == RC_OK && i < run->n_args; i++)
+		rc = take_arg(r, &run->args[i], err);
+	if (rc == RC_OK)
+		rc = settle(r, err);
+	return rc;
+}
+
+void
+http_request_fini(struct http_request *r)
+{
+	curl_url_cleanup(r->url);
+	curl_slist_free_all(r->own_headers);
+	memset(r, 0, sizeof(*r));
+}
+
+static const char *
+body_type(const char *body)
+{
+	body += strspn(body, " \t\r\n");
+	return *body == '{' || *body == '[' ? "application/json" : "text/plain; charset=utf-8";
+}
+
+static enum rc
+append_unless_set(struct curl_slist **list, const char *name, const char *value)
+{
+	char *line;
+	enum rc rc;
+
+	if (list_has_name(*list, name))
+		return RC_OK;
+	line = xasprintf("%s:%s%s", name, value[0] == '\0' ? "" : " ", value);
+	rc = append(list, line);
+	free(line);
+	return rc;
+}
+
+static enum rc
+append_ours(struct curl_slist **list, const struct http_request *r, const struct pgrab_run *run)
+{
+	char task_id[24], attempt[16];
+	const char *const ours[][2] = {
+	    {"User-Agent", USER_AGENT},
+	    {"Expect", ""}, /* leaves it out: waiting for "100 Continue" only costs a second */
+	    {"Pgrab-Task-Id", task_id},
+	    {"Pgrab-Attempt", attempt},
+	    {"Pgrab-Fence", run->fence},
+	    {"Pgrab-Fire-At", run->fire_at},
+	};
+	enum rc rc = RC_OK;
+
+	snprintf(task_id, sizeof(task_id), "%" PRId64, run->task_id);
+	snprintf(attempt, sizeof(attempt), "%" PRId32, run->attempt);
+	for (size_t i = 0; rc == RC_OK && i < sizeof(ours) / sizeof(ours[0]); i++)
+		rc = append_unless_set(list, ours[i][0], ours[i][1]);
+	if (rc == RC_OK && r->body != NULL)
+		rc = append_unless_set(list, "Content-Type", body_type(r->body));
+	return rc;
+}
+
+struct curl_slist *
+http_request_headers(const struct http_request *r, const struct pgrab_run *run)
+{
+	struct curl_slist *list = NULL;
+	enum rc rc = RC_OK;
+
+	for (const struct curl_slist *h = r->own_headers; rc == RC_OK && h != NULL; h = h->next)
+		rc = append(&list, h->data);
+	if (rc == RC_OK)
+		rc = append_ours(&list, r, run);
+	if (rc != RC_OK) {
+		curl_slist_free_all(list);
+		list = NULL;
+	}
+	return list;
+}

@@ -1,0 +1,41 @@
+/*
+ * One run of kind http: shared by http.c, which moves it, and http_explain.c, which says what came of it.
+ */
+#ifndef PGRAB_EXEC_HTTP_TRANSFER_H
+#define PGRAB_EXEC_HTTP_TRANSFER_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "exec/http_request.h"
+#include "pgrab/executor.h"
+
+#define HTTP_BODY_MAX    (16 * 1024 * 1024) /* counted unpacked */
+#define HTTP_HEADERS_MAX (256 * 1024)
+
+struct http_transfer {
+	struct http_request request;
+	const struct pgrab_run *run;
+	const struct pgrab_host *host;
+	CURL *easy;
+	size_t header_bytes, body_bytes; /* of all hops */
+	enum pgrab_stop stopped;
+	int socket_errno;             /* why there was no socket to be had, or 0 */
+	char refused[128];            /* why the address is not connected to, or "" */
+	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */
+};
+
+/* Of the reply that came or is coming in; 0 as long as there is none, interim replies (1xx) not counted. */
+int http_status(CURL *easy);
+bool http_status_redirects(int status);
+
+bool http_sent(const struct http_transfer *t); /* at least a part of the request left this machine */
+
+/* Writes into result why the transfer broke off. */
+void http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_result *result);
+
+/* The whole reply is here: writes into result whether it is what the task wants. */
+void http_judge(const struct http_transfer *t, struct pgrab_result *result);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * Which executors this node has: the built-in kinds that its file allows, and those loaded from shared
+ * objects.
+ *
+ * A shared object is loaded because the node's own file names it, so its kind is allowed by that alone;
+ * naming it in `allow` too does no harm.  Nothing of an executor is trusted before its ABI number is checked,
+ * and a kind has exactly one executor: a plug-in can not take the name of a built-in kind, also not of one
+ * that is switched off here.
+ *
+ * A set does not change after exec_set_create, so any thread may read it without a lock.
+ */
+#include "exec/exec.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+#define KIND_MAX    32
+#define KNOWN_FLAGS PGRAB_EXECUTOR_INSTANT
+
+struct plugin {
+	void *handle; /* of dlopen */
+	const struct pgrab_executor *executor;
+};
+
+struct exec_set {
+	size_t count;
+	const struct pgrab_executor **item; /* borrowed: static data here or in a plug-in */
+	size_t plugin_count;
+	struct plugin *plugin;
+};
+
+/* The next word of a comma-separated list without the blanks around it, or NULL at its end.  Caller frees. */
+static char *
+next_word(const char **list)
+{
+	const char *p = *list;
+	const char *start, *end;
+
+	p += strspn(p, ", \t\r\n");
+	if (*p == '\0')
+		return NULL;
+	start = p;
+	p += strcspn(p, ",");
+	for (end = p; isspace((unsigned char)end[-1]); end--)
+		;
+	*list = p;
+	return xmemdup0(start, (size_t)(end - start));
+}
+
+static bool
+kind_is_valid(const char *kind)
+{
+	size_t n;
+
+	if (kind == NULL || kind[0] < 'a' || kind[0] > 'z')
+		return false;
+	n = strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	return kind[n] == '\0' && n <= KIND_MAX;
+}
+
+static const struct pgrab_executor *
+builtin_find(const char *kind)
+{
+	for (size_t i = 0; exec_builtin[i] != NULL; i++) {
+		if (strcmp(exec_builtin[i]->kind, kind) == 0)
+			return exec_builtin[i];
+	}
+	return NULL;
+}
+
+static const struct pgrab_executor *
+plugin_find(const struct exec_set *s, const char *kind)
+{
+	for (size_t i = 0; i < s->plugin_count; i++) {
+		if (strcmp(s->plugin[i].executor->kind, kind) == 0)
+			return s->plugin[i].executor;
+	}
+	return NULL;
+}
+
+static void
+set_add(struct exec_set *s, const struct pgrab_executor *x)
+{
+	s->item = xrealloc(s->item, (s->count + 1) * sizeof(*s->item));
+	s->item[s->count++] = x;
+}
+
+/* Is this an executor we can work with?  The ABI number comes first: behind a wrong one the fields mean
+ * something else. */
+static enum rc
+executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct err *err)
+{
+	if (x == NULL)
+		return err_set(err, RC_BAD, "%s() returned NULL", PGRAB_EXECUTOR_ENTRY);
+	if (x->abi != PGRAB_EXECUTOR_ABI)
+		return err_set(err, RC_BAD,
+		    "it was built for executor ABI %u, this pgrab has ABI %u: build it anew against this "
+		    "version's "
+		    "pgrab/executor.h",
+		    (unsigned)x->abi, (unsigned)PGRAB_EXECUTOR_ABI);
+	if (!kind_is_valid(x->kind))
+		return err_set(err, RC_BAD,
+		    "its kind \"%.*s\" is not a name: a lower-case letter, then lower-case letters, digits "
+		    "and _, at "
+		    "most %d characters",
+		    2 * KIND_MAX, x->kind == NULL ? "" : x->kind, KIND_MAX);
+	if (x->summary == NULL || x->open == NULL || x->close == NULL || x->run == NULL)
+		return err_set(err, RC_BAD, "its executor \"%s\" has no %s", x->kind,
+		    x->summary == NULL ? "summary"
+		    : x->open == NULL  ? "open()"
+		    : x->close == NULL ? "close()"
+				       : "run()");
+	if ((x->flags & ~KNOWN_FLAGS) != 0)
+		return err_set(err, RC_BAD,
+		    "its executor \"%s\" has flags that this pgrab does not know (0x%x)", x->kind,
+		    (unsigned)(x->flags & ~KNOWN_FLAGS));
+	if (builtin_find(x->kind) != NULL)
+		return err_set(err, RC_BAD, "the kind \"%s\" exists: it is built in", x->kind);
+	if (plugin_find(s, x->kind) != NULL)
+		return err_set(
+		    err, RC_BAD, "the kind \"%s\" exists: another of the loaded files brings it", x->kind);
+	return RC_OK;
+}
+
+/* dlopen looks for a name without a slash in the system's library folders; we mean the working directory. */
+static void *
+open_file(const char *path, struct err *err)
+{
+	char *name = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
+	if (handle == NULL)
+		(void)err_set(err, RC_BAD, "%s", dlerror());
+	free(name);
+	return handle;
+}
+
+static enum rc
+plugin_load(struct exec_set *s, const char *path, struct err *err)
+{
+	const struct pgrab_executor *x;
+	pgrab_executor_entry_fn entry;
+	void *handle, *symbol;
+	enum rc rc = RC_BAD;
+
+	handle = open_file(path, err);
+	if (handle == NULL)
+		goto out;
+	symbol = dlsym(handle, PGRAB_EXECUTOR_ENTRY);
+	if (symbol == NULL) {
+		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is no pgrab executor",
+		    PGRAB_EXECUTOR_ENTRY);
+		goto out;
+	}
+	memcpy(&entry, &symbol, sizeof(entry)); /* ISO C has no cast from void * to a function */
+	x = entry();
+	rc = executor_check(s, x, err);
+	if (rc != RC_OK)
+		goto out;
+	s->plugin = xrealloc(s->plugin, (s->plugin_count + 1) * sizeof(*s->plugin));
+	s->plugin[s->plugin_count++] = (struct plugin){handle, x};
+	set_add(s, x);
+	handle = NULL;
+out:
+	if (handle != NULL)
+		dlclose(handle);
+	if (rc != RC_OK)
+		err_prefix(err, "could not load the executor %s", path);
+	return rc;
+}
+
+static enum rc
+load_plugins(struct exec_set *s, const char *plugins, struct err *err)
+{
+	enum rc rc = RC_OK;
+	char *path;
+
+	while (rc == RC_OK && (path = next_word(&plugins)) != NULL) {
+		rc = plugin_load(s, path, err);
+		free(path);
+	}
+	return rc;
+}
+
+static enum rc
+unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
+{
+	struct buf names = {0};
+	enum rc rc;
+
+	for (size_t i = 0; exec_builtin[i] != NULL; i++)
+		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", exec_builtin[i]->kind);
+	for (size_t i = 0; i < s->plugin_count; i++)
+		buf_addf(&names, ", %s", s->plugin[i].executor->kind);
+	rc = err_set(err, RC_BAD,
+	    "there is no kind \"%.64s\" to allow; there are: %s (more can be loaded: setting `executors`)",
+	    kind, buf_str(&names));
+	buf_fini(&names);
+	return rc;
+}
+
+static enum rc
+allow_kind(struct exec_set *s, const char *kind, struct err *err)
+{
+	const struct pgrab_executor *x;
+
+	if (exec_set_find(s, kind) != NULL)
+		return RC_OK; /* a plug-in's, or said twice */
+	x = builtin_find(kind);
+	if (x == NULL)
+		return unknown_kind(s, kind, err);
+	set_add(s, x);
+	return RC_OK;
+}
+
+static enum rc
+allow_kinds(struct exec_set *s, const char *allow, struct err *err)
+{
+	enum rc rc = RC_OK;
+	char *kind;
+
+	while (rc == RC_OK && (kind = next_word(&allow)) != NULL) {
+		rc = allow_kind(s, kind, err);
+		free(kind);
+	}
+	return rc;
+}
+
+enum rc
+exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err)
+{
+	struct exec_set *s = xcalloc(1, sizeof(*s));
+	enum rc rc;
+
+	*out = NULL;
+	rc = load_plugins(s, plugins == NULL ? "" : plugins, err);
+	if (rc == RC_OK)
+		rc = allow_kinds(s, allow == NULL ? "" : allow, err);
+	if (rc == RC_OK)
+		*out = s;
+	else
+		exec_set_destroy(&s);
+	return rc;
+}
+
+void
+exec_set_destroy(struct exec_set **s)
+{
+	struct exec_set *set = *s;
+
+	if (set == NULL)
+		return;
+	for (size_t i = 0; i < set->plugin_count; i++)
+		dlclose(set->plugin[i].handle);
+	free(set->plugin);
+	free(set->item);
+	free(set);
+	*s = NULL;
+}
+
+size_t
+exec_set_count(const struct exec_set *s)
+{
+	return s->count;
+}
+
+const struct pgrab_executor *
+exec_set_at(const struct exec_set *s, size_t i)
+{
+	return i < s->count ? s->item[i] : NULL;
+}
+
+const struct pgrab_executor *
+exec_set_find(const struct exec_set *s, const char *kind)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (strcmp(s->item[i]->kind, kind) == 0)
+			return s->item[i];
+	}
+	return NULL;
+}

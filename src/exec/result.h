@@ -1,0 +1,13 @@
+/*
+ * Filling in struct pgrab_result: what all built-in executors share.
+ */
+#ifndef PGRAB_EXEC_RESULT_H
+#define PGRAB_EXEC_RESULT_H
+
+#include "base/rc.h"
+#include "pgrab/executor.h"
+
+/* Not succeeded, and why: the first line of the text, made printable, cut to size. */
+void result_fail(struct pgrab_result *result, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

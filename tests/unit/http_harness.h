@@ -1,0 +1,126 @@
+/*
+ * What the tests of kind http run in: a server, a host, one executor; and how they look at the outcome.
+ */
+#ifndef HTTP_HARNESS_H
+#define HTTP_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "exec/exec.h"
+#include "http_answers.h"
+
+static struct tiny server;
+static struct fake_host host; /* of the test that runs */
+static void *client;
+
+static struct pgrab_result
+run_url(const char *url, const struct pgrab_arg *args, size_t n)
+{
+	struct pgrab_run run = {.size = sizeof(run),
+	    .task_id = 42,
+	    .name = "",
+	    .kind = "http",
+	    .command = url,
+	    .fire_at = "2026-11-21T05:00:00.000000Z",
+	    .fence = "77-3",
+	    .attempt = 2,
+	    .max_attempts = 3,
+	    .n_args = n,
+	    .args = args};
+	struct pgrab_result result = {0};
+
+	buf_reset(&host.output);
+	exec_http.run(client, &run, &host.host, &result);
+	assert_true(result.succeeded == (result.error[0] == '\0'));
+	return result;
+}
+
+static struct pgrab_result
+run_path(const char *path, const struct pgrab_arg *args, size_t n)
+{
+	char url[200];
+
+	snprintf(url, sizeof(url), "http://127.0.0.1:%d%s", server.port, path);
+	return run_url(url, args, n);
+}
+
+#define ARGS(...)                                \
+	(const struct pgrab_arg[]){__VA_ARGS__}, \
+	    sizeof((struct pgrab_arg[]){__VA_ARGS__}) / sizeof(struct pgrab_arg)
+#define NO_ARGS NULL, 0
+
+/* Does `text` match the pattern, where each * stands for anything? */
+static bool
+like(const char *text, const char *pattern)
+{
+	for (; *pattern != '*'; pattern++, text++) {
+		if (*pattern != *text)
+			return false;
+		if (*pattern == '\0')
+			return true;
+	}
+	for (;; text++) {
+		if (like(text, pattern + 1))
+			return true;
+		if (*text == '\0')
+			return false;
+	}
+}
+
+static void
+expect_error(const struct pgrab_result *r, const char *pattern)
+{
+	assert_false(r->succeeded);
+	if (!like(r->error, pattern))
+		fail_msg("got  \"%s\"\nwant \"%s\"", r->error, pattern);
+}
+
+static bool
+was_sent(const char *text)
+{
+	bool found;
+
+	pthread_mutex_lock(&server.lock);
+	found = strstr(server.last, text) != NULL;
+	pthread_mutex_unlock(&server.lock);
+	return found;
+}
+
+static unsigned
+requests(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&server.lock);
+	n = server.requests;
+	pthread_mutex_unlock(&server.lock);
+	return n;
+}
+
+static int
+setup(void **state)
+{
+	char err[200] = "";
+
+	memset(&server, 0, sizeof(server));
+	server.ctx = &host;
+	fake_host_init(&host);
+	tiny_start(&server, http_answers);
+	client = exec_http.open(NULL, err, sizeof(err));
+	return client == NULL;
+}
+
+static int
+teardown(void **state)
+{
+	exec_http.close(client);
+	tiny_stop(&server); /* it may still hold the host */
+	fake_host_fini(&host);
+	return 0;
+}
+
+#endif
