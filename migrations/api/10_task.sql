@@ -14,7 +14,7 @@ begin
     errcode = '22023',
     message = format('task %s cannot be %s', p_column, coalesce(quote_literal(left(p_value, 200)), 'null')),
     hint = p_hint,
-    schema = 'pgrab', "table" = 'task', "column" = p_column;
+    schema = 'pgrab', table = 'task', column = p_column;
 end $$;
 comment on function pgrab.refuse(text, text, text) is 'Internal: refuses a value of a task with an error that says what would be right.';
 

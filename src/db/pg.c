@@ -81,17 +81,20 @@ db_target(struct db *db)
 	return db->target;
 }
 
-/* One line, without libpq's trailing newline. */
+/* One line, blanks folded, without libpq's trailing newline. */
 static void
 one_line(char *out, size_t size, const char *text)
 {
 	size_t n = 0;
 
 	for (; text != NULL && *text != '\0' && n + 1 < size; text++) {
-		if (*text == '\n' && text[1] == '\0')
-			break;
-		out[n++] = *text == '\n' ? ' ' : *text;
+		bool blank = *text == '\n' || *text == '\t' || *text == ' ';
+
+		if (!blank || (n > 0 && out[n - 1] != ' '))
+			out[n++] = blank ? ' ' : *text;
 	}
+	while (n > 0 && out[n - 1] == ' ')
+		n--;
 	out[n] = '\0';
 }
 
@@ -141,6 +144,12 @@ wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bool *s
 	}
 }
 
+/* NOTICE and WARNING of the server are of no use to us: what matters comes as an answer. */
+static void
+no_notice(void *arg, const PGresult *r)
+{
+}
+
 static enum rc
 connect_poll(struct db *db, int64_t until_us, struct err *err)
 {
@@ -173,6 +182,7 @@ db_connect(struct db *db, struct err *err)
 	db->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
 	if (db->conn == NULL)
 		return err_set(err, RC_AGAIN, "could not connect: out of memory");
+	PQsetNoticeReceiver(db->conn, no_notice, NULL);
 	rc = connect_poll(db, clock_mono_us() + db->timeout_us, err);
 	if (rc == RC_OK) {
 		PQsetnonblocking(db->conn, 1);
@@ -195,8 +205,12 @@ classify(const PGresult *r, struct err *err)
 	const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
 	enum rc rc = RC_BAD;
 
-	if (state == NULL)
-		return err_set(err, RC_UNKNOWN, "connection lost: %s", PQresultErrorMessage(r));
+	if (state == NULL) {
+		char line[300];
+
+		one_line(line, sizeof line, PQresultErrorMessage(r));
+		return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
+	}
 	if (severity != NULL && strcmp(severity, "FATAL") == 0)
 		rc = RC_UNKNOWN; /* terminated while it worked: the commit may be through */
 	else if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)

@@ -198,6 +198,22 @@ stop_text(enum pgrab_stop why)
 	}
 }
 
+static void
+say_why(struct pgrab_result *result, const char *stop, const struct err *err)
+{
+	if (stop != NULL)
+		snprintf(result->error, sizeof result->error, "%s", stop);
+	else if (strstr(err->text, "EXECUTE of transaction commands") != NULL || strcmp(err->sqlstate, "2D000") == 0)
+		snprintf(result->error, sizeof result->error,
+		    "COMMIT, ROLLBACK and SAVEPOINT are refused in a task: its text, the fence check and the finish are one transaction (SQLSTATE %s)", err->sqlstate);
+	else if (strstr(err->text, "cannot COPY to/from client") != NULL)
+		snprintf(result->error, sizeof result->error, "COPY from or to the client is refused in a task: there is no client; use INSERT or a file (SQLSTATE %s)", err->sqlstate);
+	else if (err->sqlstate[0] != '\0')
+		snprintf(result->error, sizeof result->error, "%s (SQLSTATE %s)", err->text, err->sqlstate);
+	else
+		snprintf(result->error, sizeof result->error, "%s", err->text);
+}
+
 /* Leaves the connection as new, or drops it. */
 static void
 clean_up(struct sql_worker *w)
@@ -244,12 +260,8 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	free(output);
 	result->succeeded = rc == RC_OK;
 	result->recorded = rc == RC_OK;
-	if (rc != RC_OK) {
-		const char *stop = stop_text(host->stop(host->ctx));
-
-		snprintf(result->error, sizeof result->error, "%s%s%s%s", stop != NULL ? stop : err.text, stop == NULL && err.sqlstate[0] != '\0' ? " (SQLSTATE " : "",
-		    stop == NULL ? err.sqlstate : "", stop == NULL && err.sqlstate[0] != '\0' ? ")" : "");
-	}
+	if (rc != RC_OK)
+		say_why(result, stop_text(host->stop(host->ctx)), &err);
 }
 
 const struct pgrab_executor exec_sql = {

@@ -74,6 +74,11 @@ retry(struct doorbell *d, const char *why)
 }
 
 static void
+no_notice(void *arg, const PGresult *res)
+{
+}
+
+static void
 start_connecting(struct doorbell *d)
 {
 	const char *keys[] = {"dbname", "application_name", NULL};
@@ -85,6 +90,7 @@ start_connecting(struct doorbell *d)
 		retry(d, d->conn == NULL ? "out of memory" : PQerrorMessage(d->conn));
 		return;
 	}
+	PQsetNoticeReceiver(d->conn, no_notice, NULL);
 	d->state = BELL_CONNECTING;
 	watch(d, EV_WRITE);
 	set_timer(d, ANSWER_US);

@@ -144,12 +144,12 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
+	if (rc == RC_UNKNOWN)
+		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err.text);
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us())) {
-		log_warn("claim_unknown", "rows=%zu error=\"%s\"", n, err.text);
 		gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff));
 		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
-		if (rc == RC_AGAIN)
-			rc = RC_UNKNOWN;
+		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
 	}
 	if (rc == RC_LOST || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);

@@ -258,7 +258,7 @@ run(struct node *n, struct err *err)
 	if (rc != RC_OK)
 		goto out;
 	start_threads(n, &crew);
-	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name, PGRAB_VERSION, n->set->strategy, n->set->workers, n->kinds);
+	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name, PGRAB_VERSION, n->set->strategy, n->set->workers, n->set->allow);
 	why = control_run(n, crew.loaders);
 	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand), atomic_load(&n->running));
 	stop_threads(n, &crew, why);
