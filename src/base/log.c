@@ -72,7 +72,21 @@ put_escaped(char *out, size_t at, const char *s, size_t n)
 	return at;
 }
 
-/* One `key=value` or `key="value"` of text; returns what is behind it. A quote ends a value only before a blank or the end. */
+/* Does the quote at p end a value?  Only at the end of the text, or before " key=": messages of others hold quotes of their own. */
+static bool
+closing_quote(const char *p)
+{
+	size_t n;
+
+	if (p[1] == '\0')
+		return true;
+	if (p[1] != ' ')
+		return false;
+	n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz_");
+	return n > 0 && p[2 + n] == '=';
+}
+
+/* One `key=value` or `key="value"` of text; returns what is behind it. */
 static const char *
 split_pair(const char *p, const char **key, size_t *key_len, const char **value, size_t *value_len)
 {
@@ -86,7 +100,7 @@ split_pair(const char *p, const char **key, size_t *key_len, const char **value,
 		p++;
 	if (*p == '"') {
 		*value = ++p;
-		for (end = p; *end != '\0' && !(*end == '"' && (end[1] == ' ' || end[1] == '\0')); end++)
+		for (end = p; *end != '\0' && !(*end == '"' && closing_quote(end)); end++)
 			;
 		*value_len = (size_t)(end - p);
 		return *end == '"' ? end + 1 : end;
