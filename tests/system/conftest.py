@@ -1,0 +1,108 @@
+"""Fixtures of the system tests: cluster, db, nodes, probe.  See cluster.py for what they can do."""
+import ctypes
+import os
+import signal
+
+import pytest
+from cluster import Cluster, Db, Nodes, end_leftovers
+from probe import Probe
+
+PR_SET_CHILD_SUBREAPER = 36
+DEADLINE_S = 60
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "private_server: the test stops, kills or reconfigures its PostgreSQL server")
+    config.addinivalue_line("markers", f"deadline(seconds): the longest the test may take; {DEADLINE_S} without it")
+    # Whatever a killed node leaves behind becomes our child, so that no test's processes get out of sight.
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Started in the background SIGINT is ignored, and SIGTERM would end us without tearing anything down.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    marker = item.get_closest_marker("deadline")
+    seconds = marker.args[0] if marker else DEADLINE_S
+
+    def too_late(*_):
+        raise AssertionError(f"the test was not done within {seconds} s")
+
+    signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure shows what the nodes said."""
+    report = (yield).get_result()
+    nodes = getattr(item, "funcargs", {}).get("nodes")
+    if report.failed and nodes:
+        for node in nodes.all:
+            lines = node.log().splitlines()[-80:]
+            report.sections.append((f"node {node.name} (pid {node.pid}, exit {node.proc.poll()})", "\n".join(lines)))
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    server = Cluster(os.environ.get("PGRAB_DSN") or None)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def private_server():
+    server = Cluster(stoppable=True)
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers():
+    """The first fixture of each test and so the last to end: it fails a test whose processes are still there."""
+    yield
+    left = end_leftovers()
+    assert not left, "processes of this test were left and had to be killed:\n" + "\n".join(left)
+
+
+@pytest.fixture
+def cluster(request, no_leftovers):
+    """The PostgreSQL server: all tests' own, or with the mark private_server one that may be stopped."""
+    if not request.node.get_closest_marker("private_server"):
+        yield request.getfixturevalue("shared_server")
+        return
+    server = request.getfixturevalue("private_server")
+    server.pg_start()
+    yield server
+    server.pg_start()
+
+
+@pytest.fixture
+def db(cluster):
+    """A database with pgrab's schema that nobody else uses."""
+    database = Db(cluster, cluster.create_database())
+    yield database
+    database.close()
+    if cluster.stoppable:
+        cluster.pg_start()
+    cluster.drop_database(database.name)
+
+
+@pytest.fixture
+def nodes(db, tmp_path):
+    """Starts nodes: n1 = nodes.start('n1', workers=2).  They are ended in order after the test."""
+    started = Nodes(db, tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def probe(tmp_path):
+    """Shell tasks that leave a trace."""
+    tracer = Probe(tmp_path)
+    yield tracer
+    tracer.open_gate()
+    tracer.close()
