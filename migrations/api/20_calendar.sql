@@ -602,7 +602,6 @@ begin
         if v_local < v_end + pgrab.zone_shift(p_timezone, v_end) then
           return v_end;                   -- skipped by the gap: right after it
         end if;
-        v_done := greatest(v_done, v_end + v_shift);
       else
         v_done := v_end + pgrab.zone_shift(p_timezone, v_end);   -- repeated times count again
       end if;
