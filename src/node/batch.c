@@ -1,7 +1,6 @@
 #include "node/batch.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -36,15 +35,13 @@ batch_take(struct run **chain, struct run **batch, size_t max)
 }
 
 bool
-batch_pause(struct backoff *b, enum rc rc, const char *what, const struct err *err)
+batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err)
 {
 	int64_t wait = backoff_next_us(b);
-	struct timespec ts = {.tv_sec = wait / US_PER_S, .tv_nsec = wait % US_PER_S * 1000};
 
 	if (b->tries == 1 || b->tries % 32 == 0 || rc == RC_BAD)
 		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "db_call", "what=%s answer=%s tries=%u error=\"%s\"", what, rc_name(rc), b->tries, err->text);
 	if (rc == RC_BAD)
 		return false;
-	nanosleep(&ts, NULL);
-	return true;
+	return gate_wait(hurry, clock_mono_us() + wait) != GATE_STOPPED;
 }

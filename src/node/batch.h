@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
 
@@ -17,9 +18,9 @@ size_t batch_take(struct run **chain, struct run **batch, size_t max);
 void batch_sort(struct run **batch, size_t n); /* by id: the lock order */
 
 /*
- * After `what` was answered with rc: says so in the log (the first time in a row, and then every 30 s or so) and sleeps a while.  The sleep is a
- * deadline no longer than a second; false: rc is RC_BAD, trying again will not help.
+ * After `what` was answered with rc: says so in the log (the first time in a row, and then now and then) and waits a while, at most a second.
+ * False: do not try again, because rc is RC_BAD, or because the node is to stop at once (`hurry` is stopped).
  */
-bool batch_pause(struct backoff *b, enum rc rc, const char *what, const struct err *err);
+bool batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err);
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "core/cluster.h"
 #include "core/lease.h"
 #include "core/run.h"
@@ -56,6 +57,8 @@ struct node {
 	_Atomic bool bell_written; /* what pgrab.node.bell says */
 	_Atomic int64_t in_hand, running; /* written by the boss, workers */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
+
+	struct gate hurry; /* stopped when the node is to stop at once: nobody pauses any more */
 
 	/* channels.  What may be in them is bounded by the room the boss grants. */
 	struct boss *boss;

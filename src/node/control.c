@@ -12,6 +12,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/doorbell.h"
+#include "node/early.h"
 #include "node/loader.h"
 
 struct control {
@@ -79,6 +80,7 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 	c->intr = evsignal_new(c->base, SIGINT, on_signal, c);
 	event_add(c->term, NULL);
 	event_add(c->intr, NULL);
+	early_unblock();
 	if (n->keeper != NULL) {
 		c->keeper = event_new(c->base, keeper_alive_fd(n->keeper), EV_READ, on_keeper, c);
 		event_add(c->keeper, NULL);
@@ -88,6 +90,7 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 static enum control_end
 close_control(struct control *c)
 {
+	early_block(); /* what comes between two loops waits for the next */
 	struct event *const all[] = {c->term, c->intr, c->keeper, c->empty, c->timer};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

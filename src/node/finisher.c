@@ -130,7 +130,7 @@ write_part(struct finisher *s, const struct finisher_name *who, struct finish **
 			return;
 		}
 		unknown = unknown || rc == RC_UNKNOWN;
-		if (!batch_pause(&s->backoff, rc, "finish", &err))
+		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "finish", &err))
 			return;
 	}
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -22,6 +21,7 @@
 #include "keeper/keeper.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/early.h"
 #include "node/recover.h"
 
 #define CLOCK_SAMPLES 8
@@ -188,17 +188,9 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 
 /* --- before the threads: the name ---------------------------------------------------------------------------------------- */
 
-static void
-pause_main(int64_t us)
-{
-	struct timespec ts = {.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
-
-	nanosleep(&ts, NULL); /* a signal ends it early */
-}
-
 /* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it beats. */
 static enum rc
-wait_for_name(struct heartbeat *h, const volatile int *stop, struct node_holder *holder, struct err *err)
+wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 {
 	struct node_holder first;
 	int64_t since = clock_mono_us();
@@ -209,8 +201,9 @@ wait_for_name(struct heartbeat *h, const volatile int *stop, struct node_holder 
 		return rc;
 	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"", h->node->set->name, first.host, first.pid,
 	    first.dead_after_us / US_PER_MS, "it did not say goodbye; waiting until it is seen to be silent");
-	while (!*stop && clock_mono_us() - since < first.dead_after_us) {
-		pause_main(h->node->set->heartbeat_us);
+	while (clock_mono_us() - since < first.dead_after_us) {
+		if (!early_wait(h->node->set->heartbeat_us))
+			return RC_CLOSED;
 		rc = store_node_find(h->db, h->node->set->name, holder, err);
 		if (rc != RC_OK || !holder->exists || holder->down)
 			return rc;
@@ -218,17 +211,17 @@ wait_for_name(struct heartbeat *h, const volatile int *stop, struct node_holder 
 			return err_set(err, RC_BAD, "a live node has the name \"%s\" (host %s, process %" PRId64 "); stop it, or start this one with another --name",
 			    h->node->set->name, holder->host, holder->pid);
 	}
-	return *stop ? RC_CLOSED : RC_OK;
+	return RC_OK;
 }
 
 static enum rc
-register_first(struct heartbeat *h, const volatile int *stop, struct err *err)
+register_first(struct heartbeat *h, struct err *err)
 {
 	bool waiting = false;
 
-	while (!*stop) {
+	do {
 		struct node_holder holder;
-		enum rc rc = wait_for_name(h, stop, &holder, err);
+		enum rc rc = wait_for_name(h, &holder, err);
 
 		if (rc == RC_OK)
 			rc = take_name(h, &holder, err);
@@ -237,13 +230,12 @@ register_first(struct heartbeat *h, const volatile int *stop, struct err *err)
 		if (!waiting)
 			log_warn("waiting", "for=database error=\"%s\"", err->text);
 		waiting = true;
-		pause_main(backoff_next_us(&h->backoff));
-	}
+	} while (early_wait(backoff_next_us(&h->backoff)));
 	return RC_CLOSED;
 }
 
 enum rc
-heartbeat_create(struct node *n, const volatile int *stop, struct heartbeat **out, struct err *err)
+heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 {
 	struct heartbeat *h = xcalloc(1, sizeof *h);
 	enum rc rc;
@@ -255,7 +247,7 @@ heartbeat_create(struct node *n, const volatile int *stop, struct heartbeat **ou
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(&h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
-	rc = register_first(h, stop, err);
+	rc = register_first(h, err);
 	if (rc == RC_OK) {
 		backoff_reset(&h->backoff);
 		*out = h;

@@ -14,10 +14,10 @@ struct heartbeat;
 
 /*
  * Makes this process the holder of its name: waits for the server (saying so once), waits until a silent holder of the name is seen to be dead, and
- * registers a new incarnation.  RC_OK: registered, the lease holds.  RC_BAD: another live node has the name, or the server refuses us.  RC_CLOSED: *stop became true.
+ * registers a new incarnation.  RC_OK: registered, the lease holds.  RC_BAD: another live node has the name, or the server refuses us.  RC_CLOSED: a stop signal came.
  * Called by the main thread before any other thread runs.
  */
-CHECKED enum rc heartbeat_create(struct node *n, const volatile int *stop, struct heartbeat **out, struct err *err);
+CHECKED enum rc heartbeat_create(struct node *n, struct heartbeat **out, struct err *err);
 
 /* changed(ctx) is called in the heartbeat thread when the set of live nodes changed. */
 void heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx);

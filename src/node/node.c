@@ -4,10 +4,8 @@
 #include "node/node.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -18,31 +16,13 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/control.h"
+#include "node/early.h"
 #include "node/finisher.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
 #include "node/recover.h"
 #include "node/starter.h"
 #include "node/worker.h"
-
-/* TERM before the control loop has taken over the signals. */
-static volatile sig_atomic_t early_stop;
-
-static void
-on_early_signal(int sig)
-{
-	early_stop = 1;
-}
-
-static void
-catch_signals(void)
-{
-	struct sigaction stop = {.sa_handler = on_early_signal}, ignore = {.sa_handler = SIG_IGN};
-
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
-}
 
 struct db *
 node_db(const struct node *n, const char *what)
@@ -131,17 +111,15 @@ meet_database(struct node *n, struct err *err)
 			rc = store_durable(db, &durable, err);
 		if (rc == RC_OK)
 			rc = store_upkeep(db, n->set->retention_us, err);
-		if (early_stop)
-			rc = RC_CLOSED;
 		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
 			break;
-		int64_t us = backoff_next_us(&wait);
-		struct timespec ts = {.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
-
 		if (!said)
 			log_warn("waiting", "for=database error=\"%s\"", err->text);
 		said = true;
-		nanosleep(&ts, NULL);
+		if (!early_wait(backoff_next_us(&wait))) {
+			rc = RC_CLOSED;
+			break;
+		}
 	}
 	if (rc == RC_OK && !durable)
 		log_warn("durability", "hint=\"%s\"", "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once are left for other nodes");
@@ -209,7 +187,7 @@ drain(struct node *n)
 static void
 stop_threads(struct node *n, struct crew *c, enum control_end why)
 {
-	bool empty;
+	bool empty = true;
 
 	atomic_store(&n->draining, true);
 	loaders_stop(c->loaders);
@@ -219,7 +197,10 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 		boss_stop_runs(n->boss, PGRAB_STOP_SHUTDOWN);
 		boss_wait_empty(n->boss, clock_mono_us() + n->set->kill_grace_us + 2 * US_PER_S);
 	}
-	empty = boss_wait_empty(n->boss, 0);
+	if (!boss_wait_empty(n->boss, 0)) {
+		gate_stop(&n->hurry);
+		empty = boss_wait_empty(n->boss, clock_mono_us() + US_PER_S);
+	}
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
@@ -254,7 +235,7 @@ run(struct node *n, struct err *err)
 	n->start_queue = mailbox_create();
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
-	rc = heartbeat_create(n, &early_stop, &crew.heartbeat, err);
+	rc = heartbeat_create(n, &crew.heartbeat, err);
 	if (rc != RC_OK)
 		goto out;
 	start_threads(n, &crew);
@@ -275,6 +256,7 @@ fini(struct node *n)
 	keeper_stop(&n->keeper);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
+	gate_fini(&n->hurry);
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
@@ -292,8 +274,9 @@ node_main(const struct settings *set)
 
 	log_init((enum log_level)set->log_level, (enum log_format)set->log_format, set->name);
 	log_thread("main");
-	catch_signals();
+	early_block();
 	cluster_slot_init(&n.cluster);
+	gate_init(&n.hurry);
 	rc = prepare(&n, &err);
 	if (rc == RC_OK)
 		rc = run(&n, &err);

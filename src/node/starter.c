@@ -44,7 +44,7 @@ start_batch(struct starter *s, int64_t incarnation, size_t n)
 			return;
 		}
 		unknown = unknown || rc == RC_UNKNOWN;
-		if (!batch_pause(&s->backoff, rc, "start", &err))
+		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "start", &err))
 			return;
 	}
 }
@@ -63,7 +63,7 @@ release_batch(struct starter *s, int64_t incarnation, struct run **runs, size_t 
 			log_debug("released", "tasks=%zu back=%lld", n, (long long)released);
 			return;
 		}
-		if (!batch_pause(&s->backoff, rc, "release", &err))
+		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "release", &err))
 			return;
 	}
 }
