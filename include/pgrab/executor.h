@@ -6,8 +6,8 @@
  *
  *     const struct pgrab_executor *pgrab_executor_v1(void);
  *
- * and names the file in the node's `executors` setting.  Nothing here may change meaning within one ABI number; structs
- * that the node fills only grow at the end and say their size.
+ * and names the file in the node's `executors` setting.  Nothing here may change meaning within one ABI
+ * number; structs that the node fills only grow at the end and say their size.
  */
 #ifndef PGRAB_EXECUTOR_H
 #define PGRAB_EXECUTOR_H
@@ -23,8 +23,9 @@ extern "C" {
 #define PGRAB_EXECUTOR_ABI   1
 #define PGRAB_EXECUTOR_ENTRY "pgrab_executor_v1"
 
-/* One of a task's args, taken apart: a scalar gives one (key, text); an array gives one per element under the same key;
- * an object gives one per member under the object's key with the value "member=text".  JSON null gives nothing. */
+/* One of a task's args, taken apart: a scalar gives one (key, text); an array gives one per element under the
+ * same key; an object gives one per member under the object's key with the value "member=text".  JSON null
+ * gives nothing. */
 struct pgrab_arg {
 	const char *key;
 	const char *value;
@@ -34,7 +35,7 @@ struct pgrab_arg {
 struct pgrab_run {
 	uint32_t size; /* sizeof(struct pgrab_run) as the node knows it */
 	int64_t task_id;
-	int64_t version;     /* with incarnation: the fence */
+	int64_t version; /* with incarnation: the fence */
 	int64_t incarnation;
 	const char *name; /* "" when the task has none */
 	const char *kind;
@@ -69,17 +70,19 @@ struct pgrab_host {
 	void (*log)(void *ctx, const char *text);
 };
 
-/* What came of it.  Zeroed before run() is called: an executor that sets nothing has failed with no reason. */
+/* What came of it.  Zeroed before run() is called: an executor that sets nothing has failed with no reason.
+ */
 struct pgrab_result {
 	bool succeeded;
 	bool has_exit_code;
-	bool recorded; /* built-in sql only: the finish is already committed with the task's own work */
-	bool not_started; /* nothing was executed (fork refused, ...): the attempt is not counted */
-	int32_t exit_code;  /* process exit status, 128 + signal, or HTTP status */
-	char error[1024];   /* why it failed, one plain sentence, printable UTF-8 */
+	bool recorded;     /* built-in sql only: the finish is already committed with the task's own work */
+	bool not_started;  /* nothing was executed (fork refused, ...): the attempt is not counted */
+	int32_t exit_code; /* process exit status, 128 + signal, or HTTP status */
+	char error[1024];  /* why it failed, one plain sentence, printable UTF-8 */
 };
 
-#define PGRAB_EXECUTOR_INSTANT 1u /* never blocks and touches nothing outside: may be run in batches, cannot be stopped */
+#define PGRAB_EXECUTOR_INSTANT \
+	1u /* never blocks and touches nothing outside: may be run in batches, cannot be stopped */
 
 struct pgrab_executor {
 	uint32_t abi;        /* PGRAB_EXECUTOR_ABI */
@@ -87,13 +90,14 @@ struct pgrab_executor {
 	const char *summary; /* one line for `pgrab executor list` and the table pgrab.kind */
 	uint32_t flags;
 	/*
-	 * Called once in each worker thread before its first run of this kind; what it returns is handed to run() and close() in that
-	 * thread only, so it needs no locks.  NULL with a message in err means that this kind cannot be run here.
-	 * `internal` is NULL for a plug-in.
+	 * Called once in each worker thread before its first run of this kind; what it returns is handed to
+	 * run() and close() in that thread only, so it needs no locks.  NULL with a message in err means that
+	 * this kind cannot be run here. `internal` is NULL for a plug-in.
 	 */
 	void *(*open)(const void *internal, char *err, size_t err_size);
 	void (*close)(void *self);
-	void (*run)(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result);
+	void (*run)(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
+	    struct pgrab_result *result);
 };
 
 typedef const struct pgrab_executor *(*pgrab_executor_entry_fn)(void);

@@ -2,11 +2,13 @@
  * pgrab strategy interface: which node takes which task.
  *
  * Every node asks its strategy alone, from the same rows; there is no referee.  That is safe, because a claim
- * is a versioned UPDATE: a strategy that is wrong wastes claims, it never runs a task twice.  What it must give is this: when
- * all live nodes see the same cluster, the answers of all nodes to shards() are a partition: every shard has exactly one owner.
+ * is a versioned UPDATE: a strategy that is wrong wastes claims, it never runs a task twice.  What it must
+ * give is this: when all live nodes see the same cluster, the answers of all nodes to shards() are a
+ * partition: every shard has exactly one owner.
  *
- * A strategy is pure: the same cluster gives the same answer, on every node; no database, no files, no clock, no threads
- * of its own, no state that matters between calls.  The node measures each call and complains of slow ones.
+ * A strategy is pure: the same cluster gives the same answer, on every node; no database, no files, no clock,
+ * no threads of its own, no state that matters between calls.  The node measures each call and complains of
+ * slow ones.
  *
  * Third party: build a shared object against this header alone, export
  *     const struct pgrab_strategy *pgrab_strategy_v1(void);
@@ -48,7 +50,7 @@ struct pgrab_node {
 
 /* An immutable picture of the cluster.  Nodes are in rank order: by id, ascending; rank = index. */
 struct pgrab_cluster {
-	uint32_t size; /* sizeof(struct pgrab_cluster) as the node knows it */
+	uint32_t size;   /* sizeof(struct pgrab_cluster) as the node knows it */
 	uint32_t shards; /* PGRAB_SHARDS */
 	size_t n_nodes;
 	const struct pgrab_node *nodes;
@@ -88,22 +90,23 @@ struct pgrab_strategy {
 	const char *name;
 	const char *summary; /* one line for `pgrab strategy list` */
 
-	/* Reads `strategy_options` ("" when not set).  NULL with a message in err: the options are wrong.  A strategy without options may
-	 * leave open and close NULL; self is NULL then. */
+	/* Reads `strategy_options` ("" when not set).  NULL with a message in err: the options are wrong.  A
+	 * strategy without options may leave open and close NULL; self is NULL then. */
 	void *(*open)(const char *options, char *err, size_t err_size);
 	void (*close)(void *self);
 
 	/*
-	 * Which shards node `rank` looks at.  Asked for the own rank at each change of the cluster, and for every rank where the node
-	 * explains itself.  The set is zeroed by the caller.  Required.
+	 * Which shards node `rank` looks at.  Asked for the own rank at each change of the cluster, and for
+	 * every rank where the node explains itself.  The set is zeroed by the caller.  Required.
 	 */
 	void (*shards)(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out);
 
-	/* true: shards of different nodes may overlap (first come, first served); the partition promise is not made.  */
+	/* true: shards of different nodes may overlap (first come, first served); the partition promise is
+	 * not made.  */
 	bool overlapping;
 
-	/* At most how many tasks the asking node may take in this look, given `room` it has.  Result is cut to 0..room.
-	 * NULL: as many as there is room for. */
+	/* At most how many tasks the asking node may take in this look, given `room` it has.  Result is cut
+	 * to 0..room. NULL: as many as there is room for. */
 	int64_t (*quota)(void *self, const struct pgrab_cluster *c, int64_t room);
 
 	/* The final word on one candidate.  NULL: yes to all. */
@@ -112,7 +115,8 @@ struct pgrab_strategy {
 
 typedef const struct pgrab_strategy *(*pgrab_strategy_entry_fn)(void);
 
-/* A well mixed 64-bit hash (the finalizer of SplitMix64, public domain, Sebastiano Vigna), for strategies that need one. */
+/* A well mixed 64-bit hash (the finalizer of SplitMix64, public domain, Sebastiano Vigna), for strategies
+ * that need one. */
 static inline uint64_t
 pgrab_mix64(uint64_t x)
 {

@@ -15,13 +15,13 @@ struct buf {
 	size_t cap;
 };
 
-void buf_fini(struct buf *b);                /* frees, leaves it empty */
-void buf_reset(struct buf *b);               /* empties, keeps the memory */
+void buf_fini(struct buf *b);  /* frees, leaves it empty */
+void buf_reset(struct buf *b); /* empties, keeps the memory */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_addc(struct buf *b, char c);
 void buf_adds(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-const char *buf_str(const struct buf *b);    /* never NULL */
-char *buf_steal(struct buf *b);              /* caller frees; the buffer is empty afterwards */
+const char *buf_str(const struct buf *b); /* never NULL */
+char *buf_steal(struct buf *b);           /* caller frees; the buffer is empty afterwards */
 
 #endif

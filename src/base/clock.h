@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define US_PER_MS  INT64_C(1000)
-#define US_PER_S   INT64_C(1000000)
+#define US_PER_MS   INT64_C(1000)
+#define US_PER_S    INT64_C(1000000)
 #define CLOCK_NEVER INT64_MAX
 
 int64_t clock_mono_us(void);

@@ -72,7 +72,8 @@ put_escaped(char *out, size_t at, const char *s, size_t n)
 	return at;
 }
 
-/* Does the quote at p end a value?  Only at the end of the text, or before " key=": messages of others hold quotes of their own. */
+/* Does the quote at p end a value?  Only at the end of the text, or before " key=": messages of others hold
+ * quotes of their own. */
 static bool
 closing_quote(const char *p)
 {
@@ -122,7 +123,8 @@ put_pairs(char *out, size_t at, const char *text)
 
 		if (at + key_len + 16 >= LINE_MAX_BYTES)
 			break;
-		at += (size_t)snprintf(out + at, LINE_MAX_BYTES - at, format == LOG_JSON ? ",\"%.*s\":" : " %.*s=", (int)key_len, key);
+		at += (size_t)snprintf(out + at, LINE_MAX_BYTES - at,
+		    format == LOG_JSON ? ",\"%.*s\":" : " %.*s=", (int)key_len, key);
 		if (quote)
 			out[at++] = '"';
 		at = put_escaped(out, at, value, value_len);
@@ -147,10 +149,12 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 	va_end(ap);
 	put_time(when, sizeof when);
 	if (format == LOG_JSON)
-		at = (size_t)snprintf(line, sizeof line, "{\"time\":\"%s\",\"level\":\"%s\",\"node\":\"%s\",\"thread\":\"%s\",\"event\":\"%s\"", when, level_names[level], node_name,
-		    thread_name, event);
+		at = (size_t)snprintf(line, sizeof line,
+		    "{\"time\":\"%s\",\"level\":\"%s\",\"node\":\"%s\",\"thread\":\"%s\",\"event\":\"%s\"",
+		    when, level_names[level], node_name, thread_name, event);
 	else
-		at = (size_t)snprintf(line, sizeof line, "%s %-5s %-9s event=%s", when, level_names[level], thread_name, event);
+		at = (size_t)snprintf(
+		    line, sizeof line, "%s %-5s %-9s event=%s", when, level_names[level], thread_name, event);
 	at = put_pairs(line, at, text);
 	at += (size_t)snprintf(line + at, sizeof line - at, format == LOG_JSON ? "}\n" : "\n");
 	while (write(STDERR_FILENO, line, at) < 0 && errno == EINTR)

@@ -25,8 +25,9 @@ void log_thread(const char *name);
 bool log_enabled(enum log_level level);
 
 /*
- * event is one word ("node_up").  fmt gives zero or more `key=%d key2="%s"` pairs, separated by blanks; a value with
- * blanks is put in double quotes by the caller.  Control characters and quotes inside values are escaped here.
+ * event is one word ("node_up").  fmt gives zero or more `key=%d key2="%s"` pairs, separated by blanks; a
+ * value with blanks is put in double quotes by the caller.  Control characters and quotes inside values are
+ * escaped here.
  */
 void log_line(enum log_level level, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

@@ -12,7 +12,8 @@
 static const struct {
 	const char *unit;
 	int64_t us;
-} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", INT64_C(3600000000)}, {"d", INT64_C(86400000000)}};
+} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", INT64_C(3600000000)},
+    {"d", INT64_C(86400000000)}};
 
 bool
 duration_parse(const char *s, int64_t *us_out)
@@ -92,7 +93,8 @@ distance(const char *a, const char *b)
 
 		row[0] = i;
 		for (size_t j = 1; j <= n; j++) {
-			unsigned best = diagonal + (a[i - 1] == b[j - 1] || (a[i - 1] == '-' && b[j - 1] == '_') ? 0 : 1);
+			unsigned best =
+			    diagonal + (a[i - 1] == b[j - 1] || (a[i - 1] == '-' && b[j - 1] == '_') ? 0 : 1);
 
 			diagonal = row[j];
 			if (row[j - 1] + 1 < best)
@@ -131,13 +133,18 @@ describe(const struct option_key *k, char *out, size_t size)
 
 	switch (k->type) {
 	case OPTION_INT:
-		snprintf(out, size, k->max > 0 ? "a whole number from %.0f to %.0f" : "a whole number", k->min, k->max);
+		snprintf(out, size, k->max > 0 ? "a whole number from %.0f to %.0f" : "a whole number",
+		    k->min, k->max);
 		break;
-	case OPTION_REAL: snprintf(out, size, k->max > 0 ? "a number from %g to %g" : "a number", k->min, k->max); break;
+	case OPTION_REAL:
+		snprintf(out, size, k->max > 0 ? "a number from %g to %g" : "a number", k->min, k->max);
+		break;
 	case OPTION_DURATION:
 		n = (size_t)snprintf(out, size, "a time such as 200ms, 5s, 10m, 1h or 7d");
 		if (k->max > 0)
-			snprintf(out + n, size - n, ", from %s to %s", duration_format((int64_t)k->min, low, sizeof low), duration_format((int64_t)k->max, high, sizeof high));
+			snprintf(out + n, size - n, ", from %s to %s",
+			    duration_format((int64_t)k->min, low, sizeof low),
+			    duration_format((int64_t)k->max, high, sizeof high));
 		break;
 	case OPTION_ENUM:
 		n = (size_t)snprintf(out, size, "one of:");
@@ -186,7 +193,8 @@ set_number(const struct option_key *k, void *field, const char *value)
 static bool
 set_word(const struct option_key *k, void *field, const char *value)
 {
-	static const char *const on[] = {"on", "true", "yes", "1"}, *const off[] = {"off", "false", "no", "0"};
+	static const char *const on[] = {"on", "true", "yes", "1"}, *const off[] = {
+									"off", "false", "no", "0"};
 
 	if (k->type == OPTION_ENUM) {
 		for (int i = 0; k->choices[i] != NULL; i++) {
@@ -226,7 +234,8 @@ set_value(const struct option_key *k, void *settings, const char *value)
 }
 
 enum rc
-option_set(const struct option_key *table, void *settings, const char *name, const char *value, const char *where, struct err *err)
+option_set(const struct option_key *table, void *settings, const char *name, const char *value,
+    const char *where, struct err *err)
 {
 	const struct option_key *k = option_find(table, name);
 	char right[256];
@@ -234,11 +243,13 @@ option_set(const struct option_key *table, void *settings, const char *name, con
 	if (k == NULL) {
 		const char *near = option_nearest(table, name);
 
-		return err_set(err, RC_BAD, "%s: unknown key \"%.100s\"%s%s%s", where, name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+		return err_set(err, RC_BAD, "%s: unknown key \"%.100s\"%s%s%s", where, name,
+		    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 	}
 	if (!set_value(k, settings, value)) {
 		describe(k, right, sizeof right);
-		return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name, k->secret ? "***" : value, right);
+		return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name,
+		    k->secret ? "***" : value, right);
 	}
 	return RC_OK;
 }

@@ -1,7 +1,8 @@
 /*
- * One table of keys gives the flag, the ini key, the environment variable, the default, the range and the help.
- * A key `dead_after` is --dead-after on the command line, dead_after in the file, PGRAB_DEAD_AFTER in the environment.
- * Precedence: flag, file, environment, default (as the table's readers are called: env, then file, then flags).
+ * One table of keys gives the flag, the ini key, the environment variable, the default, the range and the
+ * help. A key `dead_after` is --dead-after on the command line, dead_after in the file, PGRAB_DEAD_AFTER in
+ * the environment. Precedence: flag, file, environment, default (as the table's readers are called: env, then
+ * file, then flags).
  */
 #ifndef PGRAB_BASE_OPTION_H
 #define PGRAB_BASE_OPTION_H
@@ -18,20 +19,21 @@ enum option_type {
 	OPTION_REAL,     /* double, min..max */
 	OPTION_DURATION, /* int64_t in microseconds; "200ms" "5s" "10m" "1h" "7d"; min..max in microseconds */
 	OPTION_ENUM,     /* int, index into choices */
-	OPTION_FLAG,     /* bool; as a flag it takes no value; in file and environment: on/off, true/false, yes/no, 1/0 */
+	OPTION_FLAG,     /* bool; as a flag it takes no value; in file and environment: on/off, true/false,
+			    yes/no, 1/0 */
 };
 
 struct option_key {
 	const char *name; /* with underscores */
 	char letter;      /* short flag, or 0 */
 	enum option_type type;
-	size_t offset; /* of the field in the settings struct */
-	const char *fallback;   /* default, as text; NULL: none (TEXT stays NULL) */
-	double min, max;        /* INT, REAL, DURATION (microseconds); both 0: no bound */
+	size_t offset;              /* of the field in the settings struct */
+	const char *fallback;       /* default, as text; NULL: none (TEXT stays NULL) */
+	double min, max;            /* INT, REAL, DURATION (microseconds); both 0: no bound */
 	const char *const *choices; /* ENUM: ended by NULL */
-	const char *metavar;    /* for help: "SECONDS" */
-	const char *help;       /* one line */
-	bool secret;            /* value is never printed */
+	const char *metavar;        /* for help: "SECONDS" */
+	const char *help;           /* one line */
+	bool secret;                /* value is never printed */
 };
 
 /* A table ends with a row whose name is NULL. */
@@ -40,16 +42,18 @@ struct option_key {
 void option_defaults(const struct option_key *table, void *settings);
 void option_free(const struct option_key *table, void *settings); /* frees TEXT fields */
 
-/* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": stands in the error.  RC_BAD names key, value and what would be right. */
-CHECKED enum rc option_set(const struct option_key *table, void *settings, const char *name, const char *value,
-    const char *where, struct err *err);
+/* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": stands in the error.  RC_BAD names key, value and what
+ * would be right. */
+CHECKED enum rc option_set(const struct option_key *table, void *settings, const char *name,
+    const char *value, const char *where, struct err *err);
 
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
 
 /* An ini file through libinih.  Unknown keys are refused with file:line and the nearest key; so is any line
  * longer than libinih can hold (it would cut it silently) and any [section] but none or [pgrab]. */
-CHECKED enum rc option_read_file(const struct option_key *table, void *settings, const char *path, struct err *err);
+CHECKED enum rc
+option_read_file(const struct option_key *table, void *settings, const char *path, struct err *err);
 
 /*
  * Flags of argv[1..argc): --name value, --name=value, -x value, --flag.  Underscores and dashes are the same.
@@ -59,10 +63,12 @@ CHECKED enum rc option_read_file(const struct option_key *table, void *settings,
 CHECKED enum rc option_read_argv(const struct option_key *table, void *settings, int argc, char **argv,
     const char **operands, int max_operands, int *n_operands_out, bool *help_out, struct err *err);
 
-/* Help lines for --help: "  --poll DURATION   longest wait ... (default 1s)". Written to stdout, wrapped to 100 columns. */
+/* Help lines for --help: "  --poll DURATION   longest wait ... (default 1s)". Written to stdout, wrapped to
+ * 100 columns. */
 void option_print_help(const struct option_key *table);
 
-/* The table row with this name (dashes allowed), or NULL; and the nearest name for "did you mean", or NULL. */
+/* The table row with this name (dashes allowed), or NULL; and the nearest name for "did you mean", or NULL.
+ */
 const struct option_key *option_find(const struct option_key *table, const char *name);
 const char *option_nearest(const struct option_key *table, const char *name);
 

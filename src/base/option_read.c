@@ -51,7 +51,10 @@ check_lines(const char *path, struct err *err)
 			line++;
 		len = c == '\n' ? 0 : len + 1;
 		if (len > INI_LINE_BYTES)
-			rc = err_set(err, RC_BAD, "%s:%d: the line is longer than %d bytes; shorten it, or give this key as a flag or PGRAB_ variable", path, line, INI_LINE_BYTES);
+			rc = err_set(err, RC_BAD,
+			    "%s:%d: the line is longer than %d bytes; shorten it, or give this key as a flag "
+			    "or PGRAB_ variable",
+			    path, line, INI_LINE_BYTES);
 	}
 	if (rc == RC_OK && ferror(f))
 		rc = err_set(err, RC_BAD, "could not read %s: %s", path, strerror(errno));
@@ -59,7 +62,8 @@ check_lines(const char *path, struct err *err)
 	return rc;
 }
 
-/* The line number of an ini key: libinih does not say it to its handler, so a line-counting reader feeds it. */
+/* The line number of an ini key: libinih does not say it to its handler, so a line-counting reader feeds it.
+ */
 struct ini_file {
 	const struct option_key *table;
 	void *settings;
@@ -89,7 +93,8 @@ take_key(void *user, const char *section, const char *name, const char *value)
 		return 0;
 	snprintf(where, sizeof where, "%s:%d", f->path, f->line);
 	if (section[0] != '\0' && strcmp(section, "pgrab") != 0)
-		f->rc = err_set(f->err, RC_BAD, "%s: unknown section [%.60s]; keys stand at the top or under [pgrab]", where, section);
+		f->rc = err_set(f->err, RC_BAD,
+		    "%s: unknown section [%.60s]; keys stand at the top or under [pgrab]", where, section);
 	else
 		f->rc = option_set(f->table, f->settings, name, value, where, f->err);
 	return f->rc == RC_OK;
@@ -130,7 +135,8 @@ take_value(struct argv *a, const struct option_key *k, const char *flag, const c
 		value = value == NULL ? "on" : value;
 	else if (value == NULL) {
 		if (a->at + 1 >= a->argc)
-			return err_set(a->err, RC_BAD, "%s needs a value: %s %s", flag, flag, k->metavar == NULL ? "VALUE" : k->metavar);
+			return err_set(a->err, RC_BAD, "%s needs a value: %s %s", flag, flag,
+			    k->metavar == NULL ? "VALUE" : k->metavar);
 		value = a->argv[++a->at];
 	}
 	return option_set(a->table, a->settings, k->name, value, flag, a->err);
@@ -181,8 +187,8 @@ take_short(struct argv *a, const char *arg)
 }
 
 enum rc
-option_read_argv(const struct option_key *table, void *settings, int argc, char **argv, const char **operands, int max_operands, int *n_operands_out, bool *help_out,
-    struct err *err)
+option_read_argv(const struct option_key *table, void *settings, int argc, char **argv, const char **operands,
+    int max_operands, int *n_operands_out, bool *help_out, struct err *err)
 {
 	struct argv a = {table, settings, argc, 1, argv, help_out, err};
 	bool flags = true;
@@ -211,7 +217,8 @@ option_print_help(const struct option_key *table)
 {
 	for (const struct option_key *k = table; k->name != NULL; k++) {
 		char left[80];
-		int n = k->letter != 0 ? snprintf(left, sizeof left, "-%c, --%s", k->letter, k->name) : snprintf(left, sizeof left, "    --%s", k->name);
+		int n = k->letter != 0 ? snprintf(left, sizeof left, "-%c, --%s", k->letter, k->name)
+				       : snprintf(left, sizeof left, "    --%s", k->name);
 
 		for (int i = 6; i < n; i++)
 			left[i] = left[i] == '_' ? '-' : left[i];

@@ -81,7 +81,11 @@ outbuf_truncated(const struct outbuf *o)
 static size_t
 utf8_length(const unsigned char *p, size_t n)
 {
-	size_t len = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : p[0] >= 0xe0 && p[0] <= 0xef ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
+	size_t len = p[0] < 0x80                    ? 1
+		     : p[0] >= 0xc2 && p[0] <= 0xdf ? 2
+		     : p[0] >= 0xe0 && p[0] <= 0xef ? 3
+		     : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
+						    : 0;
 
 	if (len == 0 || len > n)
 		return 0;
@@ -89,8 +93,8 @@ utf8_length(const unsigned char *p, size_t n)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) ||
-	    (p[0] == 0xc2 && p[1] < 0xa0))
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+	    (p[0] == 0xf4 && p[1] > 0x8f) || (p[0] == 0xc2 && p[1] < 0xa0))
 		return 0;
 	return len;
 }
@@ -104,7 +108,8 @@ add_printable(struct buf *out, const unsigned char *p, size_t n)
 		len = utf8_length(p + i, n - i);
 		if (len == 1 && p[i] == '\r' && i + 1 < n && p[i + 1] == '\n')
 			continue;
-		if (len > 1 || (len == 1 && ((p[i] >= 0x20 && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t'))) {
+		if (len > 1 ||
+		    (len == 1 && ((p[i] >= 0x20 && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t'))) {
 			buf_add(out, p + i, len);
 		} else {
 			buf_addf(out, "\\x%02X", p[i]);
@@ -175,7 +180,8 @@ outbuf_text(const struct outbuf *o)
 		tail_bytes(o, raw + o->head_len);
 	if (cut) {
 		add_printable(&b, raw, o->head_len);
-		buf_addf(&b, "\n... %llu bytes dropped ...\n", (unsigned long long)(o->total - o->head_len - o->tail_len));
+		buf_addf(&b, "\n... %llu bytes dropped ...\n",
+		    (unsigned long long)(o->total - o->head_len - o->tail_len));
 		add_printable(&b, raw + o->head_len, o->tail_len);
 	} else {
 		add_printable(&b, raw, o->head_len + o->tail_len);

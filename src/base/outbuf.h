@@ -1,9 +1,8 @@
 /*
  * What a run printed, bounded: the first half and the last half of `limit` bytes, whatever was in between is
- * counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored in a text column of any
- * server encoding's superset and shown by psql without harm:
- *   valid UTF-8 stays; TAB, LF stay; CR before LF is dropped; NUL, other control characters (C0, DEL, C1) and bytes that
- *   are not valid UTF-8 become \xHH.
+ * counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored in a text column of
+ * any server encoding's superset and shown by psql without harm: valid UTF-8 stays; TAB, LF stay; CR before
+ * LF is dropped; NUL, other control characters (C0, DEL, C1) and bytes that are not valid UTF-8 become \xHH.
  * Memory is O(limit) for any amount of input.  Owned by one thread.
  */
 #ifndef PGRAB_BASE_OUTBUF_H
@@ -24,13 +23,14 @@ uint64_t outbuf_total(const struct outbuf *o); /* bytes that went in */
 bool outbuf_truncated(const struct outbuf *o);
 
 /*
- * The text: head, then if bytes were dropped a line "\n... 12345 bytes dropped ...\n", then tail.  A UTF-8 sequence
- * that the cut splits is escaped.  At most 4 * limit + 64 bytes are built and the result is cut to
+ * The text: head, then if bytes were dropped a line "\n... 12345 bytes dropped ...\n", then tail.  A UTF-8
+ * sequence that the cut splits is escaped.  At most 4 * limit + 64 bytes are built and the result is cut to
  * limit bytes again (head and tail) if escapes made it longer.  Caller frees; never NULL.
  */
 char *outbuf_text(const struct outbuf *o);
 
-/* The same rule for one string of n bytes (an error message, a header): printable, at most `max` bytes. Caller frees. */
+/* The same rule for one string of n bytes (an error message, a header): printable, at most `max` bytes.
+ * Caller frees. */
 char *text_printable(const void *p, size_t n, size_t max);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts a thread with every signal blocked (signals belong to the control thread) and `name` (a literal, <= 15
- * characters) for the log and for ps(1).  Aborts when the system refuses: a node with half its threads is no node. */
+/* Starts a thread with every signal blocked (signals belong to the control thread) and `name` (a literal, <=
+ * 15 characters) for the log and for ps(1).  Aborts when the system refuses: a node with half its threads is
+ * no node. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);
 
@@ -34,10 +35,10 @@ bool gate_stopped(struct gate *g);
 enum gate_wake gate_wait(struct gate *g, int64_t until_us); /* clock_mono_us; a ring that is there is eaten */
 
 /* pthread calls that can only fail by a bug of ours. */
-#define PTHREAD_OK(call)                                                                                               \
-	do {                                                                                                           \
-		if ((call) != 0)                                                                                       \
-			thread_bug(#call, __FILE__, __LINE__);                                                         \
+#define PTHREAD_OK(call)                                       \
+	do {                                                   \
+		if ((call) != 0)                               \
+			thread_bug(#call, __FILE__, __LINE__); \
 	} while (0)
 _Noreturn void thread_bug(const char *call, const char *file, int line);
 

@@ -1,6 +1,7 @@
 /*
- * How long to wait before trying a server again: exponential with a cap and full jitter in the upper half, so that three hundred nodes
- * that lost one server do not come back in step.  (A task's own backoff is SQL: pgrab.retry_wait.)
+ * How long to wait before trying a server again: exponential with a cap and full jitter in the upper half, so
+ * that three hundred nodes that lost one server do not come back in step.  (A task's own backoff is SQL:
+ * pgrab.retry_wait.)
  */
 #ifndef PGRAB_CORE_BACKOFF_H
 #define PGRAB_CORE_BACKOFF_H
@@ -9,7 +10,7 @@
 
 struct backoff {
 	int64_t first_us, max_us;
-	unsigned tries; /* failures since the last success */
+	unsigned tries;  /* failures since the last success */
 	uint64_t random; /* state of the jitter; seed with anything */
 };
 

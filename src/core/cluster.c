@@ -45,7 +45,8 @@ fill_node(struct pgrab_node *n, const struct member *m, struct pgrab_label **lab
 	n->n_labels = m->labels.count;
 	n->labels = *label;
 	for (size_t i = 0; i < m->labels.count; i++)
-		(*label)[i] = (struct pgrab_label){put_text(text, m->labels.item[i].key), put_text(text, m->labels.item[i].value)};
+		(*label)[i] = (struct pgrab_label){
+		    put_text(text, m->labels.item[i].key), put_text(text, m->labels.item[i].value)};
 	qsort(*label, m->labels.count, sizeof **label, by_key);
 	*label += m->labels.count;
 }
@@ -89,10 +90,12 @@ cluster_same_shape(const struct cluster *a, const struct cluster *b)
 	for (size_t i = 0; i < a->view.n_nodes; i++) {
 		const struct pgrab_node *x = &a->node[i], *y = &b->node[i];
 
-		if (x->id != y->id || x->weight != y->weight || x->slots != y->slots || x->n_labels != y->n_labels)
+		if (x->id != y->id || x->weight != y->weight || x->slots != y->slots ||
+		    x->n_labels != y->n_labels)
 			return false;
 		for (size_t k = 0; k < x->n_labels; k++) {
-			if (strcmp(x->labels[k].key, y->labels[k].key) != 0 || strcmp(x->labels[k].value, y->labels[k].value) != 0)
+			if (strcmp(x->labels[k].key, y->labels[k].key) != 0 ||
+			    strcmp(x->labels[k].value, y->labels[k].value) != 0)
 				return false;
 		}
 	}

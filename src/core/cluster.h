@@ -1,6 +1,7 @@
 /*
- * The immutable picture of the cluster that strategies see, built by the heartbeat thread and read by the others.  Counted references: the
- * heartbeat publishes a new one, readers keep the old as long as they need it.
+ * The immutable picture of the cluster that strategies see, built by the heartbeat thread and read by the
+ * others.  Counted references: the heartbeat publishes a new one, readers keep the old as long as they need
+ * it.
  */
 #ifndef PGRAB_CORE_CLUSTER_H
 #define PGRAB_CORE_CLUSTER_H
@@ -14,11 +15,12 @@ struct cluster {
 	struct pgrab_cluster view;
 	struct pgrab_node *node;
 	struct pgrab_label *label;
-	char *text; /* names and labels */
+	char *text;    /* names and labels */
 	unsigned refs; /* guarded by the slot's lock */
 };
 
-/* Of the members that are live, and this node (self_id), whatever it has seen of itself, unless it drains. One reference for the caller. */
+/* Of the members that are live, and this node (self_id), whatever it has seen of itself, unless it drains.
+ * One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
 /* Same nodes with the same weights, labels and slots?  (in_hand changes all the time and does not count.) */
@@ -32,7 +34,7 @@ struct cluster_slot {
 void cluster_slot_init(struct cluster_slot *s);
 void cluster_slot_fini(struct cluster_slot *s);
 void cluster_slot_set(struct cluster_slot *s, struct cluster *c); /* takes the caller's reference */
-struct cluster *cluster_slot_get(struct cluster_slot *s);         /* NULL before the first set; give back with put */
-void cluster_put(struct cluster_slot *s, struct cluster *c);      /* NULL is fine */
+struct cluster *cluster_slot_get(struct cluster_slot *s); /* NULL before the first set; give back with put */
+void cluster_put(struct cluster_slot *s, struct cluster *c); /* NULL is fine */
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every process of the machine reads
- * alike and which counts suspension.  Counted from before the heartbeat was sent: the reply's travel time is lost, never won.
+ * The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every
+ * process of the machine reads alike and which counts suspension.  Counted from before the heartbeat was
+ * sent: the reply's travel time is lost, never won.
  */
 #ifndef PGRAB_CORE_LEASE_H
 #define PGRAB_CORE_LEASE_H

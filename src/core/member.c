@@ -61,7 +61,8 @@ members_observe(struct members *m, const struct member_row *rows, size_t n, int6
 			old++;
 		if (old == m->count || m->item[old].id != rows[i].id)
 			continue; /* new to us: silent for 0 */
-		if (continuous && m->item[old].incarnation == rows[i].incarnation && m->item[old].beat == rows[i].beat)
+		if (continuous && m->item[old].incarnation == rows[i].incarnation &&
+		    m->item[old].beat == rows[i].beat)
 			fresh[i].silent_us = m->item[old].silent_us + gap;
 	}
 	for (size_t i = 0; i < m->count; i++)

@@ -1,9 +1,11 @@
 /*
- * What one node knows of the others, from looking at pgrab.node again and again: who is alive for the strategy, who is dead.
+ * What one node knows of the others, from looking at pgrab.node again and again: who is alive for the
+ * strategy, who is dead.
  *
- * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long did I, on my own steady clock and while I
- * myself could read, see it unchanged?  Time in which I could not read counts for nothing, so a database outage, or my own being frozen, kills
- * nobody.  (The idea: lease by observed record version, as in Amazon's DynamoDB lock client.)
+ * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long did I,
+ * on my own steady clock and while I myself could read, see it unchanged?  Time in which I could not read
+ * counts for nothing, so a database outage, or my own being frozen, kills nobody.  (The idea: lease by
+ * observed record version, as in Amazon's DynamoDB lock client.)
  *
  * Pure: no I/O, no threads.  Owned by the heartbeat thread.
  */
@@ -26,9 +28,10 @@ struct member_row {
 	int64_t slots;
 	int64_t in_hand;
 	bool draining;
-	const char *labels;    /* netstrings, "" = none */
-	int64_t heartbeat_us;  /* how often it means to beat */
-	int64_t dead_after_us; /* its own setting: it fences itself in time for this, so this is what counts */
+	const char *labels;   /* netstrings, "" = none */
+	int64_t heartbeat_us; /* how often it means to beat */
+	int64_t
+	    dead_after_us; /* its own setting: it fences itself in time for this, so this is what counts */
 };
 
 struct member {

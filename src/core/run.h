@@ -1,8 +1,9 @@
 /*
  * A task in the hands of this node, from the claim to the recorded outcome: one struct run per claim.
  *
- * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to whoever has it; the boss made room for it and
- * frees it.  Only `stop` may be touched by the boss while a worker has it.
+ * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to whoever
+ * has it; the boss made room for it and frees it.  Only `stop` may be touched by the boss while a worker has
+ * it.
  */
 #ifndef PGRAB_CORE_RUN_H
 #define PGRAB_CORE_RUN_H
@@ -18,7 +19,16 @@
 #include "base/outbuf.h"
 #include "pgrab/executor.h"
 
-enum outcome { OUTCOME_NONE, OUTCOME_SUCCEEDED, OUTCOME_FAILED, OUTCOME_TIMED_OUT, OUTCOME_CANCELLED, OUTCOME_LOST, OUTCOME_NOT_STARTED, OUTCOME__COUNT };
+enum outcome {
+	OUTCOME_NONE,
+	OUTCOME_SUCCEEDED,
+	OUTCOME_FAILED,
+	OUTCOME_TIMED_OUT,
+	OUTCOME_CANCELLED,
+	OUTCOME_LOST,
+	OUTCOME_NOT_STARTED,
+	OUTCOME__COUNT
+};
 const char *outcome_name(enum outcome o); /* as in pgrab.run.outcome */
 
 enum run_phase {
@@ -72,7 +82,7 @@ struct run {
 	int64_t deadline_us;  /* clock_mono_us */
 	int64_t ready_since_us;
 	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
-	bool release; /* to the starter: hand it back instead of starting it */
+	bool release;     /* to the starter: hand it back instead of starting it */
 
 	/* how a run is told to stop: reason first, then the descriptor */
 	_Atomic int stop; /* enum pgrab_stop */

@@ -1,6 +1,7 @@
 /*
- * The states of a task and what moves it from one to another.  One table; the SQL side (the CHECK on pgrab.task.status and the statements
- * in src/db/sql) is tested against it, and the diagram in docs/architecture.md is made from it.
+ * The states of a task and what moves it from one to another.  One table; the SQL side (the CHECK on
+ * pgrab.task.status and the statements in src/db/sql) is tested against it, and the diagram in
+ * docs/architecture.md is made from it.
  */
 #ifndef PGRAB_CORE_STATE_H
 #define PGRAB_CORE_STATE_H

@@ -21,12 +21,13 @@ struct db {
 };
 
 /*
- * Belt and braces, not needed for correctness (a pooler may lose them): a database whose default isolation is higher would
- * turn lost claims into errors, and one whose search_path is hostile must not reach us.
+ * Belt and braces, not needed for correctness (a pooler may lose them): a database whose default isolation is
+ * higher would turn lost claims into errors, and one whose search_path is hostile must not reach us.
  */
-static const char session_sql[] = "set session characteristics as transaction isolation level read committed;"
-				  "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
-				  "set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '60s'";
+static const char session_sql[] =
+    "set session characteristics as transaction isolation level read committed;"
+    "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
+    "set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '60s'";
 
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)
@@ -76,7 +77,8 @@ db_target(struct db *db)
 	if (db->conn != NULL) {
 		const char *host = PQhost(db->conn);
 
-		snprintf(db->target, sizeof db->target, "%s@%s:%s/%s", PQuser(db->conn), host ? host : "", PQport(db->conn), PQdb(db->conn));
+		snprintf(db->target, sizeof db->target, "%s@%s:%s/%s", PQuser(db->conn), host ? host : "",
+		    PQport(db->conn), PQdb(db->conn));
 	}
 	return db->target;
 }
@@ -99,27 +101,31 @@ one_line(char *out, size_t size, const char *text)
 }
 
 /*
- * A refusal for good while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  Everything that is not plainly
- * a refusal is taken as transient: waiting is safe, giving up is not.
+ * A refusal for good while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.
+ * Everything that is not plainly a refusal is taken as transient: waiting is safe, giving up is not.
  */
 static enum rc
 connect_refusal(struct db *db, const char *why, struct err *err)
 {
-	static const char *const final[] = {"password authentication failed", "no password supplied", "does not exist", "is not permitted to log in",
-	    "no pg_hba.conf entry", "invalid connection option", "missing \"=\"", "invalid port", "certificate", "authentication failed",
-	    "invalid sslmode", "permission denied for database", "could not translate host name", "definition of service"};
+	static const char *const final[] = {"password authentication failed", "no password supplied",
+	    "does not exist", "is not permitted to log in", "no pg_hba.conf entry",
+	    "invalid connection option", "missing \"=\"", "invalid port", "certificate",
+	    "authentication failed", "invalid sslmode", "permission denied for database",
+	    "could not translate host name", "definition of service"};
 	char line[400];
 
 	one_line(line, sizeof line, why);
 	for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
-		/* A socket file that is not there yet reads "No such file or directory ... Is the server running": transient. */
+		/* A socket file that is not there yet reads "No such file or directory ... Is the server
+		 * running": transient. */
 		if (strstr(line, final[i]) != NULL)
 			return err_set(err, RC_BAD, "could not connect: %s", line);
 	}
 	return err_set(err, RC_AGAIN, "could not connect: %s", line[0] != '\0' ? line : "no reason given");
 }
 
-/* Waits for the socket; false when the deadline passed or stop_fd (if >= 0) became readable (*stopped_out set then). */
+/* Waits for the socket; false when the deadline passed or stop_fd (if >= 0) became readable (*stopped_out set
+ * then). */
 static bool
 wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bool *stopped_out)
 {
@@ -159,7 +165,8 @@ connect_poll(struct db *db, int64_t until_us, struct err *err)
 		if (st == PGRES_POLLING_FAILED || PQstatus(db->conn) == CONNECTION_BAD)
 			return connect_refusal(db, PQerrorMessage(db->conn), err);
 		if (!wait_socket(db->conn, st == PGRES_POLLING_WRITING, until_us, -1, NULL))
-			return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms", (long long)(db->timeout_us / US_PER_MS));
+			return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms",
+			    (long long)(db->timeout_us / US_PER_MS));
 		st = PQconnectPoll(db->conn);
 	}
 	return RC_OK;
@@ -168,7 +175,8 @@ connect_poll(struct db *db, int64_t until_us, struct err *err)
 enum rc
 db_connect(struct db *db, struct err *err)
 {
-	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except the defaults. */
+	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except
+	 * the defaults. */
 	const char *keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", NULL};
 	const char *values[] = {db->dsn, db->app, "UTF8", "10000", NULL};
 	enum rc rc;
@@ -195,7 +203,8 @@ db_connect(struct db *db, struct err *err)
 	return rc;
 }
 
-/* What an error answer of the server means for the caller.  An error answer also means: this statement did not commit. */
+/* What an error answer of the server means for the caller.  An error answer also means: this statement did
+ * not commit. */
 static enum rc
 classify(const PGresult *r, struct err *err)
 {
@@ -215,8 +224,8 @@ classify(const PGresult *r, struct err *err)
 		rc = RC_UNKNOWN; /* terminated while it worked: the commit may be through */
 	else if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)
 		rc = RC_LOST;
-	else if (strncmp(state, "53", 2) == 0 || strncmp(state, "57", 2) == 0 || strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0 ||
-		 strcmp(state, "25006") == 0)
+	else if (strncmp(state, "53", 2) == 0 || strncmp(state, "57", 2) == 0 ||
+		 strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0 || strcmp(state, "25006") == 0)
 		rc = RC_AGAIN;
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL)
@@ -261,7 +270,8 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 				if (stopped_out != NULL && *stopped_out)
 					return RC_CLOSED; /* the caller cancels and comes back */
 				db_disconnect(db);
-				return err_set(err, RC_UNKNOWN, "no answer from the server within the deadline");
+				return err_set(
+				    err, RC_UNKNOWN, "no answer from the server within the deadline");
 			}
 			if (!PQconsumeInput(db->conn))
 				return lost(db, err);
@@ -304,7 +314,8 @@ finish(enum rc rc, PGresult **out)
 }
 
 enum rc
-db_query(struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
+db_query(
+    struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
 	enum rc rc = db_connect(db, err);
 	int64_t until = clock_mono_us() + db->timeout_us;
@@ -347,8 +358,8 @@ cancel(struct db *db)
 }
 
 enum rc
-db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params, int stop_fd, int64_t cancel_us, bool *stopped_out,
-    PGresult **out, struct err *err)
+db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params, int stop_fd,
+    int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err)
 {
 	enum rc rc = db_connect(db, err);
 

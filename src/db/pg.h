@@ -2,11 +2,13 @@
  * One connection to PostgreSQL with deadlines.  Owned by one thread (except db_cancel_run).
  *
  * Rules kept here and nowhere else:
- *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the connection is thrown away;
+ *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the
+ * connection is thrown away;
  *   - SQLSTATE is mapped to enum rc here only;
- *   - nothing depends on session state: the settings made after connecting (read committed, time zone UTC, an empty search path) are
- *     belt and braces, so that a pooler in transaction mode may stand in between.  No named prepared statements, for the same
- *     reason, and because a generic plan for these array statements is a trap.
+ *   - nothing depends on session state: the settings made after connecting (read committed, time zone UTC, an
+ * empty search path) are belt and braces, so that a pooler in transaction mode may stand in between.  No
+ * named prepared statements, for the same reason, and because a generic plan for these array statements is a
+ * trap.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H
@@ -21,42 +23,46 @@
 
 struct db;
 
-/* Does not connect yet.  dsn: "" or NULL = libpq's own environment; app: application_name, at most 63 bytes count. Both copied. */
+/* Does not connect yet.  dsn: "" or NULL = libpq's own environment; app: application_name, at most 63 bytes
+ * count. Both copied. */
 struct db *db_create(const char *dsn, const char *app, int64_t timeout_us);
 void db_destroy(struct db **db);
 
 /*
- * Connects if there is no usable connection.  RC_OK; RC_AGAIN: the server cannot be reached or is starting or full (try later);
- * RC_BAD: it refused us for good (password, no such database, no such role).
+ * Connects if there is no usable connection.  RC_OK; RC_AGAIN: the server cannot be reached or is starting or
+ * full (try later); RC_BAD: it refused us for good (password, no such database, no such role).
  */
 CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
 
-/* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.  Before the first connect. */
+/* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
+ * Before the first connect. */
 void db_plain_session(struct db *db);
 
 /* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Inside db. */
 const char *db_target(struct db *db);
 
 /*
- * One statement with text parameters (NULL = SQL null), connecting first if need be.  Result in *out (PQclear it; NULL unless RC_OK).
- *   RC_OK       done; rows in *out
- *   RC_AGAIN    nothing happened: could not connect, lock or serialization trouble, statement cancelled: try again later
- *   RC_LOST     nothing happened: 40001 or 40P01, somebody else was there first
- *   RC_UNKNOWN  the connection or the deadline went while the server worked: it may have committed
- *   RC_BAD      the server refused the statement (err->sqlstate, err->text with its message and hint)
+ * One statement with text parameters (NULL = SQL null), connecting first if need be.  Result in *out (PQclear
+ * it; NULL unless RC_OK). RC_OK       done; rows in *out RC_AGAIN    nothing happened: could not connect,
+ * lock or serialization trouble, statement cancelled: try again later RC_LOST     nothing happened: 40001 or
+ * 40P01, somebody else was there first RC_UNKNOWN  the connection or the deadline went while the server
+ * worked: it may have committed RC_BAD      the server refused the statement (err->sqlstate, err->text with
+ * its message and hint)
  */
-CHECKED enum rc db_query(struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err);
+CHECKED enum rc db_query(
+    struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err);
 
 /* Several statements, no parameters, no results (a migration).  Same answers. */
 CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 
-/* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable (a run's stop).
- * On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out is set and the answer is RC_AGAIN, or
- * RC_OK when it finished first, or RC_UNKNOWN when the server did not answer.  until_us = CLOCK_NEVER: no deadline of its own. */
-CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params, int stop_fd, int64_t cancel_us,
-    bool *stopped_out, PGresult **out, struct err *err);
+/* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable
+ * (a run's stop). On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out
+ * is set and the answer is RC_AGAIN, or RC_OK when it finished first, or RC_UNKNOWN when the server did not
+ * answer.  until_us = CLOCK_NEVER: no deadline of its own. */
+CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params,
+    int stop_fd, int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err);
 
 /* Fields.  A null or malformed field gives 0 / "" (the columns asked for are ours). */
 int64_t db_int64(const PGresult *r, int row, int col);

@@ -8,7 +8,19 @@
 #include "db/store_task.h"
 
 /* The parameter arrays of complete.sql and fail.sql, in their order. */
-enum { A_ID, A_VERSION, A_INCARNATION, A_BEGUN, A_ENDED, A_EXIT, A_OUTPUT, A_CUT, A_OUTCOME, A_ERROR, A__COUNT };
+enum {
+	A_ID,
+	A_VERSION,
+	A_INCARNATION,
+	A_BEGUN,
+	A_ENDED,
+	A_EXIT,
+	A_OUTPUT,
+	A_CUT,
+	A_OUTCOME,
+	A_ERROR,
+	A__COUNT
+};
 
 static void
 add_finish(struct pgarray a[A__COUNT], const struct finish *f)
@@ -50,7 +62,8 @@ mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 }
 
 enum rc
-store_finish(struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+store_finish(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
 {
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
@@ -59,9 +72,10 @@ store_finish(struct db *db, const struct finisher_name *who, struct finish *cons
 
 	for (size_t i = 0; i < n; i++)
 		add_finish(a, f[i]);
-	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]), pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]),
-	    pgarray_str(&a[A_ENDED]), pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]), number(node, who->node_id), who->node,
-	    pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR])};
+	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
+	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
+	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]),
+	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR])};
 
 	if (f[0]->outcome == OUTCOME_SUCCEEDED)
 		rc = db_query(db, sql_text("complete"), 10, params, &res, err);
@@ -119,7 +133,8 @@ store_recover(struct db *db, const char *by, int64_t incarnation, struct recover
 }
 
 enum rc
-store_own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err)
+store_own(
+    struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err)
 {
 	char inc[NUMBER_MAX], older[NUMBER_MAX];
 	const char *params[] = {number(inc, incarnation), number(older, older_us)};

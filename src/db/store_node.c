@@ -31,19 +31,24 @@ store_node_find(struct db *db, const char *name, struct node_holder *out, struct
 }
 
 enum rc
-store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation, const struct node_holder *holder, int64_t *id_out, struct err *err)
+store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation,
+    const struct node_holder *holder, int64_t *id_out, struct err *err)
 {
-	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX], old[NUMBER_MAX], old_beat[NUMBER_MAX], weight[40];
-	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid), who->version, who->strategy, weight, who->labels, who->kinds,
-	    number(slots, who->slots), number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
-	    holder->exists ? number(old, holder->incarnation) : NULL, holder->exists ? number(old_beat, holder->beat) : NULL};
+	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX],
+	    old[NUMBER_MAX], old_beat[NUMBER_MAX], weight[40];
+	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid),
+	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
+	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
+	    holder->exists ? number(old, holder->incarnation) : NULL,
+	    holder->exists ? number(old_beat, holder->beat) : NULL};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
 	rc = db_query(db, sql_text("node_register"), 14, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
-		rc = err_set(err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
+		rc = err_set(
+		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
 	if (rc == RC_OK)
 		*id_out = db_int64(res, 0, 0);
 	PQclear(res);
@@ -62,8 +67,9 @@ enum rc
 store_node_beat(struct db *db, const struct node_beat *b, struct err *err)
 {
 	char text[4 + COUNT__COUNT][NUMBER_MAX];
-	const char *params[6 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f",
-	    number(text[2], b->in_hand), number(text[3], b->running)};
+	const char *params[6 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
+	    b->draining ? "draining" : "up", b->bell ? "t" : "f", number(text[2], b->in_hand),
+	    number(text[3], b->running)};
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -71,7 +77,8 @@ store_node_beat(struct db *db, const struct node_beat *b, struct err *err)
 		params[6 + i] = number(text[4 + i], b->add[i]);
 	rc = db_query(db, sql_text("node_beat"), 6 + COUNT__COUNT, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
-		rc = err_set(err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
+		rc = err_set(
+		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
 	PQclear(res);
 	return rc;
 }

@@ -31,15 +31,27 @@ struct node_holder {
 
 CHECKED enum rc store_node_find(struct db *db, const char *name, struct node_holder *out, struct err *err);
 
-/* A new incarnation, in place of `holder` exactly as it was seen (or of nobody).  RC_LOST: it changed meanwhile.  On RC_UNKNOWN ask store_node_find: the
- * row says whose incarnation it is. */
-CHECKED enum rc store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation, const struct node_holder *holder, int64_t *id_out,
-    struct err *err);
+/* A new incarnation, in place of `holder` exactly as it was seen (or of nobody).  RC_LOST: it changed
+ * meanwhile.  On RC_UNKNOWN ask store_node_find: the row says whose incarnation it is. */
+CHECKED enum rc store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation,
+    const struct node_holder *holder, int64_t *id_out, struct err *err);
 
 /* Kinds of plugged-in executors: arrays as text. */
 CHECKED enum rc store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct err *err);
 
-enum { COUNT_ATTEMPTED, COUNT_WON, COUNT_LOST, COUNT_STOLEN, COUNT_STARTED, COUNT_SUCCEEDED, COUNT_FAILED, COUNT_STALE, COUNT_FENCES, COUNT_RECOVERED, COUNT__COUNT };
+enum {
+	COUNT_ATTEMPTED,
+	COUNT_WON,
+	COUNT_LOST,
+	COUNT_STOLEN,
+	COUNT_STARTED,
+	COUNT_SUCCEEDED,
+	COUNT_FAILED,
+	COUNT_STALE,
+	COUNT_FENCES,
+	COUNT_RECOVERED,
+	COUNT__COUNT
+};
 
 struct node_beat {
 	int64_t node_id, incarnation;
@@ -51,14 +63,17 @@ struct node_beat {
 /* RC_LOST: the row is not ours any more: fenced. */
 CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct err *err);
 
-CHECKED enum rc store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
+CHECKED enum rc
+store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
 
-/* All rows that are not down, sorted by id, taken in by members_observe at the moment of the answer.  *db_now_us_out: the database's clock shortly
- * before, microseconds since 1970, 0 when there is no row. */
+/* All rows that are not down, sorted by id, taken in by members_observe at the moment of the answer.
+ * *db_now_us_out: the database's clock shortly before, microseconds since 1970, 0 when there is no row. */
 CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err);
 
-/* Marks a silent node down, if its beat still stands where it was seen, and ends its sql backends.  RC_LOST: it lives. */
-CHECKED enum rc store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
+/* Marks a silent node down, if its beat still stands where it was seen, and ends its sql backends.  RC_LOST:
+ * it lives. */
+CHECKED enum rc
+store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
 
 CHECKED enum rc store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err *err);
 

@@ -11,7 +11,22 @@
 #include "db/sql.h"
 
 /* Columns of claim.sql, start.sql and held.sql. */
-enum { ID, VERSION, DUE, PRIORITY, STARTED, ATTEMPT, MAX_ATTEMPTS, KIND, ONCE, NAME, COMMAND, ARGS, TIMEOUT, FIRE };
+enum {
+	ID,
+	VERSION,
+	DUE,
+	PRIORITY,
+	STARTED,
+	ATTEMPT,
+	MAX_ATTEMPTS,
+	KIND,
+	ONCE,
+	NAME,
+	COMMAND,
+	ARGS,
+	TIMEOUT,
+	FIRE
+};
 
 enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
@@ -29,8 +44,8 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 		pgarray_int(&shards, q->shards[i]);
 		pgarray_text(&marks, mark == NULL ? "-infinity" : mark);
 	}
-	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), number(ahead, q->ahead_us), q->kinds, q->labels, q->once ? "t" : "f",
-	    number(limit, q->limit)};
+	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), number(ahead, q->ahead_us),
+	    q->kinds, q->labels, q->once ? "t" : "f", number(limit, q->limit)};
 
 	rc = db_query(db, sql_text("look"), 7, params, &res, err);
 	if (rc != RC_OK)
@@ -55,7 +70,8 @@ out:
 	return rc;
 }
 
-/* The definition, as it was when the run was started.  Args that do not parse cannot come from args_list(): empty then. */
+/* The definition, as it was when the run was started.  Args that do not parse cannot come from args_list():
+ * empty then. */
 static void
 fill_definition(struct run *r, const PGresult *res, int row)
 {
@@ -72,7 +88,8 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));
 	r->command = xstrdup(db_text(res, row, COMMAND));
-	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) != RC_OK)
+	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) !=
+	    RC_OK)
 		pairs_fini(&r->args);
 }
 
@@ -94,8 +111,8 @@ chain_of(const PGresult *res, int64_t incarnation)
 
 /* claim.sql raises each version by one; held.sql is asked for the raised ones. */
 static enum rc
-claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c, size_t n, int64_t raise, struct run **chain_out,
-    size_t *won_out, struct err *err)
+claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c, size_t n,
+    int64_t raise, struct run **chain_out, size_t *won_out, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	char node[NUMBER_MAX], incarnation[NUMBER_MAX];
@@ -110,7 +127,8 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	}
 	number(node, who->node_id);
 	number(incarnation, who->incarnation);
-	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation, who->instant};
+	const char *claim_params[] = {
+	    pgarray_str(&ids), pgarray_str(&versions), node, incarnation, who->instant};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
 	rc = db_query(db, sql, raise ? 3 : 5, raise ? held_params : claim_params, &res, err);
@@ -125,13 +143,15 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 }
 
 enum rc
-store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err)
+store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain_out, size_t *won_out, struct err *err)
 {
 	return claim_query(db, sql_text("claim"), who, c, n, 0, chain_out, won_out, err);
 }
 
 enum rc
-store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err)
+store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain_out, size_t *won_out, struct err *err)
 {
 	return claim_query(db, sql_text("held"), who, c, n, 1, chain_out, won_out, err);
 }
@@ -147,7 +167,8 @@ by_id(const void *key, const void *element)
 
 /* (ids, versions, incarnation) is what start, held and release all take. */
 static enum rc
-fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res, struct err *err)
+fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
+    struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	char inc[NUMBER_MAX];
@@ -195,7 +216,8 @@ store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, s
 }
 
 enum rc
-store_release(struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
+store_release(
+    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
 {
 	PGresult *res = NULL;
 	enum rc rc = fenced_query(db, sql_text("release"), incarnation, runs, n, &res, err);

@@ -1,10 +1,11 @@
 /*
- * What the node does with tasks in the database: look, claim, start, release, finish, recover.  Each is one statement for many rows; the texts
- * are in src/db/sql.
+ * What the node does with tasks in the database: look, claim, start, release, finish, recover.  Each is one
+ * statement for many rows; the texts are in src/db/sql.
  *
- * Lock order: rows of pgrab.task in id order (callers pass arrays sorted by id), pgrab.node before pgrab.task.
- * Every write to a claimed task names (id, version, incarnation); a row that does not answer is not ours any more.
- * enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat blindly.
+ * Lock order: rows of pgrab.task in id order (callers pass arrays sorted by id), pgrab.node before
+ * pgrab.task. Every write to a claimed task names (id, version, incarnation); a row that does not answer is
+ * not ours any more. enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat
+ * blindly.
  */
 #ifndef PGRAB_DB_STORE_TASK_H
 #define PGRAB_DB_STORE_TASK_H
@@ -21,7 +22,8 @@
 struct look {
 	const uint16_t *shards; /* in the order they are to be read */
 	size_t n_shards;
-	const char *const *marks; /* low-water mark per shard number (not per position), as text of a timestamptz; NULL: from the beginning; may be NULL */
+	const char *const *marks; /* low-water mark per shard number (not per position), as text of a
+				     timestamptz; NULL: from the beginning; may be NULL */
 	int64_t ahead_us;         /* due until now + this; negative: overdue by at least so much */
 	const char *kinds;        /* array text, '{sql,noop}' */
 	const char *labels;       /* JSON object */
@@ -41,26 +43,33 @@ struct candidate {
 };
 
 /* In the order read (by shard, then due).  *out is freed by the caller, NULL unless RC_OK and some. */
-CHECKED enum rc store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
+CHECKED enum rc
+store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
 
 struct claim {
 	int64_t node_id, incarnation;
 	const char *instant; /* kinds that are started with the claim, array text */
 };
 
-/* Claims candidates (sorted by id).  The rows won come as a chain of new runs (run_next), in no particular order. */
-CHECKED enum rc store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err);
+/* Claims candidates (sorted by id).  The rows won come as a chain of new runs (run_next), in no particular
+ * order. */
+CHECKED enum rc store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain_out, size_t *won_out, struct err *err);
 
 /* After store_claim was RC_UNKNOWN: the rows of these candidates that are ours. */
-CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n, struct run **chain_out, size_t *won_out, struct err *err);
+CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain_out, size_t *won_out, struct err *err);
 
-/* The last check before execution, for runs of one incarnation, sorted by id.  Those that passed have ->started set and their definition filled in. */
+/* The last check before execution, for runs of one incarnation, sorted by id.  Those that passed have
+ * ->started set and their definition filled in. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
-CHECKED enum rc store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
+CHECKED enum rc
+store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 
 /* Hands claimed, unstarted tasks back.  (id, version) pairs of one incarnation. */
-CHECKED enum rc store_release(struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err);
+CHECKED enum rc store_release(
+    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err);
 
 /* One ended run.  Strings borrowed. */
 struct finish {
@@ -79,9 +88,11 @@ struct finisher_name {
 	const char *node;
 };
 
-/* Writes outcomes and history of runs that are all OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or all something else.  Sorted by id.  ->applied is set for
- * those that were still ours; the others are stale, unless store_recorded knows them. */
-CHECKED enum rc store_finish(struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
+/* Writes outcomes and history of runs that are all OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or all
+ * something else.  Sorted by id.  ->applied is set for those that were still ours; the others are stale,
+ * unless store_recorded knows them. */
+CHECKED enum rc store_finish(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
 
 /* Sets ->applied for those that stand in the history. */
 CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err);
@@ -90,14 +101,17 @@ struct recovered {
 	int64_t all, running, parked; /* put back in all; of these had been running; of these parked */
 };
 /* Puts back what no node that is up holds: of one incarnation, or of all dead ones (0). */
-CHECKED enum rc store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err);
+CHECKED enum rc
+store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err);
 
-/* Rows this incarnation has held for longer than older_us, according to the database. *out freed by the caller. */
+/* Rows this incarnation has held for longer than older_us, according to the database. *out freed by the
+ * caller. */
 struct owned {
 	int64_t id, version;
 	bool running;
 };
-CHECKED enum rc store_own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err);
+CHECKED enum rc store_own(
+    struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err);
 
 /* Makes and drops partitions of the history. */
 CHECKED enum rc store_upkeep(struct db *db, int64_t retention_us, struct err *err);

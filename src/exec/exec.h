@@ -16,8 +16,8 @@ struct keeper;
 
 /* What built-in executors get as `internal` of open(): all borrowed, all outlive the workers. */
 struct exec_env {
-	struct keeper *keeper;    /* NULL when neither shell nor exec is allowed */
-	const char *dsn;          /* connection string for sql and notify; "" = libpq's own environment */
+	struct keeper *keeper; /* NULL when neither shell nor exec is allowed */
+	const char *dsn;       /* connection string for sql and notify; "" = libpq's own environment */
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
@@ -29,15 +29,18 @@ extern const struct pgrab_executor exec_sql, exec_shell, exec_exec, exec_http, e
 struct exec_set;
 
 /*
- * The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared objects (comma-separated paths, may be NULL).
- * RC_BAD: unknown kind (the text lists what there is), a file that does not load, a wrong ABI number, a missing symbol, a kind that exists.
+ * The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared objects
+ * (comma-separated paths, may be NULL). RC_BAD: unknown kind (the text lists what there is), a file that does
+ * not load, a wrong ABI number, a missing symbol, a kind that exists.
  */
-CHECKED enum rc exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err);
+CHECKED enum rc
+exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err);
 void exec_set_destroy(struct exec_set **s); /* after the last worker has ended */
 
 size_t exec_set_count(const struct exec_set *s);
 const struct pgrab_executor *exec_set_at(const struct exec_set *s, size_t i);
-const struct pgrab_executor *exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here */
+const struct pgrab_executor *
+exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here */
 
 /* All built-in executors, ended by NULL, for lists and help. */
 extern const struct pgrab_executor *const exec_builtin[];

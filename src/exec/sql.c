@@ -1,10 +1,11 @@
 /*
- * Kind sql: the task's text, the fence check and the finish are one transaction in the task's own database, so its effect is there exactly once: when the
- * finish does not find the fence, everything the text did is rolled back.
+ * Kind sql: the task's text, the fence check and the finish are one transaction in the task's own database,
+ * so its effect is there exactly once: when the finish does not find the fence, everything the text did is
+ * rolled back.
  *
- * The connection is the worker's own and kept between runs; what a text may leave in the session is thrown away after each.  Stop (timeout,
- * cancel, fence) is a cancel request on another connection.  When the reply to COMMIT is lost, the history says whether it went through, once the old
- * backend is gone.
+ * The connection is the worker's own and kept between runs; what a text may leave in the session is thrown
+ * away after each.  Stop (timeout, cancel, fence) is a cancel request on another connection.  When the reply
+ * to COMMIT is lost, the history says whether it went through, once the old backend is gone.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,7 +64,8 @@ connection(struct sql_worker *w, int64_t incarnation)
 
 /* Statements and parameters of the run as arrays.  False: the text is refused (result->error says why). */
 static bool
-take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarray *params, struct pgrab_result *result)
+take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarray *params,
+    struct pgrab_result *result)
 {
 	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
 	size_t n = sql_split(run->command, part, STATEMENTS_MAX), n_params = 0;
@@ -87,9 +89,11 @@ take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarr
 	if (n == 0)
 		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
 	else if (n > STATEMENTS_MAX)
-		snprintf(result->error, sizeof result->error, "the command holds more than %d statements; put them in a procedure", STATEMENTS_MAX);
+		snprintf(result->error, sizeof result->error,
+		    "the command holds more than %d statements; put them in a procedure", STATEMENTS_MAX);
 	else if (n > 1 && n_params > 0)
-		snprintf(result->error, sizeof result->error, "args.params goes with exactly one statement; this command holds %zu", n);
+		snprintf(result->error, sizeof result->error,
+		    "args.params goes with exactly one statement; this command holds %zu", n);
 	return result->error[0] == '\0';
 }
 
@@ -124,7 +128,8 @@ begin(struct db *db, const struct pgrab_run *run, struct err *err)
 static enum rc
 finish(struct sql_worker *w, struct finish *f, struct err *err)
 {
-	struct finisher_name who = {.node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
+	struct finisher_name who = {
+	    .node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
 	enum rc rc = store_finish(w->db, &who, &f, 1, err);
 
 	if (rc == RC_OK && !f->applied)
@@ -133,7 +138,8 @@ finish(struct sql_worker *w, struct finish *f, struct err *err)
 }
 
 /*
- * COMMIT.  A lost reply: wait until the backend that may still be committing is gone (it is ended by force), then look into the history.
+ * COMMIT.  A lost reply: wait until the backend that may still be committing is gone (it is ended by force),
+ * then look into the history.
  */
 static enum rc
 commit(struct sql_worker *w, struct finish *f, int backend, struct err *err)
@@ -159,7 +165,8 @@ commit(struct sql_worker *w, struct finish *f, int backend, struct err *err)
 
 /* The text itself; its rows go to host->output. */
 static enum rc
-work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result, char **output_out, struct err *err)
+work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host,
+    struct pgrab_result *result, char **output_out, struct err *err)
 {
 	struct pgarray statements = {0}, params = {0};
 	char limit[24];
@@ -171,12 +178,14 @@ work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host 
 	if (take_apart(run, &statements, &params, result)) {
 		const char *args[] = {pgarray_str(&statements), pgarray_str(&params), limit};
 
-		rc = db_query_stoppable(w->db, sql_text("sql_run"), 3, args, host->stop_fd, w->env->kill_grace_us, &stopped, &res, err);
+		rc = db_query_stoppable(w->db, sql_text("sql_run"), 3, args, host->stop_fd,
+		    w->env->kill_grace_us, &stopped, &res, err);
 	} else {
 		err_set(err, RC_BAD, "%s", result->error);
 	}
 	if (rc == RC_OK && !stopped)
-		*output_out = text_printable(db_text(res, 0, 0), (size_t)PQgetlength(res, 0, 0), OUTBUF_LIMIT);
+		*output_out =
+		    text_printable(db_text(res, 0, 0), (size_t)PQgetlength(res, 0, 0), OUTBUF_LIMIT);
 	else if (rc == RC_OK)
 		rc = err_set(err, RC_AGAIN, "stopped");
 	PQclear(res);
@@ -203,11 +212,17 @@ say_why(struct pgrab_result *result, const char *stop, const struct err *err)
 {
 	if (stop != NULL)
 		snprintf(result->error, sizeof result->error, "%s", stop);
-	else if (strstr(err->text, "EXECUTE of transaction commands") != NULL || strcmp(err->sqlstate, "2D000") == 0)
+	else if (strstr(err->text, "EXECUTE of transaction commands") != NULL ||
+		 strcmp(err->sqlstate, "2D000") == 0)
 		snprintf(result->error, sizeof result->error,
-		    "COMMIT, ROLLBACK and SAVEPOINT are refused in a task: its text, the fence check and the finish are one transaction (SQLSTATE %s)", err->sqlstate);
+		    "COMMIT, ROLLBACK and SAVEPOINT are refused in a task: its text, the fence check and the "
+		    "finish are one transaction (SQLSTATE %s)",
+		    err->sqlstate);
 	else if (strstr(err->text, "cannot COPY to/from client") != NULL)
-		snprintf(result->error, sizeof result->error, "COPY from or to the client is refused in a task: there is no client; use INSERT or a file (SQLSTATE %s)", err->sqlstate);
+		snprintf(result->error, sizeof result->error,
+		    "COPY from or to the client is refused in a task: there is no client; use INSERT or a "
+		    "file (SQLSTATE %s)",
+		    err->sqlstate);
 	else if (err->sqlstate[0] != '\0')
 		snprintf(result->error, sizeof result->error, "%s (SQLSTATE %s)", err->text, err->sqlstate);
 	else
@@ -222,7 +237,8 @@ clean_up(struct sql_worker *w)
 
 	if (db_conn(w->db) == NULL)
 		return;
-	if (PQtransactionStatus(db_conn(w->db)) != PQTRANS_IDLE && db_script(w->db, "rollback", &ignored) != RC_OK)
+	if (PQtransactionStatus(db_conn(w->db)) != PQTRANS_IDLE &&
+	    db_script(w->db, "rollback", &ignored) != RC_OK)
 		db_disconnect(w->db);
 	if (db_conn(w->db) != NULL && db_script(w->db, "discard all", &ignored) != RC_OK)
 		db_disconnect(w->db);
@@ -233,7 +249,10 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 {
 	struct sql_worker *w = self;
 	struct db *db = connection(w, run->incarnation);
-	struct finish f = {.id = run->task_id, .version = run->version, .incarnation = run->incarnation, .outcome = OUTCOME_SUCCEEDED};
+	struct finish f = {.id = run->task_id,
+	    .version = run->version,
+	    .incarnation = run->incarnation,
+	    .outcome = OUTCOME_SUCCEEDED};
 	int64_t begun = clock_mono_us(), ended;
 	char *output = NULL;
 	struct err err = {0};

@@ -55,7 +55,8 @@ skip_dollar(const char *p)
 	if (isdigit((unsigned char)p[1]))
 		return NULL;
 	while (p[tag] != '$') {
-		if (p[tag] == '\0' || (!isalnum((unsigned char)p[tag]) && p[tag] != '_' && (unsigned char)p[tag] < 0x80))
+		if (p[tag] == '\0' ||
+		    (!isalnum((unsigned char)p[tag]) && p[tag] != '_' && (unsigned char)p[tag] < 0x80))
 			return NULL;
 		tag++;
 	}

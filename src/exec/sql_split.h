@@ -1,7 +1,8 @@
 /*
- * Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes, nested comments, parentheses and the body of a
- * BEGIN ATOMIC function are respected.  Only used to tell the last statement (whose rows are the output) from those before it; what is a statement is
- * still the server's to say.
+ * Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes, nested
+ * comments, parentheses and the body of a BEGIN ATOMIC function are respected.  Only used to tell the last
+ * statement (whose rows are the output) from those before it; what is a statement is still the server's to
+ * say.
  */
 #ifndef PGRAB_EXEC_SQL_SPLIT_H
 #define PGRAB_EXEC_SQL_SPLIT_H
@@ -13,7 +14,8 @@ struct sql_part {
 	size_t len;
 };
 
-/* Fills parts (at most max); returns how many, or max + 1 when there are more.  Empty statements and lone comments are left out. */
+/* Fills parts (at most max); returns how many, or max + 1 when there are more.  Empty statements and lone
+ * comments are left out. */
 size_t sql_split(const char *text, struct sql_part *parts, size_t max);
 
 #endif

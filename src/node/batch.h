@@ -12,14 +12,16 @@
 #include "core/backoff.h"
 #include "core/run.h"
 
-/* Takes up to max runs of one incarnation off the front of the chain, sorted by id.  0: the chain is empty. */
+/* Takes up to max runs of one incarnation off the front of the chain, sorted by id.  0: the chain is empty.
+ */
 size_t batch_take(struct run **chain, struct run **batch, size_t max);
 
 void batch_sort(struct run **batch, size_t n); /* by id: the lock order */
 
 /*
- * After `what` was answered with rc: says so in the log (the first time in a row, and then now and then) and waits a while, at most a second.
- * False: do not try again, because rc is RC_BAD, or because the node is to stop at once (`hurry` is stopped).
+ * After `what` was answered with rc: says so in the log (the first time in a row, and then now and then) and
+ * waits a while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
+ * stop at once (`hurry` is stopped).
  */
 bool batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err);
 

@@ -1,12 +1,13 @@
 /*
- * The boss thread.  It alone touches the tasks in hand: two heaps (not due yet; due and waiting for a worker), one more of timeouts, and the count of
- * free workers.  It sleeps until the next of them or the next message, never blocks on a push, and has no connection.
+ * The boss thread.  It alone touches the tasks in hand: two heaps (not due yet; due and waiting for a
+ * worker), one more of timeouts, and the count of free workers.  It sleeps until the next of them or the next
+ * message, never blocks on a push, and has no connection.
  *
  * Room.  Loaders may only claim what the boss has room for:
- *   ready  = free workers, plus what was finished in the last 100 ms (so that a node doing thousands of short tasks a second has the next ones at
- *            hand, and one doing long ones takes nothing it would only sit on), less what waits already;
- *   timed  = a fixed number of tasks that are due within lookahead.
- * A due task that found no worker for steal_after is handed back, for a node that has one.
+ *   ready  = free workers, plus what was finished in the last 100 ms (so that a node doing thousands of short
+ * tasks a second has the next ones at hand, and one doing long ones takes nothing it would only sit on), less
+ * what waits already; timed  = a fixed number of tasks that are due within lookahead. A due task that found
+ * no worker for steal_after is handed back, for a node that has one.
  */
 #include "node/boss.h"
 
@@ -25,11 +26,11 @@
 #include "base/thread.h"
 #include "node/context.h"
 
-#define TIMED_MAX   1024 /* tasks held ahead of their time */
-#define BURST_MAX   4096 /* tasks held because many end per second */
-#define BURST_US    (100 * US_PER_MS)
-#define UNIT_MAX    64 /* instant runs handed to one worker at once */
-#define REVIEW_US   (250 * US_PER_MS)
+#define TIMED_MAX 1024 /* tasks held ahead of their time */
+#define BURST_MAX 4096 /* tasks held because many end per second */
+#define BURST_US  (100 * US_PER_MS)
+#define UNIT_MAX  64 /* instant runs handed to one worker at once */
+#define REVIEW_US (250 * US_PER_MS)
 
 enum command_what { CMD_DRAIN, CMD_STOP_RUNS, CMD_FENCE, CMD_LEAKS };
 
@@ -69,7 +70,7 @@ struct boss {
 	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
 	struct run_list in_hand;
 	size_t n_in_hand;
-	int64_t idle;          /* workers */
+	int64_t idle;                  /* workers */
 	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
 	int64_t window_ends_us;
 	int64_t next_review_us;
@@ -115,7 +116,8 @@ moved_deadline(void *item, size_t slot)
 	((struct run *)item)->deadline_slot = slot;
 }
 
-/* Tells a run to stop.  The reason first, so that whoever the descriptor wakes finds it.  The first reason stands. */
+/* Tells a run to stop.  The reason first, so that whoever the descriptor wakes finds it.  The first reason
+ * stands. */
 static void
 stop_run(struct run *r, enum pgrab_stop why)
 {
@@ -227,7 +229,8 @@ dispatch(struct boss *b)
 	}
 }
 
-/* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of running: they stay. */
+/* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of
+ * running: they stay. */
 static void
 review(struct boss *b, int64_t now)
 {
@@ -430,7 +433,8 @@ publish_room(struct boss *b, int64_t now)
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	room.ready -= b->taken.ready;
 	room.timed -= b->taken.timed;
-	/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a hundred. */
+	/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
+	 * hundred. */
 	grew = room.ready > burst / 2;
 	b->room.ready = room.ready > 0 ? room.ready : 0;
 	b->room.timed = room.timed > 0 ? room.timed : 0;

@@ -1,5 +1,6 @@
 /*
- * The boss: owns every task in hand, holds each until the microsecond it is due, and hands it to a free worker.
+ * The boss: owns every task in hand, holds each until the microsecond it is due, and hands it to a free
+ * worker.
  */
 #ifndef PGRAB_NODE_BOSS_H
 #define PGRAB_NODE_BOSS_H
@@ -23,15 +24,16 @@ struct room {
 	int64_t ready, timed;
 };
 
-/* A loader takes all room there is, and must give back what it took, with the runs it claimed (NULL: none). */
+/* A loader takes all room there is, and must give back what it took, with the runs it claimed (NULL: none).
+ */
 struct room boss_take_room(struct boss *b);
 void boss_give(struct boss *b, struct run *claimed, struct room taken);
 
 /* The next time the room grows, `wake` is called (by the boss thread).  Set once, before boss_start. */
 void boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx);
 
-/* From a worker: it begins this run, its timeout counts from run->begun_us; and: it is free again (first run of its unit), to be said
- * before the run is handed to the finisher. */
+/* From a worker: it begins this run, its timeout counts from run->begun_us; and: it is free again (first run
+ * of its unit), to be said before the run is handed to the finisher. */
 void boss_begun(struct boss *b, struct run *r);
 void boss_idle(struct boss *b, struct run *first);
 
@@ -42,16 +44,19 @@ void boss_settled(struct boss *b, struct run *chain);
 void boss_drain(struct boss *b);
 /* Drain, and tell every run to stop. */
 void boss_stop_runs(struct boss *b, enum pgrab_stop why);
-/* Drop everything of this incarnation: unstarted ones silently (others recover them), running ones are told to stop. */
+/* Drop everything of this incarnation: unstarted ones silently (others recover them), running ones are told
+ * to stop. */
 void boss_fence(struct boss *b);
 
 /* Waits until nothing is in hand (clock_mono_us deadline).  False: something still is. */
 bool boss_wait_empty(struct boss *b, int64_t until_us);
 
-/* A descriptor that becomes readable whenever in hand has come down to nothing; edge-triggered: ask boss_wait_empty(b, 0) then. Borrowed. */
+/* A descriptor that becomes readable whenever in hand has come down to nothing; edge-triggered: ask
+ * boss_wait_empty(b, 0) then. Borrowed. */
 int boss_empty_fd(const struct boss *b);
 
-/* Of rows the database says are ours, keeps those that are not in hand: leaks.  Synchronous; returns how many are left in rows. */
+/* Of rows the database says are ours, keeps those that are not in hand: leaks.  Synchronous; returns how many
+ * are left in rows. */
 size_t boss_leaks(struct boss *b, struct owned *rows, size_t n);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * What the threads of a node share: settings, the lease, who we are, the picture of the cluster, counters, and the channels between them.
- * Everything else belongs to one thread.
+ * What the threads of a node share: settings, the lease, who we are, the picture of the cluster, counters,
+ * and the channels between them. Everything else belongs to one thread.
  *
  *     loader ---> boss ---> starter ---> workers ---> finisher ---> boss
  *                   \______ (instant runs) ____/
  *
- * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the control loop.
- * Stop order: the reverse; heartbeat ends last, because it keeps the lease.
+ * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the
+ * control loop. Stop order: the reverse; heartbeat ends last, because it keeps the lease.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
 #define PGRAB_NODE_CONTEXT_H
@@ -46,24 +46,27 @@ struct node {
 	/* written by the heartbeat, read by all */
 	struct lease lease;
 	_Atomic int64_t node_id;
-	_Atomic int64_t incarnation; /* 0: fenced, or not registered: nothing may be claimed, started or finished */
-	_Atomic int64_t db_ahead_us; /* database clock (us since 1970) - clock_mono_us; never more than true, so that nothing starts early */
+	_Atomic int64_t
+	    incarnation; /* 0: fenced, or not registered: nothing may be claimed, started or finished */
+	_Atomic int64_t db_ahead_us; /* database clock (us since 1970) - clock_mono_us; never more than true,
+					so that nothing starts early */
 	struct cluster_slot cluster;
 
 	/* flags and counters: any thread */
 	_Atomic bool draining;
-	_Atomic bool durable;      /* at_most_once may be run here */
-	_Atomic unsigned hungry;   /* loaders that left rows behind for want of room */
-	_Atomic bool bell_written; /* what pgrab.node.bell says */
-	_Atomic int64_t in_hand, running; /* written by the boss, workers */
+	_Atomic bool durable;                /* at_most_once may be run here */
+	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
+	_Atomic bool bell_written;           /* what pgrab.node.bell says */
+	_Atomic int64_t in_hand, running;    /* written by the boss, workers */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
 	struct gate hurry; /* stopped when the node is to stop at once: nobody pauses any more */
 
 	/* channels.  What may be in them is bounded by the room the boss grants. */
 	struct boss *boss;
-	struct mailbox *start_queue;  /* boss -> starter */
-	struct mailbox *run_queue;    /* starter, boss -> workers: one message is one unit, a run or a chain of instant runs (run->unit) */
+	struct mailbox *start_queue; /* boss -> starter */
+	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
+					instant runs (run->unit) */
 	struct mailbox *finish_queue; /* workers -> finisher */
 	struct recover *recover;
 };
@@ -78,7 +81,8 @@ node_count(struct node *n, int what, int64_t add)
 static inline bool
 node_may_act(const struct node *n, int64_t incarnation, int64_t now_boot_us)
 {
-	return incarnation != 0 && atomic_load(&n->incarnation) == incarnation && lease_holds(&n->lease, now_boot_us);
+	return incarnation != 0 && atomic_load(&n->incarnation) == incarnation &&
+	       lease_holds(&n->lease, now_boot_us);
 }
 
 /* A connection for a thread of this node, named for pg_stat_activity. */

@@ -1,4 +1,5 @@
-/* See control.h.  Signals are libevent events here, so their handlers may do anything; all other threads have them blocked. */
+/* See control.h.  Signals are libevent events here, so their handlers may do anything; all other threads have
+ * them blocked. */
 #include "node/control.h"
 
 #include <signal.h>
@@ -42,7 +43,8 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 static void
 on_keeper(evutil_socket_t fd, short what, void *arg)
 {
-	log_error("keeper_died", "hint=\"child processes are being ended; the node stops, its peers take its tasks\"");
+	log_error("keeper_died",
+	    "hint=\"child processes are being ended; the node stops, its peers take its tasks\"");
 	end_loop(arg, CONTROL_BROKEN);
 }
 
@@ -118,7 +120,8 @@ enum control_end
 control_drain(struct node *n)
 {
 	struct control c = {0};
-	struct timeval tv = {.tv_sec = n->set->drain_timeout_us / US_PER_S, .tv_usec = n->set->drain_timeout_us % US_PER_S};
+	struct timeval tv = {
+	    .tv_sec = n->set->drain_timeout_us / US_PER_S, .tv_usec = n->set->drain_timeout_us % US_PER_S};
 
 	open_control(&c, n, CONTROL_NOW);
 	c.empty = event_new(c.base, boss_empty_fd(n->boss), EV_READ | EV_PERSIST | EV_ET, on_empty, &c);

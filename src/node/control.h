@@ -1,5 +1,6 @@
 /*
- * The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's life.
+ * The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's
+ * life.
  */
 #ifndef PGRAB_NODE_CONTROL_H
 #define PGRAB_NODE_CONTROL_H
@@ -18,8 +19,8 @@ enum control_end {
 /* Until a reason to stop. */
 enum control_end control_run(struct node *n, struct loaders *loaders);
 
-/* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the boss was told to drain.
- * CONTROL_STOP: empty. */
+/* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the
+ * boss was told to drain. CONTROL_STOP: empty. */
 enum control_end control_drain(struct node *n);
 
 #endif

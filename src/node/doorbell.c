@@ -1,5 +1,6 @@
 /*
- * LISTEN, without ever blocking the loop: the connection is made, used and watched through one socket event and one timer.
+ * LISTEN, without ever blocking the loop: the connection is made, used and watched through one socket event
+ * and one timer.
  */
 #include "node/doorbell.h"
 
@@ -16,9 +17,9 @@
 #include "db/sql.h"
 #include "pgrab/strategy.h"
 
-#define SHARDS_MAX   64
-#define ANSWER_US    (10 * US_PER_S) /* for connecting, and for LISTEN */
-#define HEALTH_US    (30 * US_PER_S) /* a half-open connection is found by asking something now and then */
+#define SHARDS_MAX 64
+#define ANSWER_US  (10 * US_PER_S) /* for connecting, and for LISTEN */
+#define HEALTH_US  (30 * US_PER_S) /* a half-open connection is found by asking something now and then */
 
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 
@@ -30,7 +31,8 @@ struct doorbell {
 	enum bell_state state;
 	PGconn *conn;
 	struct event *socket; /* NULL without connection */
-	struct event *timer;  /* IDLE: connect now; CONNECTING, ASKED: too long; LISTENING: time for a health check */
+	struct event
+	    *timer; /* IDLE: connect now; CONNECTING, ASKED: too long; LISTENING: time for a health check */
 	struct backoff backoff;
 };
 
@@ -68,7 +70,8 @@ static void
 retry(struct doorbell *d, const char *why)
 {
 	if (d->backoff.tries == 0)
-		log_warn("doorbell", "state=cut error=\"%.*s\" hint=\"polling goes on\"", (int)strcspn(why, "\n"), why);
+		log_warn("doorbell", "state=cut error=\"%.*s\" hint=\"polling goes on\"",
+		    (int)strcspn(why, "\n"), why);
 	hang_up(d);
 	set_timer(d, backoff_next_us(&d->backoff));
 }
@@ -209,7 +212,9 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	case BELL_IDLE: start_connecting(d); break;
 	case BELL_CONNECTING:
 	case BELL_ASKED: retry(d, "no answer from the server in time"); break;
-	case BELL_LISTENING: ask(d, sql_text("listen")); break; /* saying it twice does no harm, and shows that somebody is there */
+	case BELL_LISTENING:
+		ask(d, sql_text("listen"));
+		break; /* saying it twice does no harm, and shows that somebody is there */
 	default: break;
 	}
 }

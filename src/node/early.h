@@ -1,5 +1,6 @@
 /*
- * TERM and INT before the control loop runs: they are kept blocked, and asked for where the main thread waits.
+ * TERM and INT before the control loop runs: they are kept blocked, and asked for where the main thread
+ * waits.
  */
 #ifndef PGRAB_NODE_EARLY_H
 #define PGRAB_NODE_EARLY_H
@@ -7,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Main thread, first thing: blocks TERM and INT, ignores PIPE.  They stay blocked in every thread started meanwhile. */
+/* Main thread, first thing: blocks TERM and INT, ignores PIPE.  They stay blocked in every thread started
+ * meanwhile. */
 void early_block(void);
 
 /* Waits so long (0: only looks); false at once when TERM or INT has come.  Main thread only. */

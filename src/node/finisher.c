@@ -1,10 +1,11 @@
 /*
  * Finisher: workers -> finisher -> boss.
  *
- * When idle there is no delay: what has ended is written at once, and what ends while the server works makes the next batch.
- * A finish is fenced by (id, version, incarnation).  One that the row does not answer to is stale: dropped and counted.  One whose reply was lost is
- * looked up in the history before it is tried again.  Nothing here waits longer than the lease: when the node is fenced, results are dropped,
- * because others may have the tasks.
+ * When idle there is no delay: what has ended is written at once, and what ends while the server works makes
+ * the next batch. A finish is fenced by (id, version, incarnation).  One that the row does not answer to is
+ * stale: dropped and counted.  One whose reply was lost is looked up in the history before it is tried again.
+ * Nothing here waits longer than the lease: when the node is fenced, results are dropped, because others may
+ * have the tasks.
  */
 #include "node/finisher.h"
 
@@ -40,14 +41,24 @@ enum part { PART_SUCCEEDED, PART_NOT_STARTED, PART_FAILED, PART__COUNT };
 static enum part
 part_of(enum outcome o)
 {
-	return o == OUTCOME_SUCCEEDED ? PART_SUCCEEDED : o == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_FAILED;
+	return o == OUTCOME_SUCCEEDED     ? PART_SUCCEEDED
+	       : o == OUTCOME_NOT_STARTED ? PART_NOT_STARTED
+					  : PART_FAILED;
 }
 
 static void
 fill(struct finish *f, const struct run *r, int64_t now)
 {
-	*f = (struct finish){.id = r->id, .version = r->version, .incarnation = r->incarnation, .begun_ago_us = now - r->begun_us, .ended_ago_us = now - r->ended_us,
-	    .outcome = r->outcome, .has_exit_code = r->has_exit_code, .exit_code = r->exit_code, .error = r->error, .output = r->output,
+	*f = (struct finish){.id = r->id,
+	    .version = r->version,
+	    .incarnation = r->incarnation,
+	    .begun_ago_us = now - r->begun_us,
+	    .ended_ago_us = now - r->ended_us,
+	    .outcome = r->outcome,
+	    .has_exit_code = r->has_exit_code,
+	    .exit_code = r->exit_code,
+	    .error = r->error,
+	    .output = r->output,
 	    .output_truncated = r->output_truncated};
 }
 
@@ -57,7 +68,8 @@ write_without_text(struct finisher *s, const struct finisher_name *who, struct f
 {
 	char why[600];
 
-	snprintf(why, sizeof why, "%s%s(its text could not be stored: %s)", f->outcome == OUTCOME_SUCCEEDED ? "" : "failed", f->outcome == OUTCOME_SUCCEEDED ? "" : " ",
+	snprintf(why, sizeof why, "%s%s(its text could not be stored: %s)",
+	    f->outcome == OUTCOME_SUCCEEDED ? "" : "failed", f->outcome == OUTCOME_SUCCEEDED ? "" : " ",
 	    err->text);
 	for (char *p = why; *p != '\0'; p++)
 		*p = (unsigned char)*p < 0x80 ? *p : '?';
@@ -70,9 +82,11 @@ write_without_text(struct finisher *s, const struct finisher_name *who, struct f
 	return rc;
 }
 
-/* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no other. */
+/* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no
+ * other. */
 static enum rc
-write_refused(struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n, struct err *err)
+write_refused(
+    struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n, struct err *err)
 {
 	enum rc rc = RC_BAD;
 
@@ -123,7 +137,8 @@ write_part(struct finisher *s, const struct finisher_name *who, struct finish **
 			rc = write_refused(s, who, f, n, &err);
 		if (rc == RC_OK) {
 			backoff_reset(&s->backoff);
-			/* After a lost reply, "no such row" may mean that our first try is through only now. */
+			/* After a lost reply, "no such row" may mean that our first try is through only now.
+			 */
 			n = unapplied(f, n);
 			if (unknown && n > 0 && store_recorded(s->db, f, n, &err) != RC_OK)
 				continue;
@@ -139,7 +154,8 @@ static void
 count_stale(struct finisher *s, const struct run *r)
 {
 	node_count(s->node, COUNT_STALE, 1);
-	log_warn("stale_finish", "task=%" PRId64 " version=%" PRId64 " outcome=%s hint=\"%s\"", r->id, r->version, outcome_name(r->outcome),
+	log_warn("stale_finish", "task=%" PRId64 " version=%" PRId64 " outcome=%s hint=\"%s\"", r->id,
+	    r->version, outcome_name(r->outcome),
 	    "somebody else has the task now, or it was deleted; this result changed nothing");
 }
 
@@ -156,7 +172,8 @@ finish_batch(struct finisher *s, size_t n)
 		size_t k = 0;
 
 		for (size_t i = 0; i < n; i++) {
-			if (!s->batch[i]->stale && !s->batch[i]->recorded && part_of(s->batch[i]->outcome) == p)
+			if (!s->batch[i]->stale && !s->batch[i]->recorded &&
+			    part_of(s->batch[i]->outcome) == p)
 				s->part[k++] = &s->finish[i];
 		}
 		write_part(s, &who, s->part, k);
@@ -173,7 +190,8 @@ take(struct finisher *s, struct run **chain)
 {
 	size_t bytes = 0, n = 0;
 
-	while (*chain != NULL && n < FINISH_MAX && bytes < FINISH_BYTES && (n == 0 || (*chain)->incarnation == s->batch[0]->incarnation)) {
+	while (*chain != NULL && n < FINISH_MAX && bytes < FINISH_BYTES &&
+	       (n == 0 || (*chain)->incarnation == s->batch[0]->incarnation)) {
 		struct run *r = *chain;
 
 		bytes += r->output == NULL ? 0 : strlen(r->output);

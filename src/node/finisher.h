@@ -1,5 +1,6 @@
 /*
- * The finisher thread: writes what came of runs, with the history row in the same statement, as many as have ended at that moment.
+ * The finisher thread: writes what came of runs, with the history row in the same statement, as many as have
+ * ended at that moment.
  */
 #ifndef PGRAB_NODE_FINISHER_H
 #define PGRAB_NODE_FINISHER_H

@@ -1,9 +1,11 @@
 /*
- * Heartbeat.  Each beat: one HOT update of the own row (the lease counts from before it was sent), one reading of all rows.
+ * Heartbeat.  Each beat: one HOT update of the own row (the lease counts from before it was sent), one
+ * reading of all rows.
  *
- * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node stops: nothing more is claimed, started or
- * finished (incarnation 0), the keeper's lease is dropped so that child processes die, the boss drops what is unstarted and stops what runs.  Only when
- * nothing of the old incarnation is left is a new one registered, and what the old one held is put back, like a stranger's.
+ * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node
+ * stops: nothing more is claimed, started or finished (incarnation 0), the keeper's lease is dropped so that
+ * child processes die, the boss drops what is unstarted and stops what runs.  Only when nothing of the old
+ * incarnation is left is a new one registered, and what the old one held is put back, like a stranger's.
  */
 #include "node/heartbeat.h"
 
@@ -65,7 +67,8 @@ renew(struct heartbeat *h, int64_t sent_boot_us)
 		keeper_lease(h->node->keeper, lease_until(&h->node->lease));
 }
 
-/* The database's clock against ours.  A reading was made before its answer came, so each sample is at most the truth: the largest is the best. */
+/* The database's clock against ours.  A reading was made before its answer came, so each sample is at most
+ * the truth: the largest is the best. */
 static void
 note_clock(struct heartbeat *h, int64_t db_now_us, int64_t mono_us)
 {
@@ -112,15 +115,20 @@ static struct node_beat
 make_beat(struct heartbeat *h)
 {
 	struct node *n = h->node;
-	struct node_beat b = {.node_id = atomic_load(&n->node_id), .incarnation = atomic_load(&n->incarnation), .draining = atomic_load(&n->draining),
-	    .bell = atomic_load(&n->hungry) == 0, .in_hand = atomic_load(&n->in_hand), .running = atomic_load(&n->running)};
+	struct node_beat b = {.node_id = atomic_load(&n->node_id),
+	    .incarnation = atomic_load(&n->incarnation),
+	    .draining = atomic_load(&n->draining),
+	    .bell = atomic_load(&n->hungry) == 0,
+	    .in_hand = atomic_load(&n->in_hand),
+	    .running = atomic_load(&n->running)};
 
 	for (int i = 0; i < COUNT__COUNT; i++)
 		b.add[i] = atomic_exchange(&n->count[i], 0);
 	return b;
 }
 
-/* What did not go through is counted again with the next beat.  (After a lost reply it may be counted twice: these are numbers for people.) */
+/* What did not go through is counted again with the next beat.  (After a lost reply it may be counted twice:
+ * these are numbers for people.) */
 static void
 give_back_counts(struct heartbeat *h, const struct node_beat *b)
 {
@@ -152,8 +160,17 @@ identity(struct heartbeat *h)
 {
 	const struct node *n = h->node;
 
-	return (struct node_identity){.name = n->set->name, .host = h->host, .version = PGRAB_VERSION, .strategy = n->set->strategy, .labels = n->labels, .kinds = n->kinds,
-	    .pid = getpid(), .slots = n->set->workers, .heartbeat_us = n->set->heartbeat_us, .dead_after_us = n->set->dead_after_us, .weight = n->set->weight};
+	return (struct node_identity){.name = n->set->name,
+	    .host = h->host,
+	    .version = PGRAB_VERSION,
+	    .strategy = n->set->strategy,
+	    .labels = n->labels,
+	    .kinds = n->kinds,
+	    .pid = getpid(),
+	    .slots = n->set->workers,
+	    .heartbeat_us = n->set->heartbeat_us,
+	    .dead_after_us = n->set->dead_after_us,
+	    .weight = n->set->weight};
 }
 
 /* Registers a new incarnation in place of holder; a lost reply is looked up.  On success the lease holds. */
@@ -186,9 +203,11 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	return RC_OK;
 }
 
-/* --- before the threads: the name ---------------------------------------------------------------------------------------- */
+/* --- before the threads: the name
+ * ---------------------------------------------------------------------------------------- */
 
-/* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it beats. */
+/* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it
+ * beats. */
 static enum rc
 wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 {
@@ -199,8 +218,9 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 	*holder = first;
 	if (rc != RC_OK || !first.exists || first.down)
 		return rc;
-	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"", h->node->set->name, first.host, first.pid,
-	    first.dead_after_us / US_PER_MS, "it did not say goodbye; waiting until it is seen to be silent");
+	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
+	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
+	    "it did not say goodbye; waiting until it is seen to be silent");
 	while (clock_mono_us() - since < first.dead_after_us) {
 		if (!early_wait(h->node->set->heartbeat_us))
 			return RC_CLOSED;
@@ -208,7 +228,9 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 		if (rc != RC_OK || !holder->exists || holder->down)
 			return rc;
 		if (holder->incarnation != first.incarnation || holder->beat != first.beat)
-			return err_set(err, RC_BAD, "a live node has the name \"%s\" (host %s, process %" PRId64 "); stop it, or start this one with another --name",
+			return err_set(err, RC_BAD,
+			    "a live node has the name \"%s\" (host %s, process %" PRId64
+			    "); stop it, or start this one with another --name",
 			    h->node->set->name, holder->host, holder->pid);
 	}
 	return RC_OK;
@@ -246,7 +268,8 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 		strcpy(h->host, "?");
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
-	backoff_init(&h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
+	backoff_init(
+	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
 	rc = register_first(h, err);
 	if (rc == RC_OK) {
 		backoff_reset(&h->backoff);
@@ -261,14 +284,17 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	return rc;
 }
 
-/* --- fence ----------------------------------------------------------------------------------------------------------------- */
+/* --- fence
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static void
 stop_acting(struct heartbeat *h, const char *why)
 {
 	struct node *n = h->node;
 
-	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name, atomic_load(&n->incarnation), why);
+	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name,
+	    atomic_load(&n->incarnation), why);
 	atomic_store(&n->incarnation, 0);
 	lease_drop(&n->lease);
 	if (n->keeper != NULL)
@@ -302,7 +328,8 @@ fence(struct heartbeat *h, int64_t old, const char *why)
 	struct err err = {0};
 
 	stop_acting(h, why);
-	/* Everything of the old incarnation has to be gone first.  Each wait is short, so that stop is seen. */
+	/* Everything of the old incarnation has to be gone first.  Each wait is short, so that stop is seen.
+	 */
 	while (!boss_wait_empty(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
 		if (gate_stopped(&h->gate))
 			return;
@@ -358,8 +385,10 @@ heartbeat_main(void *arg)
 		struct node_beat last = make_beat(h);
 
 		last.draining = true;
-		if (store_node_beat(h->db, &last, &err) != RC_OK || store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
-			log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
+		if (store_node_beat(h->db, &last, &err) != RC_OK ||
+		    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
+			log_warn(
+			    "goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
 	}
 	return NULL;
 }

@@ -1,5 +1,6 @@
 /*
- * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes; fences this one when it can not.
+ * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes; fences this one
+ * when it can not.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_H
 #define PGRAB_NODE_HEARTBEAT_H
@@ -13,8 +14,9 @@ struct node;
 struct heartbeat;
 
 /*
- * Makes this process the holder of its name: waits for the server (saying so once), waits until a silent holder of the name is seen to be dead, and
- * registers a new incarnation.  RC_OK: registered, the lease holds.  RC_BAD: another live node has the name, or the server refuses us.  RC_CLOSED: a stop signal came.
+ * Makes this process the holder of its name: waits for the server (saying so once), waits until a silent
+ * holder of the name is seen to be dead, and registers a new incarnation.  RC_OK: registered, the lease
+ * holds.  RC_BAD: another live node has the name, or the server refuses us.  RC_CLOSED: a stop signal came.
  * Called by the main thread before any other thread runs.
  */
 CHECKED enum rc heartbeat_create(struct node *n, struct heartbeat **out, struct err *err);

@@ -1,15 +1,17 @@
 /*
  * Loader: database -> boss.
  *
- * A round is one look (read only, by index, in the shards the strategy says are ours) and one claim (the versioned UPDATE) for what the look
- * found, never more than the boss has room for.  Rounds follow each other while rows are left behind; else the loader sleeps until `poll`,
- * the doorbell, or room.
+ * A round is one look (read only, by index, in the shards the strategy says are ours) and one claim (the
+ * versioned UPDATE) for what the look found, never more than the boss has room for.  Rounds follow each other
+ * while rows are left behind; else the loader sleeps until `poll`, the doorbell, or room.
  *
- * Low-water marks.  While one round follows another, the look begins in each shard at the last due time it has read there: dead index entries pile up
- * at the head when an old snapshot is held.  A look after a sleep begins at the beginning, and so does one in every `poll`: rows that were
- * committed late, or handed back, have an older due time than the mark.
+ * Low-water marks.  While one round follows another, the look begins in each shard at the last due time it
+ * has read there: dead index entries pile up at the head when an old snapshot is held.  A look after a sleep
+ * begins at the beginning, and so does one in every `poll`: rows that were committed late, or handed back,
+ * have an older due time than the mark.
  *
- * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to do in the own ones.
+ * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
+ * do in the own ones.
  */
 #include "node/loader.h"
 
@@ -47,9 +49,9 @@ struct loader {
 	struct pgrab_shard_set own;
 	uint16_t shards[PGRAB_SHARDS]; /* own ones */
 	size_t n_shards;
-	size_t turn;                            /* where the next look begins in shards */
-	char (*mark)[DUE_TEXT_MAX];             /* per shard number; "" = none */
-	const char *mark_text[PGRAB_SHARDS];    /* mark[i] or NULL */
+	size_t turn;                         /* where the next look begins in shards */
+	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
+	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
 	int64_t next_full_us, next_steal_us;
 	bool hungry; /* the last look left rows behind */
 };
@@ -84,7 +86,8 @@ refresh_cluster(struct loader *l)
 		forget_marks(l);
 		l->next_full_us = 0;
 		if (l->index == 0)
-			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self, kept * (size_t)l->node->set->loaders);
+			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,
+			    kept * (size_t)l->node->set->loaders);
 	}
 	cluster_put(&l->node->cluster, old);
 }
@@ -139,13 +142,16 @@ choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
 {
-	struct claim who = {.node_id = atomic_load(&l->node->node_id), .incarnation = incarnation, .instant = l->node->instant};
+	struct claim who = {.node_id = atomic_load(&l->node->node_id),
+	    .incarnation = incarnation,
+	    .instant = l->node->instant};
 	struct run *chain = NULL;
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
 	if (rc == RC_UNKNOWN)
-		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err.text);
+		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
+		    err.text);
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us())) {
 		gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff));
 		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
@@ -178,7 +184,8 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 		node_count(n, COUNT_STOLEN, (int64_t)won);
 }
 
-/* The shards to read, beginning where the last look ended, so that a deep backlog in the first ones starves no other. */
+/* The shards to read, beginning where the last look ended, so that a deep backlog in the first ones starves
+ * no other. */
 static size_t
 own_shards(struct loader *l, uint16_t *out)
 {
@@ -206,7 +213,8 @@ other_shards(struct loader *l, uint16_t *out)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
-		/* Each loader of the node its part; turned by a little chance, so that thieves do not meet in the same shard. */
+		/* Each loader of the node its part; turned by a little chance, so that thieves do not meet in
+		 * the same shard. */
 		unsigned s = (i + (unsigned)(l->backoff.random >> 20)) % PGRAB_SHARDS;
 
 		if (!pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
@@ -240,17 +248,24 @@ enum look_kind { LOOK_OWN, LOOK_RUNG, LOOK_OTHERS };
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
 static enum rc
-round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n_shards, struct room room, bool *more_out, struct err *err)
+round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n_shards, struct room room,
+    bool *more_out, struct err *err)
 {
 	struct node *n = l->node;
 	int64_t incarnation = atomic_load(&n->incarnation);
-	struct look q = {.shards = shards, .n_shards = n_shards, .kinds = n->kinds, .labels = n->labels, .once = atomic_load(&n->durable)};
+	struct look q = {.shards = shards,
+	    .n_shards = n_shards,
+	    .kinds = n->kinds,
+	    .labels = n->labels,
+	    .once = atomic_load(&n->durable)};
 	struct candidate *c = NULL;
 	struct run *chain = NULL;
 	size_t found = 0, chosen, won = 0;
 	enum rc rc;
 
-	q.ahead_us = kind == LOOK_OTHERS ? -n->set->steal_after_us : room.timed > 0 ? n->set->lookahead_us : 0;
+	q.ahead_us = kind == LOOK_OTHERS ? -n->set->steal_after_us
+		     : room.timed > 0    ? n->set->lookahead_us
+					 : 0;
 	q.limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
 	q.marks = kind == LOOK_OWN && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
 	rc = store_look(l->db, &q, &c, &found, err);
@@ -265,7 +280,8 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 		count_claims(n, chosen, won, kind == LOOK_OTHERS);
 		set_due(n, chain);
 	}
-	/* Found, not chosen for want of room: there is more.  All chosen were lost: look again from the beginning, others are at it too. */
+	/* Found, not chosen for want of room: there is more.  All chosen were lost: look again from the
+	 * beginning, others are at it too. */
 	if (chosen < found && !strategy_overlapping(l->strategy))
 		*more_out = true;
 	boss_give(n->boss, chain, (struct room){0, 0});
@@ -273,7 +289,8 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	return RC_OK;
 }
 
-/* Between two heartbeats: we were busy, now we will sleep, so the bell is wanted; look once more after it is written. */
+/* Between two heartbeats: we were busy, now we will sleep, so the bell is wanted; look once more after it is
+ * written. */
 static bool
 want_bell(struct loader *l)
 {
@@ -281,7 +298,8 @@ want_bell(struct loader *l)
 
 	if (atomic_load(&l->node->hungry) > 0 || atomic_exchange(&l->node->bell_written, true))
 		return false;
-	if (store_node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true, &err) != RC_OK) {
+	if (store_node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true,
+		&err) != RC_OK) {
 		atomic_store(&l->node->bell_written, false);
 		return false;
 	}
@@ -307,7 +325,8 @@ may_look(const struct loader *l)
 {
 	struct node *n = l->node;
 
-	return !atomic_load(&n->draining) && l->cluster != NULL && node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
+	return !atomic_load(&n->draining) && l->cluster != NULL &&
+	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
 /* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
@@ -328,7 +347,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 
 		n_shards = rung ? rung_shards(l, bell, shards) : own_shards(l, shards);
 		if (n_shards > 0)
-			*rc_out = round_of(l, rung ? LOOK_RUNG : LOOK_OWN, shards, n_shards, room, &more, err);
+			*rc_out =
+			    round_of(l, rung ? LOOK_RUNG : LOOK_OWN, shards, n_shards, room, &more, err);
 		if (full)
 			l->next_full_us = now + n->set->poll_us;
 	}
@@ -374,7 +394,8 @@ loader_main(void *arg)
 		}
 		next = look(l, only_rung, &bell, &err, &rc);
 		if (rc == RC_BAD || (rc != RC_OK && l->backoff.tries % 32 == 1))
-			log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look", "answer=%s tries=%u error=\"%s\"", rc_name(rc), l->backoff.tries, err.text);
+			log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look",
+			    "answer=%s tries=%u error=\"%s\"", rc_name(rc), l->backoff.tries, err.text);
 	}
 	cluster_put(&l->node->cluster, l->cluster);
 	l->cluster = NULL;

@@ -65,7 +65,11 @@ prepare(struct node *n, struct err *err)
 	kind_arrays(n);
 	if (exec_set_find(n->execs, "shell") != NULL || exec_set_find(n->execs, "exec") != NULL)
 		rc = keeper_start(&n->keeper, n->set->kill_grace_us, err);
-	n->exec_env = (struct exec_env){.keeper = n->keeper, .dsn = n->set->dsn == NULL ? "" : n->set->dsn, .node_name = n->set->name, .node_id = &n->node_id, .kill_grace_us = n->set->kill_grace_us};
+	n->exec_env = (struct exec_env){.keeper = n->keeper,
+	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
+	    .node_name = n->set->name,
+	    .node_id = &n->node_id,
+	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
 }
 
@@ -85,12 +89,17 @@ check_schema(struct db *db, struct err *err)
 		log_info("schema", "action=create database=\"%s\"", db_target(db));
 		rc = schema_migrate(db, false, NULL, NULL, err);
 		if (rc == RC_BAD)
-			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab migrate` as a role that may");
+			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab "
+					"migrate` as a role that may");
 		return rc;
-	case SCHEMA_OLD: return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate", db_target(db));
+	case SCHEMA_OLD:
+		return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate",
+		    db_target(db));
 	case SCHEMA_TOO_NEW:
-		return err_set(err, RC_BAD, "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this program (it knows version %d)", db_target(db),
-		    st.installed, st.known);
+		return err_set(err, RC_BAD,
+		    "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this "
+		    "program (it knows version %d)",
+		    db_target(db), st.installed, st.known);
 	default: abort();
 	}
 }
@@ -122,7 +131,9 @@ meet_database(struct node *n, struct err *err)
 		}
 	}
 	if (rc == RC_OK && !durable)
-		log_warn("durability", "hint=\"%s\"", "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once are left for other nodes");
+		log_warn("durability", "hint=\"%s\"",
+		    "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once "
+		    "are left for other nodes");
 	atomic_store(&n->durable, durable);
 	db_destroy(&db);
 	return rc;
@@ -183,7 +194,8 @@ drain(struct node *n)
 	}
 }
 
-/* The reverse.  No new claims; what is unstarted goes back at once; what runs may end; heartbeat last, because it keeps the lease meanwhile. */
+/* The reverse.  No new claims; what is unstarted goes back at once; what runs may end; heartbeat last,
+ * because it keeps the lease meanwhile. */
 static void
 stop_threads(struct node *n, struct crew *c, enum control_end why)
 {
@@ -239,9 +251,11 @@ run(struct node *n, struct err *err)
 	if (rc != RC_OK)
 		goto out;
 	start_threads(n, &crew);
-	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name, PGRAB_VERSION, n->set->strategy, n->set->workers, n->set->allow);
+	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
+	    PGRAB_VERSION, n->set->strategy, n->set->workers, n->set->allow);
 	why = control_run(n, crew.loaders);
-	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand), atomic_load(&n->running));
+	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
+	    atomic_load(&n->running));
 	stop_threads(n, &crew, why);
 	rc = why == CONTROL_BROKEN ? err_set(err, RC_FATAL, "the keeper process died") : RC_OK;
 out:

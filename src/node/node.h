@@ -6,7 +6,8 @@
 
 #include "node/settings.h"
 
-/* Runs until TERM, INT or a fatal error.  Returns the exit code: 0 stopped in good order, 1 failed (the reason is logged). */
+/* Runs until TERM, INT or a fatal error.  Returns the exit code: 0 stopped in good order, 1 failed (the
+ * reason is logged). */
 int node_main(const struct settings *set);
 
 #endif

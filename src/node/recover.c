@@ -1,12 +1,13 @@
 /*
- * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until somebody is dead or a round is due.
+ * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until somebody is
+ * dead or a round is due.
  *
- *   dead node      every node that saw it tries to mark the row down; the one whose update goes through puts the tasks back.  If that one dies before it is
- *                  done, the tasks are orphans:
- *   orphans        rows held by an incarnation that nobody up has.  Looked for now and then by everybody, about every ten seconds in the whole cluster, and at
- *                  start.  There is no chosen successor that could be dead itself.
- *   leaks          rows this node holds in the database but not in memory (a lost reply): back they go.
- *   upkeep         partitions of the history.
+ *   dead node      every node that saw it tries to mark the row down; the one whose update goes through puts
+ * the tasks back.  If that one dies before it is done, the tasks are orphans: orphans        rows held by an
+ * incarnation that nobody up has.  Looked for now and then by everybody, about every ten seconds in the whole
+ * cluster, and at start.  There is no chosen successor that could be dead itself. leaks          rows this
+ * node holds in the database but not in memory (a lost reply): back they go. upkeep         partitions of the
+ * history.
  */
 #include "node/recover.h"
 
@@ -58,7 +59,8 @@ recover_dead(struct recover *r, const struct member *m)
 	if (r->n_suspects < DEAD_MAX) {
 		struct suspect *s = &r->suspect[r->n_suspects++];
 
-		*s = (struct suspect){.id = m->id, .incarnation = m->incarnation, .beat = m->beat, .silent_us = m->silent_us};
+		*s = (struct suspect){
+		    .id = m->id, .incarnation = m->incarnation, .beat = m->beat, .silent_us = m->silent_us};
 		snprintf(s->name, sizeof s->name, "%s", m->name);
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
@@ -86,7 +88,8 @@ sweep(struct recover *r, int64_t incarnation)
 		return false;
 	}
 	if (got.all > 0)
-		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all, got.running, got.parked);
+		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all,
+		    got.running, got.parked);
 	node_count(r->node, COUNT_RECOVERED, got.all);
 	return true;
 }
@@ -100,7 +103,9 @@ bury(struct recover *r, const struct suspect *s)
 	enum rc rc = store_node_declare_dead(r->db, &m, &ended, &err);
 
 	if (rc == RC_OK) {
-		log_warn("node_dead", "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name, s->incarnation, s->silent_us / US_PER_MS, ended);
+		log_warn("node_dead",
+		    "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name,
+		    s->incarnation, s->silent_us / US_PER_MS, ended);
 		sweep(r, s->incarnation);
 	} else if (rc != RC_LOST) {
 		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
@@ -140,8 +145,12 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 		enum rc rc;
 
 		if (rows[i].running) {
-			struct finish f = {.id = rows[i].id, .version = rows[i].version, .incarnation = incarnation, .outcome = OUTCOME_LOST,
-			    .error = "the node lost track of this run"}, *one = &f;
+			struct finish f = {.id = rows[i].id,
+					  .version = rows[i].version,
+					  .incarnation = incarnation,
+					  .outcome = OUTCOME_LOST,
+					  .error = "the node lost track of this run"},
+				      *one = &f;
 
 			rc = store_finish(r->db, &who, &one, 1, &err);
 		} else {
@@ -150,7 +159,8 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 
 			rc = store_release(r->db, incarnation, &one, 1, &released, &err);
 		}
-		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running, rc_name(rc));
+		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running,
+		    rc_name(rc));
 		if (rc != RC_OK)
 			return;
 	}
@@ -236,7 +246,8 @@ recover_create(struct node *n)
 	r->db = node_db(n, "recover");
 	gate_init(&r->gate);
 	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
-	backoff_init(&r->random, ORPHANS_EVERY_US, ORPHANS_EVERY_US, (uint64_t)clock_mono_us() ^ (uint64_t)atomic_load(&n->incarnation));
+	backoff_init(&r->random, ORPHANS_EVERY_US, ORPHANS_EVERY_US,
+	    (uint64_t)clock_mono_us() ^ (uint64_t)atomic_load(&n->incarnation));
 	r->next_leaks_us = clock_mono_us() + LEAKS_EVERY_US;
 	return r;
 }

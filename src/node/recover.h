@@ -1,5 +1,6 @@
 /*
- * The recover thread: puts back what dead nodes held, repairs this node's own leaks, keeps the history's partitions.
+ * The recover thread: puts back what dead nodes held, repairs this node's own leaks, keeps the history's
+ * partitions.
  */
 #ifndef PGRAB_NODE_RECOVER_H
 #define PGRAB_NODE_RECOVER_H
@@ -15,7 +16,8 @@ struct recover *recover_create(struct node *n);
 void recover_start(struct recover *r);
 void recover_stop(struct recover **r); /* joins, frees; NULL is fine */
 
-/* From the heartbeat: this member was silent for its dead_after. (Said again with every beat until the row is down.) */
+/* From the heartbeat: this member was silent for its dead_after. (Said again with every beat until the row is
+ * down.) */
 void recover_dead(struct recover *r, const struct member *m);
 /* From the heartbeat: an incarnation of our own that is over for good. */
 void recover_incarnation(struct recover *r, int64_t incarnation);

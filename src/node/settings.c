@@ -13,34 +13,53 @@
 #include "base/log.h"
 
 #define FIELD(f) offsetof(struct settings, f)
-#define S(n)     ((n) * 1e6)
+#define S(n)     ((n)*1e6)
 #define DAY      S(86400)
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 
 const struct option_key settings_keys[] = {
-    {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN", "database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
-    {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE", "read these settings from an ini file", false},
-    {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME", "name of this node; one live node per name; default: the host name", false},
-    {"strategy", 's', OPTION_TEXT, FIELD(strategy), "id_hash", 0, 0, NULL, "NAME|FILE.so", "which tasks this node takes: a built-in name or a shared object", false},
-    {"strategy_options", 0, OPTION_TEXT, FIELD(strategy_options), NULL, 0, 0, NULL, "TEXT", "options of the strategy", false},
-    {"weight", 0, OPTION_REAL, FIELD(weight), "1", 0, 1e6, NULL, "NUMBER", "share under the strategy `weight`; 0: takes nothing unless it must", false},
-    {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...", "labels of this node; a task's `require` must be contained in them", false},
+    {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
+	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
+	"read these settings from an ini file", false},
+    {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME",
+	"name of this node; one live node per name; default: the host name", false},
+    {"strategy", 's', OPTION_TEXT, FIELD(strategy), "id_hash", 0, 0, NULL, "NAME|FILE.so",
+	"which tasks this node takes: a built-in name or a shared object", false},
+    {"strategy_options", 0, OPTION_TEXT, FIELD(strategy_options), NULL, 0, 0, NULL, "TEXT",
+	"options of the strategy", false},
+    {"weight", 0, OPTION_REAL, FIELD(weight), "1", 0, 1e6, NULL, "NUMBER",
+	"share under the strategy `weight`; 0: takes nothing unless it must", false},
+    {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...",
+	"labels of this node; a task's `require` must be contained in them", false},
     {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N", "runs at once", false},
     {"loaders", 0, OPTION_INT, FIELD(loaders), "1", 1, 16, NULL, "N", "threads that look for tasks", false},
-    {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME", "how far ahead tasks are claimed", false},
-    {"poll", 0, OPTION_DURATION, FIELD(poll_us), "1s", S(0.01), S(3600), NULL, "TIME", "longest wait between two looks", false},
-    {"heartbeat", 0, OPTION_DURATION, FIELD(heartbeat_us), "1s", S(0.05), S(60), NULL, "TIME", "how often the node says that it lives", false},
-    {"fence_after", 0, OPTION_DURATION, FIELD(fence_after_us), "5s", S(0.2), S(3600), NULL, "TIME", "no heartbeat got through for so long: the node stops its own runs", false},
-    {"dead_after", 0, OPTION_DURATION, FIELD(dead_after_us), "10s", S(1), S(7200), NULL, "TIME", "silent for so long: others take its tasks", false},
-    {"kill_grace", 0, OPTION_DURATION, FIELD(kill_grace_us), "2s", 0, S(600), NULL, "TIME", "time between TERM and KILL", false},
-    {"steal_after", 0, OPTION_DURATION, FIELD(steal_after_us), "2s", S(0.1), S(3600), NULL, "TIME", "a due task its owner has not taken for so long may be taken by anyone", false},
-    {"allow", 'a', OPTION_TEXT, FIELD(allow), "sql,noop,notify", 0, 0, NULL, "KIND,...", "kinds this node runs; shell, exec and http must be asked for", false},
-    {"executors", 0, OPTION_TEXT, FIELD(executors), NULL, 0, 0, NULL, "FILE.so,...", "plug-in executors to load", false},
-    {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME", "on TERM running tasks get so long", false},
-    {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME", "history older than this is dropped, by whole days", false},
-    {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL", "debug, info, warn or error", false},
+    {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
+	"how far ahead tasks are claimed", false},
+    {"poll", 0, OPTION_DURATION, FIELD(poll_us), "1s", S(0.01), S(3600), NULL, "TIME",
+	"longest wait between two looks", false},
+    {"heartbeat", 0, OPTION_DURATION, FIELD(heartbeat_us), "1s", S(0.05), S(60), NULL, "TIME",
+	"how often the node says that it lives", false},
+    {"fence_after", 0, OPTION_DURATION, FIELD(fence_after_us), "5s", S(0.2), S(3600), NULL, "TIME",
+	"no heartbeat got through for so long: the node stops its own runs", false},
+    {"dead_after", 0, OPTION_DURATION, FIELD(dead_after_us), "10s", S(1), S(7200), NULL, "TIME",
+	"silent for so long: others take its tasks", false},
+    {"kill_grace", 0, OPTION_DURATION, FIELD(kill_grace_us), "2s", 0, S(600), NULL, "TIME",
+	"time between TERM and KILL", false},
+    {"steal_after", 0, OPTION_DURATION, FIELD(steal_after_us), "2s", S(0.1), S(3600), NULL, "TIME",
+	"a due task its owner has not taken for so long may be taken by anyone", false},
+    {"allow", 'a', OPTION_TEXT, FIELD(allow), "sql,noop,notify", 0, 0, NULL, "KIND,...",
+	"kinds this node runs; shell, exec and http must be asked for", false},
+    {"executors", 0, OPTION_TEXT, FIELD(executors), NULL, 0, 0, NULL, "FILE.so,...",
+	"plug-in executors to load", false},
+    {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
+	"on TERM running tasks get so long", false},
+    {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",
+	"history older than this is dropped, by whole days", false},
+    {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
+	"debug, info, warn or error", false},
     {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
@@ -56,12 +75,15 @@ check_lease(const struct settings *s, struct err *err)
 		duration_format(s->dead_after_us, have[2], sizeof have[2]);
 		duration_format(s->fence_after_us + s->kill_grace_us + 2 * US_PER_S, have[3], sizeof have[3]);
 		return err_set(err, RC_BAD,
-		    "fence_after (%s) + kill_grace (%s) + 2s must not be more than dead_after (%s): others would take tasks that still run here; "
+		    "fence_after (%s) + kill_grace (%s) + 2s must not be more than dead_after (%s): others "
+		    "would take tasks that still run here; "
 		    "set dead_after to %s or more",
 		    have[0], have[1], have[2], have[3]);
 	}
 	if (s->heartbeat_us * 2 > s->fence_after_us)
-		return err_set(err, RC_BAD, "heartbeat must not be more than half of fence_after: one late heartbeat would fence the node");
+		return err_set(err, RC_BAD,
+		    "heartbeat must not be more than half of fence_after: one late heartbeat would fence the "
+		    "node");
 	return RC_OK;
 }
 
@@ -72,14 +94,18 @@ check_name(struct settings *s, struct err *err)
 
 	if (s->name == NULL) {
 		if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
-			return err_set(err, RC_BAD, "this machine has no host name; give the node a name: --name NAME");
+			return err_set(
+			    err, RC_BAD, "this machine has no host name; give the node a name: --name NAME");
 		s->name = xstrdup(host);
 	}
 	size_t n = strlen(s->name);
 
 	for (size_t i = 0; i < n; i++) {
-		if ((unsigned char)s->name[i] <= ' ' || s->name[i] == '"' || s->name[i] == '\\' || s->name[i] == 0x7f)
-			return err_set(err, RC_BAD, "name \"%.100s\": a node's name has no blanks, quotes or control characters", s->name);
+		if ((unsigned char)s->name[i] <= ' ' || s->name[i] == '"' || s->name[i] == '\\' ||
+		    s->name[i] == 0x7f)
+			return err_set(err, RC_BAD,
+			    "name \"%.100s\": a node's name has no blanks, quotes or control characters",
+			    s->name);
 	}
 	if (n == 0 || n > 200)
 		return err_set(err, RC_BAD, "a node's name is 1 to 200 bytes long");
@@ -105,7 +131,8 @@ load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
 		if (rc == RC_OK && file != NULL)
 			rc = option_read_file(settings_keys, s, file, err);
 		if (rc == RC_OK)
-			rc = option_read_argv(settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
+			rc = option_read_argv(
+			    settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
 	}
 	option_free(settings_keys, &flags);
 	return rc;
@@ -151,7 +178,8 @@ settings_labels_json(const char *labels, char **out, struct err *err)
 		while (*item == ' ')
 			item++;
 		if (eq == NULL || eq <= item) {
-			rc = err_set(err, RC_BAD, "labels: \"%.60s\" is not key=value; write labels as zone=eu,disk=ssd", item);
+			rc = err_set(err, RC_BAD,
+			    "labels: \"%.60s\" is not key=value; write labels as zone=eu,disk=ssd", item);
 			goto out;
 		}
 		*eq = '\0';

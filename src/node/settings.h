@@ -1,5 +1,6 @@
 /*
- * The settings of `pgrab run`: one table of keys gives flag, ini key, environment variable, default, range and help.
+ * The settings of `pgrab run`: one table of keys gives flag, ini key, environment variable, default, range
+ * and help.
  */
 #ifndef PGRAB_NODE_SETTINGS_H
 #define PGRAB_NODE_SETTINGS_H
@@ -31,11 +32,13 @@ struct settings {
 
 extern const struct option_key settings_keys[];
 
-/* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks what hangs together.  RC_BAD: err says what and where. */
+/* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks what hangs together.
+ * RC_BAD: err says what and where. */
 CHECKED enum rc settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err);
 void settings_fini(struct settings *s);
 
-/* labels as a JSON object, values as strings: {"zone":"eu"}.  Caller frees. RC_BAD: not key=value,key=value. */
+/* labels as a JSON object, values as strings: {"zone":"eu"}.  Caller frees. RC_BAD: not key=value,key=value.
+ */
 CHECKED enum rc settings_labels_json(const char *labels, char **out, struct err *err);
 
 #endif

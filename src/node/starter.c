@@ -1,9 +1,10 @@
 /*
  * Starter: boss -> starter -> workers.
  *
- * A run that the database confirms goes to the workers.  One that it does not (edited, paused, deleted, taken over, not due by the database's
- * clock) is handed back, which is fenced, so that it touches nothing that is not ours any more, and returns to the boss.
- * A start whose reply was lost is looked up: what is running under our fence was started by us.
+ * A run that the database confirms goes to the workers.  One that it does not (edited, paused, deleted, taken
+ * over, not due by the database's clock) is handed back, which is fenced, so that it touches nothing that is
+ * not ours any more, and returns to the boss. A start whose reply was lost is looked up: what is running
+ * under our fence was started by us.
  */
 #include "node/starter.h"
 
@@ -29,7 +30,8 @@ struct starter {
 	struct run *batch[START_MAX];
 };
 
-/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were fenced meanwhile. */
+/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
+ * fenced meanwhile. */
 static void
 start_batch(struct starter *s, int64_t incarnation, size_t n)
 {
@@ -37,7 +39,8 @@ start_batch(struct starter *s, int64_t incarnation, size_t n)
 	bool unknown = false;
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = unknown ? store_started(s->db, incarnation, s->batch, n, &err) : store_start(s->db, incarnation, s->batch, n, &err);
+		enum rc rc = unknown ? store_started(s->db, incarnation, s->batch, n, &err)
+				     : store_start(s->db, incarnation, s->batch, n, &err);
 
 		if (rc == RC_OK) {
 			backoff_reset(&s->backoff);
@@ -56,7 +59,8 @@ release_batch(struct starter *s, int64_t incarnation, struct run **runs, size_t 
 	struct err err = {0};
 	int64_t released;
 
-	for (int tries = 0; n > 0 && tries < 3 && node_may_act(s->node, incarnation, clock_boot_us()); tries++) {
+	for (int tries = 0; n > 0 && tries < 3 && node_may_act(s->node, incarnation, clock_boot_us());
+	     tries++) {
 		enum rc rc = store_release(s->db, incarnation, runs, n, &released, &err);
 
 		if (rc == RC_OK) {

@@ -1,6 +1,6 @@
 /*
- * The starter thread: the last check of (version, incarnation) in the database before anything is executed, for all runs that wait at
- * that moment in one statement; and the handing back of what will not be started.
+ * The starter thread: the last check of (version, incarnation) in the database before anything is executed,
+ * for all runs that wait at that moment in one statement; and the handing back of what will not be started.
  */
 #ifndef PGRAB_NODE_STARTER_H
 #define PGRAB_NODE_STARTER_H

@@ -1,6 +1,7 @@
 /*
- * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and says to the boss that it is free.
- * It owns the run from the queue to the finisher; only run->stop is touched from outside.  The lease is checked right before anything is executed.
+ * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and says to the
+ * boss that it is free. It owns the run from the queue to the finisher; only run->stop is touched from
+ * outside.  The lease is checked right before anything is executed.
  */
 #include "node/worker.h"
 
@@ -105,7 +106,9 @@ take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
 	else
 		r->outcome = OUTCOME_FAILED;
 	if (!res->succeeded) {
-		const char *why = stop == PGRAB_STOP_SHUTDOWN ? "the node stopped before the run had ended (drain_timeout)" : res->error;
+		const char *why = stop == PGRAB_STOP_SHUTDOWN
+				      ? "the node stopped before the run had ended (drain_timeout)"
+				      : res->error;
 
 		r->error = text_printable(why, strnlen(why, sizeof res->error), sizeof res->error);
 	}
@@ -120,13 +123,29 @@ static void
 execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 {
 	struct hosting h = {.run = r};
-	struct pgrab_host host = {.size = sizeof host, .ctx = &h, .stop_fd = r->stop_fd, .stop = host_stop, .output = host_output, .log = host_log};
+	struct pgrab_host host = {.size = sizeof host,
+	    .ctx = &h,
+	    .stop_fd = r->stop_fd,
+	    .stop = host_stop,
+	    .output = host_output,
+	    .log = host_log};
 	struct pgrab_result res = {0};
 	size_t i = executor_index(w->node->execs, ex);
 	char fire_at[40], fence[50];
-	struct pgrab_run view = {.size = sizeof view, .task_id = r->id, .version = r->version, .incarnation = r->incarnation, .name = r->name, .kind = r->kind,
-	    .command = r->command, .fire_at = fire_at, .fence = fence, .attempt = r->attempt, .max_attempts = r->max_attempts, .timeout_us = r->timeout_us,
-	    .n_args = r->args.count, .args = (const struct pgrab_arg *)r->args.item};
+	struct pgrab_run view = {.size = sizeof view,
+	    .task_id = r->id,
+	    .version = r->version,
+	    .incarnation = r->incarnation,
+	    .name = r->name,
+	    .kind = r->kind,
+	    .command = r->command,
+	    .fire_at = fire_at,
+	    .fence = fence,
+	    .attempt = r->attempt,
+	    .max_attempts = r->max_attempts,
+	    .timeout_us = r->timeout_us,
+	    .n_args = r->args.count,
+	    .args = (const struct pgrab_arg *)r->args.item};
 
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
 	iso_time(fire_at, sizeof fire_at, r->fire_us);
@@ -168,8 +187,8 @@ carry_out(struct worker *w, struct run *r)
 	atomic_fetch_sub(&n->running, 1);
 	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 	if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind, r->attempt, outcome_name(r->outcome),
-		    (r->ended_us - r->begun_us) / US_PER_MS);
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
+		    r->attempt, outcome_name(r->outcome), (r->ended_us - r->begun_us) / US_PER_MS);
 }
 
 static void *
