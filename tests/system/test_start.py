@@ -1,0 +1,99 @@
+"""Starting, and what bad settings get."""
+import subprocess
+
+import pytest
+
+from cluster import clean_env, pgrab_bin, run_pgrab
+
+
+def start(*args, env=None, timeout=15):
+    return subprocess.run([pgrab_bin(), "run", *args], env=clean_env(**(env or {})), capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--pol", "1s"], "did you mean --poll"),
+    (["--poll", "5"], "200ms"),
+    (["--workers", "0"], "from 1 to 1024"),
+    (["--dead-after", "5s"], "dead_after to 9s or more"),
+    (["--labels", "zone"], "key=value"),
+    (["--log-level", "loud"], "debug info warn error"),
+    (["extra"], "options only"),
+])
+def test_bad_settings_exit_2_and_say_what_is_right(args, says):
+    done = start(*args)
+    assert done.returncode == 2 and says in done.stderr, done.stderr
+
+
+def test_a_bad_file_is_named_with_its_line(tmp_path):
+    conf = tmp_path / "pgrab.conf"
+    conf.write_text("# a comment\nworkers = 4\nheartbeet = 1s\n")
+    done = start("--config", str(conf))
+    assert done.returncode == 2 and f"{conf}:3" in done.stderr and "heartbeat" in done.stderr
+    conf.write_text("workers = 4\ndsn = host=x " + "y" * 300 + "\n")
+    done = start("--config", str(conf))
+    assert done.returncode == 2 and f"{conf}:2" in done.stderr
+    done = start("--config", str(tmp_path / "none"))
+    assert done.returncode == 2 and "none" in done.stderr
+
+
+def test_flag_wins_over_file_wins_over_environment(db, nodes, tmp_path):
+    conf = tmp_path / "pgrab.conf"
+    conf.write_text("workers = 5\nlabels = from=file\nname = from_file\n")
+    nodes.start("n1", config=str(conf), env={"PGRAB_WORKERS": "6", "PGRAB_WEIGHT": "7", "PGRAB_LABELS": "from=env"})
+    row = db.query("select slots, weight, labels, name from pgrab.node")[0]
+    assert (row.slots, row.weight, row.labels, row.name) == (5, 7.0, {"from": "file"}, "n1")
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--allow", "sql,fly"], "fly"),
+    (["--strategy", "magic"], "id_hash"),
+    (["--executors", "/no/such.so"], "such.so"),
+])
+def test_what_cannot_be_loaded_is_refused_with_the_list(db, args, says):
+    done = start("--dsn", db.dsn, *args)
+    assert done.returncode != 0 and says in done.stderr
+
+
+def test_a_wrong_database_or_role_ends_the_node_with_what_to_do(db):
+    done = start("--dsn", db.dsn.replace(f"dbname={db.name}", "dbname=no_such_db"))
+    assert done.returncode == 1 and "no_such_db" in done.stderr
+
+
+def test_an_empty_database_gets_its_schema_from_the_first_node(cluster, nodes):
+    # The fixture's database has one; make another without.
+    bare = cluster.create_database()
+    try:
+        node = nodes.start("n1", dsn=bare.dsn, wait=False)
+        node.wait_log("event=up", timeout=15)
+        assert bare.one("select count(*) from pgrab.node") == 1
+        node.end()
+    finally:
+        bare.close()
+        cluster.drop_database(bare.name)
+
+
+def test_an_older_schema_is_left_alone_and_the_command_named(db):
+    db.query("delete from pgrab.migration where version = (select max(version) from pgrab.migration)")
+    done = start("--dsn", db.dsn)
+    assert done.returncode == 1 and "pgrab migrate" in done.stderr
+
+
+def test_a_second_live_node_of_the_same_name_is_refused(db, nodes):
+    nodes.start("n1")
+    done = start("--dsn", db.dsn, "--name", "n1")
+    assert done.returncode == 1 and "live node has the name" in done.stderr and "--name" in done.stderr
+
+
+def test_settings_help_lists_every_key():
+    done = run_pgrab("run", "--help")
+    for key in ("name", "strategy", "strategy-options", "weight", "labels", "workers", "loaders", "lookahead", "poll", "heartbeat", "fence-after", "dead-after",
+                "kill-grace", "steal-after", "allow", "drain-timeout", "retention", "log-level", "log-format", "config", "dsn"):
+        assert f"--{key}" in done.stdout, key
+
+
+def test_json_log_lines_are_json(db, nodes):
+    import json
+    node = nodes.start("n1", log_format="json")
+    node.end()
+    lines = [json.loads(line) for line in node.log().splitlines()]
+    assert {"up", "stopped"} <= {line["event"] for line in lines}
