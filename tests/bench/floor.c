@@ -1,0 +1,259 @@
+/*
+ * The floor under the drain benchmark: the node's own statements (look, claim, complete; the texts that are
+ * built into pgrab) in a plain loop on blocking connections, and nothing else: no threads that hand work to
+ * each other, no heaps, no lease, no doorbell. What a node loses against this program is the price of being a
+ * scheduler.
+ *
+ * Each connection has a thread and its own share of the shards, so no two of them want the same row.  It ends
+ * when its shards hold nothing that is due.  Any error ends the process: a benchmark with errors has no
+ * result.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "db/pg.h"
+#include "db/sql.h"
+
+#define SHARDS       1024
+#define DUE_TEXT_MAX 40
+#define NODE_ID      "0"
+#define NODE_NAME    "floor"
+#define KINDS        "{noop}"
+
+struct row {
+	int64_t id, version;
+};
+
+struct lane {
+	pthread_t thread;
+	const char *dsn;
+	unsigned index, count, batch;
+	/* owned by the thread */
+	PGconn *conn;
+	char incarnation[24];
+	unsigned turn; /* the look begins with this one of our shards */
+	char mark[SHARDS][DUE_TEXT_MAX];
+	struct row *rows;
+	int n_rows;
+	int64_t done, looks;
+};
+
+static PGresult *
+query(struct lane *l, const char *name, int n_params, const char *const *params)
+{
+	PGresult *res = PQexecParams(l->conn, sql_text(name), n_params, NULL, params, NULL, NULL, 0);
+
+	if (PQresultStatus(res) != PGRES_TUPLES_OK) {
+		fprintf(stderr, "floor: %s: %s", name, PQerrorMessage(l->conn));
+		exit(1);
+	}
+	return res;
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void
+remember(struct lane *l, PGresult *res)
+{
+	for (int i = 0; i < l->n_rows; i++) {
+		unsigned shard = (unsigned)db_int64(res, i, 2);
+
+		l->rows[i] = (struct row){db_int64(res, i, 0), db_int64(res, i, 1)};
+		if (i + 1 < l->n_rows && strcmp(db_text(res, i, 2), db_text(res, i + 1, 2)) == 0)
+			continue;
+		snprintf(l->mark[shard], sizeof l->mark[shard], "%s", db_text(res, i, 5));
+		l->turn = shard / l->count;
+	}
+	qsort(l->rows, (size_t)l->n_rows, sizeof *l->rows, by_id);
+}
+
+static void
+look(struct lane *l)
+{
+	struct pgarray shards = {0}, marks = {0};
+	unsigned own = (SHARDS - l->index + l->count - 1) / l->count;
+	char limit[24];
+
+	for (unsigned i = 0; i < own; i++) {
+		unsigned shard = (l->turn + i) % own * l->count + l->index;
+
+		pgarray_int(&shards, shard);
+		pgarray_text(&marks, l->mark[shard][0] == '\0' ? "-infinity" : l->mark[shard]);
+	}
+	snprintf(limit, sizeof limit, "%u", l->batch);
+
+	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit};
+	PGresult *res = query(l, "look", 7, params);
+
+	l->n_rows = PQntuples(res);
+	remember(l, res);
+	l->looks++;
+	PQclear(res);
+	pgarray_fini(&shards);
+	pgarray_fini(&marks);
+}
+
+/* Leaves in rows what was won, with its new version. */
+static void
+claim(struct lane *l)
+{
+	struct pgarray ids = {0}, versions = {0};
+
+	for (int i = 0; i < l->n_rows; i++) {
+		pgarray_int(&ids, l->rows[i].id);
+		pgarray_int(&versions, l->rows[i].version);
+	}
+
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), NODE_ID, l->incarnation, KINDS};
+	PGresult *res = query(l, "claim", 5, params);
+
+	l->n_rows = PQntuples(res);
+	for (int i = 0; i < l->n_rows; i++)
+		l->rows[i] = (struct row){db_int64(res, i, 0), db_int64(res, i, 1)};
+	PQclear(res);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+}
+
+static void
+complete(struct lane *l, int64_t begun_us)
+{
+	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, ARRAYS };
+	struct pgarray a[ARRAYS] = {0};
+	const char *params[ARRAYS + 2];
+	int64_t ago_us = clock_mono_us() - begun_us;
+
+	for (int i = 0; i < l->n_rows; i++) {
+		pgarray_int(&a[ID], l->rows[i].id);
+		pgarray_int(&a[VERSION], l->rows[i].version);
+		pgarray_int(&a[INCARNATION], strtoll(l->incarnation, NULL, 10));
+		pgarray_int(&a[BEGUN], ago_us);
+		pgarray_int(&a[ENDED], ago_us);
+		pgarray_null(&a[EXIT]);
+		pgarray_null(&a[OUTPUT]);
+		pgarray_text(&a[CUT], "f");
+	}
+	for (int i = 0; i < ARRAYS; i++)
+		params[i] = pgarray_str(&a[i]);
+	params[ARRAYS] = NODE_ID;
+	params[ARRAYS + 1] = NODE_NAME;
+
+	PGresult *res = query(l, "complete", ARRAYS + 2, params);
+
+	if (PQntuples(res) != l->n_rows) {
+		fprintf(stderr, "floor: %d of %d runs could be finished\n", PQntuples(res), l->n_rows);
+		exit(1);
+	}
+	l->done += l->n_rows;
+	PQclear(res);
+	for (int i = 0; i < ARRAYS; i++)
+		pgarray_fini(&a[i]);
+}
+
+/* Like the loader: from the low-water marks, and only when nothing is left there once more from the
+ * beginning. */
+static void
+drain(struct lane *l)
+{
+	for (;;) {
+		look(l);
+		if (l->n_rows == 0) {
+			memset(l->mark, 0, sizeof l->mark);
+			look(l);
+			if (l->n_rows == 0)
+				return;
+		}
+		claim(l);
+		complete(l, clock_mono_us());
+	}
+}
+
+static void *
+lane_main(void *arg)
+{
+	struct lane *l = arg;
+
+	l->conn = PQconnectdb(l->dsn);
+	if (PQstatus(l->conn) != CONNECTION_OK) {
+		fprintf(stderr, "floor: %s", PQerrorMessage(l->conn));
+		exit(1);
+	}
+	/* As the node's connections are. */
+	PQclear(PQexec(
+	    l->conn, "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO'"));
+	snprintf(l->incarnation, sizeof l->incarnation, "%u", l->index + 1);
+	l->rows = xcalloc(l->batch, sizeof *l->rows);
+	drain(l);
+	free(l->rows);
+	PQfinish(l->conn);
+	return NULL;
+}
+
+static unsigned
+number_of(const char *text, unsigned max)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*text == '\0' || *end != '\0' || n < 1 || n > max) {
+		fprintf(stderr, "floor: '%s' is not a number from 1 to %u\n", text, max);
+		exit(2);
+	}
+	return (unsigned)n;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"dsn", required_argument, NULL, 'd'},
+	    {"connections", required_argument, NULL, 'n'}, {"batch", required_argument, NULL, 'b'},
+	    {NULL, 0, NULL, 0}};
+	const char *dsn = "";
+	unsigned count = 2, batch = 1000;
+	int64_t done = 0, looks = 0;
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'd': dsn = optarg; break;
+		case 'n': count = number_of(optarg, 64); break;
+		case 'b': batch = number_of(optarg, 100000); break;
+		default:
+			fprintf(stderr, "usage: floor [--dsn DSN] [--connections N] [--batch N]\n");
+			return 2;
+		}
+	}
+
+	struct lane *lanes = xcalloc(count, sizeof *lanes);
+
+	for (unsigned i = 0; i < count; i++) {
+		lanes[i].dsn = dsn;
+		lanes[i].index = i;
+		lanes[i].count = count;
+		lanes[i].batch = batch;
+		if (pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < count; i++) {
+		pthread_join(lanes[i].thread, NULL);
+		done += lanes[i].done;
+		looks += lanes[i].looks;
+	}
+	printf("done=%" PRId64 " looks=%" PRId64 "\n", done, looks);
+	free(lanes);
+	return 0;
+}
