@@ -1,3 +1,6 @@
+/*
+ * Allocation that does not fail: it says so in the log (which allocates nothing) and aborts.
+ */
 #include "base/alloc.h"
 
 #include <stdarg.h>

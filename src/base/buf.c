@@ -1,3 +1,6 @@
+/*
+ * The growing byte buffer.  Capacity doubles, and always has room for the NUL behind len.
+ */
 #include "base/buf.h"
 
 #include <stdarg.h>

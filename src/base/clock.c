@@ -1,3 +1,6 @@
+/*
+ * The three clocks.  Reading them can not fail on a kernel that pgrab runs on, so nothing is checked.
+ */
 #include "base/clock.h"
 
 #include <limits.h>
@@ -51,6 +54,6 @@ clock_poll_ms(int64_t now_us, int64_t until_us)
 		return -1;
 	if (until_us <= now_us)
 		return 0;
-	ms = (until_us - now_us + US_PER_MS - 1) / US_PER_MS;
+	ms = (until_us - now_us - 1) / US_PER_MS + 1; /* rounded up: waking early would spin */
 	return ms > INT_MAX ? INT_MAX : (int)ms;
 }

@@ -1,4 +1,7 @@
-/* One line, one write: lines of threads and processes never mix. */
+/*
+ * The log: one line per event and one write(2) per line, so that the lines of threads and of processes that
+ * share a stderr never mix.  It takes no lock and allocates nothing: it may be called with any lock held.
+ */
 #include "base/log.h"
 
 #include <errno.h>
@@ -9,13 +12,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-
-#define LINE_MAX_BYTES 4096
+#include "base/log_format.h"
 
 /* Set by log_init before the first thread starts, read only afterwards. */
 static enum log_level min_level = LOG_INFO;
 static enum log_format format = LOG_TEXT;
 static char node_name[256];
+
 static _Thread_local const char *thread_name = "main";
 
 static const char *const level_names[LOG_LEVEL__COUNT] = {"debug", "info", "warn", "error"};
@@ -40,124 +43,51 @@ log_enabled(enum log_level level)
 	return level >= min_level;
 }
 
-static size_t
-put_time(char *out, size_t size)
+/* Time, level, thread: none of them holds anything to escape. */
+static void
+put_head(struct log_text *t, enum log_level level)
 {
 	int64_t us = clock_wall_us();
 	time_t s = (time_t)(us / US_PER_S);
+	char when[32], head[160];
 	struct tm tm;
-	size_t n;
+	int n, ms = (int)(us % US_PER_S / US_PER_MS);
 
 	gmtime_r(&s, &tm);
-	n = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &tm);
-	return n + (size_t)snprintf(out + n, size - n, ".%03dZ", (int)(us % US_PER_S / 1000));
-}
-
-/* Copies s[0..n) with what could break a line escaped.  Returns the new length. */
-static size_t
-put_escaped(char *out, size_t at, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n && at + 8 < LINE_MAX_BYTES; i++) {
-		unsigned char c = (unsigned char)s[i];
-
-		if (c == '"' || c == '\\') {
-			out[at++] = '\\';
-			out[at++] = (char)c;
-		} else if (c < 0x20 || c == 0x7f) {
-			at += (size_t)snprintf(out + at, 8, "\\u%04x", c);
-		} else {
-			out[at++] = (char)c;
-		}
-	}
-	return at;
-}
-
-/* Does the quote at p end a value?  Only at the end of the text, or before " key=": messages of others hold
- * quotes of their own. */
-static bool
-closing_quote(const char *p)
-{
-	size_t n;
-
-	if (p[1] == '\0')
-		return true;
-	if (p[1] != ' ')
-		return false;
-	n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz_");
-	return n > 0 && p[2 + n] == '=';
-}
-
-/* One `key=value` or `key="value"` of text; returns what is behind it. */
-static const char *
-split_pair(const char *p, const char **key, size_t *key_len, const char **value, size_t *value_len)
-{
-	const char *end;
-
-	p += strspn(p, " ");
-	*key = p;
-	*key_len = strcspn(p, "= ");
-	p += *key_len;
-	if (*p == '=')
-		p++;
-	if (*p == '"') {
-		*value = ++p;
-		for (end = p; *end != '\0' && !(*end == '"' && closing_quote(end)); end++)
-			;
-		*value_len = (size_t)(end - p);
-		return *end == '"' ? end + 1 : end;
-	}
-	*value = p;
-	*value_len = strcspn(p, " ");
-	return p + *value_len;
-}
-
-static size_t
-put_pairs(char *out, size_t at, const char *text)
-{
-	const char *key, *value;
-	size_t key_len, value_len;
-
-	while (text[strspn(text, " ")] != '\0') {
-		text = split_pair(text, &key, &key_len, &value, &value_len);
-		bool quote = format == LOG_JSON || text[-1] == '"';
-
-		if (at + key_len + 16 >= LINE_MAX_BYTES)
-			break;
-		at += (size_t)snprintf(out + at, LINE_MAX_BYTES - at,
-		    format == LOG_JSON ? ",\"%.*s\":" : " %.*s=", (int)key_len, key);
-		if (quote)
-			out[at++] = '"';
-		at = put_escaped(out, at, value, value_len);
-		if (quote)
-			out[at++] = '"';
-	}
-	return at;
+	strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (t->json)
+		n = snprintf(head, sizeof head,
+		    "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"thread\":\"%.32s\"", when, ms,
+		    level_names[level], thread_name);
+	else
+		n = snprintf(
+		    head, sizeof head, "%s.%03dZ %-5s %-9.32s", when, ms, level_names[level], thread_name);
+	log_put(t, head, (size_t)n);
 }
 
 void
 log_line(enum log_level level, const char *event, const char *fmt, ...)
 {
-	char text[LINE_MAX_BYTES / 2], line[LINE_MAX_BYTES + 16], when[40];
+	struct log_text t;
 	int saved = errno;
 	va_list ap;
-	size_t at;
 
 	if (!log_enabled(level))
 		return;
+	t.len = 0;
+	t.cut = false;
+	t.json = format == LOG_JSON;
+	t.node = node_name[0] != '\0' ? node_name : NULL;
+	put_head(&t, level);
+	if (t.node != NULL)
+		log_put_pair(&t, "node", t.node, strlen(t.node), false);
+	log_put_pair(&t, "event", event, strlen(event), false);
+	errno = saved; /* for %m */
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	log_put_pairs(&t, fmt, &ap);
 	va_end(ap);
-	put_time(when, sizeof when);
-	if (format == LOG_JSON)
-		at = (size_t)snprintf(line, sizeof line,
-		    "{\"time\":\"%s\",\"level\":\"%s\",\"node\":\"%s\",\"thread\":\"%s\",\"event\":\"%s\"",
-		    when, level_names[level], node_name, thread_name, event);
-	else
-		at = (size_t)snprintf(
-		    line, sizeof line, "%s %-5s %-9s event=%s", when, level_names[level], thread_name, event);
-	at = put_pairs(line, at, text);
-	at += (size_t)snprintf(line + at, sizeof line - at, format == LOG_JSON ? "}\n" : "\n");
-	while (write(STDERR_FILENO, line, at) < 0 && errno == EINTR)
+	log_put_end(&t);
+	while (write(STDERR_FILENO, t.text, t.len) < 0 && errno == EINTR)
 		;
 	errno = saved;
 }
@@ -165,10 +95,9 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 static int
 find(const char *const *names, int n, const char *s)
 {
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		if (strcmp(names[i], s) == 0)
 			return i;
-	}
 	return -1;
 }
 

@@ -1,6 +1,15 @@
+/*
+ * The queue between threads: one lock, one condition, a linked list through the messages.
+ *
+ * All waiters wait for the same things, so that one signal per message or poke is enough.  Signals are sent
+ * with the lock held: who gets the last message may destroy the mailbox as soon as the sender has let go of
+ * the lock. What a waiter looks for, in this order: a message, the close, a poke, its deadline.  So a
+ * deadline that has passed never hides a message, and a poke never overtakes one.
+ */
 #include "base/mailbox.h"
 
-#include <pthread.h>
+#include <assert.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -9,11 +18,14 @@
 #include "base/thread.h"
 
 struct mailbox {
-	pthread_mutex_t lock;
-	pthread_cond_t arrived; /* on CLOCK_MONOTONIC */
-	struct mail *first, *last;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t cond;  /* on CLOCK_MONOTONIC */
+	struct mail *first;
+	struct mail **end; /* where the next message is linked */
 	size_t count;
-	bool closed, poked;
+	size_t pokes;   /* not yet answered */
+	size_t waiters; /* inside pop; none may be left at destroy */
+	bool closed;
 };
 
 struct mailbox *
@@ -22,12 +34,25 @@ mailbox_create(void)
 	struct mailbox *m = xcalloc(1, sizeof *m);
 	pthread_condattr_t attr;
 
+	m->end = &m->first;
 	PTHREAD_OK(pthread_mutex_init(&m->lock, NULL));
 	PTHREAD_OK(pthread_condattr_init(&attr));
 	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(&m->arrived, &attr));
+	PTHREAD_OK(pthread_cond_init(&m->cond, &attr));
 	PTHREAD_OK(pthread_condattr_destroy(&attr));
 	return m;
+}
+
+static void
+lock(struct mailbox *m)
+{
+	PTHREAD_OK(pthread_mutex_lock(&m->lock));
+}
+
+static void
+unlock(struct mailbox *m)
+{
+	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
 }
 
 void
@@ -35,31 +60,13 @@ mailbox_destroy(struct mailbox **m)
 {
 	if (*m == NULL)
 		return;
-	PTHREAD_OK(pthread_cond_destroy(&(*m)->arrived));
+	lock(*m); /* a last sender may still be on its way out */
+	assert((*m)->waiters == 0);
+	unlock(*m);
+	PTHREAD_OK(pthread_cond_destroy(&(*m)->cond));
 	PTHREAD_OK(pthread_mutex_destroy(&(*m)->lock));
 	free(*m);
 	*m = NULL;
-}
-
-void
-mailbox_push_chain(struct mailbox *m, struct mail *first)
-{
-	struct mail *last = first;
-	size_t n = 1;
-
-	if (first == NULL)
-		return;
-	for (; last->next != NULL; last = last->next)
-		n++;
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
-	if (m->last == NULL)
-		m->first = first;
-	else
-		m->last->next = first;
-	m->last = last;
-	m->count += n;
-	PTHREAD_OK(n == 1 ? pthread_cond_signal(&m->arrived) : pthread_cond_broadcast(&m->arrived));
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
 }
 
 void
@@ -69,80 +76,124 @@ mailbox_push(struct mailbox *m, struct mail *msg)
 	mailbox_push_chain(m, msg);
 }
 
-/* Waits for something to take; lock held. */
-static enum rc
-await(struct mailbox *m, int64_t until_us)
+void
+mailbox_push_chain(struct mailbox *m, struct mail *first)
+{
+	struct mail **end = &first;
+	size_t n = 0;
+
+	for (struct mail *msg = first; msg != NULL; msg = msg->next) {
+		end = &msg->next;
+		n++;
+	}
+	if (n == 0)
+		return;
+	lock(m);
+	*m->end = first;
+	m->end = end;
+	m->count += n;
+	if (n == 1)
+		PTHREAD_OK(pthread_cond_signal(&m->cond));
+	else
+		PTHREAD_OK(pthread_cond_broadcast(&m->cond));
+	unlock(m);
+}
+
+/* Lock held, released while asleep.  False: the time has passed. */
+static bool
+sleep_until(struct mailbox *m, int64_t until_us)
 {
 	struct timespec ts = clock_timespec(until_us);
+	int rc;
+
+	if (until_us <= 0)
+		return false;
+	m->waiters++;
+	rc = pthread_cond_timedwait(&m->cond, &m->lock, &ts);
+	m->waiters--;
+	if (rc != 0 && rc != ETIMEDOUT)
+		thread_bug("pthread_cond_timedwait", __FILE__, __LINE__);
+	return rc == 0;
+}
+
+/* Lock held.  RC_OK: there is a message. */
+static enum rc
+wait_for_mail(struct mailbox *m, int64_t until_us)
+{
+	bool in_time = true;
 
 	for (;;) {
 		if (m->first != NULL)
 			return RC_OK;
 		if (m->closed)
 			return RC_CLOSED;
-		if (m->poked) {
-			m->poked = false;
+		if (m->pokes > 0 && until_us > 0) { /* a look without waiting does not eat a poke */
+			m->pokes--;
 			return RC_AGAIN;
 		}
-		if (until_us <= clock_mono_us())
+		if (!in_time)
 			return RC_AGAIN;
-		(void)pthread_cond_timedwait(&m->arrived, &m->lock, &ts);
+		in_time = sleep_until(m, until_us);
 	}
+}
+
+/* Lock held. */
+static struct mail *
+take(struct mailbox *m, bool all)
+{
+	struct mail *msg = m->first;
+
+	m->first = all ? NULL : msg->next;
+	m->count = all ? 0 : m->count - 1;
+	if (m->first == NULL)
+		m->end = &m->first;
+	if (!all)
+		msg->next = NULL;
+	return msg;
+}
+
+static enum rc
+pop(struct mailbox *m, int64_t until_us, bool all, struct mail **out)
+{
+	enum rc rc;
+
+	*out = NULL;
+	lock(m);
+	rc = wait_for_mail(m, until_us);
+	if (rc == RC_OK)
+		*out = take(m, all);
+	unlock(m);
+	return rc;
 }
 
 enum rc
 mailbox_pop_until(struct mailbox *m, int64_t until_us, struct mail **out)
 {
-	enum rc rc;
-
-	*out = NULL;
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
-	rc = await(m, until_us);
-	if (rc == RC_OK) {
-		*out = m->first;
-		m->first = m->first->next;
-		if (m->first == NULL)
-			m->last = NULL;
-		m->count--;
-		(*out)->next = NULL;
-	}
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
-	return rc;
+	return pop(m, until_us, false, out);
 }
 
 enum rc
 mailbox_pop_all_until(struct mailbox *m, int64_t until_us, struct mail **out)
 {
-	enum rc rc;
-
-	*out = NULL;
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
-	rc = await(m, until_us);
-	if (rc == RC_OK) {
-		*out = m->first;
-		m->first = m->last = NULL;
-		m->count = 0;
-	}
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
-	return rc;
+	return pop(m, until_us, true, out);
 }
 
 void
 mailbox_close(struct mailbox *m)
 {
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
+	lock(m);
 	m->closed = true;
-	PTHREAD_OK(pthread_cond_broadcast(&m->arrived));
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
+	PTHREAD_OK(pthread_cond_broadcast(&m->cond));
+	unlock(m);
 }
 
 void
 mailbox_poke(struct mailbox *m)
 {
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
-	m->poked = true;
-	PTHREAD_OK(pthread_cond_signal(&m->arrived));
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
+	lock(m);
+	m->pokes++;
+	PTHREAD_OK(pthread_cond_signal(&m->cond));
+	unlock(m);
 }
 
 size_t
@@ -150,8 +201,8 @@ mailbox_count(struct mailbox *m)
 {
 	size_t n;
 
-	PTHREAD_OK(pthread_mutex_lock(&m->lock));
+	lock(m);
 	n = m->count;
-	PTHREAD_OK(pthread_mutex_unlock(&m->lock));
+	unlock(m);
 	return n;
 }

@@ -1,3 +1,7 @@
+/*
+ * Takes the list of pairs apart in a copy of its text: each string's closing comma becomes its NUL, so that
+ * no string is copied twice.  The text comes from the database, so everything about it is checked.
+ */
 #include "base/netstr.h"
 
 #include <stdlib.h>
@@ -5,27 +9,40 @@
 
 #include "base/alloc.h"
 
-/* One "5:hello," at *at: NUL-terminates it in place (over the comma) and moves on.  NULL: malformed. */
+/*
+ * One string at *at; on success *at stands behind its comma.  NULL: malformed.  Leading zeros are refused, so
+ * that every list has one form, and so is a NUL, which would hide what comes behind it.
+ */
 static char *
-next_string(char *text, size_t len, size_t *at)
+take_string(char *text, size_t len, size_t *at)
 {
-	size_t n = 0, start, i = *at;
+	size_t i = *at, n = 0;
 
-	if (i >= len || text[i] < '0' || text[i] > '9')
+	if (i >= len || text[i] < '0' || text[i] > '9' ||
+	    (text[i] == '0' && i + 1 < len && text[i + 1] != ':'))
 		return NULL;
 	for (; i < len && text[i] >= '0' && text[i] <= '9'; i++) {
 		n = n * 10 + (size_t)(text[i] - '0');
 		if (n > len)
 			return NULL;
 	}
-	if (i >= len || text[i] != ':')
+	if (i >= len || text[i] != ':' || len - ++i <= n || text[i + n] != ',')
 		return NULL;
-	start = i + 1;
-	if (n > len - start || start + n >= len || text[start + n] != ',')
+	if (memchr(text + i, '\0', n) != NULL)
 		return NULL;
-	text[start + n] = '\0';
-	*at = start + n + 1;
-	return text + start;
+	text[i + n] = '\0';
+	*at = i + n + 1;
+	return text + i;
+}
+
+static void
+append(struct pairs *p, size_t *cap, const char *key, const char *value)
+{
+	if (p->count == *cap) {
+		*cap = *cap > 0 ? 2 * *cap : 8;
+		p->item = xrealloc(p->item, *cap * sizeof *p->item);
+	}
+	p->item[p->count++] = (struct pair){.key = key, .value = value};
 }
 
 enum rc
@@ -33,23 +50,19 @@ pairs_parse(const char *text, size_t len, struct pairs *out, struct err *err)
 {
 	size_t at = 0, cap = 0;
 
-	memset(out, 0, sizeof *out);
-	if (len == 0)
-		return RC_OK;
+	*out = (struct pairs){0};
 	out->memory = xmemdup0(text, len);
 	while (at < len) {
-		char *key = next_string(out->memory, len, &at);
-		char *value = key == NULL ? NULL : next_string(out->memory, len, &at);
+		size_t from = at;
+		const char *key = take_string(out->memory, len, &at);
+		const char *value = key != NULL ? take_string(out->memory, len, &at) : NULL;
 
 		if (value == NULL) {
 			pairs_fini(out);
-			return err_set(err, RC_BAD, "malformed list of strings at byte %zu", at);
+			return err_set(err, RC_BAD,
+			    "the list of arguments is malformed behind byte %zu of %zu", from, len);
 		}
-		if (out->count == cap) {
-			cap = cap == 0 ? 8 : cap * 2;
-			out->item = xrealloc(out->item, cap * sizeof *out->item);
-		}
-		out->item[out->count++] = (struct pair){key, value};
+		append(out, &cap, key, value);
 	}
 	return RC_OK;
 }
@@ -59,15 +72,14 @@ pairs_fini(struct pairs *p)
 {
 	free(p->item);
 	free(p->memory);
-	memset(p, 0, sizeof *p);
+	*p = (struct pairs){0};
 }
 
 const char *
 pairs_get(const struct pairs *p, const char *key)
 {
-	for (size_t i = 0; i < p->count; i++) {
+	for (size_t i = 0; i < p->count; i++)
 		if (strcmp(p->item[i].key, key) == 0)
 			return p->item[i].value;
-	}
 	return NULL;
 }

@@ -1,41 +1,58 @@
-/* Values of options: durations, numbers, words; and the table around them. */
+/*
+ * The table of options: values from text, defaults, and the names.  Where the texts come from is told by
+ * option_read.c (environment, flags) and option_file.c.
+ */
 #include "base/option.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 
 static const struct {
-	const char *unit;
+	const char *name;
 	int64_t us;
-} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", INT64_C(3600000000)},
-    {"d", INT64_C(86400000000)}};
+} units[] = {
+    {"us", 1},
+    {"ms", 1000},
+    {"s", 1000000},
+    {"m", 60000000},
+    {"h", INT64_C(3600000000)},
+    {"d", INT64_C(86400000000)},
+};
 
+/* Whole numbers only: every duration has an exact value and can be printed back. */
 bool
 duration_parse(const char *s, int64_t *us_out)
 {
-	char *end;
-	double v;
+	uint64_t n = 0;
+	const char *p = s;
 
-	if (*s < '0' || *s > '9')
+	for (; *p >= '0' && *p <= '9'; p++) {
+		n = n * 10 + (uint64_t)(*p - '0');
+		if (n > INT64_MAX / 10)
+			return false;
+	}
+	if (p == s)
 		return false;
-	errno = 0;
-	v = strtod(s, &end);
-	if (errno != 0 || end == s || strpbrk(s, "xXpP") != NULL)
-		return false;
-	if (*end == '\0' && v == 0) {
+	if (*p == '\0' && n == 0) {
 		*us_out = 0;
 		return true;
 	}
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcmp(end, units[i].unit) == 0 && v * (double)units[i].us < 9e18) {
-			*us_out = (int64_t)(v * (double)units[i].us + 0.5);
-			return true;
-		}
+	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+		if (strcmp(p, units[i].name) != 0)
+			continue;
+		if (n > (uint64_t)(INT64_MAX / units[i].us))
+			return false;
+		*us_out = (int64_t)n * units[i].us;
+		return true;
 	}
 	return false;
 }
@@ -43,15 +60,15 @@ duration_parse(const char *s, int64_t *us_out)
 const char *
 duration_format(int64_t us, char *buf, size_t size)
 {
-	size_t i = sizeof units / sizeof *units;
+	size_t i = sizeof units / sizeof units[0] - 1;
 
 	if (us == 0) {
 		snprintf(buf, size, "0");
 		return buf;
 	}
-	while (us % units[--i].us != 0)
-		;
-	snprintf(buf, size, "%lld%s", (long long)(us / units[i].us), units[i].unit);
+	while (us % units[i].us != 0) /* ends at 1 us */
+		i--;
+	snprintf(buf, size, "%" PRId64 "%s", us / units[i].us, units[i].name);
 	return buf;
 }
 
@@ -77,31 +94,35 @@ option_find(const struct option_key *table, const char *name)
 	return NULL;
 }
 
+static unsigned
+least(unsigned a, unsigned b, unsigned c)
+{
+	unsigned ab = a < b ? a : b;
+
+	return ab < c ? ab : c;
+}
+
 /* Levenshtein distance of two short words; longer ones are not near anything. */
 static unsigned
 distance(const char *a, const char *b)
 {
 	unsigned row[65];
-	size_t n = strlen(b);
+	size_t n = strlen(b), m = strlen(a);
 
-	if (n > 64 || strlen(a) > 64)
-		return 100;
+	if (n > 64 || m > 64)
+		return UINT_MAX;
 	for (unsigned j = 0; j <= n; j++)
 		row[j] = j;
-	for (unsigned i = 1; a[i - 1] != '\0'; i++) {
+	for (size_t i = 1; i <= m; i++) {
 		unsigned diagonal = row[0];
 
-		row[0] = i;
+		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= n; j++) {
-			unsigned best =
-			    diagonal + (a[i - 1] == b[j - 1] || (a[i - 1] == '-' && b[j - 1] == '_') ? 0 : 1);
+			bool same = a[i - 1] == b[j - 1] || (a[i - 1] == '-' && b[j - 1] == '_');
+			unsigned here = least(row[j] + 1, row[j - 1] + 1, diagonal + (same ? 0 : 1));
 
 			diagonal = row[j];
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			row[j] = best;
+			row[j] = here;
 		}
 	}
 	return row[n];
@@ -111,103 +132,116 @@ const char *
 option_nearest(const struct option_key *table, const char *name)
 {
 	const char *best = NULL;
-	unsigned least = 4; /* further than that is no typing mistake */
+	unsigned nearest = strlen(name) < 4 ? 2 : 4; /* so far and further is no typing mistake */
 
 	for (; table->name != NULL; table++) {
 		unsigned d = distance(name, table->name);
 
-		if (d < least) {
-			least = d;
+		if (d < nearest) {
+			nearest = d;
 			best = table->name;
 		}
 	}
 	return best;
 }
 
+static bool
+is_bounded(const struct option_key *k)
+{
+	return k->min != 0 || k->max != 0;
+}
+
+/* ", from 1 to 16" in the words of its type. */
+static void
+describe_range(const struct option_key *k, char *out, size_t size)
+{
+	char low[32], high[32];
+
+	if (!is_bounded(k))
+		return;
+	if (k->type == OPTION_DURATION) {
+		duration_format((int64_t)k->min, low, sizeof low);
+		duration_format((int64_t)k->max, high, sizeof high);
+	} else {
+		snprintf(low, sizeof low, "%.15g", k->min);
+		snprintf(high, sizeof high, "%.15g", k->max);
+	}
+	snprintf(out, size, ", from %s to %s", low, high);
+}
+
 /* What would be right, for the error. */
 static void
 describe(const struct option_key *k, char *out, size_t size)
 {
-	char low[32], high[32];
-	size_t n = 0;
+	char range[80] = "";
+	size_t n;
 
+	describe_range(k, range, sizeof range);
 	switch (k->type) {
-	case OPTION_INT:
-		snprintf(out, size, k->max > 0 ? "a whole number from %.0f to %.0f" : "a whole number",
-		    k->min, k->max);
-		break;
-	case OPTION_REAL:
-		snprintf(out, size, k->max > 0 ? "a number from %g to %g" : "a number", k->min, k->max);
-		break;
-	case OPTION_DURATION:
-		n = (size_t)snprintf(out, size, "a time such as 200ms, 5s, 10m, 1h or 7d");
-		if (k->max > 0)
-			snprintf(out + n, size - n, ", from %s to %s",
-			    duration_format((int64_t)k->min, low, sizeof low),
-			    duration_format((int64_t)k->max, high, sizeof high));
-		break;
+	case OPTION_INT: snprintf(out, size, "a whole number%s", range); break;
+	case OPTION_REAL: snprintf(out, size, "a number%s", range); break;
+	case OPTION_DURATION: snprintf(out, size, "a time such as 200ms, 5s, 10m, 1h or 7d%s", range); break;
 	case OPTION_ENUM:
 		n = (size_t)snprintf(out, size, "one of:");
 		for (const char *const *c = k->choices; *c != NULL && n < size; c++)
 			n += (size_t)snprintf(out + n, size - n, " %s", *c);
 		break;
 	case OPTION_FLAG: snprintf(out, size, "on or off"); break;
-	case OPTION_TEXT:
-	default: snprintf(out, size, "a text"); break;
+	case OPTION_TEXT: snprintf(out, size, "a text"); break;
 	}
 }
 
 static bool
 in_range(const struct option_key *k, double v)
 {
-	return (k->min == 0 && k->max == 0) || (v >= k->min && v <= k->max);
+	return !is_bounded(k) || (v >= k->min && v <= k->max);
 }
 
 static bool
-set_number(const struct option_key *k, void *field, const char *value)
+set_int(const struct option_key *k, int64_t *field, const char *value)
 {
 	char *end;
-	double real;
-	long long whole;
-	int64_t us;
+	long long n;
 
 	errno = 0;
-	if (k->type == OPTION_INT) {
-		whole = strtoll(value, &end, 10);
-		if (errno != 0 || end == value || *end != '\0' || !in_range(k, (double)whole))
-			return false;
-		*(int64_t *)field = whole;
-	} else if (k->type == OPTION_REAL) {
-		real = strtod(value, &end);
-		if (errno != 0 || end == value || *end != '\0' || !(real == real) || !in_range(k, real))
-			return false;
-		*(double *)field = real;
-	} else {
-		if (!duration_parse(value, &us) || !in_range(k, (double)us))
-			return false;
-		*(int64_t *)field = us;
-	}
+	n = strtoll(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || !in_range(k, (double)n))
+		return false;
+	*field = n;
 	return true;
 }
 
 static bool
-set_word(const struct option_key *k, void *field, const char *value)
+set_real(const struct option_key *k, double *field, const char *value)
 {
-	static const char *const on[] = {"on", "true", "yes", "1"}, *const off[] = {
-									"off", "false", "no", "0"};
+	char *end;
+	double v;
 
-	if (k->type == OPTION_ENUM) {
-		for (int i = 0; k->choices[i] != NULL; i++) {
-			if (strcmp(k->choices[i], value) == 0) {
-				*(int *)field = i;
-				return true;
-			}
-		}
+	errno = 0;
+	v = strtod(value, &end);
+	if (errno != 0 || end == value || *end != '\0' || !isfinite(v) || !in_range(k, v))
 		return false;
-	}
-	for (int i = 0; i < 4; i++) {
-		if (strcasecmp(value, on[i]) == 0 || strcasecmp(value, off[i]) == 0) {
-			*(bool *)field = strcasecmp(value, on[i]) == 0;
+	*field = v;
+	return true;
+}
+
+static bool
+set_duration(const struct option_key *k, int64_t *field, const char *value)
+{
+	int64_t us;
+
+	if (!duration_parse(value, &us) || !in_range(k, (double)us))
+		return false;
+	*field = us;
+	return true;
+}
+
+static bool
+set_enum(const struct option_key *k, int *field, const char *value)
+{
+	for (int i = 0; k->choices[i] != NULL; i++) {
+		if (strcmp(k->choices[i], value) == 0) {
+			*field = i;
 			return true;
 		}
 	}
@@ -215,22 +249,51 @@ set_word(const struct option_key *k, void *field, const char *value)
 }
 
 static bool
+set_flag(bool *field, const char *value)
+{
+	static const char *const on[] = {"on", "true", "yes", "1"};
+	static const char *const off[] = {"off", "false", "no", "0"};
+
+	for (size_t i = 0; i < sizeof on / sizeof on[0]; i++) {
+		bool is_on = strcasecmp(value, on[i]) == 0;
+
+		if (is_on || strcasecmp(value, off[i]) == 0) {
+			*field = is_on;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+set_text(char **field, const char *value)
+{
+	char *copy = xstrdup(value); /* the value may be what stands in the field */
+
+	free(*field);
+	*field = copy;
+}
+
+static void *
+field_of(const struct option_key *k, void *settings)
+{
+	return (char *)settings + k->offset;
+}
+
+static bool
 set_value(const struct option_key *k, void *settings, const char *value)
 {
-	void *field = (char *)settings + k->offset;
+	void *field = field_of(k, settings);
 
 	switch (k->type) {
-	case OPTION_INT:
-	case OPTION_REAL:
-	case OPTION_DURATION: return set_number(k, field, value);
-	case OPTION_ENUM:
-	case OPTION_FLAG: return set_word(k, field, value);
-	case OPTION_TEXT:
-	default:
-		free(*(char **)field);
-		*(char **)field = xstrdup(value);
-		return true;
+	case OPTION_INT: return set_int(k, field, value);
+	case OPTION_REAL: return set_real(k, field, value);
+	case OPTION_DURATION: return set_duration(k, field, value);
+	case OPTION_ENUM: return set_enum(k, field, value);
+	case OPTION_FLAG: return set_flag(field, value);
+	case OPTION_TEXT: set_text(field, value); return true;
 	}
+	return false;
 }
 
 enum rc
@@ -238,30 +301,44 @@ option_set(const struct option_key *table, void *settings, const char *name, con
     const char *where, struct err *err)
 {
 	const struct option_key *k = option_find(table, name);
+	const char *near = k == NULL ? option_nearest(table, name) : NULL;
 	char right[256];
 
-	if (k == NULL) {
-		const char *near = option_nearest(table, name);
+	if (near != NULL)
+		return err_set(err, RC_BAD, "%s: unknown key \"%.64s\"; did you mean %s?", where, name, near);
+	if (k == NULL)
+		return err_set(err, RC_BAD, "%s: unknown key \"%.64s\"", where, name);
+	if (set_value(k, settings, value))
+		return RC_OK;
+	describe(k, right, sizeof right);
+	return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name,
+	    k->secret ? "***" : value, right);
+}
 
-		return err_set(err, RC_BAD, "%s: unknown key \"%.100s\"%s%s%s", where, name,
-		    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+static void
+clear_field(const struct option_key *k, void *settings)
+{
+	void *field = field_of(k, settings);
+
+	switch (k->type) {
+	case OPTION_TEXT: *(char **)field = NULL; break;
+	case OPTION_INT:
+	case OPTION_DURATION: *(int64_t *)field = 0; break;
+	case OPTION_REAL: *(double *)field = 0; break;
+	case OPTION_ENUM: *(int *)field = 0; break;
+	case OPTION_FLAG: *(bool *)field = false; break;
 	}
-	if (!set_value(k, settings, value)) {
-		describe(k, right, sizeof right);
-		return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name,
-		    k->secret ? "***" : value, right);
-	}
-	return RC_OK;
 }
 
 void
 option_defaults(const struct option_key *table, void *settings)
 {
 	for (; table->name != NULL; table++) {
-		if (table->type == OPTION_TEXT)
-			*(char **)((char *)settings + table->offset) = NULL;
-		if (table->fallback != NULL && !set_value(table, settings, table->fallback))
+		clear_field(table, settings);
+		if (table->fallback != NULL && !set_value(table, settings, table->fallback)) {
+			log_error("bad_default", "key=%s value=\"%s\"", table->name, table->fallback);
 			abort();
+		}
 	}
 }
 
@@ -269,9 +346,9 @@ void
 option_free(const struct option_key *table, void *settings)
 {
 	for (; table->name != NULL; table++) {
-		if (table->type == OPTION_TEXT) {
-			free(*(char **)((char *)settings + table->offset));
-			*(char **)((char *)settings + table->offset) = NULL;
-		}
+		if (table->type != OPTION_TEXT)
+			continue;
+		free(*(char **)field_of(table, settings));
+		clear_field(table, settings);
 	}
 }

@@ -1,21 +1,30 @@
 /*
- * Head and tail of an output.  The head fills once; the tail is a ring.  Text is made only when asked for.
+ * Head and tail of an output.  The head fills once, the tail is a ring; both are raw bytes.  Text is made
+ * only when it is asked for, in units: a unit is a character that stays, a byte that is escaped, or a CR LF
+ * that becomes LF.  Cuts fall between units, so that neither a character nor an escape is ever split, and the
+ * note counts input bytes exactly.
  */
 #include "base/outbuf.h"
 
+#include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/utf8.h"
+
+#define NOTE_FORMAT "\n... %" PRIu64 " bytes dropped ...\n"
+#define NOTE_BYTES  (sizeof "\n... 18446744073709551615 bytes dropped ...\n" - 1)
 
 struct outbuf {
-	size_t half; /* bytes of head and of tail */
+	size_t head_max, tail_max; /* together the limit */
 	uint64_t total;
-	size_t head_len;
-	size_t tail_len, tail_at; /* ring: next byte goes to tail_at */
-	unsigned char *head, *tail;
+	struct buf head;
+	char *tail;               /* NULL until the head is full */
+	size_t tail_len, tail_at; /* the next byte goes to tail_at; once full, it is also the oldest */
 };
 
 struct outbuf *
@@ -23,8 +32,9 @@ outbuf_create(size_t limit_bytes)
 {
 	struct outbuf *o = xcalloc(1, sizeof *o);
 
-	o->half = limit_bytes / 2;
-	o->head = xmalloc(o->half);
+	assert(limit_bytes >= 64);
+	o->head_max = limit_bytes / 2;
+	o->tail_max = limit_bytes - o->head_max;
 	return o;
 }
 
@@ -33,36 +43,44 @@ outbuf_destroy(struct outbuf **o)
 {
 	if (*o == NULL)
 		return;
-	free((*o)->head);
+	buf_fini(&(*o)->head);
 	free((*o)->tail);
 	free(*o);
 	*o = NULL;
 }
 
+static void
+tail_add(struct outbuf *o, const char *p, size_t n)
+{
+	size_t room;
+
+	if (o->tail == NULL)
+		o->tail = xmalloc(o->tail_max);
+	if (n > o->tail_max) { /* only the end of it can stay */
+		p += n - o->tail_max;
+		n = o->tail_max;
+	}
+	room = o->tail_max - o->tail_at;
+	if (room > n)
+		room = n;
+	memcpy(o->tail + o->tail_at, p, room);
+	memcpy(o->tail, p + room, n - room);
+	o->tail_at = (o->tail_at + n) % o->tail_max;
+	o->tail_len = n > o->tail_max - o->tail_len ? o->tail_max : o->tail_len + n;
+}
+
 void
 outbuf_add(struct outbuf *o, const void *p, size_t n)
 {
-	const unsigned char *in = p;
-	size_t k = n < o->half - o->head_len ? n : o->half - o->head_len;
+	size_t head = o->head_max - o->head.len;
 
+	if (head > n)
+		head = n;
 	o->total += n;
-	memcpy(o->head + o->head_len, in, k);
-	o->head_len += k;
-	in += k;
-	n -= k;
-	if (n == 0)
-		return;
-	if (o->tail == NULL)
-		o->tail = xmalloc(o->half);
-	if (n > o->half) { /* only the end of it can stay */
-		in += n - o->half;
-		n = o->half;
-	}
-	k = n < o->half - o->tail_at ? n : o->half - o->tail_at;
-	memcpy(o->tail + o->tail_at, in, k);
-	memcpy(o->tail, in + k, n - k);
-	o->tail_at = (o->tail_at + n) % o->half;
-	o->tail_len = o->tail_len + n > o->half ? o->half : o->tail_len + n;
+	if (head > 0)
+		buf_add(&o->head, p, head);
+	if (n > head)
+		tail_add(o, (const char *)p + head, n - head);
 }
 
 uint64_t
@@ -74,57 +92,108 @@ outbuf_total(const struct outbuf *o)
 bool
 outbuf_truncated(const struct outbuf *o)
 {
-	return o->total > o->head_len + o->tail_len;
+	return o->total > o->head.len + o->tail_len;
 }
 
-/* Length of the valid, printable UTF-8 sequence at p (RFC 3629; no C1 controls), or 0. */
-static size_t
-utf8_length(const unsigned char *p, size_t n)
-{
-	size_t len = p[0] < 0x80                    ? 1
-		     : p[0] >= 0xc2 && p[0] <= 0xdf ? 2
-		     : p[0] >= 0xe0 && p[0] <= 0xef ? 3
-		     : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
-						    : 0;
+struct unit {
+	size_t in;    /* bytes it takes */
+	size_t out;   /* bytes it gives */
+	char text[8]; /* at most 4 and a NUL */
+};
 
-	if (len == 0 || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
+/* The unit that p[0..n) begins with; n > 0. */
+static struct unit
+unit_at(const char *p, size_t n)
+{
+	struct unit u = {.in = utf8_sequence(p, n)};
+
+	if (p[0] == '\r' && n > 1 && p[1] == '\n')
+		return (struct unit){.in = 2, .out = 1, .text = "\n"};
+	if (p[0] == '\t' || p[0] == '\n' || (u.in > 0 && !utf8_is_control(p, u.in))) {
+		u.out = u.in;
+		memcpy(u.text, p, u.in);
+		return u;
 	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-	    (p[0] == 0xf4 && p[1] > 0x8f) || (p[0] == 0xc2 && p[1] < 0xa0))
-		return 0;
-	return len;
+	u.in = 1; /* C1 is two bytes long: its second one stands for itself next, as not being UTF-8 */
+	u.out = (size_t)snprintf(u.text, sizeof u.text, "\\x%02X", (unsigned char)p[0]);
+	return u;
 }
 
-static void
-add_printable(struct buf *out, const unsigned char *p, size_t n)
-{
-	size_t len;
-
-	for (size_t i = 0; i < n; i += len) {
-		len = utf8_length(p + i, n - i);
-		if (len == 1 && p[i] == '\r' && i + 1 < n && p[i + 1] == '\n')
-			continue;
-		if (len > 1 ||
-		    (len == 1 && ((p[i] >= 0x20 && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t'))) {
-			buf_add(out, p + i, len);
-		} else {
-			buf_addf(out, "\\x%02X", p[i]);
-			len = 1;
-		}
-	}
-}
-
-/* The largest cut <= at that does not split a sequence, of text that is valid. */
+/* Prints units while they fit into max bytes; returns how many bytes of input that took. */
 static size_t
-cut_before(const char *s, size_t at)
+print(struct buf *b, const char *p, size_t n, size_t max)
 {
-	while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80)
-		at--;
-	return at;
+	size_t end = b->len + max, i = 0;
+
+	while (i < n) {
+		struct unit u = unit_at(p + i, n - i);
+
+		if (u.out > end - b->len)
+			break;
+		buf_add(b, u.text, u.out);
+		i += u.in;
+	}
+	return i;
+}
+
+/* Where the longest row of units at the end of p[0..n) begins that gives at most max bytes. */
+static size_t
+tail_start(const char *p, size_t n, size_t max)
+{
+	size_t out = 0, start = 0;
+
+	for (size_t i = 0; i < n;) {
+		struct unit u = unit_at(p + i, n - i);
+
+		out += u.out;
+		i += u.in;
+	}
+	while (out > max) {
+		struct unit u = unit_at(p + start, n - start);
+
+		out -= u.out;
+		start += u.in;
+	}
+	return start;
+}
+
+/* What is kept, as one block: the head, then the tail. */
+static char *
+kept_bytes(const struct outbuf *o)
+{
+	char *raw = xmalloc(o->head.len + o->tail_len + 1);
+	size_t old = o->tail_len == o->tail_max ? o->tail_at : 0; /* slot of the oldest byte */
+
+	memcpy(raw, buf_str(&o->head), o->head.len);
+	if (o->tail_len > 0) {
+		memcpy(raw + o->head.len, o->tail + old, o->tail_len - old);
+		memcpy(raw + o->head.len + o->tail_len - old, o->tail, old);
+	}
+	return raw;
+}
+
+char *
+outbuf_text(const struct outbuf *o)
+{
+	size_t limit = o->head_max + o->tail_max, n = o->head.len + o->tail_len;
+	size_t head, tail, head_end = outbuf_truncated(o) ? o->head.len : n;
+	char *raw = kept_bytes(o);
+	struct buf b = {0};
+
+	if (!outbuf_truncated(o) && print(&b, raw, n, limit) == n)
+		goto out;
+	buf_reset(&b);
+	head = print(&b, raw, head_end, (limit - NOTE_BYTES) / 2);
+	if (outbuf_truncated(
+		o)) /* else head and tail are one text, and the tail may begin where the head was cut */
+		tail = head_end + tail_start(raw + head_end, n - head_end, limit - NOTE_BYTES - b.len);
+	else
+		tail = head + tail_start(raw + head, n - head, limit - NOTE_BYTES - b.len);
+	buf_addf(&b, NOTE_FORMAT, o->total - head - (n - tail));
+	print(&b, raw + tail, n - tail, limit - b.len);
+out:
+	free(raw);
+	return buf_steal(&b);
 }
 
 char *
@@ -132,60 +201,6 @@ text_printable(const void *p, size_t n, size_t max)
 {
 	struct buf b = {0};
 
-	/* Four bytes in can be one byte out at the least; more than 4 * max in is never needed. */
-	add_printable(&b, p, n > 4 * max ? 4 * max : n);
-	if (b.len > max) {
-		b.len = cut_before(b.data, max);
-		b.data[b.len] = '\0';
-	}
+	print(&b, p, n, max);
 	return buf_steal(&b);
-}
-
-static void
-tail_bytes(const struct outbuf *o, unsigned char *out)
-{
-	size_t start = (o->tail_at + o->half - o->tail_len) % o->half;
-	size_t k = o->tail_len < o->half - start ? o->tail_len : o->half - start;
-
-	memcpy(out, o->tail + start, k);
-	memcpy(out + k, o->tail, o->tail_len - k);
-}
-
-/* Escapes can make it up to four times as long: head and tail again, by the same rule. */
-static char *
-cut_middle(struct buf *b, size_t limit)
-{
-	const char *note = "\n... (cut) ...\n";
-	size_t keep = (limit - strlen(note)) / 2, head = cut_before(b->data, keep), tail = b->len - keep;
-	struct buf out = {0};
-
-	while (tail < b->len && ((unsigned char)b->data[tail] & 0xc0) == 0x80)
-		tail++;
-	buf_add(&out, b->data, head);
-	buf_adds(&out, note);
-	buf_add(&out, b->data + tail, b->len - tail);
-	buf_fini(b);
-	return buf_steal(&out);
-}
-
-char *
-outbuf_text(const struct outbuf *o)
-{
-	unsigned char *raw = xmalloc(o->head_len + o->tail_len + 1);
-	struct buf b = {0};
-	bool cut = outbuf_truncated(o);
-
-	memcpy(raw, o->head, o->head_len);
-	if (o->tail_len > 0)
-		tail_bytes(o, raw + o->head_len);
-	if (cut) {
-		add_printable(&b, raw, o->head_len);
-		buf_addf(&b, "\n... %llu bytes dropped ...\n",
-		    (unsigned long long)(o->total - o->head_len - o->tail_len));
-		add_printable(&b, raw + o->head_len, o->tail_len);
-	} else {
-		add_printable(&b, raw, o->head_len + o->tail_len);
-	}
-	free(raw);
-	return b.len > 2 * o->half + 64 ? cut_middle(&b, 2 * o->half) : buf_steal(&b);
 }

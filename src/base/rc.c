@@ -1,19 +1,36 @@
+/*
+ * The detail text of an error.  It may be stored in the database, so a cut never splits a character.
+ */
 #include "base/rc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
+/* Takes a text of any length (already cut to the array); `wanted` is how long it would have been. */
+static void
+store(struct err *e, char *text, int wanted)
+{
+	if (wanted < 0)
+		text[0] = '\0';
+	if (wanted >= (int)sizeof e->text)
+		utf8_trim(text, sizeof e->text - 1);
+	memcpy(e->text, text, sizeof e->text);
+}
+
 enum rc
 err_set(struct err *e, enum rc rc, const char *fmt, ...)
 {
+	char text[sizeof e->text] = ""; /* the arguments may point into e->text */
 	va_list ap;
 
 	if (e == NULL)
 		return rc;
 	e->sqlstate[0] = '\0';
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	store(e, text, vsnprintf(text, sizeof text, fmt, ap));
 	va_end(ap);
 	return rc;
 }
@@ -21,18 +38,17 @@ err_set(struct err *e, enum rc rc, const char *fmt, ...)
 void
 err_prefix(struct err *e, const char *fmt, ...)
 {
-	char old[sizeof e->text];
+	char prefix[sizeof e->text] = "";
+	char text[2 * sizeof e->text + 2];
 	va_list ap;
-	size_t n;
 
 	if (e == NULL)
 		return;
-	memcpy(old, e->text, sizeof old);
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	if (vsnprintf(prefix, sizeof prefix, fmt, ap) >= (int)sizeof prefix)
+		utf8_trim(prefix, sizeof prefix - 1);
 	va_end(ap);
-	n = strlen(e->text);
-	snprintf(e->text + n, sizeof e->text - n, ": %s", old);
+	store(e, text, snprintf(text, sizeof text, "%s: %s", prefix, e->text));
 }
 
 const char *
@@ -46,6 +62,6 @@ rc_name(enum rc rc)
 	case RC_CLOSED: return "closed";
 	case RC_BAD: return "bad";
 	case RC_FATAL: return "fatal";
-	default: return "?";
 	}
+	return "?";
 }

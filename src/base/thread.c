@@ -1,8 +1,11 @@
+/*
+ * Threads and the gate.  The condition is on CLOCK_MONOTONIC, so that setting the wall clock wakes nobody and
+ * keeps nobody asleep.
+ */
 #include "base/thread.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,15 +113,27 @@ gate_stopped(struct gate *g)
 	return stopped;
 }
 
+/* Lock held, released while asleep.  False: the time has passed. */
+static bool
+sleep_until(struct gate *g, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	int rc = pthread_cond_timedwait(&g->cond, &g->lock, &ts);
+
+	if (rc != 0 && rc != ETIMEDOUT)
+		thread_bug(
+		    "pthread_cond_timedwait", __FILE__, __LINE__); /* else the caller's loop would spin */
+	return rc == 0;
+}
+
 enum gate_wake
 gate_wait(struct gate *g, int64_t until_us)
 {
-	struct timespec ts = clock_timespec(until_us);
 	enum gate_wake wake = GATE_TIME;
 
 	PTHREAD_OK(pthread_mutex_lock(&g->lock));
-	while (!g->stopped && !g->rung && clock_mono_us() < until_us)
-		(void)pthread_cond_timedwait(&g->cond, &g->lock, &ts);
+	while (!g->stopped && !g->rung && sleep_until(g, until_us))
+		;
 	if (g->stopped)
 		wake = GATE_STOPPED;
 	else if (g->rung)

@@ -1,0 +1,110 @@
+/*
+ * The help text of a table: flags on the left, what they mean on the right, wrapped.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/option.h"
+
+enum { HELP_COLUMNS = 100, HELP_LEFT_MAX = 36 };
+
+static const char *
+metavar_of(const struct option_key *k)
+{
+	if (k->metavar != NULL)
+		return k->metavar;
+	switch (k->type) {
+	case OPTION_TEXT: return "TEXT";
+	case OPTION_INT: return "N";
+	case OPTION_REAL: return "NUMBER";
+	case OPTION_DURATION: return "DURATION";
+	case OPTION_ENUM: return "WORD";
+	case OPTION_FLAG: break;
+	}
+	return NULL;
+}
+
+/* "  -p, --poll DURATION" */
+static void
+put_left(struct buf *b, const struct option_key *k)
+{
+	const char *metavar = k->type != OPTION_FLAG ? metavar_of(k) : NULL;
+
+	if (k->letter != 0)
+		buf_addf(b, "  -%c, --", k->letter);
+	else
+		buf_adds(b, "      --");
+	for (const char *p = k->name; *p != '\0'; p++)
+		buf_addc(b, *p == '_' ? '-' : *p);
+	if (metavar != NULL)
+		buf_addf(b, " %s", metavar);
+}
+
+/* Breaks at blanks; the first line begins at `column`, and so do the others. */
+static void
+put_wrapped(struct buf *b, const char *text, size_t column)
+{
+	size_t at = column;
+
+	while (*text != '\0') {
+		size_t n = strcspn(text, " ");
+
+		if (at > column && at + 1 + n > HELP_COLUMNS) {
+			buf_addf(b, "\n%*s", (int)column, "");
+			at = column;
+		} else if (at > column) {
+			buf_addc(b, ' ');
+			at++;
+		}
+		buf_add(b, text, n);
+		at += n;
+		text += n;
+		text += strspn(text, " ");
+	}
+	buf_addc(b, '\n');
+}
+
+static size_t
+left_column(const struct option_key *table)
+{
+	size_t widest = 0;
+
+	for (; table->name != NULL; table++) {
+		struct buf b = {0};
+
+		put_left(&b, table);
+		if (b.len > widest && b.len <= HELP_LEFT_MAX)
+			widest = b.len;
+		buf_fini(&b);
+	}
+	return widest + 2;
+}
+
+static void
+print_key(const struct option_key *k, size_t column)
+{
+	struct buf line = {0}, text = {0};
+
+	put_left(&line, k);
+	if (line.len + 2 > column)
+		buf_addf(&line, "\n%*s", (int)column, "");
+	else
+		buf_addf(&line, "%*s", (int)(column - line.len), "");
+	buf_adds(&text, k->help != NULL ? k->help : "");
+	if (k->fallback != NULL && k->type != OPTION_FLAG && !k->secret)
+		buf_addf(&text, " (default %s)", k->fallback);
+	put_wrapped(&line, buf_str(&text), column);
+	fputs(buf_str(&line), stdout);
+	buf_fini(&text);
+	buf_fini(&line);
+}
+
+void
+option_print_help(const struct option_key *table)
+{
+	size_t column = left_column(table);
+
+	for (; table->name != NULL; table++)
+		print_key(table, column);
+}

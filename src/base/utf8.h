@@ -1,0 +1,20 @@
+/*
+ * What is one character of UTF-8, and may it be shown?
+ */
+#ifndef PGRAB_BASE_UTF8_H
+#define PGRAB_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Length of the well-formed sequence that p[0..n) begins with (no overlong forms, no surrogates), or 0.  n
+ * may be 0. */
+size_t utf8_sequence(const void *p, size_t n);
+
+/* C0, DEL or C1, given a well-formed sequence. */
+bool utf8_is_control(const void *p, size_t len);
+
+/* Cuts an unfinished sequence from the end of s[0..n) and ends it with NUL; returns the new length. */
+size_t utf8_trim(char *s, size_t n);
+
+#endif
