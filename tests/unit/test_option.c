@@ -92,7 +92,7 @@ setup(void **state)
 	assert_non_null(f);
 	memset(&f->set, 0xa5, sizeof f->set);
 	option_defaults(table, &f->set);
-	snprintf(f->path, sizeof f->path, "/tmp/pgrab_test_option.XXXXXX");
+	snprintf(f->path, sizeof f->path, P_tmpdir "/pgrab_test_option.XXXXXX");
 	fd = mkstemp(f->path);
 	assert_true(fd >= 0);
 	close(fd);
