@@ -98,6 +98,11 @@ one_line(char *out, size_t size, const char *text)
 	while (n > 0 && out[n - 1] == ' ')
 		n--;
 	out[n] = '\0';
+	/* libpq's guess at why adds nothing. */
+	char *guess = strstr(out, " This probably means");
+
+	if (guess != NULL)
+		*guess = '\0';
 }
 
 /*

@@ -42,7 +42,7 @@ struct heartbeat {
 	int64_t ahead[CLOCK_SAMPLES]; /* db clock - mono, lower bounds of the last beats */
 	unsigned n_ahead;
 	char host[256];
-	bool row_lost;
+	int64_t mine; /* the last incarnation we tried to register */
 	bool in_order;
 };
 
@@ -180,7 +180,10 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	struct node_identity who = identity(h);
 	struct node_holder now;
 	int64_t incarnation = new_incarnation(), id = 0, sent = clock_boot_us();
-	enum rc rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
+	enum rc rc;
+
+	h->mine = incarnation;
+	rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
 
 	if (rc == RC_UNKNOWN) {
 		enum rc looked = store_node_find(h->db, who.name, &now, err);
@@ -216,8 +219,8 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 	enum rc rc = store_node_find(h->db, h->node->set->name, &first, err);
 
 	*holder = first;
-	if (rc != RC_OK || !first.exists || first.down)
-		return rc;
+	if (rc != RC_OK || !first.exists || first.down || first.incarnation == h->mine)
+		return rc; /* free; or ours, from a try whose answer was lost */
 	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
 	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
 	    "it did not say goodbye; waiting until it is seen to be silent");

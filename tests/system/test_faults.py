@@ -81,6 +81,21 @@ def test_a_frozen_node_loses_its_children_before_others_start_them_and_nothing_i
     db.query("delete from pgrab.task")
 
 
+def test_the_sql_of_a_frozen_node_is_ended_before_another_runs_it(db, nodes):
+    db.query("create table effect (node text)")
+    task = db.add(command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') "
+                          "then 30 else 0 end); insert into public.effect values (current_setting('application_name'))")
+    frozen = nodes.start("n1")
+    db.wait("select count(*) = 1 from pg_stat_activity where query like '%%pgrab.run_sql%%' and state = 'active' and datname = current_database()")
+    frozen.stop()
+    nodes.start("n2").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
+    assert db.wait_run(task, count=2).outcome == "succeeded"
+    frozen.cont()
+    frozen.wait_log("event=registered(.|\n)*event=fenced(.|\n)*event=registered")
+    assert db.one("select count(*) from effect") == 1
+    assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
+
+
 def test_a_late_finish_changes_nothing_and_is_counted(db, nodes, probe):
     probe.close_gate()
     task = db.add(**probe.shell("a", gate=True), max_attempts=5)
@@ -111,7 +126,7 @@ def test_nothing_is_lost_or_doubled_when_the_server_crashes_under_load(cluster, 
         cluster.pg_start()
     db.wait("select not exists (select from pgrab.task)", timeout=60)
     assert db.query(EXACTLY_ONCE) == [(60600, 60600)]
-    assert db.query("select count(*), count(distinct n) from effect") == [(600, 600)]
+    assert db.query("select count(*) as n, count(distinct n) as d from effect") == [(600, 600)]
 
 
 @pytest.mark.private_server
@@ -158,7 +173,7 @@ def test_connections_cut_all_the_time_cost_nothing(db, nodes):
                        "more runs after a cut")
     db.wait("select not exists (select from pgrab.task)", timeout=40)
     assert db.query(EXACTLY_ONCE) == [(20200, 20200)]
-    assert db.query("select count(*), count(distinct n) from effect") == [(200, 200)]
+    assert db.query("select count(*) as n, count(distinct n) as d from effect") == [(200, 200)]
 
 
 def test_a_task_that_kills_its_node_is_parked_in_the_end(db, nodes):

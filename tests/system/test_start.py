@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from cluster import clean_env, pgrab_bin, run_pgrab
+from cluster import Db, clean_env, pgrab_bin, run_pgrab
 
 
 def start(*args, env=None, timeout=15):
@@ -60,8 +60,7 @@ def test_a_wrong_database_or_role_ends_the_node_with_what_to_do(db):
 
 
 def test_an_empty_database_gets_its_schema_from_the_first_node(cluster, nodes):
-    # The fixture's database has one; make another without.
-    bare = cluster.create_database()
+    bare = Db(cluster, cluster.create_database(template="template0"))
     try:
         node = nodes.start("n1", dsn=bare.dsn, wait=False)
         node.wait_log("event=up", timeout=15)

@@ -85,7 +85,7 @@ def test_stopping_under_load_loses_nothing(db, nodes):
         assert db.one("select count(*) from pgrab.task where status <> 'scheduled'") == 0
     nodes.start("last")
     db.wait("select not exists (select from pgrab.task)", timeout=20)
-    assert db.query("select count(*), count(distinct task_id) from pgrab.run") == [(40000, 40000)]
+    assert db.query("select count(*) as n, count(distinct task_id) as d from pgrab.run") == [(40000, 40000)]
 
 
 def test_the_keepers_death_ends_the_node_and_everything_it_ran(db, nodes, probe):

@@ -1,0 +1,314 @@
+/* The pure rules: states, back-off, members and cluster, lease. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "core/backoff.h"
+#include "core/cluster.h"
+#include "core/lease.h"
+#include "core/member.h"
+#include "core/state.h"
+
+/* --- states ------------------------------------------------------------------------------------------ */
+
+static void
+ended_states_are_final(void **unused)
+{
+	const enum task_state ended[] = {TASK_DONE, TASK_CANCELLED, TASK_SKIPPED, TASK_NONE};
+
+	for (size_t i = 0; i < sizeof ended / sizeof *ended; i++) {
+		for (enum task_event e = 0; e < EV__COUNT; e++)
+			assert_int_equal(task_next(ended[i], e), TASK_NONE);
+	}
+}
+
+static void
+only_a_claimed_task_is_started_and_only_a_running_one_ends(void **unused)
+{
+	for (enum task_state s = 0; s < TASK_STATE__COUNT; s++) {
+		assert_int_equal(task_next(s, EV_START), s == TASK_CLAIMED ? TASK_RUNNING : TASK_NONE);
+		assert_int_equal(task_next(s, EV_SUCCEED), s == TASK_RUNNING ? TASK_DONE : TASK_NONE);
+		assert_int_equal(task_next(s, EV_GIVE_UP), s == TASK_RUNNING ? TASK_PARKED : TASK_NONE);
+		assert_int_equal(task_next(s, EV_CLAIM), s == TASK_SCHEDULED ? TASK_CLAIMED : TASK_NONE);
+	}
+}
+
+static void
+every_state_and_event_has_a_name_of_its_own(void **unused)
+{
+	for (enum task_state a = 0; a < TASK_STATE__COUNT; a++) {
+		for (enum task_state b = 0; b < a; b++)
+			assert_string_not_equal(task_state_name(a), task_state_name(b));
+	}
+	for (enum task_event a = 0; a < EV__COUNT; a++) {
+		for (enum task_event b = 0; b < a; b++)
+			assert_string_not_equal(task_event_name(a), task_event_name(b));
+	}
+	assert_int_equal(task_next(99, EV_CLAIM), TASK_NONE);
+}
+
+/* --- back-off ---------------------------------------------------------------------------------------- */
+
+static void
+backoff_grows_stays_in_bounds_and_starts_anew(void **unused)
+{
+	struct backoff b;
+
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		int64_t full = 1000;
+
+		backoff_init(&b, 1000, 60000, seed);
+		for (int i = 0; i < 100; i++) {
+			int64_t us = backoff_next_us(&b);
+
+			assert_in_range(us, full / 2, full);
+			full = full * 2 > 60000 ? 60000 : full * 2;
+		}
+		backoff_reset(&b);
+		assert_in_range(backoff_next_us(&b), 500, 1000);
+	}
+}
+
+static void
+backoff_differs_between_nodes(void **unused)
+{
+	struct backoff a, b;
+	int same = 0;
+
+	backoff_init(&a, US_PER_S, 60 * US_PER_S, 1);
+	backoff_init(&b, US_PER_S, 60 * US_PER_S, 2);
+	for (int i = 0; i < 20; i++)
+		same += backoff_next_us(&a) == backoff_next_us(&b);
+	assert_true(same < 3);
+}
+
+/* --- members ----------------------------------------------------------------------------------------- */
+
+#define BEAT US_PER_S
+#define DEAD (10 * US_PER_S)
+
+static struct member_row
+row(int64_t id, int64_t beat)
+{
+	static char names[10][8];
+
+	snprintf(names[id % 10], sizeof names[0], "n%d", (int)id);
+	return (struct member_row){.id = id,
+	    .name = names[id % 10],
+	    .incarnation = 100 + id,
+	    .beat = beat,
+	    .weight = 1,
+	    .slots = 8,
+	    .labels = "",
+	    .heartbeat_us = BEAT,
+	    .dead_after_us = DEAD};
+}
+
+static void
+a_node_that_beats_never_dies(void **unused)
+{
+	struct members m;
+
+	members_init(&m, 3 * BEAT);
+	for (int64_t t = 1; t < 100; t++) {
+		struct member_row rows[] = {row(1, t), row(2, t / 2)};
+
+		members_observe(&m, rows, 2, t * BEAT);
+		assert_true(member_live(&m.item[0]) && member_live(&m.item[1]));
+		assert_false(member_dead(&m.item[0]) || member_dead(&m.item[1]));
+	}
+	members_fini(&m);
+}
+
+static void
+a_silent_node_leaves_the_living_soon_and_is_dead_after_its_own_dead_after(void **unused)
+{
+	struct members m;
+	int64_t left = 0, died = 0;
+
+	members_init(&m, 3 * BEAT);
+	for (int64_t t = 1; t < 30 && died == 0; t++) {
+		struct member_row rows[] = {row(1, 7)};
+
+		rows[0].dead_after_us = 2 * DEAD; /* what it said of itself counts, not what we would do */
+		members_observe(&m, rows, 1, t * BEAT);
+		if (left == 0 && !member_live(&m.item[0]))
+			left = t;
+		if (member_dead(&m.item[0]))
+			died = t;
+	}
+	assert_int_equal(left, 4); /* first seen at 1; 2.5 beats later */
+	assert_int_equal(died, 21);
+	members_fini(&m);
+}
+
+static void
+time_in_which_we_could_not_look_counts_for_nothing(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 7)};
+	int64_t now = BEAT;
+
+	members_init(&m, 3 * BEAT);
+	/* Nine seconds of silence seen, then an outage of an hour, then nine more: never ten in a row. */
+	for (int outage = 0; outage < 5; outage++) {
+		for (int i = 0; i < 10; i++, now += BEAT) {
+			members_observe(&m, rows, 1, now);
+			assert_false(member_dead(&m.item[0]));
+		}
+		now += 3600 * BEAT;
+	}
+	members_fini(&m);
+}
+
+static void
+a_new_incarnation_with_the_same_beat_is_alive(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 7)};
+
+	members_init(&m, 3 * BEAT);
+	for (int64_t t = 1; t <= 9; t++)
+		members_observe(&m, rows, 1, t * BEAT);
+	rows[0].incarnation++;
+	members_observe(&m, rows, 1, 10 * BEAT);
+	assert_int_equal(m.item[0].silent_us, 0);
+	members_fini(&m);
+}
+
+/* Random comings, goings and silences against a plain model. */
+static void
+observation_agrees_with_a_model(void **unused)
+{
+	unsigned seed = (unsigned)time(NULL);
+	int64_t silent[10] = {0}, beat[10] = {0}, seen[10] = {0}, now = BEAT;
+	bool there[10] = {false};
+	struct members m;
+
+	print_message("# seed %u\n", seed);
+	srand(seed);
+	members_init(&m, 3 * BEAT);
+	for (int round = 0; round < 5000; round++) {
+		int64_t gap = rand() % 20 == 0 ? 4 * BEAT + rand() % BEAT : rand() % (3 * BEAT);
+		struct member_row rows[10];
+		size_t n = 0;
+
+		now += gap;
+		for (int64_t id = 0; id < 10; id++) {
+			bool present = rand() % 10 != 0, known = there[id];
+
+			there[id] = present;
+			if (!present)
+				continue;
+			beat[id] += rand() % 2;
+			silent[id] = known && gap <= 3 * BEAT && beat[id] == seen[id] ? silent[id] + gap : 0;
+			seen[id] = beat[id];
+			rows[n++] = row(id, beat[id]);
+		}
+		members_observe(&m, rows, n, now);
+		assert_int_equal(m.count, n);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(m.item[i].silent_us, silent[m.item[i].id]);
+	}
+	members_fini(&m);
+}
+
+/* --- cluster ----------------------------------------------------------------------------------------- */
+
+static void
+the_picture_holds_the_living_in_rank_order_and_finds_oneself(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 1), row(3, 1), row(5, 1), row(8, 1)};
+	struct cluster *c;
+
+	rows[0].draining = true;
+	rows[2].labels = "4:zone,2:eu,4:disk,3:ssd,";
+	members_init(&m, 3 * BEAT);
+	members_observe(&m, rows, 4, BEAT);
+	c = cluster_build(&m, 5, false);
+	assert_int_equal(c->view.n_nodes, 3);
+	assert_int_equal(c->view.self, 1);
+	assert_int_equal(c->view.nodes[2].id, 8);
+	assert_string_equal(c->view.nodes[1].labels[0].key, "disk");
+	assert_string_equal(c->view.nodes[1].labels[1].value, "eu");
+
+	struct cluster_slot slot;
+
+	cluster_slot_init(&slot);
+	cluster_slot_set(&slot, c);
+	struct cluster *held = cluster_slot_get(&slot);
+	struct cluster *gone = cluster_build(&m, 5, true);
+
+	assert_int_equal(gone->view.n_nodes, 2);
+	assert_int_equal(gone->view.self, 2); /* not among the living */
+	assert_false(cluster_same_shape(c, gone));
+	cluster_slot_set(&slot, gone);
+	assert_string_equal(held->view.nodes[0].name, "n3"); /* still readable by who holds it */
+	cluster_put(&slot, held);
+	cluster_slot_fini(&slot);
+	members_fini(&m);
+}
+
+static void
+oneself_is_alive_whatever_one_has_seen(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 7), row(2, 7)};
+	struct cluster *c;
+	struct cluster_slot slot;
+
+	members_init(&m, 3 * BEAT);
+	for (int64_t t = 1; t < 9; t++)
+		members_observe(&m, rows, 2, t * BEAT);
+	c = cluster_build(&m, 1, false);
+	assert_int_equal(c->view.n_nodes, 1);
+	assert_int_equal(c->view.self, 0);
+	cluster_slot_init(&slot);
+	cluster_slot_set(&slot, c);
+	cluster_slot_fini(&slot);
+	members_fini(&m);
+}
+
+static void
+a_lease_ends_when_it_says(void **unused)
+{
+	struct lease l = {0};
+
+	assert_false(lease_holds(&l, 0));
+	lease_renew(&l, 100, 50);
+	assert_true(lease_holds(&l, 149));
+	assert_false(lease_holds(&l, 150));
+	lease_drop(&l);
+	assert_false(lease_holds(&l, 1));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(ended_states_are_final),
+	    cmocka_unit_test(only_a_claimed_task_is_started_and_only_a_running_one_ends),
+	    cmocka_unit_test(every_state_and_event_has_a_name_of_its_own),
+	    cmocka_unit_test(backoff_grows_stays_in_bounds_and_starts_anew),
+	    cmocka_unit_test(backoff_differs_between_nodes),
+	    cmocka_unit_test(a_node_that_beats_never_dies),
+	    cmocka_unit_test(a_silent_node_leaves_the_living_soon_and_is_dead_after_its_own_dead_after),
+	    cmocka_unit_test(time_in_which_we_could_not_look_counts_for_nothing),
+	    cmocka_unit_test(a_new_incarnation_with_the_same_beat_is_alive),
+	    cmocka_unit_test(observation_agrees_with_a_model),
+	    cmocka_unit_test(the_picture_holds_the_living_in_rank_order_and_finds_oneself),
+	    cmocka_unit_test(oneself_is_alive_whatever_one_has_seen),
+	    cmocka_unit_test(a_lease_ends_when_it_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
