@@ -1,0 +1,253 @@
+/*
+ * The strategy host: finds a strategy by name or file and calls it.
+ *
+ * A strategy is code of somebody else, in our process: it cannot be fenced off, but the mistakes that are
+ * easy to make are caught here.  Its ABI number is looked at before anything else.  It writes its shards into
+ * a set that has room to spare, so that a shard number too big hits nothing of ours.  Quotas are cut to what
+ * there is room for.  Every call is timed, and slow ones are complained of, each time it got twice as slow as
+ * what was last said.
+ */
+#include "strategy/host.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SLOW_US    (20 * US_PER_MS)
+#define STRAY_BITS 65536 /* shard numbers that hit the spare room of a padded_set */
+
+struct strategy {
+	const struct pgrab_strategy *s; /* static data here or in the file */
+	void *handle;                   /* of dlopen; NULL for a built-in */
+	void *self;                     /* of s->open */
+	int64_t slowest_us, said_us;
+};
+
+struct padded_set {
+	struct pgrab_shard_set set;
+	uint64_t spare[STRAY_BITS / 64 - PGRAB_SHARD_SET_WORDS];
+};
+
+static bool
+is_path(const char *name)
+{
+	size_t n = strlen(name);
+
+	return strchr(name, '/') != NULL || (n > 3 && strcmp(name + n - 3, ".so") == 0);
+}
+
+static enum rc
+find_builtin(const char *name, const struct pgrab_strategy **out, struct err *err)
+{
+	struct buf names = {0};
+	enum rc rc;
+
+	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
+		if (strcmp(strategy_builtin[i]->name, name) == 0) {
+			buf_fini(&names);
+			*out = strategy_builtin[i];
+			return RC_OK;
+		}
+		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", strategy_builtin[i]->name);
+	}
+	rc = err_set(err, RC_BAD, "there is no strategy \"%.64s\"; there are: %s, or the path of a .so file",
+	    name, buf_str(&names));
+	buf_fini(&names);
+	return rc;
+}
+
+/* Behind a wrong ABI number the fields mean something else. */
+static enum rc
+check(const struct pgrab_strategy *s, struct err *err)
+{
+	if (s == NULL)
+		return err_set(err, RC_BAD, "%s() returned NULL", PGRAB_STRATEGY_ENTRY);
+	if (s->abi != PGRAB_STRATEGY_ABI)
+		return err_set(err, RC_BAD,
+		    "it was built for strategy ABI %u, this pgrab has ABI %u: build it anew against this "
+		    "version's pgrab/strategy.h",
+		    (unsigned)s->abi, (unsigned)PGRAB_STRATEGY_ABI);
+	if (s->name == NULL || s->name[0] == '\0')
+		return err_set(err, RC_BAD, "its strategy has no name");
+	if (s->shards == NULL)
+		return err_set(err, RC_BAD, "its strategy \"%.64s\" has no shards()", s->name);
+	return RC_OK;
+}
+
+static enum rc
+load(struct strategy *st, const char *path, struct err *err)
+{
+	/* Without a slash dlopen would look in the system's library folders; the working directory is meant.
+	 */
+	char *file = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
+	pgrab_strategy_entry_fn entry;
+	enum rc rc = RC_BAD;
+	void *symbol;
+
+	st->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	if (st->handle == NULL) {
+		rc = err_set(err, RC_BAD, "%s", dlerror());
+		goto out;
+	}
+	symbol = dlsym(st->handle, PGRAB_STRATEGY_ENTRY);
+	if (symbol == NULL) {
+		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is no pgrab strategy",
+		    PGRAB_STRATEGY_ENTRY);
+		goto out;
+	}
+	memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from void * to a function */
+	st->s = entry();
+	rc = check(st->s, err);
+out:
+	if (rc != RC_OK)
+		err_prefix(err, "could not load the strategy %s", path);
+	free(file);
+	return rc;
+}
+
+static enum rc
+start(struct strategy *st, const char *options, struct err *err)
+{
+	char why[256] = "";
+
+	if (st->s->open == NULL) {
+		if (options[strspn(options, " \t")] != '\0')
+			return err_set(err, RC_BAD,
+			    "the strategy %s takes no options, but strategy_options is \"%.128s\": remove it",
+			    st->s->name, options);
+		return RC_OK;
+	}
+	st->self = st->s->open(options, why, sizeof why);
+	why[sizeof why - 1] = '\0';
+	if (st->self == NULL)
+		return err_set(err, RC_BAD, "the strategy %s refuses its strategy_options \"%.128s\": %s",
+		    st->s->name, options, why[0] == '\0' ? "it does not say why" : why);
+	return RC_OK;
+}
+
+enum rc
+strategy_open(const char *name, const char *options, struct strategy **out, struct err *err)
+{
+	struct strategy *st = xcalloc(1, sizeof *st);
+	enum rc rc;
+
+	*out = NULL;
+	rc = is_path(name) ? load(st, name, err) : find_builtin(name, &st->s, err);
+	if (rc == RC_OK)
+		rc = start(st, options == NULL ? "" : options, err);
+	if (rc == RC_OK)
+		*out = st;
+	else
+		strategy_close(&st);
+	return rc;
+}
+
+void
+strategy_close(struct strategy **s)
+{
+	struct strategy *st = *s;
+
+	if (st == NULL)
+		return;
+	if (st->self != NULL && st->s->close != NULL)
+		st->s->close(st->self);
+	if (st->handle != NULL)
+		dlclose(st->handle);
+	free(st);
+	*s = NULL;
+}
+
+const char *
+strategy_name(const struct strategy *s)
+{
+	return s->s->name;
+}
+
+bool
+strategy_overlapping(const struct strategy *s)
+{
+	return s->s->overlapping;
+}
+
+/* The pure calls cost microseconds; whoever sleeps or computes for long in one holds up the node's looks. */
+static void
+note_time(struct strategy *st, int64_t began_us, const char *call)
+{
+	int64_t took = clock_mono_us() - began_us;
+
+	if (took > st->slowest_us)
+		st->slowest_us = took;
+	if (took >= SLOW_US && took >= 2 * st->said_us) {
+		st->said_us = took;
+		log_warn(
+		    "slow_strategy", "strategy=%s call=%s took_us=%lld", st->s->name, call, (long long)took);
+	}
+}
+
+/* Keeps the shards that exist. */
+static void
+copy_shards(struct pgrab_shard_set *out, const struct pgrab_shard_set *in, uint32_t shards)
+{
+	for (uint32_t w = 0; w < PGRAB_SHARD_SET_WORDS; w++) {
+		uint32_t first = w * 64;
+
+		if (first + 64 <= shards)
+			out->word[w] = in->word[w];
+		else if (first < shards)
+			out->word[w] = in->word[w] & ((UINT64_C(1) << (shards - first)) - 1);
+	}
+}
+
+void
+strategy_shards(struct strategy *s, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out)
+{
+	struct padded_set padded = {0};
+	int64_t began = clock_mono_us();
+
+	memset(out, 0, sizeof *out);
+	if (rank >= c->n_nodes)
+		return;
+	s->s->shards(s->self, c, rank, &padded.set);
+	note_time(s, began, "shards");
+	copy_shards(out, &padded.set, c->shards);
+}
+
+int64_t
+strategy_quota(struct strategy *s, const struct pgrab_cluster *c, int64_t room)
+{
+	int64_t began, quota;
+
+	if (room <= 0)
+		return 0;
+	if (s->s->quota == NULL)
+		return room;
+	began = clock_mono_us();
+	quota = s->s->quota(s->self, c, room);
+	note_time(s, began, "quota");
+	return quota < 0 ? 0 : quota > room ? room : quota;
+}
+
+bool
+strategy_accept(struct strategy *s, const struct pgrab_cluster *c, const struct pgrab_candidate *t)
+{
+	int64_t began;
+	bool yes;
+
+	if (s->s->accept == NULL)
+		return true;
+	began = clock_mono_us();
+	yes = s->s->accept(s->self, c, t);
+	note_time(s, began, "accept");
+	return yes;
+}
+
+int64_t
+strategy_slowest_us(const struct strategy *s)
+{
+	return s->slowest_us;
+}
