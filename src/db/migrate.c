@@ -1,169 +1,346 @@
 /*
- * Migrations.  One transaction for each numbered file, its version row inserted first: a concurrent migrator waits at that row (and
- * before it at an advisory lock), then finds the work done and goes on.  The api is applied as a whole when its text differs from what was applied last.
+ * One transaction per numbered file, one for the whole api.  Each begins with an advisory lock and the row
+ * that says "applied", so that of two migrators the second waits, finds the row and goes on.
+ *
+ * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): whoever comes after us
+ * waits behind us.  A step that did not get its lock is rolled back, which lets those behind us through, and
+ * tried again.
  */
 #include "db/migrate.h"
 
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "db/number.h"
-#include "db/sql.h"
 
-/* FNV-1a, 64 bits: only tells whether the text is the one applied last. */
-static void
-api_hash(char out[20])
+#define LOCK_TRIES         10
+#define SERVER_VERSION_MIN 150000
+
+struct migrator {
+	struct db *db;
+	enum migrate_how how;
+	migrate_step_fn step;
+	void *ctx;
+	bool said;       /* the current step was reported */
+	bool drop_views; /* before the api */
+	struct err *err;
+};
+
+const char *
+schema_state_name(enum schema_state s)
 {
-	uint64_t h = UINT64_C(14695981039346656037);
-
-	for (const struct sql_file *f = sql_api; f->name != NULL; f++) {
-		for (const char *p = f->text; *p != '\0'; p++)
-			h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+	switch (s) {
+	case SCHEMA_NONE: return "none";
+	case SCHEMA_OLD: return "old";
+	case SCHEMA_CURRENT: return "current";
+	case SCHEMA_NEWER: return "newer";
+	case SCHEMA_TOO_NEW: return "too_new";
+	default: abort();
 	}
-	snprintf(out, 20, "%016llx", (unsigned long long)h);
 }
 
-static int
-file_version(const struct sql_file *f)
+int
+migration_number(const struct sql_file *f)
 {
-	return atoi(f->name); /* check-words: the name is ours, NNNN_name.sql */
+	return (int)strtol(f->name, NULL, 10);
+}
+
+bool
+migration_breaking(const struct sql_file *f)
+{
+	static const char mark[] = "-- Breaking: yes";
+
+	/* The header: all comment lines at the top. */
+	for (const char *line = f->text; line != NULL && strncmp(line, "--", 2) == 0;) {
+		if (strncmp(line, mark, sizeof mark - 1) == 0)
+			return true;
+		line = strchr(line, '\n');
+		line = line == NULL ? NULL : line + 1;
+	}
+	return false;
+}
+
+/* FNV-1a: tells texts apart, protects against nothing. */
+static uint64_t
+hash_text(uint64_t h, const char *s)
+{
+	do {
+		h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211);
+	} while (*s++ != '\0');
+	return h;
+}
+
+const char *
+api_hash(char *buf)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+	size_t bytes = 0;
+
+	for (const struct sql_file *f = sql_api; f->name != NULL; f++) {
+		h = hash_text(hash_text(h, f->name), f->text);
+		bytes += strlen(f->text);
+	}
+	snprintf(buf, API_HASH_MAX, "%016" PRIx64 "-%zu", h, bytes);
+	return buf;
+}
+
+/* "1.2.3" as a number that compares. */
+static int64_t
+version_rank(const char *s)
+{
+	int64_t rank = 0;
+
+	for (int i = 0; i < 3; i++) {
+		char *end;
+
+		rank = rank * 100000 + strtol(s, &end, 10);
+		s = *end == '.' ? end + 1 : end;
+	}
+	return rank;
 }
 
 static int
 highest_known(void)
 {
-	int v = 0;
+	int known = 0;
 
 	for (const struct sql_file *f = sql_migrations; f->name != NULL; f++)
-		v = file_version(f);
-	return v;
+		known = migration_number(f);
+	return known;
 }
 
-/* What stands in pgrab.migration; RC_OK with installed = 0 when there is no such table. */
+static int
+count_known(void)
+{
+	int n = 0;
+
+	while (sql_migrations[n].name != NULL)
+		n++;
+	return n;
+}
+
+static enum schema_state
+judge(const struct schema_status *st, const PGresult *r)
+{
+	bool all_known = db_int64(r, 0, 1) == count_known();
+	bool newer_api = !st->api_current && version_rank(db_text(r, 0, 4)) > version_rank(PGRAB_VERSION);
+
+	if (db_bool(r, 0, 2))
+		return SCHEMA_TOO_NEW;
+	if (all_known && (st->installed > st->known || newer_api))
+		return SCHEMA_NEWER;
+	return all_known && st->api_current ? SCHEMA_CURRENT : SCHEMA_OLD;
+}
+
 enum rc
 schema_status_read(struct db *db, struct schema_status *out, struct err *err)
 {
-	char known[NUMBER_MAX], hash[20];
-	const char *params[] = {number(known, highest_known())};
-	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("schema_exists"), 0, NULL, &res, err);
-	bool exists = rc == RC_OK && db_bool(res, 0, 0);
+	char known[NUMBER_MAX], hash[API_HASH_MAX];
+	const char *params[] = {known};
+	PGresult *r = NULL;
+	enum rc rc = db_query(db, sql_text("migrate_there"), 0, NULL, &r, err);
 
 	memset(out, 0, sizeof *out);
 	out->known = highest_known();
-	PQclear(res);
-	if (rc != RC_OK || !exists)
-		return rc;
-	rc = db_query(db, sql_text("schema_status"), 1, params, &res, err);
-	if (rc == RC_OK) {
-		out->installed = (int)db_int64(res, 0, 0);
-		api_hash(hash);
-		out->api_current = strcmp(db_text(res, 0, 2), hash) == 0;
-		if (db_bool(res, 0, 1))
-			out->state = SCHEMA_TOO_NEW;
-		else if (out->installed > out->known)
-			out->state = SCHEMA_NEWER;
-		else if (out->installed < out->known || !out->api_current)
-			out->state = out->installed == 0 ? SCHEMA_NONE : SCHEMA_OLD;
-		else
-			out->state = SCHEMA_CURRENT;
-	}
-	PQclear(res);
-	return rc;
-}
-
-static enum rc
-in_transaction(struct db *db, const char *body, struct err *err)
-{
-	struct buf sql = {0};
-	enum rc rc;
-
-	buf_addf(&sql, "begin isolation level read committed;\n%s\n%s\ncommit;", sql_text("schema_lock"), body);
-	rc = db_script(db, buf_str(&sql), err);
-	buf_fini(&sql);
-	if (rc != RC_OK && db_conn(db) != NULL) {
-		struct err ignored;
-
-		if (db_script(db, "rollback", &ignored) != RC_OK)
-			db_disconnect(db);
-	}
-	return rc;
-}
-
-static bool
-is_breaking(const struct sql_file *f)
-{
-	return strstr(f->text, "\n-- Breaking: yes") != NULL;
-}
-
-/* One numbered file and its version row.  Somebody else's being faster is success. */
-static enum rc
-apply_file(struct db *db, const struct sql_file *f, struct err *err)
-{
-	struct buf body = {0};
-	enum rc rc;
-
-	buf_addf(&body, "insert into pgrab.migration (version, name, breaking) values (%d, '%s', %s);\n", file_version(f), f->name, is_breaking(f) ? "true" : "false");
-	buf_adds(&body, f->text);
-	rc = in_transaction(db, buf_str(&body), err);
-	buf_fini(&body);
-	if (rc == RC_BAD && strcmp(err->sqlstate, "23505") == 0)
-		return RC_OK;
+	if (rc != RC_OK || !db_bool(r, 0, 0))
+		goto out; /* SCHEMA_NONE */
+	PQclear(r);
+	number(known, out->known);
+	rc = db_query(db, sql_text("migrate_status"), 1, params, &r, err);
 	if (rc != RC_OK)
-		err_prefix(err, "migration %s", f->name);
-	return rc;
-}
-
-static enum rc
-apply_api(struct db *db, struct err *err)
-{
-	struct buf body = {0};
-	char hash[20];
-	enum rc rc;
-
-	for (const struct sql_file *f = sql_api; f->name != NULL; f++)
-		buf_addf(&body, "%s\n", f->text);
-	api_hash(hash);
-	buf_addf(&body, "delete from pgrab.api; insert into pgrab.api (hash) values ('%s');\n", hash);
-	buf_adds(&body, "select count(*) from pgrab.upkeep();\n");
-	rc = in_transaction(db, buf_str(&body), err);
-	buf_fini(&body);
-	if (rc != RC_OK)
-		err_prefix(err, "views and functions");
+		goto out;
+	out->installed = (int)db_int64(r, 0, 0);
+	out->api_current = strcmp(db_text(r, 0, 3), api_hash(hash)) == 0;
+	out->state = judge(out, r);
+out:
+	PQclear(r);
 	return rc;
 }
 
 static void
-tell(migrate_step_fn step, void *ctx, const char *name, bool applied)
+report(struct migrator *m, const char *name, bool applied)
 {
-	if (step != NULL)
-		step(ctx, name, applied);
+	if (!m->said && m->step != NULL)
+		m->step(m->ctx, name, applied);
+	m->said = true;
+}
+
+/* Begins the transaction, holding the migrators' lock. */
+static enum rc
+begin(struct migrator *m)
+{
+	enum rc rc = db_script(m->db, sql_text("migrate_begin"), m->err);
+
+	if (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0)
+		err_set(
+		    m->err, RC_AGAIN, "another migration has been at work for two minutes; try again later");
+	return rc == RC_OK ? db_script(m->db, sql_text("migrate_tables"), m->err) : rc;
+}
+
+/* Ends the transaction.  An error of the rollback says nothing new. */
+static enum rc
+end(struct migrator *m, enum rc rc)
+{
+	struct err ignored;
+
+	if (rc == RC_OK)
+		return db_script(m->db, "commit", m->err);
+	if (db_conn(m->db) != NULL && db_script(m->db, "rollback", &ignored) != RC_OK)
+		db_disconnect(m->db);
+	return rc;
+}
+
+/* Writes the row that says "applied".  *new_out = false: it was there. */
+static enum rc
+note(struct migrator *m, const char *sql, int n, const char *const *params, bool *new_out)
+{
+	PGresult *r = NULL;
+	enum rc rc = db_query(m->db, sql, n, params, &r, m->err);
+
+	*new_out = rc == RC_OK && PQntuples(r) > 0;
+	PQclear(r);
+	return rc;
+}
+
+static enum rc
+apply_numbered(struct migrator *m, const struct sql_file *f)
+{
+	char version[NUMBER_MAX];
+	const char *params[] = {version, f->name, migration_breaking(f) ? "t" : "f", PGRAB_VERSION};
+	bool new = false;
+	enum rc rc = begin(m);
+
+	number(version, migration_number(f));
+	if (rc == RC_OK)
+		rc = note(m, sql_text("migrate_note"), 4, params, &new);
+	if (rc == RC_OK)
+		report(m, f->name, new);
+	if (rc == RC_OK && new)
+		rc = db_script(m->db, f->text, m->err);
+	return end(m, rc);
+}
+
+static enum rc
+apply_api(struct migrator *m, const struct sql_file *unused)
+{
+	char hash[API_HASH_MAX];
+	const char *params[] = {api_hash(hash), PGRAB_VERSION, m->how == MIGRATE_API ? "t" : "f"};
+	bool new = false;
+	enum rc rc = begin(m);
+
+	if (rc == RC_OK)
+		rc = note(m, sql_text("migrate_note_api"), 3, params, &new);
+	if (rc == RC_OK)
+		report(m, "api", new);
+	if (rc == RC_OK && new && m->drop_views)
+		rc = db_script(m->db, sql_text("migrate_drop_views"), m->err);
+	for (const struct sql_file *f = sql_api; rc == RC_OK && new && f->name != NULL; f++) {
+		rc = db_script(m->db, f->text, m->err);
+		if (rc != RC_OK)
+			err_prefix(m->err, "%s", f->name);
+	}
+	if (rc == RC_OK && new)
+		rc = db_script(m->db, sql_text("migrate_upkeep"), m->err);
+	rc = end(m, rc);
+	/* 42P16: the columns of a view have changed. */
+	if (rc == RC_BAD && !m->drop_views && strcmp(m->err->sqlstate, "42P16") == 0) {
+		m->drop_views = true;
+		rc = apply_api(m, unused);
+	}
+	return rc;
+}
+
+/* One step, tried again while somebody else's lock is in the way. */
+static enum rc
+step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, const struct sql_file *),
+    const struct sql_file *f)
+{
+	enum rc rc = RC_AGAIN;
+
+	m->said = false;
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		rc = apply(m, f);
+		if (rc != RC_LOST && (rc != RC_AGAIN || strcmp(m->err->sqlstate, "55P03") != 0))
+			break;
+	}
+	if (rc == RC_LOST || (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0))
+		err_set(m->err, RC_AGAIN,
+		    "a long transaction holds a lock on pgrab's tables (%d tries); end it, or try again "
+		    "later",
+		    LOCK_TRIES);
+	else if (rc == RC_UNKNOWN)
+		err_prefix(m->err, "it may or may not have been applied, run migrate again");
+	if (rc != RC_OK)
+		err_prefix(m->err, "migration %s", name);
+	return rc == RC_LOST ? RC_AGAIN : rc;
+}
+
+static enum rc
+apply_all(struct migrator *m)
+{
+	enum rc rc = RC_OK;
+
+	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++)
+		rc = step(m, f->name, apply_numbered, f);
+	return rc == RC_OK ? step(m, "api", apply_api, NULL) : rc;
+}
+
+/* Says what would be done, or that nothing is to do. */
+static enum rc
+report_all(struct migrator *m, const struct schema_status *st)
+{
+	enum rc rc = RC_OK;
+
+	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++) {
+		char version[NUMBER_MAX];
+		const char *params[] = {number(version, migration_number(f))};
+		bool there = false;
+
+		if (st->state != SCHEMA_NONE)
+			rc = note(m, sql_text("migrate_has"), 1, params, &there);
+		m->said = false;
+		if (rc == RC_OK)
+			report(m, f->name, !there);
+	}
+	m->said = false;
+	if (rc == RC_OK)
+		report(m, "api", st->state != SCHEMA_NEWER && !st->api_current);
+	return rc;
+}
+
+static enum rc
+check_server(struct db *db, struct err *err)
+{
+	int version = PQserverVersion(db_conn(db));
+
+	if (version < SERVER_VERSION_MIN)
+		return err_set(err, RC_BAD, "the server is PostgreSQL %d; pgrab needs %d or later",
+		    version / 10000, SERVER_VERSION_MIN / 10000);
+	return RC_OK;
 }
 
 enum rc
-schema_migrate(struct db *db, bool dry_run, migrate_step_fn step, void *ctx, struct err *err)
+schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn fn, void *ctx, struct err *err)
 {
+	struct err mine;
+	struct migrator m = {.db = db, .how = how, .step = fn, .ctx = ctx, .err = err == NULL ? &mine : err};
 	struct schema_status st;
-	enum rc rc = schema_status_read(db, &st, err);
+	enum rc rc = schema_status_read(db, &st, m.err);
 
-	if (rc == RC_OK && st.state == SCHEMA_TOO_NEW)
-		rc = err_set(err, RC_BAD, "the schema (version %d) was made by a newer, incompatible pgrab; this program knows version %d: use the newer program", st.installed, st.known);
-	if (rc == RC_OK && st.installed == 0 && !dry_run)
-		rc = in_transaction(db, sql_text("schema_bootstrap"), err);
-	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++) {
-		bool applied = file_version(f) <= st.installed;
-
-		tell(step, ctx, f->name, applied);
-		if (!applied && !dry_run)
-			rc = apply_file(db, f, err);
-	}
-	/* A newer schema has newer views: not ours to replace. */
-	if (rc == RC_OK && st.state != SCHEMA_NEWER) {
-		tell(step, ctx, "api", st.api_current);
-		if (!st.api_current && !dry_run)
-			rc = apply_api(db, err);
-	}
-	return rc;
+	if (rc == RC_OK)
+		rc = check_server(db, m.err);
+	if (rc != RC_OK)
+		return rc;
+	if (st.state == SCHEMA_TOO_NEW)
+		return err_set(m.err, RC_BAD,
+		    "the schema (version %d) was made by a newer, incompatible pgrab; this program knows "
+		    "version %d: "
+		    "upgrade the program",
+		    st.installed, st.known);
+	if (how == MIGRATE_DRY_RUN || st.state == SCHEMA_NEWER)
+		return report_all(&m, &st);
+	return apply_all(&m);
 }

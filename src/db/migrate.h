@@ -6,8 +6,11 @@
 #ifndef PGRAB_DB_MIGRATE_H
 #define PGRAB_DB_MIGRATE_H
 
+#include <stdbool.h>
+
 #include "base/rc.h"
 #include "db/pg.h"
+#include "db/sql.h"
 
 enum schema_state {
 	SCHEMA_NONE, /* no pgrab.migration: nothing installed */
@@ -17,6 +20,7 @@ enum schema_state {
 	SCHEMA_TOO_NEW, /* made by a newer program with a breaking migration: this program must not touch it
 			 */
 };
+const char *schema_state_name(enum schema_state s); /* "none", "old", ... */
 
 struct schema_status {
 	enum schema_state state;
@@ -31,8 +35,21 @@ CHECKED enum rc schema_status_read(struct db *db, struct schema_status *out, str
  */
 typedef void (*migrate_step_fn)(void *ctx, const char *name, bool applied);
 
-/* Applies what is missing.  RC_BAD with text when the schema is too new, or the server refuses.  dry_run:
- * only reports. */
-CHECKED enum rc schema_migrate(struct db *db, bool dry_run, migrate_step_fn step, void *ctx, struct err *err);
+enum migrate_how {
+	MIGRATE_MISSING, /* what is missing, or has changed */
+	MIGRATE_DRY_RUN, /* only reports */
+	MIGRATE_API,     /* the api also when it has not changed: somebody may have replaced a function */
+};
+
+/* Applies what is missing.  RC_BAD with text when the schema is too new, or the server refuses.  RC_AGAIN: a
+ * lock was not to be had; what was applied before stays. */
+CHECKED enum rc
+schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
+
+/* For those who print the migrations for another tool. */
+int migration_number(const struct sql_file *f);    /* 1 for "0001_task.sql" */
+bool migration_breaking(const struct sql_file *f); /* its header says `-- Breaking: yes` */
+#define API_HASH_MAX 40
+const char *api_hash(char *buf); /* of all api files; buf: API_HASH_MAX bytes */
 
 #endif

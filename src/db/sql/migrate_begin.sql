@@ -1,0 +1,9 @@
+-- Opens the transaction of one migration.  The lock makes a second migrator wait here until the first has committed; then it finds the work done.
+-- From then on a lock that a reader or writer holds is waited for only briefly, because everybody who comes later waits behind us.
+-- Serves: db/migrate.c.
+begin isolation level read committed;
+set local lock_timeout = '120s';
+select pg_advisory_xact_lock(hashtextextended('pgrab.migrate', 0));
+set local lock_timeout = '3s';
+set local search_path = pg_catalog, pg_temp;
+set local client_min_messages = warning
