@@ -66,8 +66,13 @@ create table pgrab.task (
 -- Serves: look.sql, the loaders' only question.  Named by no other statement's SET but a retry's.
 create index task_due_idx on pgrab.task (shard, due_at) where due_at is not null;
 
+-- Serves: pgrab.parked, pgrab.overview.  The few tasks that cannot run (parked, paused, waiting).  Its predicate names due_at only, which is in an index
+-- already: no HOT update is lost, and a task that runs when it is due never enters it.
+create index task_idle_idx on pgrab.task (id) where due_at is null;
+
 comment on table pgrab.task is 'Tasks: what to run and when. Insert a row, in your own transaction; a node runs it. A one-shot task leaves this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
 comment on index pgrab.task_due_idx is 'What is due, by shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not in it.';
+comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting.';
 comment on column pgrab.task.id is 'Number of the task, given by the database.';
 comment on column pgrab.task.name is 'A label for people; need not be unique.';
 comment on column pgrab.task.key is 'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
@@ -144,8 +149,12 @@ create table pgrab.run (
 -- Serves: pgrab.tasks and `pgrab show ID`; the look-up of a finish whose reply was lost.
 create index run_task_idx on pgrab.run (task_id);
 
+-- Serves: pgrab.history (newest first, without a sort), pgrab.overview.  Rows come nearly in its order: always the rightmost page, 0.7 us a row.
+create index run_finished_idx on pgrab.run (finished_at);
+
 comment on table pgrab.run is 'History: one row per attempt, written once, when the attempt ended. Daily partitions; retention drops whole partitions. Read it through pgrab.history.';
 comment on index pgrab.run_task_idx is 'Every attempt of one task.';
+comment on index pgrab.run_finished_idx is 'The newest runs.';
 comment on column pgrab.run.task_id is 'The task.';
 comment on column pgrab.run.attempt is 'Which try of that fire, from 1.';
 comment on column pgrab.run.exit_code is 'Exit status of the process, 128 + signal, or the HTTP status.';

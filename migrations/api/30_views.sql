@@ -1,0 +1,167 @@
+-- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are cut to the second.
+--
+-- What they cost, with a million tasks: due, running, late and overview read, shard by shard, only what is due (task_due_idx); parked only what cannot
+-- run (task_idle_idx); nodes is as long as the cluster is wide.  tasks and history are as long as their tables: give an id, a time or a LIMIT.
+-- history comes newest first and reads no more partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval '1 hour'`.
+-- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
+-- Whether a node lives is judged here by its heartbeat's age on the database's clock, for people only; nodes judge each other by pgrab.node.beat.
+
+create or replace function pgrab.why(t pgrab.task) returns text
+language sql stable as $$
+  select case
+    when t.status = 'running' then null
+    when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'))
+    when t.paused then 'paused'
+    when t.status = 'waiting' then 'waiting for its parents'
+    when t.due_at > statement_timestamp() and t.attempt > 0 then format('attempt %s of %s is due in %s', t.attempt + 1, t.max_attempts, date_trunc('second', t.due_at - statement_timestamp()))
+    when t.due_at > statement_timestamp() then format('due in %s', date_trunc('second', t.due_at - statement_timestamp()))
+    when t.status = 'claimed' then coalesce(
+      (select case when l.live then 'claimed by ' || n.name else format('claimed by %s, which has died', n.name) end
+       from pgrab.node n cross join lateral (select n.state <> 'down' and n.incarnation = t.incarnation and statement_timestamp() - n.heartbeat_at < n.dead_after as live) l
+       where n.id = t.node_id), 'claimed by a node that is gone')
+    else (
+      select case
+        when count(*) = 0 then 'no node is up'
+        when count(*) filter (where n.state = 'up') = 0 then 'all nodes are draining'
+        when count(*) filter (where n.state = 'up' and f.kind) = 0 then format('no live node runs kind %s', t.kind)
+        when count(*) filter (where n.state = 'up' and f.labels) = 0 then format('no live node has labels %s', t.require)
+        when count(*) filter (where n.state = 'up' and f.kind and f.labels) = 0 then format('no live node runs kind %s and has labels %s', t.kind, t.require)
+        when t.delivery = 'at_most_once' and not (current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean)
+          then 'at_most_once, and the server could lose a commit (fsync, full_page_writes)'
+        when sum(n.slots - n.running) filter (where n.state = 'up' and f.kind and f.labels) <= 0 then 'all nodes busy'
+        else 'about to be taken' end
+      from pgrab.node n cross join lateral (select t.kind = any (n.kinds) as kind, n.labels @> t.require as labels) f
+      where n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after) end
+$$;
+comment on function pgrab.why(pgrab.task) is 'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t where id = 17.';
+
+create or replace view pgrab.tasks as
+select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
+  (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
+from pgrab.task t
+union all
+select r.task_id, r.name, r.kind, r.ended, r.attempt, null, r.node, date_trunc('second', r.finished_at)
+from pgrab.run r where r.ended is not null;
+comment on view pgrab.tasks is 'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: `pgrab show ID`.';
+comment on column pgrab.tasks.id is 'Number of the task.';
+comment on column pgrab.tasks.name is 'Its name.';
+comment on column pgrab.tasks.kind is 'What carries it out.';
+comment on column pgrab.tasks.status is 'waiting, scheduled, claimed, running, parked; done, cancelled, skipped when it has ended.';
+comment on column pgrab.tasks.attempt is 'Tries begun for the current fire.';
+comment on column pgrab.tasks.due_at is 'When a node looks at it next. Null: it cannot run now (parked, paused, waiting) or has ended.';
+comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
+comment on column pgrab.tasks.finished_at is 'When its last run ended.';
+
+create or replace view pgrab.due as
+select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
+  date_trunc('second', statement_timestamp() - t.due_at) as overdue, n.name as node
+from generate_series(0, 1023) as s(shard)
+join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() and t.status in ('scheduled', 'claimed')
+left join pgrab.node n on n.id = t.node_id;
+comment on view pgrab.due is 'Tasks that are due and not started.';
+comment on column pgrab.due.id is 'Number of the task.';
+comment on column pgrab.due.name is 'Its name.';
+comment on column pgrab.due.kind is 'What carries it out.';
+comment on column pgrab.due.priority is 'The higher goes first.';
+comment on column pgrab.due.status is 'scheduled, or claimed: a node holds it and has not started it.';
+comment on column pgrab.due.attempt is 'Tries begun for this fire.';
+comment on column pgrab.due.due_at is 'Since when.';
+comment on column pgrab.due.overdue is 'For how long.';
+comment on column pgrab.due.node is 'The node that claimed it.';
+
+create or replace view pgrab.running as
+select t.id, t.name, t.kind, t.attempt, n.name as node, date_trunc('second', t.started_at) as started_at,
+  date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
+from generate_series(0, 1023) as s(shard)
+join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() and t.status = 'running'
+left join pgrab.node n on n.id = t.node_id;
+comment on view pgrab.running is 'Tasks that run at this moment.';
+comment on column pgrab.running.id is 'Number of the task.';
+comment on column pgrab.running.name is 'Its name.';
+comment on column pgrab.running.kind is 'What carries it out.';
+comment on column pgrab.running.attempt is 'Which try.';
+comment on column pgrab.running.node is 'Where.';
+comment on column pgrab.running.started_at is 'Since when.';
+comment on column pgrab.running.running_for is 'For how long.';
+comment on column pgrab.running.timeout is 'After which it is stopped.';
+
+create or replace view pgrab.late as
+select t.id, t.name, t.kind, date_trunc('second', t.due_at) as due_at, date_trunc('second', statement_timestamp() - t.due_at) as late_by, pgrab.why(t) as why
+from generate_series(0, 1023) as s(shard)
+join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() - interval '2 s' and t.status in ('scheduled', 'claimed');
+comment on view pgrab.late is 'Tasks that have been due for more than two seconds and are not started: how long, and why.';
+comment on column pgrab.late.id is 'Number of the task.';
+comment on column pgrab.late.name is 'Its name.';
+comment on column pgrab.late.kind is 'What carries it out.';
+comment on column pgrab.late.due_at is 'Since when it is due.';
+comment on column pgrab.late.late_by is 'For how long.';
+comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
+
+create or replace view pgrab.parked as
+select t.id, t.name, t.kind, t.attempt, t.last_outcome as outcome, date_trunc('second', t.last_finished_at) as parked_at,
+  left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 40) as error
+from pgrab.task t where t.due_at is null and t.status = 'parked';
+comment on view pgrab.parked is 'Tasks out of attempts, waiting for a person. The whole error: pgrab.task.last_error, `pgrab show ID`.';
+comment on column pgrab.parked.id is 'Number of the task.';
+comment on column pgrab.parked.name is 'Its name.';
+comment on column pgrab.parked.kind is 'What carries it out.';
+comment on column pgrab.parked.attempt is 'Tries it had.';
+comment on column pgrab.parked.outcome is 'Outcome of the last one.';
+comment on column pgrab.parked.parked_at is 'When the last one ended.';
+comment on column pgrab.parked.error is 'Why, the first 40 characters.';
+
+create or replace view pgrab.history as
+select r.task_id, r.name, r.attempt, r.outcome, r.node, r.finished_at, round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
+  left(regexp_replace(r.error, '[[:cntrl:]]+', ' ', 'g'), 30) as error
+from pgrab.run r
+order by r.finished_at desc;
+comment on view pgrab.history is 'Every attempt that has ended, newest first. Everything that is known of it: pgrab.run, `pgrab show ID`.';
+comment on column pgrab.history.task_id is 'The task.';
+comment on column pgrab.history.name is 'Its name.';
+comment on column pgrab.history.attempt is 'Which try of that fire.';
+comment on column pgrab.history.outcome is 'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
+comment on column pgrab.history.node is 'Where it ran.';
+comment on column pgrab.history.finished_at is 'When it ended. Not cut, so that a condition on it picks the partitions.';
+comment on column pgrab.history.seconds is 'How long it took.';
+comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
+
+create or replace view pgrab.nodes as
+select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, n.strategy,
+  n.running || '/' || n.slots as busy, date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
+  array_to_string(n.kinds, ',') as kinds, n.claims_won as won, n.claims_lost as lost, n.runs_failed as failed
+from pgrab.node n;
+comment on view pgrab.nodes is 'The nodes and how they are. Labels, weights and more counters: pgrab.node.';
+comment on column pgrab.nodes.name is 'Name of the node.';
+comment on column pgrab.nodes.state is 'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet that it is dead.';
+comment on column pgrab.nodes.strategy is 'Which rule it uses to pick tasks.';
+comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
+comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
+comment on column pgrab.nodes.kinds is 'Kinds it runs.';
+comment on column pgrab.nodes.won is 'Tasks it claimed.';
+comment on column pgrab.nodes.lost is 'Tasks it tried to claim and another node was faster, or a person changed them.';
+comment on column pgrab.nodes.failed is 'Runs that did not succeed.';
+
+create or replace view pgrab.overview as
+select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m, m.failures_1m, h.runs_1h, h.failures_1h
+from
+  (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and statement_timestamp() - n.heartbeat_at < n.dead_after) n,
+  (select count(*) filter (where t.status <> 'running') as due, count(*) filter (where t.status = 'running') as running,
+     count(*) filter (where t.status <> 'running' and t.due_at <= statement_timestamp() - interval '2 s') as late,
+     date_trunc('second', statement_timestamp() - min(t.due_at) filter (where t.status <> 'running' and t.due_at <= statement_timestamp() - interval '2 s')) as oldest_late
+   from generate_series(0, 1023) as s(shard) join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp()) t,
+  (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
+  (select count(*) as runs_1m, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m
+   from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 minute' and r.outcome not in ('skipped', 'missed')) m,
+  (select count(*) as runs_1h, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1h
+   from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 hour' and r.outcome not in ('skipped', 'missed')) h;
+comment on view pgrab.overview is 'The cluster in one row.';
+comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
+comment on column pgrab.overview.due is 'Tasks that are due and not started.';
+comment on column pgrab.overview.running is 'Tasks that run.';
+comment on column pgrab.overview.parked is 'Tasks out of attempts, waiting for a person.';
+comment on column pgrab.overview.late is 'Tasks due for more than two seconds and not started: pgrab.late says why.';
+comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
+comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
+comment on column pgrab.overview.failures_1m is 'Of these failed, timed out or lost.';
+comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
+comment on column pgrab.overview.failures_1h is 'Of these failed, timed out or lost.';
