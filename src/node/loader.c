@@ -112,30 +112,66 @@ by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Keeps what the strategy accepts and the room allows, sorted by id. */
+/* Higher priority first, then the longest overdue. */
+static int
+by_rank(const void *a, const void *b)
+{
+	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
+
+	if (x->priority != y->priority)
+		return x->priority > y->priority ? -1 : 1;
+	if (x->overdue_us != y->overdue_us)
+		return x->overdue_us > y->overdue_us ? -1 : 1;
+	return by_id(x, y);
+}
+
+static bool
+accepts(struct loader *l, const struct candidate *c)
+{
+	struct pgrab_candidate t = {.size = sizeof t,
+	    .id = c->id,
+	    .shard = c->shard,
+	    .priority = c->priority,
+	    .overdue_us = c->overdue_us,
+	    .has_require = c->has_require};
+
+	return strategy_accept(l->strategy, &l->cluster->view, &t);
+}
+
+/* Sets ->chosen on what the strategy accepts and the room allows, the best first. */
 static size_t
 choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 {
-	struct pgrab_candidate t = {.size = sizeof t};
+	struct candidate **rank = xcalloc(n + 1, sizeof *rank);
+	size_t chosen = 0;
+
+	for (size_t i = 0; i < n; i++)
+		rank[i] = &c[i];
+	qsort(rank, n, sizeof *rank, by_rank);
+	for (size_t i = 0; i < n; i++) {
+		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready : &room.timed;
+
+		if (*left <= 0 || !accepts(l, rank[i]))
+			continue;
+		--*left;
+		rank[i]->chosen = true;
+		chosen++;
+	}
+	free(rank);
+	return chosen;
+}
+
+/* Moves the chosen to the front, sorted by id, the lock order. */
+static void
+keep_chosen(struct candidate *c, size_t n)
+{
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int64_t *left = c[i].overdue_us >= 0 ? &room.ready : &room.timed;
-
-		if (*left <= 0)
-			continue;
-		t.id = c[i].id;
-		t.shard = c[i].shard;
-		t.priority = c[i].priority;
-		t.overdue_us = c[i].overdue_us;
-		t.has_require = c[i].has_require;
-		if (!strategy_accept(l->strategy, &l->cluster->view, &t))
-			continue;
-		--*left;
-		c[kept++] = c[i];
+		if (c[i].chosen)
+			c[kept++] = c[i];
 	}
 	qsort(c, kept, sizeof *c, by_id);
-	return kept;
 }
 
 /* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
@@ -224,14 +260,21 @@ other_shards(struct loader *l, uint16_t *out)
 	return n;
 }
 
-/* Remembers how far each shard was read, and where to begin next. */
+/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may
+ * fall below a mark. */
 static void
 note_progress(struct loader *l, const struct candidate *c, size_t n)
 {
+	const struct candidate *left = NULL; /* the first that stayed */
+	bool complete = true;                /* so far, in this shard */
+
 	for (size_t i = 0; i < n; i++) {
-		if (i + 1 < n && c[i + 1].shard == c[i].shard)
-			continue;
-		if (c[i].overdue_us >= 0) {
+		if (i == 0 || c[i - 1].shard != c[i].shard)
+			complete = true;
+		complete = complete && c[i].chosen;
+		if (!complete && left == NULL)
+			left = &c[i];
+		if (complete && c[i].overdue_us >= 0) {
 			memcpy(l->mark[c[i].shard], c[i].due, sizeof c[i].due);
 			l->mark_text[c[i].shard] = l->mark[c[i].shard];
 		}
@@ -239,7 +282,7 @@ note_progress(struct loader *l, const struct candidate *c, size_t n)
 	if (n == 0)
 		return;
 	for (size_t i = 0; i < l->n_shards; i++) {
-		if (l->shards[i] == c[n - 1].shard)
+		if (l->shards[i] == (left != NULL ? left : &c[n - 1])->shard)
 			l->turn = i; /* it may have more */
 	}
 }
@@ -272,9 +315,10 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	if (rc != RC_OK)
 		return rc;
 	*more_out = found > 0 && (int64_t)found >= q.limit;
+	chosen = choose(l, c, found, room);
 	if (kind == LOOK_OWN)
 		note_progress(l, c, found);
-	chosen = choose(l, c, found, room);
+	keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
 		chain = claim(l, incarnation, c, chosen, &won);
 		count_claims(n, chosen, won, kind == LOOK_OTHERS);
