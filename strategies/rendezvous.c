@@ -10,7 +10,7 @@
  * gives back the shard it scores lowest, which goes to the next best node. (Matching by deferred acceptance:
  * the outcome does not depend on the order of the steps.)  Without the bound shares of 4 nodes differ by 20
  * %; with no slack every join would stir the whole table.  Measured over random memberships: a join or leave
- * moves 1/n and 0.3 % on average, more than 1/n and 2 % once in ten thousand.
+ * moves 1/n and 0.15 % on average, more than 1/n and 2 % once in 3,500 (docs/strategies.md).
  *
  * Integers only: a float rounded otherwise on another machine would be a second owner.
  */
