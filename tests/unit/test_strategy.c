@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "clusters.h"
 
 #define NOBODY (-1)
@@ -368,26 +367,6 @@ rendezvous_shares_are_even_within_slack(void **state)
 	strategy_close(&s);
 }
 
-/* 300 nodes, the mean over a few ranks.  The limit leaves room for sanitizers and busy machines. */
-static void
-strategies_are_fast_with_300_nodes(void **state)
-{
-	static struct picture p;
-	struct pgrab_shard_set set;
-
-	picture_random(&p, NODES_MAX);
-	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
-		struct strategy *s = open_strategy(strategy_builtin[i]->name, "");
-		int64_t began = clock_mono_us();
-
-		for (size_t rank = 0; rank < NODES_MAX; rank += 75)
-			strategy_shards(s, &p.c, rank, &set);
-		print_message("# %s: %lld us\n", strategy_name(s), (long long)(clock_mono_us() - began) / 4);
-		assert_true(clock_mono_us() - began < 4 * 200 * US_PER_MS);
-		strategy_close(&s);
-	}
-}
-
 int
 main(void)
 {
@@ -404,7 +383,6 @@ main(void)
 	    cmocka_unit_test(rendezvous_join_or_leave_moves_what_it_must),
 	    cmocka_unit_test(rendezvous_moves_at_most_1_of_n_and_2_percent_for_the_first_ids),
 	    cmocka_unit_test(rendezvous_shares_are_even_within_slack),
-	    cmocka_unit_test(strategies_are_fast_with_300_nodes),
 	};
 
 	chance_seed();

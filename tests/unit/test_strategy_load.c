@@ -1,5 +1,5 @@
 /*
- * What strategies decide beyond shards: quota (least_count) and accept (labels).
+ * What strategies decide beyond shards: quota (least_count) and accept (labels); and what asking them costs.
  */
 #include "strategy/host.h"
 
@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "clusters.h"
 
 #define SIM_NODES 4
@@ -348,6 +349,26 @@ labels_lets_idle_nodes_rescue_what_is_overdue(void **state)
 	strategy_close(&s);
 }
 
+/* 300 nodes, the mean over a few ranks.  The limit leaves room for sanitizers and busy machines. */
+static void
+strategies_are_fast_with_300_nodes(void **state)
+{
+	static struct picture p;
+	struct pgrab_shard_set set;
+
+	picture_random(&p, NODES_MAX);
+	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
+		struct strategy *s = open_strategy(strategy_builtin[i]->name, "");
+		int64_t began = clock_mono_us();
+
+		for (size_t rank = 0; rank < NODES_MAX; rank += 75)
+			strategy_shards(s, &p.c, rank, &set);
+		print_message("# %s: %lld us\n", strategy_name(s), (long long)(clock_mono_us() - began) / 4);
+		assert_true(clock_mono_us() - began < 4 * 200 * US_PER_MS);
+		strategy_close(&s);
+	}
+}
+
 int
 main(void)
 {
@@ -362,6 +383,7 @@ main(void)
 	    cmocka_unit_test(labels_of_one_kind_are_a_partition),
 	    cmocka_unit_test(labels_keys_choose_the_groups),
 	    cmocka_unit_test(labels_lets_idle_nodes_rescue_what_is_overdue),
+	    cmocka_unit_test(strategies_are_fast_with_300_nodes),
 	};
 
 	chance_seed();
