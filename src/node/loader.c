@@ -82,7 +82,9 @@ refresh_cluster(struct loader *l)
 				l->shards[kept++] = (uint16_t)s;
 		}
 		l->n_shards = kept;
-		l->turn = 0;
+		/* Nodes whose shards overlap do not all begin with the same one. */
+		l->turn =
+		    c->view.n_nodes == 0 ? 0 : c->view.self * kept / c->view.n_nodes % (kept > 0 ? kept : 1);
 		forget_marks(l);
 		l->next_full_us = 0;
 		if (l->index == 0)
@@ -138,7 +140,8 @@ accepts(struct loader *l, const struct candidate *c)
 	return strategy_accept(l->strategy, &l->cluster->view, &t);
 }
 
-/* Sets ->chosen on what the strategy accepts and the room allows, the best first. */
+/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
+ * for this node. */
 static size_t
 choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 {
@@ -151,7 +154,10 @@ choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	for (size_t i = 0; i < n; i++) {
 		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready : &room.timed;
 
-		if (*left <= 0 || !accepts(l, rank[i]))
+		if (*left <= 0)
+			continue;
+		rank[i]->refused = !accepts(l, rank[i]);
+		if (rank[i]->refused)
 			continue;
 		--*left;
 		rank[i]->chosen = true;
@@ -159,6 +165,16 @@ choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	}
 	free(rank);
 	return chosen;
+}
+
+static bool
+due_left_behind(const struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!c[i].chosen && !c[i].refused && c[i].overdue_us >= 0)
+			return true;
+	}
+	return false;
 }
 
 /* Moves the chosen to the front, sorted by id, the lock order. */
@@ -271,7 +287,7 @@ note_progress(struct loader *l, const struct candidate *c, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;
-		complete = complete && c[i].chosen;
+		complete = complete && (c[i].chosen || c[i].refused);
 		if (!complete && left == NULL)
 			left = &c[i];
 		if (complete && c[i].overdue_us >= 0) {
@@ -314,8 +330,9 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	rc = store_look(l->db, &q, &c, &found, err);
 	if (rc != RC_OK)
 		return rc;
-	*more_out = found > 0 && (int64_t)found >= q.limit;
 	chosen = choose(l, c, found, room);
+	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
+	*more_out = (int64_t)found >= q.limit || due_left_behind(c, found);
 	if (kind == LOOK_OWN)
 		note_progress(l, c, found);
 	keep_chosen(c, found);
@@ -324,10 +341,6 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 		count_claims(n, chosen, won, kind == LOOK_OTHERS);
 		set_due(n, chain);
 	}
-	/* Found, not chosen for want of room: there is more.  All chosen were lost: look again from the
-	 * beginning, others are at it too. */
-	if (chosen < found && !strategy_overlapping(l->strategy))
-		*more_out = true;
 	boss_give(n->boss, chain, (struct room){0, 0});
 	free(c);
 	return RC_OK;
@@ -410,6 +423,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	if (*rc_out != RC_OK)
 		return now + backoff_next_us(&l->backoff);
 	backoff_reset(&l->backoff);
+	if (more && room.ready < taken.ready) /* the strategy's quota: wait for a new picture of the others */
+		return now + n->set->heartbeat_us;
 	if (more && taken.ready > 0)
 		return 0;
 	return !l->hungry && want_bell(l) ? 0 : now + n->set->poll_us;
