@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/rc.h"
 #include "db/pg.h"
 #include "db/sql.h"
@@ -46,7 +47,9 @@ enum migrate_how {
 CHECKED enum rc
 schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
 
-/* For those who print the migrations for another tool. */
+/* The same as one SQL text, for another tool: all of it, or what a schema lacks that has migration `from`. */
+void schema_print(int from, struct buf *out);
+
 int migration_number(const struct sql_file *f);    /* 1 for "0001_task.sql" */
 bool migration_breaking(const struct sql_file *f); /* its header says `-- Breaking: yes` */
 #define API_HASH_MAX 40

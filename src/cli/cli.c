@@ -1,0 +1,191 @@
+/*
+ * From argv to a row of the command table, its options and its exit code.
+ *
+ * SIGPIPE is ignored: a migration does not die because the pager it reports to was closed.  Output is
+ * checked once, at the end.
+ */
+#include "cli/cli.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "cli/table.h"
+#include "db/report.h"
+
+#define OPERANDS_MAX 8
+
+const struct command *
+cli_find(const char *name)
+{
+	for (const struct command *const *c = cli_commands; *c != NULL; c++) {
+		if (strcmp((*c)->name, name) == 0 || ((*c)->alias != NULL && strcmp((*c)->alias, name) == 0))
+			return *c;
+	}
+	return NULL;
+}
+
+struct db *
+cli_db(struct cli *c, int64_t deadline_us)
+{
+	char app[64];
+
+	if (c->db == NULL) {
+		snprintf(app, sizeof app, "pgrab %s", c->cmd->name);
+		c->db = db_create(c->common->dsn, app, deadline_us);
+	}
+	return c->db;
+}
+
+int
+cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing)
+{
+	struct screen screen = screen_look();
+	struct db *db = cli_db(c, CLI_DEADLINE_US);
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc;
+
+	rc = c->common->json ? report_array(db, sql, n_params, params, &r, &c->err)
+			     : report_rows(db, sql, n_params, params, &r, &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	if (c->common->json)
+		text_json(&out, db_text(r, 0, 0));
+	else if (PQntuples(r) == 0)
+		buf_addf(&out, "%s\n", nothing);
+	else
+		table_print(&out, r, &screen);
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+bool
+cli_id(struct cli *c, const char *text)
+{
+	char *end;
+
+	errno = 0;
+	(void)strtoll(text, &end, 10);
+	if (errno == 0 && end != text && *end == '\0')
+		return true;
+	err_set(&c->err, RC_BAD, "\"%.60s\" is not the id of a task; ids are whole numbers", text);
+	return false;
+}
+
+/*
+ * Takes every `--repeat VALUE` and `--repeat=VALUE` out of argv, because the table's readers keep only the
+ * last one.  Returns the new argc.
+ */
+static int
+take_repeated(struct cli *c, int argc, char **argv)
+{
+	size_t n = c->cmd->repeat == NULL ? 0 : strlen(c->cmd->repeat);
+	int kept = 1;
+
+	c->repeated = xcalloc((size_t)argc, sizeof *c->repeated);
+	for (int i = 1; i < argc; i++) {
+		const char *flag = argv[i];
+		bool ours = n > 0 && strncmp(flag, "--", 2) == 0 && strncmp(flag + 2, c->cmd->repeat, n) == 0;
+
+		if (strcmp(flag, "--") == 0)
+			n = 0;
+		if (ours && flag[2 + n] == '=')
+			c->repeated[c->n_repeated++] = flag + 3 + n;
+		else if (ours && flag[2 + n] == '\0' && i + 1 < argc)
+			c->repeated[c->n_repeated++] = argv[++i];
+		else
+			argv[kept++] = argv[i];
+	}
+	return kept;
+}
+
+static int
+check_operands(const struct cli *c)
+{
+	char text[120];
+
+	if (c->n_operands >= c->cmd->min_operands)
+		return CLI_DONE;
+	snprintf(text, sizeof text, "something is missing: pgrab %s %s", c->cmd->name, c->cmd->usage);
+	return cli_usage(c->cmd, text);
+}
+
+static int
+dispatch(const struct command *cmd, int argc, char **argv)
+{
+	const char *operands[OPERANDS_MAX];
+	struct cli c = {.cmd = cmd, .operands = operands};
+	void *options = xcalloc(1, cmd->options_size);
+	bool help = false;
+	int code;
+	enum rc rc;
+
+	assert(cmd->options_size >= sizeof(struct cli_common) && cmd->max_operands <= OPERANDS_MAX);
+	c.options = c.common = options;
+	option_defaults(cmd->options, options);
+	argc = take_repeated(&c, argc, argv);
+	rc = option_read_argv(
+	    cmd->options, options, argc, argv, operands, cmd->max_operands, &c.n_operands, &help, &c.err);
+	if (help) {
+		cli_help_command(cmd);
+		code = CLI_DONE;
+	} else if (rc != RC_OK) {
+		code = cli_usage(cmd, c.err.text);
+	} else {
+		/* Not option_read_env: PGRAB_NAME is a node's name, not a filter. */
+		struct cli_common *common = options;
+		const char *dsn = getenv("PGRAB_DSN");
+
+		if (common->dsn == NULL && dsn != NULL && *dsn != '\0')
+			common->dsn = xstrdup(dsn);
+		code = check_operands(&c);
+		if (code == CLI_DONE)
+			code = cmd->exec(&c);
+	}
+	db_destroy(&c.db);
+	option_free(cmd->options, options);
+	free(options);
+	free(c.repeated);
+	return code;
+}
+
+/* A reader that went away has what it wanted; a full disk has not. */
+static int
+flush_output(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	if (errno == EPIPE)
+		return code;
+	fprintf(stderr, "pgrab: could not write the output: %s\n", strerror(errno));
+	return code == CLI_DONE ? CLI_FAILED : code;
+}
+
+int
+cli_main(int argc, char **argv)
+{
+	const struct command *cmd;
+	int code;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		cli_help(stderr);
+		return CLI_USAGE;
+	}
+	cmd = cli_find(strcmp(argv[1], "-h") == 0 ? "help" : argv[1]);
+	if (cmd == NULL)
+		code = cli_unknown(argv[1]);
+	else if (cmd->exec_argv != NULL)
+		code = cmd->exec_argv(argc - 1, argv + 1);
+	else
+		code = dispatch(cmd, argc - 1, argv + 1);
+	return flush_output(code);
+}

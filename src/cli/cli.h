@@ -1,0 +1,105 @@
+/*
+ * The command line: one const row per command, one file per row.  Everything here runs in the main thread.
+ */
+#ifndef PGRAB_CLI_CLI_H
+#define PGRAB_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/option.h"
+#include "base/rc.h"
+#include "db/pg.h"
+
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_ABSENT = 3 };
+
+/* What every command that talks to a database takes; the first member of its options struct. */
+struct cli_common {
+	char *dsn;
+	bool json;
+};
+
+#define CLI_DSN_ROW                                                                                     \
+	{                                                                                               \
+		"dsn", 'd', OPTION_TEXT, offsetof(struct cli_common, dsn), NULL, 0, 0, NULL, "DSN",     \
+		    "database to connect to, a URI or key=value; default: PGRAB_DSN, else libpq's own " \
+		    "environment (PGHOST, ...)",                                                        \
+		    true                                                                                \
+	}
+#define CLI_JSON_ROW                                                                               \
+	{                                                                                          \
+		"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, \
+		    "print JSON", false                                                            \
+	}
+#define CLI_LAST_ROW                                                         \
+	{                                                                    \
+		NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false \
+	}
+
+struct cli {
+	const struct command *cmd;
+	const void *options; /* the command's own struct */
+	const struct cli_common *common;
+	const char **operands;
+	int n_operands;
+	const char **repeated; /* values of the flag cmd->repeat, in order */
+	int n_repeated;
+	struct db *db; /* made on first use, closed by the dispatcher */
+	struct err err;
+};
+
+enum command_group { GROUP_SETUP, GROUP_LOOK, GROUP_DO, GROUP_OTHER, GROUP__COUNT };
+
+struct command {
+	const char *name;
+	const char *alias; /* or NULL */
+	enum command_group group;
+	const char *usage;   /* what comes after the name */
+	const char *summary; /* one line, no full stop */
+	const char *details; /* for its own help, or NULL */
+	const struct option_key *options;
+	size_t options_size;
+	int min_operands, max_operands;
+	const char *repeat; /* a flag that may be given several times, or NULL; its row in options is for the
+			       help */
+	int (*exec)(struct cli *c);
+	int (*exec_argv)(int argc, char **argv); /* instead: reads its own options */
+};
+
+/* All commands, in the order of the help; ended by NULL. */
+extern const struct command *const cli_commands[];
+
+/* What main() does when it is not the keeper. */
+int cli_main(int argc, char **argv);
+
+const struct command *cli_find(const char *name); /* by name or alias, or NULL */
+void cli_help(FILE *to);
+void cli_help_command(const struct command *cmd);
+/* Says that there is no such command, and the nearest one.  Returns CLI_USAGE. */
+int cli_unknown(const char *name);
+
+/* The connection, not yet made.  deadline_us: of each statement. */
+struct db *cli_db(struct cli *c, int64_t deadline_us);
+#define CLI_DEADLINE_US INT64_C(60000000)
+
+/*
+ * Reports c->err as "pgrab <command>: ..." with what to do about it.  Returns CLI_FAILED.  `doing`: what was
+ * being done, for an error of the server; NULL: the text says it.
+ */
+int cli_fail(struct cli *c, enum rc rc, const char *doing);
+/* Reports a wrong use.  Returns CLI_USAGE. */
+int cli_usage(const struct command *cmd, const char *text);
+/* Reports that there is no such thing.  Returns CLI_ABSENT. */
+int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* An id given as an operand.  false: c->err says what is wrong. */
+bool cli_id(struct cli *c, const char *text);
+
+/*
+ * Runs a text of src/db/sql and prints its rows: a table, or with --json an array.  `nothing` is printed
+ * instead of an empty table.
+ */
+int cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing);
+
+#endif

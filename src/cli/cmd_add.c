@@ -1,0 +1,222 @@
+/* pgrab add */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "db/store_add.h"
+
+struct options {
+	struct cli_common common;
+	/* texts, so that "not given" is told from every value; the table's triggers refuse what cannot be */
+	char *kind, *name, *key, *run_at, *in, *arg, *priority, *timeout, *max_attempts, *backoff,
+	    *backoff_max, *delivery, *require;
+	bool paused;
+};
+
+#define TEXT(flag, letter, field, metavar, help)                                                             \
+	{                                                                                                    \
+		flag, letter, OPTION_TEXT, offsetof(struct options, field), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
+	}
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    TEXT("kind", 'k', kind, "KIND",
+	"sql, shell, exec, http, notify, noop, or a plugged-in kind (default sql)"),
+    TEXT("name", 'n', name, "NAME", "a label for people"),
+    TEXT("key", 0, key, "KEY", "at most one live task per key"),
+    TEXT("run_at", 0, run_at, "TIME",
+	"when it is due, as PostgreSQL reads it; UTC unless it names a zone (default now)"),
+    TEXT("in", 0, in, "TIME", "due after so long: 90s, 10m, 2h, 7d"),
+    TEXT("arg", 0, arg, "NAME=TEXT | NAME:=JSON",
+	"a member of args; may be given several times: --arg cwd=/tmp --arg env:='{\"A\":\"1\"}'"),
+    TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
+    TEXT("timeout", 0, timeout, "TIME", "the run is stopped after so long (default 1h)"),
+    TEXT("max_attempts", 0, max_attempts, "N", "tries before it is parked (default 3)"),
+    TEXT("backoff", 0, backoff, "TIME",
+	"wait before the second try, doubled for each further one (default 5s)"),
+    TEXT("backoff_max", 0, backoff_max, "TIME", "longest such wait (default 1h)"),
+    TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
+    TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
+    {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
+	"do not start it until paused is set to false", false},
+    CLI_LAST_ROW,
+};
+
+/* The columns given; texts made here are freed with it. */
+struct columns {
+	struct new_value value[NEW_VALUES_MAX];
+	size_t n;
+	char *made[NEW_VALUES_MAX];
+	size_t n_made;
+};
+
+static void
+put(struct columns *v, const char *column, const char *text)
+{
+	if (text != NULL)
+		v->value[v->n++] = (struct new_value){column, text};
+}
+
+static void
+put_made(struct columns *v, const char *column, char *text)
+{
+	v->made[v->n_made++] = text;
+	put(v, column, text);
+}
+
+/* A duration as the column takes it: microseconds, with the unit for an interval. */
+static enum rc
+put_duration(struct columns *v, const char *column, const char *flag, const char *text, const char *unit,
+    struct err *err)
+{
+	int64_t us;
+
+	if (text == NULL)
+		return RC_OK;
+	if (!duration_parse(text, &us))
+		return err_set(err, RC_BAD,
+		    "%s cannot be \"%.60s\"; it is a time such as 200ms, 5s, 10m, 1h or 7d", flag, text);
+	put_made(v, column, xasprintf("%lld%s", (long long)us, unit));
+	return RC_OK;
+}
+
+static enum rc
+put_durations(struct columns *v, const struct options *o, struct err *err)
+{
+	enum rc rc = put_duration(v, NEW_IN_US, "--in", o->in, "", err);
+
+	if (rc == RC_OK)
+		rc = put_duration(v, "timeout", "--timeout", o->timeout, " us", err);
+	if (rc == RC_OK)
+		rc = put_duration(v, "backoff", "--backoff", o->backoff, " us", err);
+	if (rc == RC_OK)
+		rc = put_duration(v, "backoff_max", "--backoff-max", o->backoff_max, " us", err);
+	return rc;
+}
+
+/* One --arg into the object. */
+static enum rc
+add_arg(cJSON *object, const char *arg, struct err *err)
+{
+	const char *eq = strchr(arg, '=');
+	bool json = eq != NULL && eq > arg && eq[-1] == ':';
+	size_t n = eq == NULL ? 0 : (size_t)(eq - arg) - (json ? 1 : 0);
+	char *name = xmemdup0(arg, n);
+	enum rc rc = RC_OK;
+
+	if (n == 0) {
+		rc = err_set(err, RC_BAD, "--arg \"%.100s\": write --arg name=text or --arg name:=json", arg);
+	} else if (cJSON_GetObjectItemCaseSensitive(object, name) != NULL) {
+		rc = err_set(err, RC_BAD, "--arg %.100s was given twice", name);
+	} else if (json) {
+		cJSON *parsed = cJSON_ParseWithOpts(eq + 1, NULL, true);
+
+		/* The text itself goes on: parsing would round large numbers. */
+		if (parsed == NULL)
+			rc = err_set(err, RC_BAD, "--arg %.60s: \"%.100s\" is not JSON", name, eq + 1);
+		else
+			cJSON_AddRawToObject(object, name, eq + 1);
+		cJSON_Delete(parsed);
+	} else {
+		cJSON_AddStringToObject(object, name, eq + 1);
+	}
+	free(name);
+	return rc;
+}
+
+static enum rc
+put_args(struct cli *c, struct columns *v)
+{
+	cJSON *object = cJSON_CreateObject();
+	enum rc rc = RC_OK;
+
+	for (int i = 0; i < c->n_repeated && rc == RC_OK; i++)
+		rc = add_arg(object, c->repeated[i], &c->err);
+	if (rc == RC_OK && c->n_repeated > 0)
+		put_made(v, "args", cJSON_PrintUnformatted(object));
+	cJSON_Delete(object);
+	return rc;
+}
+
+static enum rc
+collect(struct cli *c, struct columns *v)
+{
+	const struct options *o = c->options;
+	enum rc rc = put_durations(v, o, &c->err);
+
+	if (rc != RC_OK)
+		return rc;
+	if (o->run_at != NULL && o->in != NULL)
+		return err_set(&c->err, RC_BAD, "--run-at and --in: give one of them");
+	put(v, "kind", o->kind);
+	put(v, "command", c->n_operands > 0 ? c->operands[0] : "");
+	put(v, "name", o->name);
+	put(v, "key", o->key);
+	put(v, "run_at", o->run_at);
+	put(v, "priority", o->priority);
+	put(v, "max_attempts", o->max_attempts);
+	put(v, "delivery", o->delivery);
+	put(v, "require", o->require);
+	put(v, "paused", o->paused ? "true" : NULL);
+	return put_args(c, v);
+}
+
+static int
+insert(struct cli *c, const struct columns *v)
+{
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc = store_add(cli_db(c, CLI_DEADLINE_US), v->value, v->n, &r, &c->err);
+
+	if (rc == RC_BAD && strcmp(c->err.sqlstate, "23505") == 0)
+		err_set(&c->err, RC_BAD,
+		    "there is a live task with this key already; its key is free again when it has ended");
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	if (c->common->json)
+		text_json(&out, db_text(r, 0, 1));
+	else
+		buf_addf(&out, "%s\n", db_text(r, 0, 0));
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+static int
+run_add(struct cli *c)
+{
+	struct columns v = {0};
+	int code;
+
+	code = collect(c, &v) == RC_OK ? insert(c, &v) : cli_usage(c->cmd, c->err.text);
+	for (size_t i = 0; i < v.n_made; i++)
+		free(v.made[i]);
+	return code;
+}
+
+const struct command cmd_add = {
+    .name = "add",
+    .group = GROUP_DO,
+    .usage = "[OPTIONS] [COMMAND]",
+    .summary = "insert a task and print its id",
+    .details =
+	"COMMAND is the SQL text, the line for sh, the program, the URL or the channel. After -- it may "
+	"begin with a dash.\n"
+	"  pgrab add 'refresh materialized view sales'\n"
+	"  pgrab add --kind shell --in 10m --arg cwd=/tmp 'df -h > df.txt'\n"
+	"  pgrab add --kind http --arg method=POST --arg body:='{\"paid\": 42}' https://example.org/hook",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .max_operands = 1,
+    .repeat = "arg",
+    .exec = run_add,
+};

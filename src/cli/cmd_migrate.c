@@ -1,0 +1,147 @@
+/* pgrab migrate */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "db/migrate.h"
+#include "db/report.h"
+
+/* An index over a large table takes its time. */
+#define MIGRATE_DEADLINE_US INT64_C(3600000000)
+
+struct options {
+	struct cli_common common;
+	bool status, dry_run, force;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    {"status", 0, OPTION_FLAG, offsetof(struct options, status), NULL, 0, 0, NULL, NULL,
+	"only say what is installed", false},
+    {"dry_run", 0, OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
+	"only say what would be done", false},
+    {"force", 0, OPTION_FLAG, offsetof(struct options, force), NULL, 0, 0, NULL, NULL,
+	"put views and functions in place also when they have not changed", false},
+    {"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL,
+	"with --status: print JSON", false},
+    CLI_LAST_ROW,
+};
+
+struct progress {
+	bool dry_run;
+	int applied;
+};
+
+static void
+say_step(void *ctx, const char *name, bool applied)
+{
+	struct progress *p = ctx;
+
+	if (!applied)
+		return;
+	p->applied++;
+	printf("%s %s\n", p->dry_run ? "would apply" : "applying",
+	    strcmp(name, "api") == 0 ? "views and functions" : name);
+	fflush(stdout);
+}
+
+static const char *
+state_text(enum schema_state s)
+{
+	switch (s) {
+	case SCHEMA_NONE: return "not installed; run: pgrab migrate";
+	case SCHEMA_OLD: return "older than this program; run: pgrab migrate";
+	case SCHEMA_CURRENT: return "up to date";
+	case SCHEMA_NEWER: return "newer than this program, which may use it";
+	case SCHEMA_TOO_NEW: return "newer than this program, which must not use it: upgrade the program";
+	default: return "?";
+	}
+}
+
+static int
+print_status_json(struct cli *c, const struct schema_status *st)
+{
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc = RC_OK;
+
+	if (st->state != SCHEMA_NONE)
+		rc = report_array(c->db, "cli_migrations", 0, NULL, &r, &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	buf_addf(&out, "{\"state\":\"%s\",\"installed\":%d,\"known\":%d,\"api_current\":%s,\"migrations\":",
+	    schema_state_name(st->state), st->installed, st->known, st->api_current ? "true" : "false");
+	text_json(&out, r != NULL ? db_text(r, 0, 0) : "[]");
+	out.data[--out.len] = '\0';
+	printf("%s}\n", buf_str(&out));
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+static int
+print_status(struct cli *c)
+{
+	struct screen screen = screen_look();
+	struct schema_status st;
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc = schema_status_read(cli_db(c, CLI_DEADLINE_US), &st, &c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(c, rc, "reading the state of the schema");
+	if (c->common->json)
+		return print_status_json(c, &st);
+	printf("The schema pgrab in database %s is %s.\n", PQdb(db_conn(c->db)), state_text(st.state));
+	printf("Installed: version %d; this program brings version %d. Views and functions: %s.\n",
+	    st.installed, st.known,
+	    st.state == SCHEMA_NONE ? "none"
+	    : st.api_current        ? "this program's"
+				    : "another program's");
+	if (st.state == SCHEMA_NONE)
+		return CLI_DONE;
+	rc = report_rows(c->db, "cli_migrations", 0, NULL, &r, &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	table_print(&out, r, &screen);
+	printf("\n%s", buf_str(&out));
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+static int
+run_migrate(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct progress p = {.dry_run = o->dry_run};
+	enum migrate_how how = o->dry_run ? MIGRATE_DRY_RUN : o->force ? MIGRATE_API : MIGRATE_MISSING;
+	enum rc rc;
+
+	if (o->status)
+		return print_status(c);
+	rc = schema_migrate(cli_db(c, MIGRATE_DEADLINE_US), how, say_step, &p, &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	if (p.applied == 0)
+		printf(
+		    "Nothing to do: the schema pgrab in database %s is up to date.\n", PQdb(db_conn(c->db)));
+	else if (!o->dry_run)
+		printf("The schema pgrab in database %s is up to date.\n", PQdb(db_conn(c->db)));
+	return CLI_DONE;
+}
+
+const struct command cmd_migrate = {
+    .name = "migrate",
+    .group = GROUP_SETUP,
+    .usage = "[--status | --dry-run] [OPTIONS]",
+    .summary = "install the schema pgrab in a database, or upgrade it",
+    .details =
+	"Each migration is one transaction. Run it as often as you like, also twice at once; nodes may go "
+	"on\n"
+	"running meanwhile. It asks for: CREATE on the database the first time, later to be the owner.",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .exec = run_migrate,
+};

@@ -1,0 +1,40 @@
+/* pgrab run */
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "node/node.h"
+#include "node/settings.h"
+
+static int
+run_node(int argc, char **argv)
+{
+	struct settings settings;
+	struct err err = {0};
+	bool help = false;
+	enum rc rc = settings_load(argc, argv, &settings, &help, &err);
+	int code;
+
+	if (help) {
+		cli_help_command(&cmd_run);
+		code = CLI_DONE;
+	} else if (rc != RC_OK) {
+		code = cli_usage(&cmd_run, err.text);
+	} else {
+		code = node_main(&settings);
+	}
+	settings_fini(&settings);
+	return code;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .group = GROUP_SETUP,
+    .usage = "[OPTIONS]",
+    .summary = "run a node, in the foreground, until TERM or INT",
+    .details =
+	"Start as many as you like; each takes its share. A flag --dead-after 10s may as well stand in the\n"
+	"file of --config as dead_after = 10s, or in the environment as PGRAB_DEAD_AFTER=10s; the flag goes\n"
+	"before the file, the file before the environment.",
+    .options = settings_keys,
+    .exec_argv = run_node,
+};

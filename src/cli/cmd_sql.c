@@ -1,0 +1,41 @@
+/* pgrab sql */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "db/migrate.h"
+
+struct options {
+	struct cli_common common;
+	int64_t from;
+};
+
+static const struct option_key keys[] = {
+    {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
+	"only what a schema lacks that has migration N already (pgrab migrate --status says which)", false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_sql(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct buf out = {0};
+
+	schema_print((int)o->from, &out);
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	return CLI_DONE;
+}
+
+const struct command cmd_sql = {
+    .name = "sql",
+    .group = GROUP_SETUP,
+    .usage = "[--from N]",
+    .summary = "print what migrate would do, for another migration tool",
+    .details = "Apply it in one transaction: pgrab sql | psql -1 -v ON_ERROR_STOP=1",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .exec = run_sql,
+};

@@ -1,0 +1,101 @@
+/* pgrab status */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "db/report.h"
+
+static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+
+static const char *
+field(const PGresult *r, const char *name)
+{
+	int col = PQfnumber(r, name);
+
+	return col < 0 ? "?" : db_text(r, 0, col);
+}
+
+static void
+print_overview(const PGresult *r)
+{
+	const char *oldest = field(r, "oldest_late");
+
+	printf("now      nodes up %s, running %s, due %s, late %s%s%s%s, parked %s\n", field(r, "nodes_up"),
+	    field(r, "running"), field(r, "due"), field(r, "late"), *oldest != '\0' ? " (for " : "", oldest,
+	    *oldest != '\0' ? ")" : "", field(r, "parked"));
+	printf("runs     last minute %s (%s failed), last hour %s (%s failed)\n", field(r, "runs_1m"),
+	    field(r, "failures_1m"), field(r, "runs_1h"), field(r, "failures_1h"));
+}
+
+static void
+print_attention(const PGresult *r)
+{
+	struct screen screen = screen_look();
+	struct buf out = {0};
+
+	if (PQntuples(r) == 0)
+		buf_adds(&out, "\nNothing needs attention.\n");
+	else
+		buf_adds(&out, "\nneeds attention:\n");
+	for (int row = 0; row < PQntuples(r); row++) {
+		buf_adds(&out, screen.color ? "  \033[31m" : "  ");
+		text_line(&out, db_text(r, row, 1));
+		buf_adds(&out, screen.color ? "\033[0m\n" : "\n");
+	}
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+}
+
+/* The overview's object, and in it the list. */
+static void
+print_json(const PGresult *overview, const PGresult *attention)
+{
+	struct buf out = {0};
+	const char *object = db_text(overview, 0, 0);
+
+	buf_addf(&out, "%.*s,\"attention\":", (int)strlen(object) - 1, object);
+	text_json(&out, db_text(attention, 0, 0));
+	out.data[--out.len] = '\0';
+	printf("%s}\n", buf_str(&out));
+	buf_fini(&out);
+}
+
+static int
+run_status(struct cli *c)
+{
+	struct db *db = cli_db(c, CLI_DEADLINE_US);
+	bool json = c->common->json;
+	PGresult *overview = NULL, *attention = NULL;
+	int code = CLI_DONE;
+	enum rc rc;
+
+	rc = json ? report_objects(db, "cli_overview", 0, NULL, &overview, &c->err)
+		  : report_rows(db, "cli_overview", 0, NULL, &overview, &c->err);
+	if (rc == RC_OK)
+		rc = json ? report_array(db, "cli_attention", 0, NULL, &attention, &c->err)
+			  : report_rows(db, "cli_attention", 0, NULL, &attention, &c->err);
+	if (rc != RC_OK) {
+		code = cli_fail(c, rc, NULL);
+	} else if (json) {
+		print_json(overview, attention);
+	} else {
+		print_overview(overview);
+		print_attention(attention);
+	}
+	PQclear(overview);
+	PQclear(attention);
+	return code;
+}
+
+const struct command cmd_status = {
+    .name = "status",
+    .alias = "st",
+    .group = GROUP_LOOK,
+    .usage = "[OPTIONS]",
+    .summary = "the cluster in a few lines, and what needs attention",
+    .details = "The view pgrab.overview; late tasks by reason, silent nodes, parked tasks.",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .exec = run_status,
+};

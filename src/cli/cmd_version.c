@@ -1,0 +1,20 @@
+/* pgrab version */
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+static int
+run_version(int argc, char **argv)
+{
+	puts("pgrab " PGRAB_VERSION);
+	return CLI_DONE;
+}
+
+const struct command cmd_version = {
+    .name = "version",
+    .alias = "--version",
+    .group = GROUP_OTHER,
+    .usage = "",
+    .summary = "print the version of this program",
+    .exec_argv = run_version,
+};

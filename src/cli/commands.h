@@ -1,0 +1,21 @@
+/*
+ * The rows of the command table, one per cmd_*.c.
+ */
+#ifndef PGRAB_CLI_COMMANDS_H
+#define PGRAB_CLI_COMMANDS_H
+
+#include "cli/cli.h"
+
+extern const struct command cmd_add;
+extern const struct command cmd_help; /* in help.c */
+extern const struct command cmd_migrate;
+extern const struct command cmd_nodes;
+extern const struct command cmd_run;
+extern const struct command cmd_runs;
+extern const struct command cmd_show;
+extern const struct command cmd_sql;
+extern const struct command cmd_status;
+extern const struct command cmd_tasks;
+extern const struct command cmd_version;
+
+#endif

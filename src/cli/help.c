@@ -1,0 +1,89 @@
+/* The table of commands, and the help made from it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+
+const struct command *const cli_commands[] = {&cmd_migrate, &cmd_sql, &cmd_run, &cmd_status, &cmd_nodes,
+    &cmd_tasks, &cmd_runs, &cmd_show, &cmd_add, &cmd_help, &cmd_version, NULL};
+
+static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",
+    [GROUP_LOOK] = "Looking around",
+    [GROUP_DO] = "Tasks",
+    [GROUP_OTHER] = "Other"};
+
+void
+cli_help(FILE *to)
+{
+	fputs("pgrab - a distributed task scheduler on PostgreSQL\n\nUsage: pgrab COMMAND [OPTIONS] "
+	      "[ARGUMENTS]\n",
+	    to);
+	for (int g = 0; g < GROUP__COUNT; g++) {
+		fprintf(to, "\n%s:\n", group_titles[g]);
+		for (const struct command *const *c = cli_commands; *c != NULL; c++) {
+			if ((int)(*c)->group == g)
+				fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
+		}
+	}
+	fputs("\nEvery command says more with --help.  Exit status: 0 done, 1 failed, 2 wrong use, 3 no such "
+	      "thing.\n"
+	      "The database: --dsn, else PGRAB_DSN, else libpq's environment (PGHOST, PGDATABASE, ...), as "
+	      "with psql.\n",
+	    to);
+}
+
+void
+cli_help_command(const struct command *cmd)
+{
+	printf("pgrab %s - %s\n\nUsage: pgrab %s %s\n", cmd->name, cmd->summary, cmd->name, cmd->usage);
+	if (cmd->details != NULL)
+		printf("\n%s\n", cmd->details);
+	if (cmd->options != NULL) {
+		puts("\nOptions:");
+		option_print_help(cmd->options);
+	}
+}
+
+int
+cli_unknown(const char *name)
+{
+	struct option_key words[sizeof cli_commands / sizeof *cli_commands] = {{0}};
+	char text[200];
+	const char *near;
+
+	/* option_nearest reads names only. */
+	for (size_t i = 0; cli_commands[i] != NULL; i++)
+		words[i].name = cli_commands[i]->name;
+	near = option_nearest(words, name);
+	snprintf(text, sizeof text, "unknown command \"%.60s\"%s%s%s", name,
+	    near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+	return cli_usage(NULL, text);
+}
+
+static int
+run_help(int argc, char **argv)
+{
+	const struct command *cmd;
+
+	if (argc < 2 || argv[1][0] == '-') {
+		cli_help(stdout);
+		return CLI_DONE;
+	}
+	cmd = cli_find(argv[1]);
+	if (cmd == NULL)
+		return cli_unknown(argv[1]);
+	cli_help_command(cmd);
+	return CLI_DONE;
+}
+
+const struct command cmd_help = {
+    .name = "help",
+    .alias = "--help",
+    .group = GROUP_OTHER,
+    .usage = "[COMMAND]",
+    .summary = "say what there is, or how one command is used",
+    .exec_argv = run_help,
+};

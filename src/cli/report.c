@@ -1,0 +1,162 @@
+/* Errors: what was being done, what went wrong, what to do about it.  Never with a password. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "cli/text.h"
+#include "db/migrate.h"
+
+static void
+complain(const struct command *cmd, const char *text)
+{
+	struct buf line = {0};
+
+	if (cmd != NULL)
+		buf_addf(&line, "pgrab %s: ", cmd->name);
+	else
+		buf_adds(&line, "pgrab: ");
+	text_line(&line, text);
+	/* Colon, text, newline in one write, whatever the buffering. */
+	buf_addc(&line, '\n');
+	fputs(buf_str(&line), stderr);
+	buf_fini(&line);
+}
+
+int
+cli_usage(const struct command *cmd, const char *text)
+{
+	complain(cmd, text);
+	fprintf(stderr, "Try: pgrab %s%s--help\n", cmd != NULL ? cmd->name : "", cmd != NULL ? " " : "");
+	return CLI_USAGE;
+}
+
+int
+cli_absent(struct cli *c, const char *fmt, ...)
+{
+	va_list ap;
+	char text[512];
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	complain(c->cmd, text);
+	return CLI_ABSENT;
+}
+
+/* keyword='value', as libpq reads it. */
+static void
+put_keyword(struct buf *out, const char *keyword, const char *value)
+{
+	bool quote = *value == '\0' || strpbrk(value, " \t\n'\\") != NULL;
+
+	buf_addf(out, "%s%s=%s", out->len > 0 ? " " : "", keyword, quote ? "'" : "");
+	for (; *value != '\0'; value++) {
+		if (*value == '\'' || *value == '\\')
+			buf_addc(out, '\\');
+		buf_addc(out, *value);
+	}
+	buf_adds(out, quote ? "'" : "");
+}
+
+/* 'text', as a shell reads it. */
+static void
+put_shell_word(struct buf *out, const char *text)
+{
+	buf_addc(out, '\'');
+	for (; *text != '\0'; text++) {
+		if (*text == '\'')
+			buf_adds(out, "'\\''");
+		else
+			buf_addc(out, *text);
+	}
+	buf_addc(out, '\'');
+}
+
+/* " --dsn '...'" as the user gave it, without secrets; nothing when it came from libpq's environment. */
+static void
+put_dsn(struct buf *out, const char *dsn)
+{
+	PQconninfoOption *all = dsn == NULL ? NULL : PQconninfoParse(dsn, NULL);
+	struct buf words = {0};
+
+	for (PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
+		/* dispchar says which ones a form would hide: passwords ("*"). */
+		if (o->val != NULL && o->dispchar[0] != '*')
+			put_keyword(&words, o->keyword, o->val);
+	}
+	if (words.len > 0) {
+		buf_adds(out, " --dsn ");
+		put_shell_word(out, buf_str(&words));
+	}
+	buf_fini(&words);
+	PQconninfoFree(all);
+}
+
+static const char *
+database_name(struct cli *c)
+{
+	PGconn *conn = db_conn(c->db);
+
+	return conn == NULL ? "?" : PQdb(conn);
+}
+
+/* Something of ours is not there: is it the schema, or its version? */
+static void
+explain_schema(struct cli *c, struct buf *out)
+{
+	struct schema_status st;
+	struct err ignored;
+	const char *what = NULL;
+
+	if (schema_status_read(c->db, &st, &ignored) != RC_OK)
+		return;
+	if (st.state == SCHEMA_NONE)
+		what = "the schema pgrab is not installed in database";
+	else if (st.state == SCHEMA_OLD)
+		what = "the schema pgrab is older than this program in database";
+	else if (st.state == SCHEMA_TOO_NEW || st.state == SCHEMA_NEWER)
+		buf_addf(out,
+		    "the schema pgrab in database %s is newer than this program (version %d, known %d); "
+		    "upgrade the program",
+		    database_name(c), st.installed, st.known);
+	if (what != NULL) {
+		buf_addf(out, "%s %s; run: pgrab migrate", what, database_name(c));
+		put_dsn(out, c->common->dsn);
+	}
+}
+
+static bool
+is_missing_object(const char *state)
+{
+	static const char *const states[] = {"42P01", "3F000", "42883", "42703"};
+
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+		if (strcmp(state, states[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+int
+cli_fail(struct cli *c, enum rc rc, const char *doing)
+{
+	struct buf text = {0};
+
+	if (is_missing_object(c->err.sqlstate))
+		explain_schema(c, &text);
+	if (text.len == 0) {
+		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);
+		if (strcmp(c->err.sqlstate, "42501") == 0)
+			buf_addf(&text, "; connect as another role, or let the owner of the schema grant it");
+		else if (strncmp(c->err.text, "could not connect", 17) == 0)
+			buf_adds(&text, "; name the database with --dsn, PGRAB_DSN, or PGHOST, PGPORT, "
+					"PGDATABASE, PGUSER");
+		else if (rc == RC_UNKNOWN)
+			buf_adds(&text, "; it may or may not have taken effect: look before you repeat it");
+	}
+	complain(c->cmd, buf_str(&text));
+	buf_fini(&text);
+	return CLI_FAILED;
+}

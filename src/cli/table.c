@@ -1,0 +1,140 @@
+/* Column widths come from the data, so a result is gone through twice. */
+#include "cli/table.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define GAP 2
+
+/* Types of pg_type.dat that are numbers: int8, int2, int4, float4, float8, numeric. */
+static bool
+is_number(Oid type)
+{
+	return type == 20 || type == 21 || type == 23 || type == 700 || type == 701 || type == 1700;
+}
+
+static void
+put_line(struct buf *out, struct buf *line, const struct screen *s, bool header)
+{
+	while (line->len > 0 && line->data[line->len - 1] == ' ')
+		line->data[--line->len] = '\0';
+	if (s->columns > 0)
+		line->data[line->len = text_fit(buf_str(line), s->columns)] = '\0';
+	if (header && s->color)
+		buf_addf(out, "\033[1m%s\033[0m\n", buf_str(line));
+	else
+		buf_addf(out, "%s\n", buf_str(line));
+	buf_reset(line);
+}
+
+static void
+put_cell(struct buf *line, const char *text, size_t width, bool right, bool first)
+{
+	struct buf cell = {0};
+	size_t have;
+
+	text_line(&cell, text);
+	have = text_width(buf_str(&cell));
+	if (!first)
+		buf_addf(line, "%*s", GAP, "");
+	if (right)
+		buf_addf(line, "%*s%s", (int)(width - have), "", buf_str(&cell));
+	else
+		buf_addf(line, "%s%*s", buf_str(&cell), (int)(width - have), "");
+	buf_fini(&cell);
+}
+
+static size_t
+cell_width(const char *text)
+{
+	struct buf cell = {0};
+	size_t width;
+
+	text_line(&cell, text);
+	width = text_width(buf_str(&cell));
+	buf_fini(&cell);
+	return width;
+}
+
+static void
+measure(const PGresult *r, size_t *width)
+{
+	for (int col = 0; col < PQnfields(r); col++) {
+		width[col] = cell_width(PQfname(r, col));
+		for (int row = 0; row < PQntuples(r); row++) {
+			size_t w = cell_width(PQgetvalue(r, row, col));
+
+			width[col] = w > width[col] ? w : width[col];
+		}
+	}
+}
+
+void
+table_print(struct buf *out, const PGresult *r, const struct screen *s)
+{
+	int cols = PQnfields(r);
+	size_t *width = xcalloc((size_t)cols + 1, sizeof *width);
+	struct buf line = {0};
+
+	measure(r, width);
+	for (int row = -1; row < PQntuples(r); row++) {
+		for (int col = 0; col < cols; col++) {
+			const char *text = row < 0 ? PQfname(r, col) : PQgetvalue(r, row, col);
+
+			put_cell(&line, text, width[col], is_number(PQftype(r, col)), col == 0);
+		}
+		put_line(out, &line, s, row < 0);
+	}
+	buf_fini(&line);
+	free(width);
+}
+
+static bool
+skipped(const char *name, const char *const *skip)
+{
+	for (; *skip != NULL; skip++) {
+		if (strcmp(*skip, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+put_indented(struct buf *out, const char *text)
+{
+	struct buf block = {0};
+
+	text_block(&block, text);
+	for (char *line = block.data, *nl; line != NULL && (nl = strchr(line, '\n')) != NULL; line = nl + 1)
+		buf_addf(out, "    %.*s\n", (int)(nl - line), line);
+	buf_fini(&block);
+}
+
+void
+fields_print(struct buf *out, const PGresult *r, const char *const *skip)
+{
+	size_t width = 0;
+
+	for (int row = 0; row < PQntuples(r); row++) {
+		size_t w = text_width(PQgetvalue(r, row, 0));
+
+		width = w > width && !skipped(PQgetvalue(r, row, 0), skip) ? w : width;
+	}
+	for (int row = 0; row < PQntuples(r); row++) {
+		const char *name = PQgetvalue(r, row, 0), *value = PQgetvalue(r, row, 1);
+
+		if (skipped(name, skip))
+			continue;
+		if (strchr(value, '\n') != NULL) {
+			buf_addf(out, "%s\n", name);
+			put_indented(out, value);
+			continue;
+		}
+		buf_addf(out, "%-*s  ", (int)width, name);
+		text_line(out, value);
+		buf_addc(out, '\n');
+	}
+}

@@ -1,0 +1,18 @@
+/*
+ * A result as aligned columns.
+ */
+#ifndef PGRAB_CLI_TABLE_H
+#define PGRAB_CLI_TABLE_H
+
+#include <libpq-fe.h>
+
+#include "base/buf.h"
+#include "cli/text.h"
+
+/* Header line and rows; numbers to the right; lines cut at the screen's width.  Null is empty. */
+void table_print(struct buf *out, const PGresult *r, const struct screen *s);
+
+/* Rows of (name, value) as "name   value" lines; a value of several lines stands indented below its name. */
+void fields_print(struct buf *out, const PGresult *r, const char *const *skip);
+
+#endif

@@ -1,0 +1,38 @@
+/* The migrations as one text for people who apply them with a tool of their own; see schema_migrate. */
+#include "db/migrate.h"
+
+static void
+print_numbered(const struct sql_file *f, struct buf *out)
+{
+	buf_addf(out,
+	    "\n-- %s\ninsert into pgrab.migration (version, name, breaking, pgrab_version) values (%d, '%s', "
+	    "%s, '%s');\n\n%s",
+	    f->name, migration_number(f), f->name, migration_breaking(f) ? "true" : "false", PGRAB_VERSION,
+	    f->text);
+}
+
+void
+schema_print(int from, struct buf *out)
+{
+	char hash[API_HASH_MAX];
+
+	buf_addf(out,
+	    "-- The schema of pgrab %s.  Apply it in one transaction (psql -1), or not at all: `pgrab "
+	    "migrate` does the same.\n",
+	    PGRAB_VERSION);
+	if (from > 0)
+		buf_addf(out, "-- For a schema that has migration %d.\n", from);
+	buf_addf(out, "\n%s;\n", sql_text("migrate_tables"));
+	for (const struct sql_file *f = sql_migrations; f->name != NULL; f++) {
+		if (migration_number(f) > from)
+			print_numbered(f, out);
+	}
+	if (from > 0)
+		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_views"));
+	buf_addf(out,
+	    "\ndelete from pgrab.api;\ninsert into pgrab.api (hash, pgrab_version) values ('%s', '%s');\n",
+	    api_hash(hash), PGRAB_VERSION);
+	for (const struct sql_file *f = sql_api; f->name != NULL; f++)
+		buf_addf(out, "\n-- %s\n%s", f->name, f->text);
+	buf_addf(out, "\n%s;\n", sql_text("migrate_upkeep"));
+}

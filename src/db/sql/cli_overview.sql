@@ -1,0 +1,2 @@
+-- Serves: pgrab status.
+select o.* from pgrab.overview o

@@ -1,0 +1,26 @@
+/*
+ * Inserting a task with only those columns that somebody gave; the table's defaults say the rest.
+ */
+#ifndef PGRAB_DB_STORE_ADD_H
+#define PGRAB_DB_STORE_ADD_H
+
+#include <stddef.h>
+
+#include "base/rc.h"
+#include "db/pg.h"
+
+struct new_value {
+	const char *column; /* a name of ours, never input */
+	const char *text;
+};
+
+/* A column that is not one: microseconds from now, for run_at. */
+#define NEW_IN_US "in_us"
+
+#define NEW_VALUES_MAX 32
+
+/* One row: the id, and the new task as a JSON object.  enum rc: as db_query. */
+CHECKED enum rc
+store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err);
+
+#endif
