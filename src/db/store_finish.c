@@ -120,8 +120,12 @@ store_recover(struct db *db, const char *by, int64_t incarnation, struct recover
 	char inc[NUMBER_MAX];
 	const char *params[] = {by, incarnation == 0 ? NULL : number(inc, incarnation)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("recover"), 2, params, &res, err);
+	enum rc rc = db_query(db, sql_text("end_orphans"), 0, NULL, &res, err);
 
+	PQclear(res);
+	res = NULL;
+	if (rc == RC_OK)
+		rc = db_query(db, sql_text("recover"), 2, params, &res, err);
 	memset(out, 0, sizeof *out);
 	if (rc == RC_OK) {
 		out->all = db_int64(res, 0, 0);

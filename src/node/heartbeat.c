@@ -313,7 +313,8 @@ come_back(struct heartbeat *h, int64_t old, struct err *err)
 	struct node_holder holder;
 	enum rc rc = store_node_find(h->db, h->node->set->name, &holder, err);
 
-	if (rc == RC_OK && holder.exists && holder.incarnation != old && !holder.down)
+	if (rc == RC_OK && holder.exists && !holder.down && holder.incarnation != old &&
+	    holder.incarnation != h->mine)
 		return err_set(err, RC_AGAIN, "another node took the name \"%s\"", h->node->set->name);
 	if (rc == RC_OK)
 		rc = take_name(h, &holder, err);
