@@ -67,8 +67,8 @@ close_ends(struct ends *e)
 static _Noreturn void
 become_keeper(const struct ends *e, int64_t kill_grace_us)
 {
-	char grace[32];
-	char *const argv[] = {"pgrab", KEEPER_ARGV1, grace, NULL}, *const env[] = {NULL};
+	char name[] = "pgrab", role[] = KEEPER_ARGV1, grace[32];
+	char *const argv[] = {name, role, grace, NULL}, *const env[] = {NULL};
 	const int from[] = {e->spawn[1], e->lease, e->lifeline[0]};
 	int high[3];
 

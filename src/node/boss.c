@@ -443,6 +443,8 @@ publish_room(struct boss *b, int64_t now)
 		say_empty(b);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
+	atomic_store_explicit(
+	    &b->node->brisk, b->idle > 0 || burst > 10 * b->node->set->workers, memory_order_relaxed);
 	if (grew && b->wake != NULL && atomic_load(&b->node->hungry) > 0)
 		b->wake(b->wake_ctx);
 }

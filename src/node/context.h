@@ -54,7 +54,8 @@ struct node {
 
 	/* flags and counters: any thread */
 	_Atomic bool draining;
-	_Atomic bool durable;                /* at_most_once may be run here */
+	_Atomic bool durable; /* at_most_once may be run here */
+	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic int64_t in_hand, running;    /* written by the boss, workers */

@@ -194,9 +194,10 @@ keep_chosen(struct candidate *c, size_t n)
 static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
 {
+	/* With every worker busy a started task would only seem to run. */
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
-	    .instant = l->node->instant};
+	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}"};
 	struct run *chain = NULL;
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);

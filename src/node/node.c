@@ -242,6 +242,7 @@ run(struct node *n, struct err *err)
 		rc = register_kinds(n, err);
 	if (rc != RC_OK)
 		goto out;
+	atomic_store(&n->brisk, true);
 	n->boss = boss_create(n);
 	n->recover = recover_create(n);
 	n->start_queue = mailbox_create();
