@@ -61,9 +61,6 @@ begin
       perform pgrab.refuse('args', format('{"%s": %s}', v_name, v_value), format('%s holds plain values only, no nested objects or arrays.', v_name));
     end if;
   end loop;
-  if p_args::text like '%\\u0000%' then
-    perform pgrab.refuse('args', 'text with \u0000', 'A NUL character cannot be passed to a program; leave it out.');
-  end if;
   for v_name in select * from jsonb_object_keys(case when jsonb_typeof(p_args -> 'env') = 'object' then p_args -> 'env' else '{}' end) loop
     if v_name !~ '^[A-Za-z_][A-Za-z0-9_]*$' then
       perform pgrab.refuse('args', format('{"env": {"%s": ...}}', v_name), 'A name in env is letters, digits and underscores, and does not begin with a digit.');
@@ -77,6 +74,14 @@ language plpgsql as $$
 declare
   v_bytes integer;
 begin
+  -- The tests below let null pass, and the table's NOT NULL would not say what is right.
+  if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter, t.priority, t.timeout, t.max_attempts,
+      t.backoff, t.backoff_max, t.delivery, t.run_if, t.require, t.paused) > 0 then
+    perform pgrab.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
+    from jsonb_each(to_jsonb(t)) c(name, value)
+    where c.value = 'null' and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after', 'misfire_limit', 'jitter', 'priority', 'timeout',
+      'max_attempts', 'backoff', 'backoff_max', 'delivery', 'run_if', 'require', 'paused');
+  end if;
   if t.kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify') and not exists (select from pgrab.kind k where k.kind = t.kind) then
     perform pgrab.refuse('kind', t.kind, format('Kinds are: %s. A node that loads an executor adds its kind.', (select string_agg(k.kind, ', ' order by k.kind) from pgrab.kind k)));
   end if;

@@ -99,7 +99,7 @@ comment on column pgrab.late.why is 'Why it is not started, as far as the databa
 
 create or replace view pgrab.parked as
 select t.id, t.name, t.kind, t.attempt, t.last_outcome as outcome, date_trunc('second', t.last_finished_at) as parked_at,
-  left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 40) as error
+  left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 36) as error
 from pgrab.task t where t.due_at is null and t.status = 'parked';
 comment on view pgrab.parked is 'Tasks out of attempts, waiting for a person. The whole error: pgrab.task.last_error, `pgrab show ID`.';
 comment on column pgrab.parked.id is 'Number of the task.';
@@ -108,7 +108,7 @@ comment on column pgrab.parked.kind is 'What carries it out.';
 comment on column pgrab.parked.attempt is 'Tries it had.';
 comment on column pgrab.parked.outcome is 'Outcome of the last one.';
 comment on column pgrab.parked.parked_at is 'When the last one ended.';
-comment on column pgrab.parked.error is 'Why, the first 40 characters.';
+comment on column pgrab.parked.error is 'Why, the first 36 characters.';
 
 create or replace view pgrab.history as
 select r.task_id, r.name, r.attempt, r.outcome, r.node, r.finished_at, round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
