@@ -4,7 +4,7 @@
 -- $1 ids, $2 versions, $3 incarnations, $4 us since the start, $5 us since the end, $6 exit codes, $7 outputs, $8 output cut?, $9 node, $10 node's name,
 -- $11 outcomes, $12 errors.
 with f as (
-  select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::text[], $8::boolean[], $11::text[], $12::text[])
+  select * from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[]), (select $4::bigint[]), (select $5::bigint[]), (select $6::int[]), (select $7::text[]), (select $8::boolean[]), (select $11::text[]), (select $12::text[]))
     as f(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, outcome, error)),
 kept as (
   update pgrab.task t

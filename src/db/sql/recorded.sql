@@ -2,5 +2,5 @@
 -- Serves: finisher, sql executor.  Plan: run_task_idx.
 -- $1 ids, $2 versions, $3 incarnations.
 select r.task_id, r.version
-from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as f(id, version, incarnation)
+from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[])) as f(id, version, incarnation)
 join pgrab.run r on r.task_id = f.id and r.version = f.version and r.incarnation = f.incarnation

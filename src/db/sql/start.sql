@@ -1,10 +1,11 @@
 -- The last check before anything is executed: still ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the
 -- definition as it is now, so that a run is exactly what the row said when it started.
 -- Serves: starter.  Plan: nested loop, task_pkey by id; HOT.
+-- (The arrays come through (select ...): see claim.sql.)
 -- $1 ids, $2 versions, $3 incarnation.
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = clock_timestamp()
-from unnest($1::bigint[], $2::bigint[]) as c(id, version)
+from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
 where t.id = c.id and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and t.due_at <= clock_timestamp()
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
