@@ -8,10 +8,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -157,13 +159,20 @@ dispatch(const struct command *cmd, int argc, char **argv)
 	return code;
 }
 
+/* By the time of the last flush errno may be anybody's; a pipe without a reader still says so. */
+static bool
+reader_left(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 /* A reader that went away has what it wanted; a full disk has not. */
 static int
 flush_output(int code)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return code;
-	if (errno == EPIPE)
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left())
 		return code;
 	fprintf(stderr, "pgrab: could not write the output: %s\n", strerror(errno));
 	return code == CLI_DONE ? CLI_FAILED : code;

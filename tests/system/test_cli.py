@@ -1,0 +1,497 @@
+"""The command line: what each command prints, with and without --json, and with which exit status it ends."""
+import json
+import os
+import pty
+import re
+import subprocess
+
+import psycopg
+import pytest
+from cluster import ROOT, Db, clean_env, pgrab_bin, run_pgrab, wait_until
+
+COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "show", "add", "help", "version"]
+ROOT_MIGRATIONS = ROOT / "migrations"
+LISTS = {"nodes": "no node has ever run here", "tasks": "no such tasks", "runs": "no such runs"}
+
+
+def pgrab(db, *args, **options):
+    return run_pgrab(*args, dsn=db.dsn, **options).stdout
+
+
+def as_json(db, *args):
+    return json.loads(pgrab(db, *args, "--json"))
+
+
+def fails(status, *args, **options):
+    """What it says on stderr; nothing may stand on stdout."""
+    done = run_pgrab(*args, check=False, **options)
+    assert (done.returncode, done.stdout) == (status, ""), done
+    return done.stderr
+
+
+def on_terminal(*args, columns=60, env=None):
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([pgrab_bin(), *args], stdin=theirs, stdout=theirs, stderr=theirs,
+                          env=clean_env(COLUMNS=columns, TERM="xterm", **(env or {}))) as process:
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # EIO: the other side is closed
+                break
+            if not chunk:
+                break
+            text += chunk
+        os.close(ours)
+        assert process.wait(10) == 0
+    return text.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def empty_db(cluster):
+    database = Db(cluster, cluster.create_database(template="template0"))
+    yield database
+    database.close()
+    cluster.drop_database(database.name)
+
+
+# ------------------------------------------------------------------------------------------------ help and wrong use
+
+def test_help_names_every_command_and_every_command_has_help():
+    text = run_pgrab("--help").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} +\S", text, re.M)
+        assert f"Usage: pgrab {command}" in run_pgrab("help", command).stdout
+        if command not in ("help", "version"):
+            assert run_pgrab(command, "--help").stdout == run_pgrab("help", command).stdout
+    assert run_pgrab("-h").stdout == run_pgrab("help").stdout == text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_version():
+    assert re.fullmatch(r"pgrab \d+\.\d+\.\d+\n", run_pgrab("version").stdout)
+    assert run_pgrab("--version").stdout == run_pgrab("version").stdout
+
+
+def test_without_a_command_the_help_is_an_error():
+    assert "Usage: pgrab COMMAND" in fails(2)
+
+
+@pytest.mark.parametrize("args, said", [
+    (["taks"], 'unknown command "taks"; did you mean tasks?'),
+    (["frobnicate"], 'unknown command "frobnicate"\n'),
+    (["help", "nods"], "did you mean nodes?"),
+    (["tasks", "--stauts", "done"], "unknown option --stauts; did you mean --status?"),
+    (["tasks", "--status", "finished"], "status cannot be \"finished\""),
+    (["tasks", "--limit", "0"], "limit cannot be \"0\""),
+    (["tasks", "--limit"], "--limit needs a value"),
+    (["runs", "--outcome", "good"], "outcome cannot be \"good\""),
+    (["runs", "--task", "x"], '"x" is not the id of a task'),
+    (["nodes", "n1"], 'too many arguments at "n1"'),
+    (["show"], "something is missing: pgrab show ID"),
+    (["show", "x"], '"x" is not the id of a task'),
+    (["show", "99999999999999999999"], "is not the id of a task"),
+    (["show", "1", "2"], "too many arguments"),
+    (["add", "--arg", "x", "select 1"], "write --arg name=text or --arg name:=json"),
+    (["add", "--arg", "=x", "select 1"], "write --arg name=text"),
+    (["add", "--arg", "a=1", "--arg", "a=2", "x"], "--arg a was given twice"),
+    (["add", "--arg", "params:=[1,", "x"], '"[1," is not JSON'),
+    (["add", "--in", "soon", "x"], '--in cannot be "soon"; it is a time such as'),
+    (["add", "--in", "5s", "--run-at", "now", "x"], "give one of them"),
+    (["add", "select", "1"], "too many arguments"),
+    (["run", "--workers", "none"], "workers cannot be \"none\""),
+    (["run", "--dead-after", "1s"], "must not be more than dead_after"),
+    (["migrate", "--from", "x"], "unknown option --from"),
+])
+def test_wrong_use_is_2_and_says_what_would_be_right(args, said):
+    text = fails(2, *args)
+    assert said in text and re.search(r"^Try: pgrab .*--help$", text, re.M)
+
+
+# -------------------------------------------------------------------------------------------------------- no database
+
+def test_a_server_that_is_not_there(tmp_path):
+    text = fails(1, "nodes", "--dsn", f"host={tmp_path} dbname=x")
+    assert text.startswith("pgrab nodes: could not connect: ") and str(tmp_path) in text and "PGRAB_DSN" in text
+    assert text.count("\n") == 1
+
+
+def test_a_database_that_is_not_there(cluster):
+    text = fails(1, "status", dsn=cluster.dsn_of("no_such_database"))
+    assert 'database "no_such_database" does not exist' in text
+
+
+def test_a_connection_string_that_is_none():
+    assert "pgrab nodes: could not connect:" in fails(1, "nodes", "--dsn", "no=such option")
+
+
+def test_the_dsn_may_come_from_the_environment(db):
+    assert run_pgrab("nodes", "--json", env={"PGRAB_DSN": db.dsn}).stdout == "[]\n"
+    parts = psycopg.conninfo.conninfo_to_dict(db.dsn)
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE", "password": "PGPASSWORD"}
+    assert run_pgrab("nodes", "--json", env={names[k]: v for k, v in parts.items() if k in names}).stdout == "[]\n"
+
+
+def test_a_nodes_environment_filters_nothing(db):
+    db.add(kind="noop", name="a")
+    assert len(json.loads(run_pgrab("tasks", "--json", dsn=db.dsn, env={"PGRAB_NAME": "n1", "PGRAB_KIND": "x"}).stdout)) == 1
+
+
+@pytest.mark.parametrize("args", [["nodes"], ["tasks"], ["runs"], ["status"], ["show", "1"], ["add", "select 1"],
+                                  ["nodes", "--json"], ["status", "--json"], ["show", "1", "--json"]])
+def test_without_the_schema_it_says_how_to_get_it(empty_db, args):
+    dsn = psycopg.conninfo.make_conninfo(empty_db.dsn, password="s3cret", application_name="it's")
+    text = fails(1, *args, dsn=dsn)
+    assert f"pgrab {args[0]}: the schema pgrab is not installed in database {empty_db.name}; run: pgrab migrate --dsn '" in text
+    assert "s3cret" not in text
+    # what it says can be pasted
+    command = text.partition("run: ")[2].strip().replace("pgrab", pgrab_bin(), 1)
+    subprocess.run(["sh", "-c", command], check=True, env=clean_env(PGPASSWORD="s3cret"), capture_output=True)
+    assert empty_db.one("select count(*) from pgrab.migration") >= 1
+
+
+def test_a_role_without_rights_is_told_so(db):
+    db.query("drop role if exists pgrab_test_nobody")
+    db.query("create role pgrab_test_nobody login password 'x'")
+    try:
+        dsn = psycopg.conninfo.make_conninfo(db.dsn, user="pgrab_test_nobody", password="x")
+        text = fails(1, "tasks", dsn=dsn)
+        assert "permission denied for schema pgrab" in text and "owner of the schema" in text
+    finally:
+        db.query("drop role pgrab_test_nobody")
+
+
+# ------------------------------------------------------------------------------------------------------------ migrate
+
+def objects(db):
+    """Everything in the schema, with its comment and its definition as far as it has one."""
+    return db.query("""
+        select 'relation ' || c.oid::regclass || ' ' || c.relkind::text, obj_description(c.oid, 'pg_class'), case c.relkind when 'v' then pg_get_viewdef(c.oid) end
+        from pg_class c where c.relnamespace = 'pgrab'::regnamespace
+        union all select 'column ' || a.attrelid::regclass || '.' || a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
+        from pg_attribute a join pg_class c on c.oid = a.attrelid where c.relnamespace = 'pgrab'::regnamespace and a.attnum > 0
+        union all select 'function ' || p.oid::regprocedure, obj_description(p.oid, 'pg_proc'), p.prosrc from pg_proc p where p.pronamespace = 'pgrab'::regnamespace
+        union all select 'trigger ' || t.tgname, pg_get_triggerdef(t.oid), null from pg_trigger t where not t.tgisinternal
+        order by 1""")
+
+
+def test_migrate_installs_once(empty_db):
+    first = pgrab(empty_db, "migrate")
+    assert "applying 0001_task.sql\n" in first and "applying views and functions\n" in first
+    assert f"The schema pgrab in database {empty_db.name} is up to date.\n" in first
+    before = objects(empty_db)
+    xmin = empty_db.query("select xmin::text from pgrab.migration union all select xmin::text from pgrab.api")
+    assert "Nothing to do" in pgrab(empty_db, "migrate")
+    assert objects(empty_db) == before
+    assert empty_db.query("select xmin::text from pgrab.migration union all select xmin::text from pgrab.api") == xmin
+    assert empty_db.one("select count(*) from pgrab.kind") == 6
+
+
+def test_migrate_dry_run_and_status_change_nothing(empty_db):
+    assert "not installed" in pgrab(empty_db, "migrate", "--status")
+    status = as_json(empty_db, "migrate", "--status")
+    assert (status["state"], status["installed"], status["migrations"]) == ("none", 0, [])
+    assert pgrab(empty_db, "migrate", "--dry-run").splitlines() == [
+        *[f"would apply {os.path.basename(p)}" for p in sorted(os.listdir(ROOT_MIGRATIONS)) if p.endswith(".sql")],
+        "would apply views and functions"]
+    assert empty_db.one("select to_regnamespace('pgrab')") is None
+    pgrab(empty_db, "migrate")
+    assert "Nothing to do" in pgrab(empty_db, "migrate", "--dry-run")
+    status = as_json(empty_db, "migrate", "--status")
+    assert (status["state"], status["api_current"]) == ("current", True)
+    assert status["installed"] == status["known"] == len(status["migrations"])
+    assert status["migrations"][0]["name"] == "0001_task.sql"
+    text = pgrab(empty_db, "migrate", "--status")
+    assert "is up to date" in text and "0001_task.sql" in text
+
+
+def test_migrations_at_once_wait_for_each_other(empty_db):
+    command = [pgrab_bin(), "migrate", "--dsn", empty_db.dsn]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_env()) for _ in range(4)]
+    said = [p.communicate(timeout=60)[0] for p in started]
+    assert [p.returncode for p in started] == [0] * 4, said
+    assert sum("applying 0001_task.sql" in s for s in said) == sum("applying views" in s for s in said) == 1
+    assert as_json(empty_db, "migrate", "--status")["state"] == "current"
+
+
+def test_changed_functions_and_views_are_put_back(db):
+    before = objects(db)
+    db.query("create or replace function pgrab.shard(p_id bigint) returns smallint language sql immutable return 0::smallint")
+    assert "Nothing to do" in pgrab(db, "migrate")
+    assert "applying views and functions" in pgrab(db, "migrate", "--force")
+    assert objects(db) == before
+    # a view of an older program had other columns: it is dropped and made anew
+    db.query("drop view pgrab.due")
+    db.query("create view pgrab.due as select 1 as something, 2 as other")
+    db.query("update pgrab.api set hash = 'older'")
+    assert as_json(db, "migrate", "--status")["state"] == "old"
+    assert "older than this program" in pgrab(db, "migrate", "--status")
+    assert pgrab(db, "migrate", "--dry-run") == "would apply views and functions\n"
+    pgrab(db, "migrate")
+    assert objects(db) == before
+
+
+def test_a_view_of_somebody_on_ours_survives(db):
+    db.query("create view public.mine as select id from pgrab.late")
+    pgrab(db, "migrate", "--force")
+    assert db.query("select * from public.mine") == []
+
+
+def test_an_api_of_a_newer_program_is_left_alone(db):
+    db.query("update pgrab.api set hash = 'newer', pgrab_version = '99.0.0'")
+    assert as_json(db, "migrate", "--status")["state"] == "newer"
+    assert "Nothing to do" in pgrab(db, "migrate")
+    assert db.one("select hash from pgrab.api") == "newer"
+
+
+def test_a_newer_schema_is_used_unless_it_is_breaking(db, nodes):
+    db.query("insert into pgrab.migration (version, name, breaking, pgrab_version) values (9000, '9000_more.sql', false, '99.0.0')")
+    assert as_json(db, "migrate", "--status")["state"] == "newer"
+    assert "Nothing to do" in pgrab(db, "migrate")
+    nodes.start("n1").end()
+    db.query("update pgrab.migration set breaking = true where version = 9000")
+    assert as_json(db, "migrate", "--status")["state"] == "too_new"
+    for how in [], ["--dry-run"], ["--force"]:
+        assert "newer, incompatible pgrab" in fails(1, "migrate", *how, dsn=db.dsn)
+    node = nodes.start("n2", wait=False)
+    assert node.wait_exit() == 1 and "newer" in node.log()
+
+
+def test_migrate_behind_a_long_transaction_keeps_nobody_waiting(db):
+    with db.connect(autocommit=False) as holder:
+        holder.execute("insert into pgrab.task (kind) values ('noop')")
+        waiting = subprocess.Popen([pgrab_bin(), "migrate", "--force", "--dsn", db.dsn], stdout=subprocess.PIPE, text=True, env=clean_env())
+        db.wait("select count(*) > 0 from pg_locks where not granted and relation = 'pgrab.task'::regclass")
+        # it asks for a lock that our insert is in the way of, and every other insert comes behind it: until it gives up, and tries again
+        db.query("set statement_timeout = '10s'")
+        db.add(kind="noop")
+        assert waiting.poll() is None
+        holder.rollback()
+    assert waiting.wait(30) == 0
+    waiting.stdout.close()
+
+
+def test_the_printed_sql_makes_the_same_schema(empty_db, db):
+    script = run_pgrab("sql").stdout
+    with empty_db.connect(autocommit=False) as conn:
+        conn.execute(script)
+    assert objects(empty_db) == objects(db)
+    assert as_json(empty_db, "migrate", "--status")["state"] == "current"
+    # and on top of what is there, only what follows
+    with empty_db.connect(autocommit=False) as conn:
+        conn.execute(run_pgrab("sql", "--from", as_json(empty_db, "migrate", "--status")["known"]).stdout)
+    assert objects(empty_db) == objects(db)
+
+
+# --------------------------------------------------------------------------------------------------------------- lists
+
+@pytest.mark.parametrize("command, nothing", LISTS.items())
+def test_an_empty_list(db, command, nothing):
+    assert nothing in pgrab(db, command)
+    assert as_json(db, command) == []
+
+
+def test_tasks(db):
+    one = db.add(kind="noop", name="one", run_at="2126-01-01")
+    two = db.add(kind="sql", command="select 1", name="two", run_at="2126-01-01", paused=True)
+    db.query("""insert into pgrab.run (task_id, attempt, version, outcome, ended, kind, owner, created_at, finished_at, name)
+                values (1000, 1, 1, 'succeeded', 'done', 'sql', 'o', now(), now(), 'three')""")
+    lines = pgrab(db, "tasks").splitlines()
+    assert lines[0].split() == ["id", "name", "kind", "status", "attempt", "due_at", "node", "finished_at"]
+    assert [line.split()[1] for line in lines[1:]] == ["two", "one", "three"]
+    assert len({line.index(word) for line, word in zip(lines[1:], ["two", "one", "three"])}) == 1
+    rows = as_json(db, "tasks")
+    assert list(rows[0]) == lines[0].split()
+    assert [(r["id"], r["status"]) for r in rows] == [(two, "scheduled"), (one, "scheduled"), (1000, "done")]
+    assert rows[0]["due_at"] is None and rows[1]["due_at"].startswith("2126-01-01T00:00:00")
+
+    def ids(*args):
+        return [r["id"] for r in as_json(db, "tasks", *args)]
+    assert ids("--status", "done") == [1000]
+    assert ids("-s", "scheduled") == [two, one]
+    assert ids("--kind", "sql") == [two, 1000]
+    assert ids("--name=one") == [one]
+    assert ids("--limit", "1") == [two]
+    assert ids("--kind", "sql", "--status", "scheduled", "--limit", "9") == [two]
+    assert ids("--name", "nobody") == []
+
+
+def test_runs(db, nodes):
+    nodes.start("n1")
+    good, bad = db.add(kind="noop", name="good"), db.add(kind="sql", command="select 1/0", name="bad", max_attempts=1)
+    db.wait_run(good), db.wait_run(bad)
+    lines = pgrab(db, "runs").splitlines()
+    assert lines[0].split() == ["task_id", "name", "attempt", "outcome", "node", "finished_at", "seconds", "error"]
+    assert len(lines) == 3 and all(" n1 " in line for line in lines[1:])
+    rows = {r["task_id"]: r for r in as_json(db, "runs")}
+    assert rows[good]["outcome"] == "succeeded" and rows[good]["error"] is None
+    assert rows[bad]["outcome"] == "failed" and "division by zero" in rows[bad]["error"]
+    assert [r["task_id"] for r in as_json(db, "runs", "--outcome", "failed")] == [bad]
+    assert [r["task_id"] for r in as_json(db, "runs", "--task", good)] == [good]
+    assert len(as_json(db, "history", "-l", 1)) == 1
+
+
+def test_nodes(db, nodes):
+    nodes.start("n1", workers=3)
+    nodes.start("n2").end()
+    lines = pgrab(db, "nodes").splitlines()
+    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "kinds", "won", "lost", "failed"]
+    assert [line.split()[:2] for line in lines[1:]] == [["n1", "up"], ["n2", "down"]]
+    rows = as_json(db, "nodes")
+    assert (rows[0]["name"], rows[0]["busy"], rows[0]["state"]) == ("n1", "0/3", "up")
+
+
+def test_status(db, nodes):
+    text = pgrab(db, "status")
+    assert "nodes up 0" in text and "no node is up; start one: pgrab run" in text
+    nodes.start("n1", allow="sql")
+    parked = db.add(kind="sql", command="select 1/0", name="broken", max_attempts=1)
+    late = db.add(kind="noop", run_at="2000-01-01")
+    db.wait("select status = 'parked' from pgrab.task where id = %s", parked)
+    status = as_json(db, "status")
+    assert (status["nodes_up"], status["parked"], status["late"], status["failures_1m"]) == (1, 1, 1, 1)
+    said = {a["what"]: a["text"] for a in status["attention"]}
+    assert "no live node runs kind noop" in said["late"] and str(late) in said["late"]
+    assert f"{parked} broken: division by zero" in said["parked"]
+    text = pgrab(db, "status")
+    assert "nodes up 1, running 0, due 1, late 1 (for " in text and "parked 1\n" in text and said["parked"] in text
+    db.query("delete from pgrab.task")
+    assert "Nothing needs attention." in pgrab(db, "status")
+    assert as_json(db, "status")["attention"] == []
+
+
+# ---------------------------------------------------------------------------------------------------------- show, add
+
+def test_show_a_live_task(db):
+    task = db.add(kind="shell", command="echo one\necho two", name="x", timeout="5 s", run_at="2000-01-01", args={"cwd": "/"})
+    text = pgrab(db, "show", task)
+    assert re.search(r"^why +no node is up$", text, re.M) and re.search(r"^status +scheduled$", text, re.M)
+    assert "command\n    echo one\n    echo two\n" in text
+    assert re.search(r'^definition +\{"timeout": "00:00:05"\}$', text, re.M)
+    shown = as_json(db, "show", task)
+    assert (shown["id"], shown["status"], shown["why"], shown["args"]) == (task, "scheduled", "no node is up", {"cwd": "/"})
+    assert shown["attempts"] == [] and shown["output"] is None
+    for change, why in [("paused = true", "paused"), ("paused = false, run_at = now() + '1 day'", "due in ")]:
+        db.query(f"update pgrab.task set {change}")
+        assert as_json(db, "show", task)["why"].startswith(why)
+
+
+def test_show_a_finished_task_with_its_attempts_and_output(db, nodes):
+    nodes.start("n1")
+    task = db.add(kind="shell", command=r'printf "try $PGRAB_ATTEMPT\n\033[31mred\n"; test $PGRAB_ATTEMPT = 2', backoff="0", key="k")
+    db.wait("select count(*) = 2 from pgrab.run where task_id = %s", task)
+    shown = as_json(db, "show", task)
+    assert (shown["status"], shown["attempt"], shown["runs"], shown["failures"], shown["last_outcome"]) == ("done", 2, 2, 1, "succeeded")
+    assert shown["command"].startswith("printf") and shown["key"] == "k" and shown["definition"] == {"backoff": "00:00:00"}
+    assert [(a["attempt"], a["outcome"], a["node"], a["exit_code"]) for a in shown["attempts"]] == [(1, "failed", "n1", 1), (2, "succeeded", "n1", 0)]
+    assert shown["output"].startswith("try 2\n") and shown["why"] is None
+    text = pgrab(db, "show", task)
+    assert re.search(r"^attempt +outcome +node", text, re.M) and "output of the last run:\ntry 2\n" in text
+    assert "\033" not in text
+
+
+@pytest.mark.parametrize("args", [[], ["--json"]])
+def test_show_what_is_not_there_is_3(db, args):
+    assert "there is no task 4711" in fails(3, "show", "4711", *args, dsn=db.dsn)
+
+
+def test_add_prints_the_id(db):
+    task = int(pgrab(db, "add", "select 1"))
+    row = db.query("select kind, command, args, owner, run_at <= now() as due from pgrab.task where id = %s", task)[0]
+    assert (row.kind, row.command, row.args, row.due) == ("sql", "select 1", {}, True)
+
+
+def test_add_with_everything(db):
+    shown = as_json(db, "add", "--kind", "shell", "--name", "n ä", "--key", "k", "--in", "90m", "--arg", "cwd=/tmp", '--arg=env:={"A": "1=2", "N": 12345678901234567890}',
+                    "--arg", "stdin=a=b", "--priority", "-3", "--timeout", "1500ms", "--max-attempts", "7", "--backoff", "0", "--backoff-max", "2h",
+                    "--delivery", "at_most_once", "--require", '{"zone": "eu"}', "--paused", "x; echo")
+    assert (shown["name"], shown["key"], shown["kind"], shown["status"]) == ("n ä", "k", "shell", "scheduled")
+    row = db.query("""select command, args::text, run_at between now() + '89 min' and now() + '91 min' as later, priority, timeout::text, max_attempts, backoff::text,
+                      backoff_max::text, delivery, require, paused, due_at from pgrab.task where id = %s""", shown["id"])[0]
+    assert row == ("x; echo", '{"cwd": "/tmp", "env": {"A": "1=2", "N": 12345678901234567890}, "stdin": "a=b"}', True, -3, "00:00:01.5", 7, "00:00:00",
+                   "02:00:00", "at_most_once", {"zone": "eu"}, True, None)
+    assert "a live task with this key already" in fails(1, "add", "--key", "k", "select 1", dsn=db.dsn)
+
+
+def test_add_after_two_dashes_takes_a_command_as_it_is(db):
+    task = int(run_pgrab("add", "--kind", "shell", "--", "--arg", env={"PGRAB_DSN": db.dsn}).stdout)
+    assert db.query("select command, args from pgrab.task where id = %s", task)[0] == ("--arg", {})
+
+
+def test_add_takes_nothing_as_sql_that_is_a_value(db):
+    evil = "'); drop table pgrab.task; --"
+    task = int(pgrab(db, "add", "--name", evil, "--arg", f"params:=[{json.dumps(evil)}]", evil))
+    assert db.query("select name, command, args from pgrab.task where id = %s", task)[0] == (evil, evil, {"params": [evil]})
+
+
+@pytest.mark.parametrize("args, said", [
+    (["--kind", "ruby", "x"], "task kind cannot be 'ruby'. Kinds are: exec, http, noop, notify, shell, sql."),
+    (["--kind", "shell"], "task command cannot be ''. A task of kind shell needs a command"),
+    (["--kind", "noop", "--priority", "high"], 'invalid input syntax for type smallint: "high"'),
+    (["--kind", "noop", "--timeout", "0"], "A timeout is between 1 ms and 365 days."),
+    (["--kind", "noop", "--arg", "a=b"], "A task of kind noop takes no args."),
+])
+def test_add_says_what_would_be_right(db, args, said):
+    assert said in fails(1, "add", *args, dsn=db.dsn)
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
+# ------------------------------------------------------------------------------------------------------ the terminal
+
+def test_lines_fit_the_terminal_and_names_cannot_command_it(db):
+    db.add(kind="noop", name="\033[31mred\033[0m \u009b2J\x7f\nnext\t" + "long " * 30, run_at="2126-01-01")
+    for text in on_terminal("tasks", "--dsn", db.dsn, columns=60, env={"NO_COLOR": "1"}), pgrab(db, "tasks"), pgrab(db, "tasks", "--json"), pgrab(db, "show", 1):
+        assert not set(text) - set("\n\t") & {chr(c) for c in [*range(32), *range(127, 160)]}
+    lines = on_terminal("tasks", "--dsn", db.dsn, columns=60, env={"NO_COLOR": "1"}).splitlines()
+    assert max(map(len, lines)) == 60 and r"\x1b[31mred" in lines[1]
+    assert max(map(len, pgrab(db, "tasks").splitlines())) > 150
+    assert json.loads(pgrab(db, "tasks", "--json"))[0]["name"].startswith("\033[31mred\033[0m \u009b2J\x7f\nnext\t")
+
+
+def test_wide_characters_keep_the_columns_aligned(db):
+    for name in "äöü", "日本", "plain":
+        db.add(kind="noop", name=name, run_at="2126-01-01")
+    lines = pgrab(db, "tasks").splitlines()
+    assert [line.index("noop") for line in lines[1:]] == [len("id  plain  "), len("id  plain  ") - 2, len("id  plain  ")]
+
+
+def test_color_is_for_terminals_only(db, nodes):
+    nodes.start("n1")
+    assert on_terminal("nodes", "--dsn", db.dsn).startswith("\033[1mname")
+    assert "\033" not in on_terminal("nodes", "--dsn", db.dsn, env={"NO_COLOR": "1"})
+    assert "\033" not in pgrab(db, "nodes")
+
+
+def test_a_reader_that_goes_away_is_no_error(db):
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', '2126-01-01' from generate_series(1, 20000)")
+    with subprocess.Popen([pgrab_bin(), "tasks", "--limit", "20000", "--dsn", db.dsn], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_env()) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(20) == 0 and process.stderr.read() == b""
+
+
+def test_a_full_disk_is_an_error(db):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([pgrab_bin(), "tasks", "--dsn", db.dsn], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_env(), check=False)
+    assert done.returncode == 1 and "No space left on device" in done.stderr
+
+
+# ----------------------------------------------------------------------------------------------------------------- run
+
+def test_run_makes_the_schema_when_there_is_none(empty_db, tmp_path):
+    with subprocess.Popen([pgrab_bin(), "run", "--name", "n1", "--dsn", empty_db.dsn], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_env()) as process:
+        wait_until(lambda: empty_db.one("select to_regclass('pgrab.overview')"), 20, "the schema")
+        task = empty_db.add(kind="noop")
+        assert empty_db.wait_run(task).outcome == "succeeded"
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_run_never_upgrades(db, nodes):
+    db.query("update pgrab.api set hash = 'older'")
+    node = nodes.start("n1", wait=False)
+    assert node.wait_exit() == 1 and "pgrab migrate" in node.log()
+    assert db.one("select hash from pgrab.api") == "older"
