@@ -39,7 +39,7 @@ struct candidate {
 	uint16_t shard;
 	int16_t priority;
 	bool has_require;
-	bool chosen, refused; /* the loader's marks; false from a look */
+	bool chosen, refused;   /* the loader's marks; false from a look */
 	char due[DUE_TEXT_MAX]; /* exact text of due_at, to serve as a low-water mark */
 };
 

@@ -33,7 +33,7 @@ def wait_empty(st, processes, began, args, say):
     """Returns when pgrab.task is empty, and how many queries that took.  The costly question is asked only when the history stands still."""
     queries, size, before = 0, 0, -1
     while True:
-        time.sleep(POLL_S)
+        time.sleep(POLL_S)  # check-words: the pace of the measurement, waits for nothing
         size, before = st.history_bytes(), size
         queries += 1
         say(time.time() - began, size)

@@ -34,7 +34,7 @@ def inserted(st, args, nodes, progress):
     """Latencies in ms of single inserts: from the call, from the commit."""
     command, times = "select 1" if args.kind == "sql" else "", {}
     for i in range(args.tasks):
-        time.sleep(random.uniform(0.02, 0.06))
+        time.sleep(random.uniform(0.02, 0.06))  # check-words: the pace of the measurement, waits for nothing
         called = time.time()
         task = st.one("insert into pgrab.task (kind, command) values (%s, %s) returning id", args.kind, command)
         times[task] = (called, time.time())

@@ -38,7 +38,9 @@ statements_end_at_top_level_semicolons(void **unused)
 	expect("do $a$ $$ ; $b$ ; $a$; x", 2, "do $a$", " x");
 	expect("select $1; x", 2, "select $1", " x");
 	expect("create rule r as on insert to t do (select 1; select 2); x", 2, "create rule", " x");
-	expect("create function f() returns int begin atomic select 1; select case when true then 1 end; end; x", 2, "create function", " x");
+	expect(
+	    "create function f() returns int begin atomic select 1; select case when true then 1 end; end; x",
+	    2, "create function", " x");
 	expect("begin; x", 2, "begin", " x");
 }
 
