@@ -1,0 +1,51 @@
+"""What the documentation shows is what happens: its SQL runs, its answers are those of the server, its links lead somewhere.
+
+A ```sql block is run in a fresh database with one node.  A plain block right behind it is what it has to answer: the rows of the
+last statement, unaligned, or the error that it ends with.
+"""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def sql_blocks():
+    for page in PAGES:
+        blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
+        for block, after in zip(blocks, blocks[1:] + [None]):
+            if block[1] != "sql":
+                continue
+            between = page.read_text(encoding="utf-8")[block.end():after.start()] if after else "x"
+            answer = after[2] if after and after[1] == "" and not between.strip() else None
+            line = page.read_text(encoding="utf-8")[:block.start()].count("\n") + 1
+            yield pytest.param(block[2], answer, id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.parametrize("sql, answer", sql_blocks())
+def test_sql_in_the_docs_runs(db, nodes, sql, answer):
+    nodes.start()
+    done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=default", db.dsn], input=sql, capture_output=True, text=True, timeout=30, check=False)
+    if answer is not None and answer.startswith("ERROR"):
+        assert done.stderr.startswith(answer.splitlines()[0]), done.stderr
+        assert answer.splitlines()[1] in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    if answer is not None:
+        assert done.stdout == answer
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_to_files_that_are_there(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_first_screen_of_the_readme_names_both_commands():
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24]
+    assert any("./scripts/demo" in line for line in first_screen) and any("./scripts/test" in line for line in first_screen)
