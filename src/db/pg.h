@@ -1,14 +1,14 @@
 /*
- * One connection to PostgreSQL with deadlines.  Owned by one thread (except db_cancel_run).
+ * One connection to PostgreSQL with deadlines.  Owned by one thread.
  *
  * Rules kept here and nowhere else:
- *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the
- * connection is thrown away;
+ *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the connection
+ *     is thrown away;
  *   - SQLSTATE is mapped to enum rc here only;
  *   - nothing depends on session state: the settings made after connecting (read committed, time zone UTC, an
- * empty search path) are belt and braces, so that a pooler in transaction mode may stand in between.  No
- * named prepared statements, for the same reason, and because a generic plan for these array statements is a
- * trap.
+ *     empty search path) are belt and braces, so that a pooler in transaction mode may stand in between.  No
+ *     named prepared statements, for the same reason, and because a generic plan for these array statements
+ *     is a trap.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H

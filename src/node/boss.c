@@ -4,10 +4,11 @@
  * message, never blocks on a push, and has no connection.
  *
  * Room.  Loaders may only claim what the boss has room for:
- *   ready  = free workers, plus what was finished in the last 100 ms (so that a node doing thousands of short
- * tasks a second has the next ones at hand, and one doing long ones takes nothing it would only sit on), less
- * what waits already; timed  = a fixed number of tasks that are due within lookahead. A due task that found
- * no worker for steal_after is handed back, for a node that has one.
+ *   ready  free workers, plus what was finished in the last 100 ms, less what waits already.  So a node that
+ *          does thousands of short tasks a second has the next ones at hand, and one that does long ones takes
+ *          nothing it would only sit on;
+ *   timed  a fixed number of tasks that are due within lookahead.
+ * A due task that found no worker for steal_after is handed back, for a node that has one.
  */
 #include "node/boss.h"
 
@@ -24,59 +25,11 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "node/boss_inside.h"
 #include "node/context.h"
 
-#define TIMED_MAX 1024 /* tasks held ahead of their time */
-#define BURST_MAX 4096 /* tasks held because many end per second */
-#define BURST_US  (100 * US_PER_MS)
 #define UNIT_MAX  64 /* instant runs handed to one worker at once */
 #define REVIEW_US (250 * US_PER_MS)
-
-enum command_what { CMD_DRAIN, CMD_STOP_RUNS, CMD_FENCE, CMD_LEAKS };
-
-struct command {
-	struct note note; /* must be first */
-	enum command_what what;
-	enum pgrab_stop why;
-	struct owned *rows; /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
-	size_t n_rows;
-	bool answered;
-};
-
-struct grant {
-	struct note note; /* must be first */
-	struct room taken;
-};
-
-struct boss {
-	struct node *node; /* borrowed */
-	pthread_t thread;
-	int empty_fd;
-	struct mailbox *inbox; /* loaders, starter, workers, finisher, control, heartbeat, recover -> boss */
-
-	/* shared, under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* in_hand became 0, or a command was answered */
-	struct room room;       /* free to take */
-	struct room taken;      /* under way in loaders */
-	size_t in_hand_shown;
-	unsigned posted, obeyed; /* commands */
-	void (*wake)(void *ctx);
-	void *wake_ctx;
-
-	/* owned by the boss thread */
-	struct heap *delayed;  /* by (due, id) */
-	struct heap *ready;    /* by (-priority, due, id) */
-	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
-	struct run_list in_hand;
-	size_t n_in_hand;
-	int64_t idle;                  /* workers */
-	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
-	int64_t window_ends_us;
-	int64_t next_review_us;
-	bool draining;
-	enum pgrab_stop stopping;
-};
 
 static bool
 less_due(const void *a, const void *b)
@@ -550,135 +503,4 @@ boss_stop(struct boss *b)
 		TAILQ_REMOVE(&b->in_hand, r, in_hand);
 		run_free(r);
 	}
-}
-
-void
-boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx)
-{
-	b->wake = wake;
-	b->wake_ctx = ctx;
-}
-
-struct room
-boss_take_room(struct boss *b)
-{
-	struct room room;
-
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	room = b->room;
-	b->taken.ready += room.ready;
-	b->taken.timed += room.timed;
-	b->room = (struct room){0, 0};
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return room;
-}
-
-void
-boss_give(struct boss *b, struct run *claimed, struct room taken)
-{
-	struct grant *g = xcalloc(1, sizeof *g);
-	struct run *r;
-
-	g->note.what = NOTE_GRANT;
-	g->taken = taken;
-	/* The grant behind the runs, in one push: the room is not free before the boss has counted them. */
-	for (r = claimed; r != NULL; r = run_next(r)) {
-		r->note.what = NOTE_CLAIMED;
-		if (run_next(r) == NULL) {
-			r->note.mail.next = &g->note.mail;
-			break;
-		}
-	}
-	mailbox_push_chain(b->inbox, claimed != NULL ? &claimed->note.mail : &g->note.mail);
-}
-
-void
-boss_begun(struct boss *b, struct run *r)
-{
-	mailbox_push(b->inbox, &r->begun.mail);
-}
-
-void
-boss_idle(struct boss *b, struct run *first)
-{
-	mailbox_push(b->inbox, &first->idle.mail);
-}
-
-void
-boss_settled(struct boss *b, struct run *chain)
-{
-	if (chain == NULL)
-		return;
-	for (struct run *r = chain; r != NULL; r = run_next(r))
-		r->note.what = NOTE_SETTLED;
-	mailbox_push_chain(b->inbox, &chain->note.mail);
-}
-
-static void
-command(struct boss *b, enum command_what what, enum pgrab_stop why)
-{
-	struct command *c = xcalloc(1, sizeof *c);
-
-	c->note.what = NOTE_COMMAND;
-	c->what = what;
-	c->why = why;
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	b->posted++;
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	mailbox_push(b->inbox, &c->note.mail);
-}
-
-void
-boss_drain(struct boss *b)
-{
-	command(b, CMD_DRAIN, PGRAB_STOP_NONE);
-}
-
-void
-boss_stop_runs(struct boss *b, enum pgrab_stop why)
-{
-	command(b, CMD_STOP_RUNS, why);
-}
-
-void
-boss_fence(struct boss *b)
-{
-	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
-}
-
-bool
-boss_wait_empty(struct boss *b, int64_t until_us)
-{
-	struct timespec ts = clock_timespec(until_us);
-	bool empty;
-
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	/* What was pushed before the last command was counted before it was obeyed. */
-	while (!(empty = b->obeyed == b->posted && b->in_hand_shown == 0)) {
-		if (pthread_cond_timedwait(&b->changed, &b->lock, &ts) != 0) {
-			empty = b->obeyed == b->posted && b->in_hand_shown == 0;
-			break;
-		}
-	}
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return empty;
-}
-
-int
-boss_empty_fd(const struct boss *b)
-{
-	return b->empty_fd;
-}
-
-size_t
-boss_leaks(struct boss *b, struct owned *rows, size_t n)
-{
-	struct command c = {.note.what = NOTE_COMMAND, .what = CMD_LEAKS, .rows = rows, .n_rows = n};
-
-	mailbox_push(b->inbox, &c.note.mail);
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	while (!c.answered)
-		PTHREAD_OK(pthread_cond_wait(&b->changed, &b->lock));
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return c.n_rows;
 }

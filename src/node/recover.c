@@ -2,12 +2,13 @@
  * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until somebody is
  * dead or a round is due.
  *
- *   dead node      every node that saw it tries to mark the row down; the one whose update goes through puts
- * the tasks back.  If that one dies before it is done, the tasks are orphans: orphans        rows held by an
- * incarnation that nobody up has.  Looked for now and then by everybody, about every ten seconds in the whole
- * cluster, and at start.  There is no chosen successor that could be dead itself. leaks          rows this
- * node holds in the database but not in memory (a lost reply): back they go. upkeep         partitions of the
- * history.
+ *   dead node  Every node that saw it tries to mark the row down; the one whose update goes through puts the
+ *              tasks back.  If that one dies before it is done, the tasks are orphans.
+ *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by everybody, about
+ *              every ten seconds in the whole cluster, and at start.  There is no chosen successor that could
+ *              be dead itself.
+ *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
+ *   upkeep     Partitions of the history.
  */
 #include "node/recover.h"
 

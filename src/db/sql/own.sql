@@ -4,5 +4,5 @@ select t.id, t.version, t.status
 from generate_series(0, 1023) as s(shard)
 cross join lateral (
   select t.* from pgrab.task t
-  where t.shard = s.shard and t.due_at <= clock_timestamp() + interval '2 hours' and t.status in ('claimed', 'running')) t
+  where t.shard = s.shard and t.due_at <= (select clock_timestamp() + interval '2 hours') and t.status in ('claimed', 'running')) t
 where t.incarnation = $1::bigint and greatest(t.claimed_at, t.started_at) < clock_timestamp() - $2::bigint * interval '1 us'

@@ -1,6 +1,7 @@
 -- Puts back what nobody living holds: rows claimed or running for an incarnation that no node that is up has.  Claimed ones were never started and
 -- go back as they are; running ones are recorded as lost and tried again at once, or parked (last attempt, at_most_once).  The planned time stays.
--- Serves: recover.  Plan: a held task has kept its due_at, so every shard's head of task_due_idx is read, not the table.
+-- Serves: recover.  Plan: a held task has kept its due_at, so every shard's head of task_due_idx is read, not the table
+-- (the bound comes through a select: clock_timestamp() itself is volatile, and no index would be used).
 -- $1 name of the node that does it, for the history, $2 only this incarnation, or null for all that are orphaned.
 with alive as (select n.incarnation from pgrab.node n where n.state <> 'down'),
 orphan as (
@@ -8,7 +9,7 @@ orphan as (
   from generate_series(0, 1023) as s(shard)
   cross join lateral (
     select t.* from pgrab.task t
-    where t.shard = s.shard and t.due_at <= clock_timestamp() + interval '2 hours' and t.status in ('claimed', 'running')) t
+    where t.shard = s.shard and t.due_at <= (select clock_timestamp() + interval '2 hours') and t.status in ('claimed', 'running')) t
   where ($2::bigint is null or t.incarnation = $2::bigint) and not exists (select from alive a where a.incarnation = t.incarnation)
   order by t.id),
 back as (

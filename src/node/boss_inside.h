@@ -1,0 +1,63 @@
+/*
+ * The inside of the boss, for boss.c (the thread) and boss_mail.c (what others call) only.
+ */
+#ifndef PGRAB_NODE_BOSS_INSIDE_H
+#define PGRAB_NODE_BOSS_INSIDE_H
+
+#include <pthread.h>
+
+#include "base/heap.h"
+#include "base/mailbox.h"
+#include "node/boss.h"
+
+#define TIMED_MAX 1024 /* tasks held ahead of their time */
+#define BURST_MAX 4096 /* tasks held because many end per second */
+#define BURST_US  (100 * US_PER_MS)
+
+enum command_what { CMD_DRAIN, CMD_STOP_RUNS, CMD_FENCE, CMD_LEAKS };
+
+struct command {
+	struct note note; /* must be first */
+	enum command_what what;
+	enum pgrab_stop why;
+	struct owned *rows; /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
+	size_t n_rows;
+	bool answered;
+};
+
+struct grant {
+	struct note note; /* must be first */
+	struct room taken;
+};
+
+struct boss {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	int empty_fd;
+	struct mailbox *inbox; /* loaders, starter, workers, finisher, control, heartbeat, recover -> boss */
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* in_hand became 0, or a command was answered */
+	struct room room;       /* free to take */
+	struct room taken;      /* under way in loaders */
+	size_t in_hand_shown;
+	unsigned posted, obeyed; /* commands */
+	void (*wake)(void *ctx);
+	void *wake_ctx;
+
+	/* owned by the boss thread */
+	struct heap *delayed;  /* by (due, id) */
+	struct heap *ready;    /* by (-priority, due, id) */
+	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
+	struct run_list in_hand;
+	size_t n_in_hand;
+	int64_t idle;                  /* workers */
+	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
+	int64_t window_ends_us;
+	int64_t next_review_us;
+	bool draining;
+	enum pgrab_stop stopping;
+};
+
+#endif

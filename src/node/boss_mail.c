@@ -1,0 +1,143 @@
+/*
+ * What other threads may ask of the boss: messages into its inbox, and the few fields that are shared under
+ * its lock.
+ */
+#include "node/boss.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "node/boss_inside.h"
+
+void
+boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx)
+{
+	b->wake = wake;
+	b->wake_ctx = ctx;
+}
+
+struct room
+boss_take_room(struct boss *b)
+{
+	struct room room;
+
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	room = b->room;
+	b->taken.ready += room.ready;
+	b->taken.timed += room.timed;
+	b->room = (struct room){0, 0};
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return room;
+}
+
+void
+boss_give(struct boss *b, struct run *claimed, struct room taken)
+{
+	struct grant *g = xcalloc(1, sizeof *g);
+	struct run *r;
+
+	g->note.what = NOTE_GRANT;
+	g->taken = taken;
+	/* The grant behind the runs, in one push: the room is not free before the boss has counted them. */
+	for (r = claimed; r != NULL; r = run_next(r)) {
+		r->note.what = NOTE_CLAIMED;
+		if (run_next(r) == NULL) {
+			r->note.mail.next = &g->note.mail;
+			break;
+		}
+	}
+	mailbox_push_chain(b->inbox, claimed != NULL ? &claimed->note.mail : &g->note.mail);
+}
+
+void
+boss_begun(struct boss *b, struct run *r)
+{
+	mailbox_push(b->inbox, &r->begun.mail);
+}
+
+void
+boss_idle(struct boss *b, struct run *first)
+{
+	mailbox_push(b->inbox, &first->idle.mail);
+}
+
+void
+boss_settled(struct boss *b, struct run *chain)
+{
+	if (chain == NULL)
+		return;
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->note.what = NOTE_SETTLED;
+	mailbox_push_chain(b->inbox, &chain->note.mail);
+}
+
+static void
+command(struct boss *b, enum command_what what, enum pgrab_stop why)
+{
+	struct command *c = xcalloc(1, sizeof *c);
+
+	c->note.what = NOTE_COMMAND;
+	c->what = what;
+	c->why = why;
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	b->posted++;
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	mailbox_push(b->inbox, &c->note.mail);
+}
+
+void
+boss_drain(struct boss *b)
+{
+	command(b, CMD_DRAIN, PGRAB_STOP_NONE);
+}
+
+void
+boss_stop_runs(struct boss *b, enum pgrab_stop why)
+{
+	command(b, CMD_STOP_RUNS, why);
+}
+
+void
+boss_fence(struct boss *b)
+{
+	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
+}
+
+bool
+boss_wait_empty(struct boss *b, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	bool empty;
+
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	/* What was pushed before the last command was counted before it was obeyed. */
+	while (!(empty = b->obeyed == b->posted && b->in_hand_shown == 0)) {
+		if (pthread_cond_timedwait(&b->changed, &b->lock, &ts) != 0) {
+			empty = b->obeyed == b->posted && b->in_hand_shown == 0;
+			break;
+		}
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return empty;
+}
+
+int
+boss_empty_fd(const struct boss *b)
+{
+	return b->empty_fd;
+}
+
+size_t
+boss_leaks(struct boss *b, struct owned *rows, size_t n)
+{
+	struct command c = {.note.what = NOTE_COMMAND, .what = CMD_LEAKS, .rows = rows, .n_rows = n};
+
+	mailbox_push(b->inbox, &c.note.mail);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	while (!c.answered)
+		PTHREAD_OK(pthread_cond_wait(&b->changed, &b->lock));
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return c.n_rows;
+}
