@@ -193,6 +193,8 @@ create table pgrab.node (
   dead_after       interval         not null,
   started_at       timestamptz      not null,
   incarnation      bigint           not null,
+  shards           bit(1024),
+  overlapping      boolean          not null default false,
   state            text             not null,
   bell             boolean          not null default true,
   heartbeat_at     timestamptz      not null,
@@ -222,7 +224,7 @@ comment on column pgrab.node.host is 'Host name of the machine.';
 comment on column pgrab.node.pid is 'Process id on that machine.';
 comment on column pgrab.node.pgrab_version is 'Version of the program.';
 comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
-comment on column pgrab.node.weight is 'Its share under the strategy `weight`; may be changed here while it runs.';
+comment on column pgrab.node.weight is 'Its share under the strategy `weight`; may be changed here while it runs; when it registers anew (a restart, a fence) its `weight` setting stands again.';
 comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
 comment on column pgrab.node.kinds is 'Kinds it runs.';
 comment on column pgrab.node.slots is 'Runs at once.';
@@ -230,6 +232,8 @@ comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
 comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
 comment on column pgrab.node.started_at is 'When this incarnation began.';
 comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
+comment on column pgrab.node.shards is 'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet. For people: pgrab.ownership.';
+comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.node.state is 'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
 comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the NOTIFY.';
 comment on column pgrab.node.heartbeat_at is 'Time of the last heartbeat, for people. Nobody is declared dead by it.';

@@ -1,7 +1,7 @@
 -- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are cut to the second.
 --
 -- What they cost, with a million tasks: due, running, late and overview read, shard by shard, only what is due (task_due_idx); parked only what cannot
--- run (task_idle_idx); nodes is as long as the cluster is wide.  tasks and history are as long as their tables: give an id, a time or a LIMIT.
+-- run (task_idle_idx); nodes and ownership read pgrab.node only.  tasks and history are as long as their tables: give an id, a time or a LIMIT.
 -- history comes newest first and reads no more partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval '1 hour'`.
 -- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
 -- Whether a node lives is judged here by its heartbeat's age on the database's clock, for people only; nodes judge each other by pgrab.node.beat.
@@ -126,20 +126,42 @@ comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
 create or replace view pgrab.nodes as
-select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, n.strategy,
+select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, r.strategy,
   n.running || '/' || n.slots as busy, date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
-  array_to_string(n.kinds, ',') as kinds, n.claims_won as won, n.claims_lost as lost, n.runs_failed as failed
-from pgrab.node n;
-comment on view pgrab.nodes is 'The nodes and how they are. Labels, weights and more counters: pgrab.node.';
+  case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted, n.claims_won as won, n.claims_lost as lost,
+  n.claims_stolen as stolen,
+  case when r.live and min(r.strategy) filter (where r.live) over () <> max(r.strategy) filter (where r.live) over () then 'mixed strategies' end as warning
+from pgrab.node n
+cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
+    n.state = 'up' and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every as live) r;
+comment on view pgrab.nodes is 'The nodes and how they are. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
 comment on column pgrab.nodes.state is 'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet that it is dead.';
-comment on column pgrab.nodes.strategy is 'Which rule it uses to pick tasks.';
+comment on column pgrab.nodes.strategy is 'Which rule it uses to pick tasks; of a file the name without the folder.';
 comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
 comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
-comment on column pgrab.nodes.kinds is 'Kinds it runs.';
+comment on column pgrab.nodes.shards is 'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed two heartbeats. Null: it has just started.';
+comment on column pgrab.nodes.attempted is 'Tasks it tried to claim.';
 comment on column pgrab.nodes.won is 'Tasks it claimed.';
 comment on column pgrab.nodes.lost is 'Tasks it tried to claim and another node was faster, or a person changed them.';
-comment on column pgrab.nodes.failed is 'Runs that did not succeed.';
+comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of others, overdue by steal_after.';
+comment on column pgrab.nodes.warning is 'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or none.';
+
+-- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
+create or replace view pgrab.ownership as
+with live as materialized (
+  select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
+  from pgrab.node n where n.state = 'up' and n.shards is not null and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
+select s.shard, case when o.owners > 1 and o.overlapping and o.owners = (select count(*) from live) then '(first come)' else o.node end as node, o.strategy
+from generate_series(0, 1023) as s(shard)
+cross join lateral (
+  select count(*) as owners, bool_and(l.overlapping) as overlapping, string_agg(l.name, ', ' order by l.name) as node,
+    string_agg(distinct l.strategy, ', ' order by l.strategy) as strategy
+  from live l where get_bit(l.shards, s.shard) = 1) o;
+comment on view pgrab.ownership is 'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard is pgrab.task.shard.';
+comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
+comment on column pgrab.ownership.node is 'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one node per group of labels.';
+comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 
 create or replace view pgrab.overview as
 select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m, m.failures_1m, h.runs_1h, h.failures_1h

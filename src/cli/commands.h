@@ -15,6 +15,7 @@ extern const struct command cmd_runs;
 extern const struct command cmd_show;
 extern const struct command cmd_sql;
 extern const struct command cmd_status;
+extern const struct command cmd_strategy;
 extern const struct command cmd_tasks;
 extern const struct command cmd_version;
 

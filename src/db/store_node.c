@@ -93,6 +93,19 @@ store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted
 }
 
 enum rc
+store_node_shards(struct db *db, int64_t node_id, int64_t incarnation, const struct pgrab_shard_set *shards,
+    bool overlapping, struct err *err)
+{
+	char id[NUMBER_MAX], inc[NUMBER_MAX], bits[PGRAB_SHARDS + 1];
+	const char *params[] = {number(id, node_id), number(inc, incarnation), bits, overlapping ? "t" : "f"};
+
+	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
+		bits[s] = pgrab_shard_has(shards, s) ? '1' : '0';
+	bits[PGRAB_SHARDS] = '\0';
+	return db_query(db, sql_text("node_shards"), 4, params, NULL, err);
+}
+
+enum rc
 store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err)
 {
 	PGresult *res = NULL;

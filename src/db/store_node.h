@@ -10,6 +10,7 @@
 #include "base/rc.h"
 #include "core/member.h"
 #include "db/pg.h"
+#include "pgrab/strategy.h"
 
 /* What stands in pgrab.node for as long as the incarnation lives. */
 struct node_identity {
@@ -65,6 +66,10 @@ CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
+
+/* What pgrab.ownership shows of this incarnation. */
+CHECKED enum rc store_node_shards(struct db *db, int64_t node_id, int64_t incarnation,
+    const struct pgrab_shard_set *shards, bool overlapping, struct err *err);
 
 /* All rows that are not down, sorted by id, taken in by members_observe at the moment of the answer.
  * *db_now_us_out: the database's clock shortly before, microseconds since 1970, 0 when there is no row. */

@@ -53,6 +53,7 @@ struct loader {
 	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
 	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
 	int64_t next_full_us, next_steal_us;
+	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry; /* the last look left rows behind */
 };
 
@@ -87,11 +88,28 @@ refresh_cluster(struct loader *l)
 		    c->view.n_nodes == 0 ? 0 : c->view.self * kept / c->view.n_nodes % (kept > 0 ? kept : 1);
 		forget_marks(l);
 		l->next_full_us = 0;
+		l->published = 0;
 		if (l->index == 0)
 			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,
 			    kept * (size_t)l->node->set->loaders);
 	}
 	cluster_put(&l->node->cluster, old);
+}
+
+/* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
+static void
+publish_shards(struct loader *l)
+{
+	int64_t incarnation = atomic_load(&l->node->incarnation);
+	struct err err = {0};
+
+	if (l->index != 0 || l->cluster == NULL || incarnation == 0 || incarnation == l->published)
+		return;
+	if (store_node_shards(l->db, atomic_load(&l->node->node_id), incarnation, &l->own,
+		strategy_overlapping(l->strategy), &err) == RC_OK)
+		l->published = incarnation;
+	else
+		log_debug("publish_shards", "error=\"%s\"", err.text);
 }
 
 static void
@@ -446,6 +464,7 @@ loader_main(void *arg)
 		if (wake == GATE_STOPPED)
 			break;
 		refresh_cluster(l);
+		publish_shards(l);
 		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
 
 		if (!may_look(l)) {

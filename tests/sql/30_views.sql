@@ -15,7 +15,7 @@ select is(pg_temp.shape('running'), 'id bigint, name text, kind text, attempt in
 select is(pg_temp.shape('late'), 'id bigint, name text, kind text, due_at timestamp with time zone, late_by interval, why text', 'late');
 select is(pg_temp.shape('parked'), 'id bigint, name text, kind text, attempt integer, outcome text, parked_at timestamp with time zone, error text', 'parked');
 select is(pg_temp.shape('history'), 'task_id bigint, name text, attempt integer, outcome text, node text, finished_at timestamp with time zone, seconds numeric, error text', 'history');
-select is(pg_temp.shape('nodes'), 'name text, state text, strategy text, busy text, heartbeat_age interval, kinds text, won bigint, lost bigint, failed bigint', 'nodes');
+select is(pg_temp.shape('nodes'), 'name text, state text, strategy text, busy text, heartbeat_age interval, shards bigint, attempted bigint, won bigint, lost bigint, stolen bigint, warning text', 'nodes');
 
 -- ------------------------------------------------------------------------------------------------- an empty cluster
 select is((select o::text from pgrab.overview o), '(0,0,0,0,0,,0,0,0,0)', 'an overview of nothing is one row of noughts');
@@ -130,7 +130,7 @@ select is((select count(*) from pgrab.tasks), 33::bigint, 'live and ended');
 
 -- -------------------------------------------------------------------------------------------------------------- nodes
 update pgrab.node set running = 1 where name = 'n1';
-select is((select (n.name, n.state, n.strategy, n.busy, n.kinds, n.won, n.lost, n.failed)::text from pgrab.nodes n where n.name = 'n1'), '(n1,up,id_hash,1/8,"sql,noop",70,3,2)', 'a node');
+select is((select (n.name, n.state, n.strategy, n.busy, n.won, n.lost)::text from pgrab.nodes n where n.name = 'n1'), '(n1,up,id_hash,1/8,70,3)', 'a node');
 select is((select string_agg(n.name || ' ' || n.state, ', ' order by n.name) from pgrab.nodes n), 'drains draining, gone down, n1 up, n2 up, silent silent', 'states of nodes; who is not heard of is silent');
 select ok((select n.heartbeat_age from pgrab.nodes n where n.name = 'silent') between '11 s' and '1 minute', 'age of the heartbeat');
 update pgrab.node set heartbeat_at = statement_timestamp() + interval '1 minute' where name = 'n2';

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from cluster import ROOT, Db, clean_env, pgrab_bin, run_pgrab, wait_until
 
-COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "show", "add", "help", "version"]
+COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "show", "strategy", "add", "help", "version"]
 ROOT_MIGRATIONS = ROOT / "migrations"
 LISTS = {"nodes": "no node has ever run here", "tasks": "no such tasks", "runs": "no such runs"}
 
@@ -337,7 +337,7 @@ def test_nodes(db, nodes):
     nodes.start("n1", workers=3)
     nodes.start("n2").end()
     lines = pgrab(db, "nodes").splitlines()
-    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "kinds", "won", "lost", "failed"]
+    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "shards", "attempted", "won", "lost", "stolen", "warning", "kinds"]
     assert [line.split()[:2] for line in lines[1:]] == [["n1", "up"], ["n2", "down"]]
     rows = as_json(db, "nodes")
     assert (rows[0]["name"], rows[0]["busy"], rows[0]["state"]) == ("n1", "0/3", "up")

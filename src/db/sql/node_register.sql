@@ -9,6 +9,6 @@ on conflict (name) do update
 set incarnation = excluded.incarnation, host = excluded.host, pid = excluded.pid, pgrab_version = excluded.pgrab_version, strategy = excluded.strategy,
   weight = excluded.weight, labels = excluded.labels, kinds = excluded.kinds, slots = excluded.slots, heartbeat_every = excluded.heartbeat_every,
   dead_after = excluded.dead_after, started_at = excluded.started_at, state = 'up', bell = true, heartbeat_at = excluded.heartbeat_at, beat = n.beat + 1,
-  in_hand = 0, running = 0
+  in_hand = 0, running = 0, shards = null, overlapping = false
 where n.incarnation = $13::bigint and n.beat = $14::bigint
 returning n.id
