@@ -28,7 +28,7 @@
 #include "node/boss_inside.h"
 #include "node/context.h"
 
-#define UNIT_MAX  64 /* instant runs handed to one worker at once */
+#define UNIT_MAX  256 /* instant runs handed to one worker at once */
 #define REVIEW_US (250 * US_PER_MS)
 
 static bool

@@ -21,7 +21,9 @@ struct worker {
 	struct node *node; /* borrowed */
 	pthread_t thread;
 	/* owned by the thread */
-	void **state; /* per executor of the set; NULL until first needed */
+	void **state;      /* per executor of the set; NULL until first needed */
+	time_t iso_second; /* of iso_text */
+	char iso_text[20];
 };
 
 struct workers {
@@ -63,16 +65,19 @@ host_log(void *ctx, const char *text)
 	free(line);
 }
 
+/* ISO 8601 of a moment.  Many runs fall into one second: what is before the dot is kept. */
 static void
-iso_time(char *out, size_t size, int64_t us)
+iso_time(struct worker *w, char *out, size_t size, int64_t us)
 {
 	time_t s = (time_t)(us / US_PER_S);
 	struct tm tm;
-	size_t n;
 
-	gmtime_r(&s, &tm);
-	n = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(out + n, size - n, ".%06dZ", (int)(us % US_PER_S));
+	if (s != w->iso_second || w->iso_text[0] == '\0') {
+		gmtime_r(&s, &tm);
+		strftime(w->iso_text, sizeof w->iso_text, "%Y-%m-%dT%H:%M:%S", &tm);
+		w->iso_second = s;
+	}
+	snprintf(out, size, "%.19s.%06dZ", w->iso_text, (int)(us % US_PER_S));
 }
 
 static size_t
@@ -148,7 +153,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .args = (const struct pgrab_arg *)r->args.item};
 
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
-	iso_time(fire_at, sizeof fire_at, r->fire_us);
+	iso_time(w, fire_at, sizeof fire_at, r->fire_us);
 	snprintf(fence, sizeof fence, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
 	if (w->state[i] == NULL && ex->open != NULL) {
 		bool plugin = true;
