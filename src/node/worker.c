@@ -23,7 +23,7 @@ struct worker {
 	/* owned by the thread */
 	void **state;      /* per executor of the set; NULL until first needed */
 	time_t iso_second; /* of iso_text */
-	char iso_text[20];
+	char iso_text[32];
 };
 
 struct workers {
@@ -69,15 +69,20 @@ host_log(void *ctx, const char *text)
 static void
 iso_time(struct worker *w, char *out, size_t size, int64_t us)
 {
+	int64_t part = us % US_PER_S;
 	time_t s = (time_t)(us / US_PER_S);
 	struct tm tm;
 
+	if (part < 0) { /* before 1970 */
+		part += US_PER_S;
+		s--;
+	}
 	if (s != w->iso_second || w->iso_text[0] == '\0') {
 		gmtime_r(&s, &tm);
 		strftime(w->iso_text, sizeof w->iso_text, "%Y-%m-%dT%H:%M:%S", &tm);
 		w->iso_second = s;
 	}
-	snprintf(out, size, "%.19s.%06dZ", w->iso_text, (int)(us % US_PER_S));
+	snprintf(out, size, "%.31s.%06dZ", w->iso_text, (int)part);
 }
 
 static size_t
