@@ -1,6 +1,6 @@
 -- pgrab.ownership and the counters and warning of pgrab.nodes, of rows made by hand.
 begin;
-select plan(33);
+select plan(36);
 
 create function pg_temp.shape(p_view text) returns text language sql as $$
   select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum)
@@ -80,7 +80,14 @@ select is(pg_temp.owners(), 'a, c 512, b, c 512', 'labels: one node of each grou
 
 -- as pgrab.shard deals
 select ok(not exists (select from generate_series(1, 1000) i where pgrab.shard(i) not between 0 and 1023), 'every task has a row here');
-select cmp_ok((select max(c) - min(c) from (select count(*) as c from generate_series(1, 102400) i group by pgrab.shard(i) % 4) x), '<', 1536::bigint, 'sequential ids spread evenly');
+-- 102,400 ids, 100 a shard; by chance the fullest of 1024 has 100 and some 3.5 * sqrt(100).
+create function pg_temp.fullest(p_first bigint, p_step bigint) returns bigint language sql as $$
+  select max(c) from (select count(*) as c from generate_series(0, 102399) i group by pgrab.shard(p_first + i * p_step)) x
+$$;
+select cmp_ok(pg_temp.fullest(1, 1), '<', 150::bigint, 'sequential ids spread evenly');
+select cmp_ok(pg_temp.fullest(-102400, 1), '<', 150::bigint, 'negative ones');
+select cmp_ok(pg_temp.fullest(9223372036854775807 - 102400, 1), '<', 150::bigint, 'huge ones');
+select cmp_ok(pg_temp.fullest(0, 1::bigint << 30), '<', 150::bigint, 'and ids with a step of a power of two');
 
 select * from finish();
 rollback;
