@@ -20,7 +20,7 @@
 #include "cli/table.h"
 #include "db/report.h"
 
-#define OPERANDS_MAX 8
+#define OPERANDS_MAX 100
 
 const struct command *
 cli_find(const char *name)

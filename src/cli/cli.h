@@ -84,7 +84,8 @@ struct db *cli_db(struct cli *c, int64_t deadline_us);
 #define CLI_DEADLINE_US INT64_C(60000000)
 
 /*
- * Reports c->err as "pgrab <command>: ..." with what to do about it.  Returns CLI_FAILED.  `doing`: what was
+ * Reports c->err as "pgrab <command>: ..." with what to do about it.  Returns CLI_FAILED, or CLI_ABSENT when
+ * the server said that there is no such task.  `doing`: what was
  * being done, for an error of the server; NULL: the text says it.
  */
 int cli_fail(struct cli *c, enum rc rc, const char *doing);

@@ -14,7 +14,8 @@ const struct command cmd_nodes = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "list the nodes: state, heartbeat, how busy, their shards and claims",
-    .details = "The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards of 1024, pgrab.ownership says\nwhich.",
+    .details = "The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards of 1024, "
+	       "pgrab.ownership says\nwhich.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .exec = run_nodes,

@@ -10,6 +10,7 @@ extern const struct command cmd_add;
 extern const struct command cmd_help; /* in help.c */
 extern const struct command cmd_migrate;
 extern const struct command cmd_nodes;
+extern const struct command cmd_pause, cmd_resume, cmd_retry, cmd_run_now; /* in cmd_control.c */
 extern const struct command cmd_run;
 extern const struct command cmd_runs;
 extern const struct command cmd_show;

@@ -158,5 +158,6 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 	}
 	complain(c->cmd, buf_str(&text));
 	buf_fini(&text);
-	return CLI_FAILED;
+	return strcmp(c->err.sqlstate, "P0002") == 0 ? CLI_ABSENT
+						     : CLI_FAILED; /* P0002: our functions' "no such task" */
 }

@@ -1,0 +1,67 @@
+/* pgrab pause, resume, retry, run-now: the functions of the same names, with ids from the command line. */
+#include <string.h>
+
+#include "cli/commands.h"
+
+#define IDS_MAX 100 /* operands a command may have; more ids: SQL */
+
+static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+
+static int
+control(struct cli *c, const char *sql, const char *nothing)
+{
+	struct pgarray ids = {0};
+	int code = CLI_DONE;
+
+	for (int i = 0; i < c->n_operands && code == CLI_DONE; i++) {
+		if (cli_id(c, c->operands[i]))
+			pgarray_text(&ids, c->operands[i]);
+		else
+			code = cli_usage(c->cmd, c->err.text);
+	}
+	if (code == CLI_DONE) {
+		const char *params[] = {pgarray_str(&ids)};
+
+		code = cli_list(c, sql, 1, params, nothing);
+	}
+	pgarray_fini(&ids);
+	return code;
+}
+
+static int
+run_pause(struct cli *c)
+{
+	return control(c, "cli_pause", "Nothing to do: paused already.");
+}
+
+static int
+run_resume(struct cli *c)
+{
+	return control(c, "cli_resume", "Nothing to do: not paused.");
+}
+
+static int
+run_retry(struct cli *c)
+{
+	return control(c, "cli_retry", "Nothing to do.");
+}
+
+static int
+run_run_now(struct cli *c)
+{
+	return control(c, "cli_run_now", "Nothing to do.");
+}
+
+#define CONTROL_ROW(word, what, fn)                                                            \
+	{                                                                                      \
+		.name = word, .group = GROUP_DO, .usage = "ID... [OPTIONS]", .summary = what,  \
+		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1, \
+		.max_operands = IDS_MAX, .exec = fn,                                           \
+	}
+
+const struct command cmd_pause =
+    CONTROL_ROW("pause", "no start of these tasks from now on; what runs goes on", run_pause);
+const struct command cmd_resume = CONTROL_ROW("resume", "let paused tasks go on", run_resume);
+const struct command cmd_retry =
+    CONTROL_ROW("retry", "give parked tasks all their attempts anew, at once", run_retry);
+const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);
