@@ -14,9 +14,8 @@ from cluster import ROOT, clean_env, pgrab_bin, run_pgrab, wait_until
 STRATEGIES = ["default", "id_hash", "least_count", "weight", "rendezvous", "labels"]
 PARTITIONS = [s for s in STRATEGIES if s != "default"]
 TASKS = 50_000
-HEARTBEAT_S = 0.5
 # Nobody steals, nobody rescues: what a node runs is what its strategy gave it.
-QUIET = {"heartbeat": f"{HEARTBEAT_S * 1000:.0f}ms", "fence_after": "4s", "dead_after": "7s", "steal_after": "60s"}
+QUIET = {"heartbeat": "500ms", "fence_after": "4s", "dead_after": "7s", "steal_after": "60s"}
 
 
 def options(strategy, **more):
@@ -36,6 +35,26 @@ def wait_settled(db, names, strategy="id_hash", timeout=10.0):
     owners = {"(first come)"} if strategy == "default" and len(names) > 1 else set(names)
     wait_until(lambda: set(shares(db)) == owners, timeout, f"ownership settled on {sorted(owners)}; it is {shares(db)}")
     return shares(db)
+
+
+def beats(db):
+    """Heartbeats of each node so far."""
+    return {r.name: r.beat for r in db.query("select name, beat from pgrab.node")}
+
+
+def settles_within(db, names, since, allowed, strategy="id_hash"):
+    """As wait_settled, and no node may need more than so many heartbeats for it since beats(db) was taken.
+
+    Counted in heartbeats, and not in seconds, a busy machine makes it slower but not wrong.  One more is allowed for the one under way.
+    """
+    owners = {"(first come)"} if strategy == "default" and len(names) > 1 else set(names)
+
+    def settled():
+        (now,) = db.query("select array_agg(distinct o.node) as owners, (select jsonb_object_agg(n.name, n.beat) from pgrab.node n) as beats from pgrab.ownership o")
+        return now.beats if set(now.owners) == owners else None
+    now = wait_until(settled, 15, f"ownership settled on {sorted(owners)}")
+    took = {name: now[name] - since.get(name, 0) for name in names}
+    assert max(took.values()) <= allowed + 1, f"heartbeats until ownership was settled: {took}"
 
 
 def start_nodes(nodes, names, strategy, weights=None, **more):
@@ -98,8 +117,10 @@ def test_four_nodes_share_as_promised(db, nodes, strategy):
 def test_a_weight_changed_at_run_time_is_honoured_within_two_heartbeats(db, nodes):
     started = start_nodes(nodes, ["n1", "n2"], "weight")
     assert wait_settled(db, ["n1", "n2"]) == {"n1": 512, "n2": 512}
+    since = beats(db)
     db.query("update pgrab.node set weight = 3 where name = 'n1'")
-    wait_until(lambda: shares(db) == {"n1": 768, "n2": 256}, 2 * HEARTBEAT_S + 0.5, "the new weight to be seen")
+    wait_until(lambda: shares(db) == {"n1": 768, "n2": 256}, 10, "the new weight to be seen")
+    assert max(beat - since[name] for name, beat in beats(db).items()) <= 3
     add_noops(db, 4000)
     wait_done(db)
     assert ran(db)["n1"] == pytest.approx(3000, rel=0.05)
@@ -150,11 +171,11 @@ def test_a_join_and_a_death_in_mid_run(db, nodes, strategy):
     add_noops(db, count, over="4 s")
     db.wait("select count(*) > 2000 from pgrab.run")
     nodes.start("n4", **options(strategy, **quick))
-    wait_settled(db, ["n1", "n2", "n3", "n4"], strategy, timeout=2 * HEARTBEAT_S + 0.5)
+    settles_within(db, ["n1", "n2", "n3", "n4"], beats(db), 2, strategy)
     db.wait("select count(*) > 8000 from pgrab.run")
     started["n1"].kill9()
-    # Silent for two and a half heartbeats; then it is as after any other change.
-    wait_settled(db, ["n2", "n3", "n4"], strategy, timeout=(2.5 + 2) * HEARTBEAT_S + 0.5)
+    # Three until it is seen to be silent; then it is as after any other change.
+    settles_within(db, ["n2", "n3", "n4"], beats(db), 3 + 2, strategy)
     wait_done(db)
     assert_exactly_once(db, count)
     assert not db.query("select from pgrab.run group by task_id, version having count(*) > 1")
@@ -171,8 +192,9 @@ def test_a_frozen_view_costs_at_worst_lost_claims(db, nodes, strategy):
     wait_settled(db, ["n1", "n3", "n4"])
     count = 10_000
     add_noops(db, count, over="2 s")
+    since = beats(db)
     started["n2"].cont()
-    wait_settled(db, ["n1", "n2", "n3", "n4"], timeout=2 * HEARTBEAT_S + 0.5)
+    settles_within(db, ["n1", "n2", "n3", "n4"], since, 2)
     wait_done(db)
     assert_exactly_once(db, count)
     assert started["n2"].incarnation() == before and "event=fenced" not in started["n2"].log()
@@ -188,7 +210,7 @@ def test_a_node_that_drains_owns_nothing_and_one_that_leaves_neither(db, nodes):
     wait_settled(db, ["n1", "n2"])
     first.term()
     db.wait("select state = 'draining' from pgrab.node where name = 'n1'")
-    wait_settled(db, ["n2"], timeout=2 * HEARTBEAT_S + 0.5)
+    settles_within(db, ["n2"], beats(db), 2)
     assert db.one("select shards from pgrab.nodes where name = 'n1'") == 0
     assert first.wait_exit(15) == 0
     assert shares(db) == {"n2": 1024}
