@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,28 @@ def test_what_nodes_write_of_themselves_is_hot_and_shards_seldom(db, nodes):
     db.wait("select beat > %s from pgrab.node", beat + 30)
     assert db.one("select count(*) from written") == 0
     db.wait("select n_tup_upd > 30 and n_tup_hot_upd >= n_tup_upd - 2 from pg_stat_user_tables where relid = 'pgrab.node'::regclass")
+
+
+def drain_seconds(db, count):
+    """How long the nodes need for noops that are all due."""
+    add_noops(db, count)
+    before = time.monotonic()
+    wait_done(db)
+    return time.monotonic() - before
+
+
+def test_two_hundred_nodes_in_the_table_cost_a_loader_nothing_to_speak_of(db, nodes):
+    node = nodes.start("n1", **options("weight"))
+    wait_settled(db, ["n1"])
+    drain_seconds(db, 1000)
+    alone = drain_seconds(db, 20_000)
+    # They beat once an hour, and want nothing.
+    db.query("""insert into pgrab.node (name, host, pid, pgrab_version, strategy, weight, slots, heartbeat_every, dead_after, started_at, incarnation, state, heartbeat_at)
+                select 's' || n, 'h', 1, '0', 'weight', 0, 8, '1 hour', '1 day', now(), n, 'up', now() from generate_series(1, 200) n""")
+    node.wait_log("event=cluster nodes=201")
+    among_many = drain_seconds(db, 20_000)
+    assert among_many < 1.5 * alone + 1, (alone, among_many)
+    assert shares(db) == {"n1": 1024} and "slow_strategy" not in node.log()
 
 
 # ------------------------------------------------------------------------------------------------- files and the list
