@@ -54,7 +54,7 @@ struct loader {
 	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
 	int64_t next_full_us, next_steal_us;
 	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
-	bool hungry; /* the last look left rows behind */
+	bool hungry;       /* the last look left rows behind */
 };
 
 struct loaders {
