@@ -236,14 +236,14 @@ a_run_that_ignores_term_is_killed_after_the_grace(void **state)
 static void
 daemons_of_a_run_end_with_it(void **state)
 {
-	/* Forked twice, in a session of its own, deaf, and holding the output. */
-	struct run r =
-	    start(*state, "(setsid sh -c 'trap \"\" TERM HUP; echo $$; exec sleep 300' &) ; read x; exit 0");
+	/* Forked twice, in a session of its own, deaf, and holding the output.  The run ends when it has spoken. */
+	struct run r = start(*state,
+	    "x=$( (setsid sh -c 'trap \"\" TERM HUP; echo $$; exec sleep 300 >&2' &) | head -n 1); echo $x");
 	pid_t daemon = (pid_t)number_line(&r);
 	struct keeper_msg m = ended(&r);
 	char text[64];
 
-	assert_true(WIFEXITED(m.value) && WEXITSTATUS(m.value) != 127);
+	assert_true(WIFEXITED(m.value) && WEXITSTATUS(m.value) == 0);
 	assert_true(m.leftovers >= 1);
 	assert_gone(daemon);
 	output(&r, text, sizeof text); /* the pipe has ended */
