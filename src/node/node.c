@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -216,7 +217,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
-		exit(1);
+		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
 	recover_stop(&n->recover);
 	mailbox_close(n->start_queue);

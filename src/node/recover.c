@@ -107,7 +107,8 @@ bury(struct recover *r, const struct suspect *s)
 		log_warn("node_dead",
 		    "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name,
 		    s->incarnation, s->silent_us / US_PER_MS, ended);
-		sweep(r, s->incarnation);
+		if (!sweep(r, s->incarnation))
+			r->next_orphans_us = 0; /* nobody else will look so soon: it is down now */
 	} else if (rc != RC_LOST) {
 		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
 	}
