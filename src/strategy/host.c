@@ -130,6 +130,34 @@ start(struct strategy *st, const char *options, struct err *err)
 	return RC_OK;
 }
 
+static bool
+names_strays(const struct padded_set *p)
+{
+	for (size_t i = 0; i < sizeof p->spare / sizeof *p->spare; i++) {
+		if (p->spare[i] != 0)
+			return true;
+	}
+	return false;
+}
+
+/* One question before it is trusted with a cluster: a strategy that names shards that do not exist is refused. */
+static enum rc
+try_out(const struct strategy *st, struct err *err)
+{
+	static const struct pgrab_node nodes[] = {
+	    {.id = 1, .name = "a", .weight = 1, .slots = 1}, {.id = 2, .name = "b", .weight = 1, .slots = 1}};
+	const struct pgrab_cluster c = {
+	    .size = sizeof c, .shards = PGRAB_SHARDS, .n_nodes = 2, .nodes = nodes};
+	struct padded_set padded = {0};
+
+	st->s->shards(st->self, &c, 0, &padded.set);
+	if (names_strays(&padded))
+		return err_set(err, RC_BAD,
+		    "the strategy %s names shards that do not exist; their numbers go from 0 to %d",
+		    st->s->name, PGRAB_SHARDS - 1);
+	return RC_OK;
+}
+
 enum rc
 strategy_open(const char *name, const char *options, struct strategy **out, struct err *err)
 {
@@ -140,6 +168,8 @@ strategy_open(const char *name, const char *options, struct strategy **out, stru
 	rc = is_path(name) ? load(st, name, err) : find_builtin(name, &st->s, err);
 	if (rc == RC_OK)
 		rc = start(st, options == NULL ? "" : options, err);
+	if (rc == RC_OK)
+		rc = try_out(st, err);
 	if (rc == RC_OK)
 		*out = st;
 	else
@@ -214,6 +244,9 @@ strategy_shards(struct strategy *s, const struct pgrab_cluster *c, size_t rank, 
 		return;
 	s->s->shards(s->self, c, rank, &padded.set);
 	note_time(s, began, "shards");
+	if (names_strays(&padded))
+		log_error("strategy_answer",
+		    "strategy=%s hint=\"it names shards that do not exist; these are ignored\"", s->s->name);
 	copy_shards(out, &padded.set, c->shards);
 }
 

@@ -139,10 +139,12 @@ host_refuses_files_that_are_no_strategies(void **state)
 }
 
 static void
-host_clears_shards_that_do_not_exist(void **state)
+host_refuses_shards_that_do_not_exist(void **state)
 {
-	static const uint32_t asked[] = {1, 64, 1023, 1024, 1025, 5000, 65535};
+	static const uint32_t asked[] = {1, 64, 1023, 1024}, strays[] = {1025, 5000, 65535};
 	char *path = beside("strategy_toy.so"), options[16];
+	struct strategy *refused;
+	struct err err = {0};
 	struct pgrab_shard_set set[3];
 	static struct picture p;
 
@@ -163,6 +165,11 @@ host_clears_shards_that_do_not_exist(void **state)
 			assert_int_equal(set[2].word[0], UINT64_C(0xaaaaaaaaaaaaaaaa));
 		}
 		strategy_close(&s);
+	}
+	for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+		snprintf(options, sizeof options, "%u", (unsigned)strays[i]);
+		assert_int_equal(strategy_open(path, options, &refused, &err), RC_BAD);
+		assert_non_null(strstr(err.text, "shards that do not exist"));
 	}
 	free(path);
 }
@@ -278,7 +285,7 @@ main(void)
 	    cmocka_unit_test(host_refuses_options_that_nobody_reads),
 	    cmocka_unit_test(host_loads_a_file),
 	    cmocka_unit_test(host_refuses_files_that_are_no_strategies),
-	    cmocka_unit_test(host_clears_shards_that_do_not_exist),
+	    cmocka_unit_test(host_refuses_shards_that_do_not_exist),
 	    cmocka_unit_test(host_gives_a_rank_out_of_range_nothing),
 	    cmocka_unit_test(host_cuts_the_quota_to_the_room),
 	    cmocka_unit_test(host_asks_accept_where_there_is_one),
