@@ -21,16 +21,20 @@ struct db {
 };
 
 /*
- * Belt and braces, not needed for correctness (a pooler may lose them): a database whose default isolation is higher would
- * turn lost claims into errors, and one whose search_path is hostile must not reach us.  JIT compiles our short statements
- * for longer than they run (a heartbeat: 16 ms instead of 0.4), and a look at a small table is a thousand sequential scans
- * when the planner may choose.
+ * Not needed for correctness (a pooler may lose them).  Read committed: a higher default would turn lost claims into errors.
+ * Search path: a hostile one must not reach us.  JIT compiles our short statements for longer than they run (a heartbeat:
+ * 16 ms instead of 0.4).
+ *
+ * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was vacuumed while it
+ * was empty and then filled is taken for one row, and then reading another index from end to end, with a sort or a
+ * materialized copy, seems as cheap: seen at 700 tasks/s instead of 50,000.  So those ways are closed.
  */
 static const char session_sql[] =
     "set session characteristics as transaction isolation level read committed;"
     "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
-    "set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '60s'; set jit = off; set "
-    "enable_seqscan = off";
+    "set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '60s'; set jit = off;"
+    "set enable_seqscan = off; set enable_sort = off; set enable_material = off; set enable_bitmapscan = off;"
+    "set enable_hashjoin = off; set enable_mergejoin = off";
 
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)

@@ -13,9 +13,9 @@ kept as (
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
     runs = t.runs + 1, failures = t.failures + 1, last_outcome = f.outcome, last_error = left(f.error, 1000),
     last_finished_at = clock_timestamp() - f.finished_us * interval '1 us'
-  from f join pgrab.task o on o.id = f.id
+  from f join pgrab.task o on o.id = any (array[f.id])
     cross join lateral (select o.attempt < o.max_attempts and o.delivery = 'at_least_once' and f.outcome <> 'cancelled' as again, o.claimed_at as claimed_at) n
-  where t.id = f.id and t.version = f.version and t.incarnation = f.incarnation and t.status = 'running' and o.version = t.version
+  where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and t.status = 'running' and o.version = t.version
   returning t.id, t.attempt, f.version, f.incarnation, t.fire_at, n.claimed_at, t.created_at, t.kind, t.owner, t.name, t.last_finished_at,
     f.started_us, f.exit_code, f.output, f.truncated, f.outcome, f.error)
 insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,

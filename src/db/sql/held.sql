@@ -6,5 +6,5 @@ select t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, 
   case when t.args <> '{}' then pgrab.args_list(t.args) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
   (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-join pgrab.task t on t.id = c.id and t.version = c.version
+join pgrab.task t on t.id = any (array[c.id]) and t.version = c.version
 where t.incarnation = $3::bigint and t.status in ('claimed', 'running')

@@ -23,7 +23,7 @@ back as (
     last_error = case o.status when 'running' then 'the node that ran it died or lost its lease' else t.last_error end,
     last_finished_at = case o.status when 'running' then clock_timestamp() else t.last_finished_at end
   from orphan o
-  where t.id = o.id and t.version = o.version and t.incarnation = o.incarnation and t.status = o.status
+  where t.id = any (array[o.id]) and t.version = o.version and t.incarnation = o.incarnation and t.status = o.status
   returning t.*, o.status as was, o.version as fence, o.incarnation as held_by, o.node_id as by_node, o.claimed_at as claimed),
 noted as (
   insert into pgrab.run (task_id, attempt, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, outcome, kind, node, owner, name, error)

@@ -6,7 +6,7 @@
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = clock_timestamp()
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-where t.id = c.id and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and t.due_at <= clock_timestamp()
+where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and case when t.due_at <= clock_timestamp() then true end
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
   case when t.args <> '{}' then pgrab.args_list(t.args) end, (date_part('epoch', t.timeout) * 1e6)::bigint,

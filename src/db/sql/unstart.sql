@@ -5,5 +5,5 @@ update pgrab.task t
 set status = 'scheduled', attempt = t.attempt - 1, due_at = case when not t.paused then clock_timestamp() + interval '2 s' end,
   version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, started_at = null
 from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[])) as f(id, version, incarnation)
-where t.id = f.id and t.version = f.version and t.incarnation = f.incarnation and t.status = 'running'
+where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and t.status = 'running'
 returning t.id, f.version
