@@ -168,7 +168,8 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 	}
 }
 
-static void
+/* False: could not look; soon again. */
+static bool
 repair_leaks(struct recover *r)
 {
 	int64_t incarnation = atomic_load(&r->node->incarnation);
@@ -176,13 +177,18 @@ repair_leaks(struct recover *r)
 	size_t n = 0;
 	struct err err = {0};
 
-	if (incarnation == 0 || store_own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK)
-		return;
+	if (incarnation == 0)
+		return true;
+	if (store_own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
+		log_warn("leaks", "error=\"%s\"", err.text);
+		return false;
+	}
 	if (n > 0)
 		n = boss_leaks(r->node->boss, rows, n);
 	if (atomic_load(&r->node->incarnation) == incarnation)
 		put_back(r, incarnation, rows, n);
 	free(rows);
+	return true;
 }
 
 static size_t
@@ -215,8 +221,7 @@ routine(struct recover *r)
 		r->next_orphans_us = now + backoff_next_us(&r->random) - r->random.first_us / 4;
 	}
 	if (now >= r->next_leaks_us) {
-		repair_leaks(r);
-		r->next_leaks_us = now + LEAKS_EVERY_US;
+		r->next_leaks_us = now + (repair_leaks(r) ? LEAKS_EVERY_US : US_PER_S);
 	}
 }
 

@@ -215,7 +215,7 @@ def test_leaks_are_repaired(db, nodes):
     # As a claim whose reply was lost looks afterwards: held in the database, unknown to the node.
     db.query("""update pgrab.task set status = 'claimed', version = version + 1, due_at = now(), node_id = n.id, incarnation = n.incarnation, claimed_at = now() - interval '1 hour'
                 from pgrab.node n where n.name = 'n1' and task.id = %s""", task)
-    node.wait_log("event=leak", timeout=25)
+    node.wait_log("event=leak", timeout=40)
     assert db.wait_run(task).outcome == "succeeded"
 
 
