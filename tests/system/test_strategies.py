@@ -287,11 +287,17 @@ def test_a_file_that_is_no_strategy_of_this_version_is_refused(db, nodes, tmp_pa
     assert not db.one("select count(*) from pgrab.node where state <> 'down'")
 
 
-def test_shards_that_do_not_exist_are_ignored(db, nodes, tmp_path):
-    nodes.start("n1", strategy=build_so(tmp_path, "toy"), strategy_options="5000")
+def test_a_file_of_ones_own_owns_shards_and_accepts(db, nodes, tmp_path):
+    nodes.start("n1", strategy=build_so(tmp_path, "toy"), strategy_options="1024")
     assert wait_settled(db, ["n1"]) == {"n1": 1024}
     assert db.query("select node, strategy from pgrab.ownership where shard = 1023") == [("n1", "toy.so")]
     assert db.wait_run(db.add(kind="noop", id=2)).outcome == "succeeded", "the toy accepts even ids"
+
+
+def test_one_that_names_shards_that_do_not_exist_is_refused(db, nodes, tmp_path):
+    node = nodes.start("n1", wait=False, strategy=build_so(tmp_path, "toy"), strategy_options="5000")
+    assert node.wait_exit() == 1
+    assert "shards that do not exist" in node.log() and "1023" in node.log()
 
 
 @pytest.fixture(scope="module")
