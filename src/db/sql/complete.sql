@@ -1,6 +1,7 @@
 -- Runs that succeeded and end their task: the row leaves and the history row is written, in one statement.  Fenced by (id, version, incarnation).
 -- Serves: finisher, and the sql executor inside the task's own transaction.  Plan: nested loop, task_pkey by id.
 -- (select ...) and CASE: as in claim.sql.  Without them a table of 20000 tasks is joined to the arrays row by row, at 3000 tasks a second.
+-- The times are counted back from statement_timestamp(), the moment the node's message arrived: planning is not part of the run.
 -- $1 ids, $2 versions, $3 incarnations, $4 us since the start, $5 us since the end, $6 exit codes, $7 outputs, $8 output cut?, $9 node, $10 node's name.
 with gone as (
   delete from pgrab.task t
@@ -15,5 +16,5 @@ insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, versio
 select g.id, g.attempt, g.exit_code, $9::bigint, g.incarnation, g.version, g.fire_at, g.claimed_at,
   now.at - g.started_us * interval '1 us', now.at - g.finished_us * interval '1 us', g.created_at, g.truncated,
   'succeeded', 'done', g.kind, $10::text, g.owner, g.name, g.output, g.definition
-from gone g, (select clock_timestamp() as at offset 0) now
+from gone g, (select statement_timestamp() as at offset 0) now
 returning task_id, version

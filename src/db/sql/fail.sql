@@ -12,7 +12,7 @@ kept as (
     due_at = case when n.again and not t.paused then case when f.outcome = 'lost' then t.due_at else clock_timestamp() + pgrab.retry_wait(t.backoff, t.backoff_max, t.attempt) end end,
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
     runs = t.runs + 1, failures = t.failures + 1, last_outcome = f.outcome, last_error = left(f.error, 1000),
-    last_finished_at = clock_timestamp() - f.finished_us * interval '1 us'
+    last_finished_at = statement_timestamp() - f.finished_us * interval '1 us'
   from f join pgrab.task o on o.id = any (array[f.id])
     cross join lateral (select o.attempt < o.max_attempts and o.delivery = 'at_least_once' and f.outcome <> 'cancelled' as again, o.claimed_at as claimed_at) n
   where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and t.status = 'running' and o.version = t.version
@@ -21,7 +21,7 @@ kept as (
 insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
   outcome, kind, node, owner, name, error, output)
 select k.id, k.attempt, k.exit_code, $9::bigint, k.incarnation, k.version, k.fire_at, k.claimed_at,
-  clock_timestamp() - k.started_us * interval '1 us', k.last_finished_at, k.created_at, k.truncated,
+  statement_timestamp() - k.started_us * interval '1 us', k.last_finished_at, k.created_at, k.truncated,
   k.outcome, k.kind, $10::text, k.owner, k.name, k.error, k.output
 from kept k
 returning task_id, version
