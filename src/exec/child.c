@@ -257,8 +257,8 @@ explain(const struct child *c, const char *program, struct pgrab_result *result)
 		result_fail(result, "its watcher was killed; everything it ran was ended");
 		break;
 	default:
-		result->not_started = true;
-		result_fail(result, "could not start: the keeper did not answer");
+		/* It may have begun before its watcher died: the attempt counts, or an at_most_once task would run again. */
+		result_fail(result, "its watcher ended without a word; whether it started is not known");
 		break;
 	}
 }
