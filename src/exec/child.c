@@ -1,14 +1,16 @@
 /*
- * A child process, seen from the worker: three things to wait for (output, the shim, stop) in one poll.
+ * The worker's side of a child process: one poll on its output, on its shim,
+ * and on the host's stop_fd.
  *
- * The environment is made from nothing: a few plain variables, the task's args.env, and ours last, so that a
- * task cannot fake them.  Nothing of the node's own environment is in it.
+ * What the shim says counts: the run is over when it reports that nothing is
+ * left, not when the pipe ends (a grandchild may keep that), and why it ended
+ * is what the shim saw first, so that a stop that comes too late takes nothing
+ * away from a success.
  */
 #include "exec/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,281 +22,311 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/child_plan.h"
+#include "exec/exec.h"
 #include "exec/result.h"
 #include "keeper/keeper.h"
 
+#define CHUNK_BYTES 65536
+#define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
+#define GIVE_UP_US  (5 * US_PER_S)    /* after a stop and kill_grace */
+
 struct child {
+	const struct exec_env *env;
+	char chunk[CHUNK_BYTES];
+};
+
+/* One run; -1: not there, or no longer. */
+struct watch {
 	const struct pgrab_host *host;
-	int output_fd; /* reading end; -1: ended */
-	int run_fd;    /* to the shim */
-	bool told;     /* the shim was told to stop */
-	struct keeper_msg last;
+	char *chunk;
+	int out_fd, run_fd, stop_fd;
+	int64_t kill_grace_us, give_up_us; /* give_up_us: monotonic, CLOCK_NEVER until a stop */
+	enum pgrab_stop stop;
+	struct keeper_msg last; /* event 0: none yet */
 };
 
 void *
 child_open(const void *internal, char *err, size_t err_size)
 {
 	const struct exec_env *env = internal;
+	struct child *c;
 
 	if (env == NULL || env->keeper == NULL) {
 		snprintf(
-		    err, err_size, "this node has no keeper process; allow shell or exec in its settings");
+		    err, err_size, "the keeper process, which starts programs, does not run on this node");
 		return NULL;
 	}
-	return (void *)internal; /* never written to */
-}
-
-/* --- what the child gets
- * --------------------------------------------------------------------------------------------- */
-
-struct strings {
-	char **item;
-	size_t count;
-};
-
-static void
-add_string(struct strings *s, char *owned)
-{
-	s->item = xrealloc(s->item, (s->count + 2) * sizeof *s->item);
-	s->item[s->count++] = owned;
-	s->item[s->count] = NULL;
-}
-
-static void
-free_strings(struct strings *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		free(s->item[i]);
-	free(s->item);
-}
-
-/* A later value of the same name takes the earlier one's place. */
-static void
-set_variable(struct strings *s, char *owned)
-{
-	size_t name = strcspn(owned, "=") + 1;
-
-	for (size_t i = 0; i < s->count; i++) {
-		if (strncmp(s->item[i], owned, name) == 0) {
-			free(s->item[i]);
-			s->item[i] = owned;
-			return;
-		}
-	}
-	add_string(s, owned);
-}
-
-static struct strings
-environment(const struct pgrab_run *run)
-{
-	struct strings s = {0};
-
-	set_variable(&s, xstrdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
-	set_variable(&s, xstrdup("LANG=C.UTF-8"));
-	set_variable(&s, xstrdup("HOME=/"));
-	for (size_t i = 0; i < run->n_args; i++) {
-		if (strcmp(run->args[i].key, "env") == 0 && strchr(run->args[i].value, '=') != NULL)
-			set_variable(&s, xstrdup(run->args[i].value));
-	}
-	set_variable(&s, xasprintf("PGRAB_TASK_ID=%" PRId64, run->task_id));
-	set_variable(&s, xasprintf("PGRAB_FIRE_AT=%s", run->fire_at));
-	set_variable(&s, xasprintf("PGRAB_ATTEMPT=%" PRId32, run->attempt));
-	set_variable(&s, xasprintf("PGRAB_FENCE=%s", run->fence));
-	return s;
-}
-
-static const char *
-argument(const struct pgrab_run *run, const char *key)
-{
-	for (size_t i = 0; i < run->n_args; i++) {
-		if (strcmp(run->args[i].key, key) == 0)
-			return run->args[i].value;
-	}
-	return NULL;
-}
-
-/* args.stdin in a memfd at its beginning, so that nobody has to feed a pipe.  -1: none; false: the system
- * refused. */
-static bool
-open_stdin(const struct pgrab_run *run, int *fd_out)
-{
-	const char *text = argument(run, "stdin");
-	size_t n = text == NULL ? 0 : strlen(text);
-
-	*fd_out = -1;
-	if (text == NULL)
-		return true;
-	*fd_out = memfd_create("pgrab-stdin", MFD_CLOEXEC);
-	if (*fd_out >= 0 && write(*fd_out, text, n) == (ssize_t)n && lseek(*fd_out, 0, SEEK_SET) == 0)
-		return true;
-	if (*fd_out >= 0)
-		close(*fd_out);
-	*fd_out = -1;
-	return false;
-}
-
-/* --- while it runs
- * --------------------------------------------------------------------------------------------------- */
-
-/* Hands on what is in the pipe, at most one buffer.  False: nothing more now, or ended. */
-static bool
-read_output(struct child *c)
-{
-	char bytes[65536];
-	ssize_t n = read(c->output_fd, bytes, sizeof bytes);
-
-	if (n > 0) {
-		c->host->output(c->host->ctx, bytes, (size_t)n);
-		return true;
-	}
-	if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		close(c->output_fd);
-		c->output_fd = -1;
-	}
-	return false;
-}
-
-/* One message of the shim.  False: it was the last, or the shim is gone. */
-static bool
-read_message(struct child *c)
-{
-	struct keeper_msg m;
-	ssize_t n = recv(c->run_fd, &m, sizeof m, MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return true;
-	if (n != (ssize_t)sizeof m)
-		return false;
-	c->last = m;
-	return m.event == KEEPER_STARTED;
-}
-
-static void
-tell_stop(struct child *c)
-{
-	const char word = KEEPER_STOP;
-
-	c->told = true;
-	(void)!send(c->run_fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* if it is gone, its end says so */
-}
-
-static void
-watch(struct child *c)
-{
-	for (;;) {
-		struct pollfd p[3] = {
-		    {.fd = c->run_fd, .events = POLLIN},
-		    {.fd = c->output_fd, .events = POLLIN},
-		    {.fd = c->told ? -1 : c->host->stop_fd, .events = POLLIN},
-		};
-
-		/* No deadline of its own: the shim ends with the lease, whatever happens, and stop_fd wakes
-		 * us. */
-		if (poll(p, 3, -1) < 0 && errno != EINTR)
-			return;
-		if (p[1].revents != 0)
-			read_output(c);
-		if (p[2].revents != 0)
-			tell_stop(c);
-		if (p[0].revents != 0 && !read_message(c))
-			break;
-	}
-	/* Nothing is left that could write; what is in the pipe is all there will be. */
-	while (c->output_fd >= 0 && read_output(c))
-		;
-}
-
-/* --- what came of it
- * ------------------------------------------------------------------------------------------------- */
-
-static void
-explain_stop(const struct child *c, struct pgrab_result *result)
-{
-	switch (c->host->stop(c->host->ctx)) {
-	case PGRAB_STOP_TIMEOUT: result_fail(result, "timed out"); break;
-	case PGRAB_STOP_CANCEL: result_fail(result, "cancelled"); break;
-	case PGRAB_STOP_SHUTDOWN: result_fail(result, "stopped with its node"); break;
-	case PGRAB_STOP_FENCED:
-	case PGRAB_STOP_NONE:
-	default: result_fail(result, "stopped: the node lost its lease"); break;
-	}
-}
-
-static void
-explain_exit(const struct child *c, struct pgrab_result *result)
-{
-	int status = c->last.value;
-	bool stopped = c->last.why != KEEPER_BY_ITSELF;
-
-	result->has_exit_code = true;
-	result->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-	result->succeeded = !stopped && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	if (result->succeeded)
-		return;
-	if (stopped)
-		explain_stop(c, result);
-	else if (WIFSIGNALED(status))
-		result_fail(
-		    result, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else
-		result_fail(result, "exit code %d", WEXITSTATUS(status));
-}
-
-static void
-explain(const struct child *c, const char *program, struct pgrab_result *result)
-{
-	switch ((enum keeper_event)c->last.event) {
-	case KEEPER_EXITED: explain_exit(c, result); break;
-	case KEEPER_NOT_STARTED:
-		/* The system was short of something: no fault of the task.  A program that is not there is.
-		 */
-		result->not_started = c->last.value == EAGAIN || c->last.value == ENOMEM ||
-				      c->last.value == EMFILE || c->last.value == ENFILE;
-		result_fail(result, "could not start: %s (%s %.200s)", strerror(c->last.value), c->last.where,
-		    program);
-		break;
-	case KEEPER_STARTED:
-		result_fail(result, "its watcher was killed; everything it ran was ended");
-		break;
-	default:
-		/* It may have begun before its watcher died: the attempt counts, or an at_most_once task would run again. */
-		result_fail(result, "its watcher ended without a word; whether it started is not known");
-		break;
-	}
+	c = xmalloc(sizeof *c);
+	c->env = env;
+	return c;
 }
 
 void
-child_run(const struct exec_env *env, const struct pgrab_run *run, const struct pgrab_host *host,
-    const char *const *argv, struct pgrab_result *result)
+child_close(void *self)
 {
-	struct child c = {.host = host, .output_fd = -1, .run_fd = -1};
-	struct strings vars = environment(run);
-	struct keeper_spec spec = {
-	    .argv = argv, .env = (const char *const *)vars.item, .cwd = argument(run, "cwd"), .stdin_fd = -1};
-	int pipe_fd[2] = {-1, -1};
-	struct err err = {0};
-	enum rc rc = RC_AGAIN;
+	free(self);
+}
 
-	if (!open_stdin(run, &spec.stdin_fd) || pipe2(pipe_fd, O_CLOEXEC) != 0)
-		err_set(&err, rc, "could not start: %s", strerror(errno));
-	else if (fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK) == 0) {
-		spec.output_fd = pipe_fd[1];
-		rc = keeper_spawn(env->keeper, &spec, &c.run_fd, &err);
+static void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* RC_AGAIN: the system refused. */
+static enum rc
+make_stdin(const char *text, int *fd_out, struct err *err)
+{
+	size_t len = strlen(text), done = 0;
+	int fd = memfd_create("pgrab-stdin", MFD_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : 0;
+
+	while (n >= 0 && done < len) {
+		n = write(fd, text + done, len - done);
+		done += n > 0 ? (size_t)n : 0;
 	}
-	if (pipe_fd[1] >= 0)
-		close(pipe_fd[1]);
-	if (spec.stdin_fd >= 0)
-		close(spec.stdin_fd);
-	c.output_fd = pipe_fd[0];
+	if (n >= 0 && lseek(fd, 0, SEEK_SET) < 0)
+		n = -1;
+	*fd_out = fd;
+	return n < 0 ? err_set(err, RC_AGAIN, "could not put down args.stdin: %s", strerrordesc_np(errno))
+		     : RC_OK;
+}
+
+/* On RC_OK the caller has out_fd (does not block) and run_fd to close. */
+static enum rc
+start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, struct err *err)
+{
+	struct keeper_spec spec = {.argv = p->argv.item, .env = p->env.item, .cwd = p->cwd, .stdin_fd = -1};
+	int out[2] = {-1, -1};
+	enum rc rc = RC_OK;
+
+	if (p->stdin_text != NULL)
+		rc = make_stdin(p->stdin_text, &spec.stdin_fd, err);
+	if (rc == RC_OK && (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0))
+		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {
-		watch(&c);
-		explain(&c, argv[0], result);
-		close(c.run_fd);
+		spec.output_fd = out[1];
+		rc = keeper_spawn(k, &spec, run_fd, err);
+	}
+	if (rc == RC_OK) {
+		*out_fd = out[0];
+		out[0] = -1;
+	}
+	close_fd(&out[0]);
+	close_fd(&out[1]);
+	close_fd(&spec.stdin_fd);
+	return rc;
+}
+
+/* One chunk at a time, so that a flood of output delays neither the shim nor a
+ * stop.  Returns its size. */
+static size_t
+take_output(struct watch *w)
+{
+	ssize_t n = read(w->out_fd, w->chunk, CHUNK_BYTES);
+
+	if (n > 0)
+		w->host->output(w->host->ctx, w->chunk, (size_t)n);
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		close_fd(&w->out_fd);
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* Nothing of the run is left, so this ends; bounded in case a stranger was
+ * given the pipe. */
+static void
+drain_output(struct watch *w)
+{
+	size_t total = 0, n = 1;
+
+	while (w->out_fd >= 0 && n > 0 && total < DRAIN_BYTES) {
+		n = take_output(w);
+		total += n;
+	}
+}
+
+static void
+pass_on_stop(struct watch *w)
+{
+	const char word = KEEPER_STOP;
+
+	w->stop = w->host->stop(w->host->ctx);
+	w->stop_fd = -1; /* it stays readable */
+	w->give_up_us = clock_mono_us() + w->kill_grace_us + GIVE_UP_US;
+	(void)send(w->run_fd, &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is gone we read its end */
+}
+
+/* True: there will be no more.  A stop that the shim did not live to read resets the connection: that is told
+ * first, and once, although its last word lies behind it. */
+static bool
+take_message(struct watch *w)
+{
+	struct keeper_msg m;
+	ssize_t n = recv(w->run_fd, &m, sizeof m, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno != EAGAIN && errno != EINTR && errno != ECONNRESET;
+	if (n != (ssize_t)sizeof m)
+		return true;
+	m.where[sizeof m.where - 1] = '\0';
+	w->last = m;
+	return m.event != KEEPER_STARTED;
+}
+
+static void
+watch_run(struct watch *w)
+{
+	bool over = false;
+
+	while (!over && clock_mono_us() < w->give_up_us) {
+		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run_fd, .events = POLLIN},
+		    {.fd = w->stop_fd, .events = POLLIN}};
+
+		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->give_up_us)) < 0)
+			continue;
+		if (p[0].revents != 0)
+			take_output(w);
+		if (p[1].revents != 0)
+			over = take_message(w);
+		if (p[2].revents != 0)
+			pass_on_stop(w);
+	}
+	drain_output(w);
+}
+
+static const char *
+why_stopped(enum pgrab_stop stop)
+{
+	switch (stop) {
+	case PGRAB_STOP_TIMEOUT: return "timed out";
+	case PGRAB_STOP_CANCEL: return "cancelled";
+	case PGRAB_STOP_FENCED: return "stopped: the node lost its lease";
+	case PGRAB_STOP_SHUTDOWN: return "stopped with its node";
+	case PGRAB_STOP_NONE: break;
+	}
+	return "stopped";
+}
+
+static void
+explain_exit(const struct watch *w, struct pgrab_result *result)
+{
+	int status = w->last.value;
+	bool by_signal = WIFSIGNALED(status);
+	int sig = by_signal ? WTERMSIG(status) : 0;
+	const char *name = sigdescr_np(sig);
+
+	result->has_exit_code = true;
+	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
+	if (w->last.why == KEEPER_BY_WORKER)
+		result_fail(result, "%s", why_stopped(w->stop));
+	else if (w->last.why == KEEPER_BY_LEASE)
+		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
+	else if (w->last.why == KEEPER_BY_NODE_DEATH)
+		result_fail(result, "stopped: the keeper process was killed");
+	else if (by_signal)
+		result_fail(result, "killed by signal %d (%s)", sig, name == NULL ? "real-time" : name);
+	else if (WEXITSTATUS(status) != 0)
+		result_fail(result, "exit code %d", WEXITSTATUS(status));
+	else
+		result->succeeded = true;
+}
+
+/* What the system refuses today it may grant tomorrow: no attempt of the
+ * task's.  A program that is not there is one.  So is a stop, or the task would
+ * come back after it was cancelled. */
+static void
+explain_no_start(const struct watch *w, const char *program, struct pgrab_result *result)
+{
+	const struct keeper_msg *m = &w->last;
+
+	if (w->stop != PGRAB_STOP_NONE) {
+		result_fail(result, "%s", why_stopped(w->stop));
+		return;
+	}
+	if (strcmp(m->where, "lease") == 0) {
+		result->not_started = true;
+		result_fail(result, "could not start: the node's lease is over");
+		return;
+	}
+	result->not_started =
+	    m->value == EAGAIN || m->value == ENOMEM || m->value == EMFILE || m->value == ENFILE;
+	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
+}
+
+/* The shim's end without its last word.  What was started can not be known, so
+ * it counts as an attempt. */
+static void
+explain_silence(const struct watch *w, struct pgrab_result *result)
+{
+	if (w->stop == PGRAB_STOP_NONE)
+		result_fail(result, "the process that watched over the run was killed; how "
+				    "the run ended is unknown");
+	else if (clock_mono_us() < w->give_up_us)
+		result_fail(result, "%s", why_stopped(w->stop));
+	else
+		result_fail(result, "%s, and had not ended %d s after it should have been killed",
+		    why_stopped(w->stop), (int)(GIVE_UP_US / US_PER_S));
+}
+
+static void
+explain(const struct watch *w, const struct child_plan *p, struct pgrab_result *result)
+{
+	char line[100];
+
+	switch ((enum keeper_event)w->last.event) {
+	case KEEPER_EXITED: explain_exit(w, result); break;
+	case KEEPER_NOT_STARTED:
+		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 ? p->cwd : p->argv.item[0], result);
+		break;
+	case KEEPER_STARTED:
+	default: explain_silence(w, result); break;
+	}
+	if (w->last.leftovers > 0) {
+		snprintf(
+		    line, sizeof line, "killed %d processes that the run left behind", w->last.leftovers);
+		w->host->log(w->host->ctx, line);
+	}
+}
+
+static void
+carry_out(
+    struct child *c, const struct child_plan *p, const struct pgrab_host *host, struct pgrab_result *result)
+{
+	struct watch w = {.host = host,
+	    .chunk = c->chunk,
+	    .out_fd = -1,
+	    .run_fd = -1,
+	    .stop_fd = host->stop_fd,
+	    .kill_grace_us = c->env->kill_grace_us,
+	    .give_up_us = CLOCK_NEVER};
+	struct err err = {0};
+	enum rc rc = start(c->env->keeper, p, &w.out_fd, &w.run_fd, &err);
+
+	if (rc == RC_OK) {
+		watch_run(&w);
+		explain(&w, p, result);
 	} else {
 		result->not_started = rc != RC_BAD;
-		result_fail(result, "%s", err.text);
+		result_fail(result, "could not start: %s", err.text);
 	}
-	if (c.output_fd >= 0)
-		close(c.output_fd);
-	free_strings(&vars);
+	close_fd(&w.run_fd);
+	close_fd(&w.out_fd);
+}
+
+void
+child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+    const struct pgrab_host *host, struct pgrab_result *result)
+{
+	struct child_plan plan;
+	struct err err = {0};
+
+	if (child_plan_make(&plan, argv, takes_argv, run, &err) == RC_OK)
+		carry_out(self, &plan, host, result);
+	else
+		result_fail(result, "%s", err.text);
+	child_plan_fini(&plan);
 }

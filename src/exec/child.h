@@ -1,20 +1,26 @@
 /*
- * What shell and exec share: a child process by way of the keeper, its environment, its output.
+ * Running a program under the keeper: what the kinds shell and exec share.
  */
 #ifndef PGRAB_EXEC_CHILD_H
 #define PGRAB_EXEC_CHILD_H
 
-#include "exec/exec.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pgrab/executor.h"
+
+/* open() and close() of both kinds; child_run gets what child_open returned. */
+void *child_open(const void *internal, char *err, size_t err_size);
+void child_close(void *self);
 
 /*
- * Runs argv (ended by NULL, borrowed) with the run's args env, stdin and cwd, waits for its end, and fills in
- * result.  Output goes to host->output.  Returns when nothing of the run is left alive, or the keeper is
- * gone.
+ * Runs argv (ended by NULL), followed by the texts of args.argv for a kind that
+ * has them, with args.env, args.stdin and args.cwd; fills in the result.
+ * Returns when nothing of the run is left, or when it can not be ended (then
+ * the keeper goes on trying, and nothing of it executes an instruction any
+ * more).
  */
-void child_run(const struct exec_env *env, const struct pgrab_run *run, const struct pgrab_host *host,
-    const char *const *argv, struct pgrab_result *result);
-
-/* open() of both executors: the exec_env itself is all they keep.  Without a keeper it fails. */
-void *child_open(const void *internal, char *err, size_t err_size);
+void child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+    const struct pgrab_host *host, struct pgrab_result *result);
 
 #endif

@@ -1,29 +1,28 @@
-/* Kind exec: a program and its arguments, no shell anywhere. */
-#include <stdlib.h>
-#include <string.h>
+/*
+ * Kind exec: the command is a program, args.argv its arguments; no shell
+ * anywhere.
+ */
+#include "exec/exec.h"
 
-#include "base/alloc.h"
 #include "exec/child.h"
+#include "exec/result.h"
 
 static void
-exec_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
+run_exec(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
-	const char **argv = xcalloc(run->n_args + 2, sizeof *argv);
-	size_t n = 0;
+	const char *const argv[] = {run->command, NULL};
 
-	argv[n++] = run->command;
-	for (size_t i = 0; i < run->n_args; i++) {
-		if (strcmp(run->args[i].key, "argv") == 0)
-			argv[n++] = run->args[i].value;
-	}
-	child_run(self, run, host, argv, result);
-	free(argv);
+	if (run->command[0] == '\0')
+		result_fail(result, "command is empty; for kind exec it is the path of a program");
+	else
+		child_run(self, argv, true, run, host, result);
 }
 
 const struct pgrab_executor exec_exec = {
     .abi = PGRAB_EXECUTOR_ABI,
     .kind = "exec",
-    .summary = "run a program, no shell",
+    .summary = "a program with arguments, without a shell; exit code 0 is success",
     .open = child_open,
-    .run = exec_run,
+    .close = child_close,
+    .run = run_exec,
 };

@@ -1,18 +1,30 @@
-/* Kind shell: a line for /bin/sh. */
+/*
+ * Kind shell: the command is a line for /bin/sh -c.
+ */
+#include "exec/exec.h"
+
+#include <string.h>
+
 #include "exec/child.h"
+#include "exec/result.h"
 
 static void
-shell_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
+run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
-	const char *const argv[] = {"/bin/sh", "-c", run->command, NULL};
+	/* "--", so that a line that begins with a dash is not taken for options of the shell's own. */
+	const char *const argv[] = {"/bin/sh", "-c", "--", run->command, NULL};
 
-	child_run(self, run, host, argv, result);
+	if (run->command[strspn(run->command, " \t\r\n")] == '\0')
+		result_fail(result, "command is empty; for kind shell it is a line for /bin/sh");
+	else
+		child_run(self, argv, false, run, host, result);
 }
 
 const struct pgrab_executor exec_shell = {
     .abi = PGRAB_EXECUTOR_ABI,
     .kind = "shell",
-    .summary = "run a line with sh",
+    .summary = "a line for /bin/sh -c; exit code 0 is success",
     .open = child_open,
-    .run = shell_run,
+    .close = child_close,
+    .run = run_shell,
 };

@@ -34,7 +34,8 @@ CHECKED enum rc keeper_start(struct keeper **out, int64_t kill_grace_us, struct 
  * frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* Until when (clock_boot_us) runs may go on.  0 = nothing may run.  Any thread; one atomic store. */
+/* Until when (clock_boot_us) runs may go on.  0 = nothing may run.  Any thread; one atomic store.
+ * One that is taken back is noticed within half a second. */
 void keeper_lease(struct keeper *k, int64_t deadline_boot_us);
 
 pid_t keeper_pid(const struct keeper *k);
@@ -63,13 +64,21 @@ CHECKED enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, int *run_fd_out, struct err *err);
 
 /* Messages shim -> worker on the run socket (SOCK_SEQPACKET, one struct each).  End of file = the shim died:
- * outcome unknown, all killed by the kernel's parent-death signal and the keeper. */
+ * outcome unknown; it comes when the kernel's parent-death signal and the keeper have ended all of it.
+ * recv may fail once with ECONNRESET after a stop that came too late to be read: read again. */
 enum keeper_event {
 	KEEPER_STARTED = 1, /* exec succeeded; value = pid */
-	KEEPER_NOT_STARTED, /* fork or exec failed, nothing ran; value = errno, where = which step */
-	KEEPER_EXITED,      /* nothing of the run is left.  value = wait status of the main process */
+	/* Fork or exec failed, nothing ran; value = errno, where = which step.  With ECANCELED there was no lease
+	 * ("lease"), or the worker or the node had given up ("stop"). */
+	KEEPER_NOT_STARTED,
+	KEEPER_EXITED, /* nothing of the run is left.  value = wait status of the main process */
 };
-enum keeper_why { KEEPER_BY_ITSELF, KEEPER_BY_WORKER, KEEPER_BY_LEASE, KEEPER_BY_NODE_DEATH };
+enum keeper_why {
+	KEEPER_BY_ITSELF,
+	KEEPER_BY_WORKER,
+	KEEPER_BY_LEASE,
+	KEEPER_BY_NODE_DEATH /* or the keeper's */
+};
 struct keeper_msg {
 	int32_t event; /* enum keeper_event */
 	int32_t value;

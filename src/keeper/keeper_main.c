@@ -1,185 +1,369 @@
 /*
- * The keeper process: one thread, no database, no environment.  It forks shims and reaps them; it kills what
- * is left of a run whose shim was killed by somebody (everything below the keeper that is not below a shim),
- * and ends when the node has gone and the last shim is done.
+ * The keeper process: takes requests, forks a shim for each, and waits for the
+ * shims.
+ *
+ * It is the second line of defence too.  A shim that was killed leaves its run
+ * to us, the next subreaper, and a shim that is frozen is killed when what it
+ * should have done is overdue.  We hold on to the shim's end of each run socket
+ * until nothing of the run is left, so that an end of file tells the worker
+ * just that.
+ *
+ * One thread, no log (a full pipe behind stderr must not stop us), all signals
+ * blocked: a TERM or INT meant for the node (the terminal's, the service
+ * manager's to the whole group) must not end what watches over its runs.
  */
+#include "keeper/keeper.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "keeper/keeper.h"
 #include "keeper/proctree.h"
+#include "keeper/shim.h"
 #include "keeper/wire.h"
 
-#define SHIMS_MAX 4096
-#define SWEEP_MS  50
+#define TICK_US (500 * US_PER_MS)
+#define OVERDUE_US \
+	(1 * US_PER_S) /* what a shim may take beyond its kill_grace; settings.c leaves 2 s for it */
+#define STRAY_US (50 * US_PER_MS)
 
-struct process {
-	int64_t kill_grace_us;
-	const struct wire_lease *lease;
-	int children_fd;   /* signalfd of SIGCHLD */
-	int alive_pipe[2]; /* we hold the writing end: shims see our death as its end */
-	pid_t shim[SHIMS_MAX];
-	size_t n_shims;
-	bool node_gone;
-	bool strays; /* a shim was killed: something may be left of its run */
+struct run {
+	pid_t pid;          /* the shim */
+	int fd;             /* the shim's end of the run socket */
+	int64_t overdue_us; /* boot clock: the shim is killed then; 0: all is well */
+	bool orphaned;      /* the shim was killed, processes of the run may be left */
 };
 
-static void
-close_all(const int *fd, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (fd[i] >= 0)
-			close(fd[i]);
-	}
-}
+struct guard {
+	struct shim_setup setup; /* for each shim, but for its run's descriptors */
+	int spawn_fd;            /* -1: no more requests */
+	bool node_gone;
+	size_t count, orphaned;
+	struct run *run;
+	struct pollfd *poll; /* count + GUARD__COUNT; made anew when a run comes */
+};
 
-static void
-refuse(int run_fd, int error)
-{
-	struct keeper_msg m = {.event = KEEPER_NOT_STARTED, .value = error, .where = "fork"};
+enum { GUARD_SPAWN, GUARD_NODE, GUARD_CHILD, GUARD__COUNT };
 
-	(void)!send(run_fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void
-fork_shim(struct process *k, const int fd[WIRE_FD__COUNT])
-{
-	struct shim_order order = {
-	    .keeper_alive_fd = k->alive_pipe[0], .kill_grace_us = k->kill_grace_us, .lease = k->lease};
-	pid_t pid;
-
-	memcpy(order.fd, fd, sizeof order.fd);
-	if (k->n_shims == SHIMS_MAX) {
-		refuse(fd[WIRE_FD_RUN], EAGAIN);
-		return;
-	}
-	pid = fork();
-	if (pid == 0) {
-		close(k->alive_pipe[1]);
-		close(WIRE_SPAWN);
-		close(k->children_fd);
-		shim_main(&order);
-	}
-	if (pid < 0)
-		refuse(fd[WIRE_FD_RUN], errno);
-	else
-		k->shim[k->n_shims++] = pid;
-}
-
-/* One request.  False: the node is gone. */
 static bool
-take_request(struct process *k)
+is_shim(pid_t pid, void *ctx)
 {
-	struct wire_spawn head;
-	struct iovec iov = {.iov_base = &head, .iov_len = sizeof head};
+	const struct guard *g = ctx;
+
+	for (size_t i = 0; i < g->count; i++) {
+		if (g->run[i].pid == pid && !g->run[i].orphaned)
+			return true;
+	}
+	return false;
+}
+
+static void
+forget(struct guard *g, size_t i)
+{
+	close(g->run[i].fd);
+	g->run[i] = g->run[--g->count];
+}
+
+/* In the new shim: none of what belongs to the keeper or to other runs may stay
+ * open here. */
+static _Noreturn void
+become_shim(struct guard *g)
+{
+	close(g->spawn_fd);
+	for (size_t i = 0; i < g->count; i++)
+		close(g->run[i].fd);
+	shim_main(&g->setup);
+}
+
+static void
+refuse(int run_fd, int error, const char *where)
+{
+	struct keeper_msg m = {.event = KEEPER_NOT_STARTED, .value = error};
+
+	snprintf(m.where, sizeof m.where, "%s", where);
+	(void)send(run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+add_run(struct guard *g, pid_t pid, int fd)
+{
+	g->run = xrealloc(g->run, (g->count + 1) * sizeof *g->run);
+	g->poll = xrealloc(g->poll, (g->count + 1 + GUARD__COUNT) * sizeof *g->poll);
+	g->run[g->count++] = (struct run){.pid = pid, .fd = fd};
+}
+
+/* Takes over fds, of which n are there. */
+static void
+start_run(struct guard *g, int fds[WIRE_FD__COUNT], size_t n)
+{
+	pid_t pid = -1;
+
+	g->setup.run_fd = fds[WIRE_FD_RUN];
+	g->setup.spec_fd = fds[WIRE_FD_SPEC];
+	g->setup.output_fd = fds[WIRE_FD_OUTPUT];
+	g->setup.stdin_fd = n > WIRE_FD_STDIN ? fds[WIRE_FD_STDIN] : -1;
+	if (n <= WIRE_FD_OUTPUT)
+		errno = EMFILE; /* the kernel dropped what we had no room for */
+	else
+		pid = fork();
+	if (pid == 0)
+		become_shim(g);
+	if (pid > 0)
+		add_run(g, pid, fds[WIRE_FD_RUN]);
+	else if (n > 0)
+		refuse(fds[WIRE_FD_RUN], errno, "fork");
+	for (size_t i = pid > 0 ? WIRE_FD_SPEC : WIRE_FD_RUN; i < n; i++)
+		close(fds[i]);
+}
+
+/* Returns how many descriptors came; -1: no request there; -2: the node has
+ * closed its end. */
+static int
+receive(int fd, int fds[WIRE_FD__COUNT])
+{
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int) * WIRE_FD__COUNT)];
+		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
 	} control;
+	char word;
+	struct iovec iov = {.iov_base = &word, .iov_len = 1};
 	struct msghdr msg = {.msg_iov = &iov,
 	    .msg_iovlen = 1,
-	    .msg_control = control.bytes,
-	    .msg_controllen = sizeof control.bytes};
-	int fd[WIRE_FD__COUNT] = {-1, -1, -1, -1};
-	ssize_t n = recvmsg(WIRE_SPAWN, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	    .msg_control = control.space,
+	    .msg_controllen = sizeof control.space};
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c;
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	if (n == 0)
-		return false;
+	if (n <= 0)
+		return n == 0 || errno == ECONNRESET ? -2 : -1;
 	c = CMSG_FIRSTHDR(&msg);
-	if (c != NULL && c->cmsg_type == SCM_RIGHTS && c->cmsg_len > CMSG_LEN(0)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		memcpy(fd, CMSG_DATA(c), (count < WIRE_FD__COUNT ? count : WIRE_FD__COUNT) * sizeof(int));
-	}
-	/* Out of descriptors the kernel drops some: then the run socket closes, and the worker sees that
-	 * nothing was started. */
-	if (n == (ssize_t)sizeof head && fd[WIRE_FD_OUTPUT] >= 0 &&
-	    (fd[WIRE_FD_STDIN] >= 0) == (head.has_stdin != 0))
-		fork_shim(k, fd);
-	else if (fd[WIRE_FD_RUN] >= 0)
-		refuse(fd[WIRE_FD_RUN], EMFILE);
-	close_all(fd, WIRE_FD__COUNT);
-	return true;
+	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 }
 
 static void
-reap(struct process *k)
+take_requests(struct guard *g)
 {
-	struct signalfd_siginfo ignored[8];
+	int fds[WIRE_FD__COUNT] = {-1, -1, -1, -1};
+	int n;
+
+	while ((n = receive(g->spawn_fd, fds)) >= 0)
+		start_run(g, fds, (size_t)n);
+	if (n == -2) {
+		close(g->spawn_fd);
+		g->spawn_fd = -1;
+	}
+}
+
+/* Takes note of one dead child.  A shim that ended as it should has left
+ * nothing. */
+static void
+note_dead(struct guard *g, pid_t pid, int status)
+{
+	for (size_t i = 0; i < g->count; i++) {
+		if (g->run[i].pid != pid || g->run[i].orphaned)
+			continue;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+			forget(g, i);
+		} else {
+			g->run[i].orphaned = true;
+			g->orphaned++;
+		}
+		return;
+	}
+}
+
+static bool
+reap(struct guard *g)
+{
+	bool any = false;
 	int status;
 	pid_t pid;
 
-	while (read(k->children_fd, ignored, sizeof ignored) > 0)
-		;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		for (size_t i = 0; i < k->n_shims; i++) {
-			if (k->shim[i] == pid) {
-				k->shim[i] = k->shim[--k->n_shims];
-				k->strays = k->strays || !WIFEXITED(status);
-				break;
-			}
-		}
+		note_dead(g, pid, status);
+		any = true;
 	}
-	if (k->strays)
-		k->strays = proctree_signal(getpid(), SIGKILL, k->shim, k->n_shims) != 0;
+	return any;
+}
+
+/* Kills what killed shims have left to us.  It is all gone when we see none of
+ * it, and nobody died while we looked (his children might have been missed). */
+static void
+kill_strays(struct guard *g)
+{
+	size_t found;
+
+	do
+		found = proctree_kill(getpid(), is_shim, g);
+	while (reap(g) && found == 0);
+	if (found > 0)
+		return;
+	for (size_t i = g->count; i-- > 0;) {
+		if (g->run[i].orphaned)
+			forget(g, i);
+	}
+	g->orphaned = 0;
+}
+
+/* A shim that has a reason to end its run and does not get it done is frozen:
+ * its run is killed for it. */
+static void
+check_shims(struct guard *g)
+{
+	int64_t now = clock_boot_us();
+	bool ending = g->node_gone || now >= atomic_load(g->setup.lease);
+
+	for (size_t i = 0; i < g->count; i++) {
+		struct run *r = &g->run[i];
+
+		if (r->orphaned)
+			continue;
+		if (r->overdue_us == 0 && ending)
+			r->overdue_us = now + g->setup.kill_grace_us + OVERDUE_US;
+		if (r->overdue_us != 0 && now >= r->overdue_us)
+			kill(r->pid, SIGKILL); /* it is our child and not yet reaped */
+	}
+}
+
+/* POLLHUP of a run socket: its worker has closed it, the run must end.  That is
+ * said once. */
+static void
+note_hangups(struct guard *g, const struct pollfd *p, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (p[i].revents != 0 && g->run[i].overdue_us == 0)
+			g->run[i].overdue_us = clock_boot_us() + g->setup.kill_grace_us + OVERDUE_US;
+	}
+}
+
+/* A short sleep while there is anything to watch: the lease can be taken back,
+ * and poll stands still while the machine is suspended. */
+static int
+timeout_ms(const struct guard *g)
+{
+	if (g->orphaned > 0)
+		return STRAY_US / US_PER_MS;
+	return g->count > 0 ? TICK_US / US_PER_MS : -1;
 }
 
 static void
-loop(struct process *k)
+round_of_news(struct guard *g)
 {
-	while (!k->node_gone || k->n_shims > 0 || k->strays) {
-		struct pollfd p[2] = {
-		    {.fd = k->children_fd, .events = POLLIN},
-		    {.fd = k->node_gone ? -1 : WIRE_SPAWN, .events = POLLIN},
-		};
+	struct pollfd *p = g->poll;
+	char drain[1024];
 
-		if (poll(p, 2, k->strays ? SWEEP_MS : -1) < 0 && errno != EINTR)
-			return;
-		reap(k);
-		if (p[1].revents != 0 && !take_request(k))
-			k->node_gone = true;
+	p[GUARD_SPAWN] = (struct pollfd){.fd = g->spawn_fd, .events = POLLIN};
+	p[GUARD_NODE] = (struct pollfd){.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN};
+	p[GUARD_CHILD] = (struct pollfd){.fd = g->setup.sigchld_fd, .events = POLLIN};
+	for (size_t i = 0; i < g->count; i++)
+		p[GUARD__COUNT + i] = (struct pollfd){.fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1};
+	if (poll(p, g->count + GUARD__COUNT, timeout_ms(g)) < 0)
+		return;
+	note_hangups(g, p + GUARD__COUNT, g->count);
+	if (p[GUARD_NODE].revents != 0)
+		g->node_gone = true;
+	if (p[GUARD_CHILD].revents != 0 && read(g->setup.sigchld_fd, drain, sizeof drain) < 0 &&
+	    errno != EAGAIN)
+		_exit(1); /* the shims notice */
+	reap(g);
+	if (g->spawn_fd >= 0 && !g->node_gone)
+		take_requests(g);
+}
+
+static void
+serve(struct guard *g)
+{
+	while (!g->node_gone || g->count > 0) {
+		round_of_news(g);
+		check_shims(g);
+		if (g->orphaned > 0)
+			kill_strays(g);
 	}
+}
+
+/* Descriptors of ours must not run out before those of the node do; children
+ * get the old limit. */
+static void
+raise_limit(struct rlimit *old)
+{
+	struct rlimit more;
+
+	if (getrlimit(RLIMIT_NOFILE, old) != 0)
+		abort();
+	more = *old;
+	more.rlim_cur = more.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &more);
+}
+
+/* False: we were not started by keeper_start. */
+static bool
+set_up(struct guard *g, const char *kill_grace)
+{
+	int null = open("/dev/null", O_RDWR);
+	sigset_t all, child;
+	char *end;
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		return false;
+	if (null > STDERR_FILENO)
+		close(null);
+	g->spawn_fd = WIRE_SPAWN_FD;
+	g->setup.lifeline_fd = WIRE_LIFELINE_FD;
+	g->setup.kill_grace_us = strtoll(kill_grace, &end, 10);
+	g->setup.lease = mmap(NULL, WIRE_LEASE_LEN, PROT_READ, MAP_SHARED, WIRE_LEASE_FD, 0);
+	if (*end != '\0' || g->setup.lease == MAP_FAILED)
+		return false;
+	close(WIRE_LEASE_FD);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	signal(SIGCHLD, SIG_DFL); /* were it ignored, nothing would be left to wait for */
+	g->setup.sigchld_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	g->setup.keeper_pidfd = pidfd_open(getpid(), 0);
+	raise_limit(&g->setup.nofile);
+	g->poll = xcalloc(GUARD__COUNT, sizeof *g->poll);
+	return g->setup.sigchld_fd >= 0 && g->setup.keeper_pidfd >= 0 &&
+	       prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
 int
 keeper_main(int argc, char **argv)
 {
-	static struct process k;
-	sigset_t block;
+	struct guard g = {0};
+	char word = WIRE_READY;
 
-	if (argc < 3)
+	if (argc != 3 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
+		fputs("pgrab: " KEEPER_ARGV1
+		      " is how a node starts its own helper; it is of no use by hand\n",
+		    stderr);
 		return 2;
-	k.kill_grace_us = strtoll(argv[2], NULL, 10);
-	k.lease = mmap(NULL, sizeof *k.lease, PROT_READ, MAP_SHARED, WIRE_LEASE, 0);
-	prctl(PR_SET_NAME, "pgrab-keeper", 0, 0, 0);
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* A TERM to the whole group is for the node: it decides what ends when. */
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&block);
-	sigaddset(&block, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &block, NULL);
-	k.children_fd = signalfd(-1, &block, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (k.lease == MAP_FAILED || k.children_fd < 0 || pipe2(k.alive_pipe, O_CLOEXEC) != 0 ||
-	    send(WIRE_SPAWN, "R", 1, MSG_NOSIGNAL) != 1)
+	}
+	prctl(PR_SET_NAME, "pgrab-keeper");
+	setsid(); /* out of reach of the terminal's signals; already a leader: just as well */
+	if (chdir("/") != 0)
 		return 1;
-	loop(&k);
+	if (send(g.spawn_fd, &word, 1, MSG_NOSIGNAL) == 1)
+		serve(&g);
+	free(g.run);
+	free(g.poll);
 	return 0;
 }

@@ -1,28 +1,44 @@
+/*
+ * The tree is read afresh each time: it changes under our hands, and nothing of
+ * it is worth keeping.
+ */
 #include "keeper/proctree.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
-struct entry {
+#include "base/alloc.h"
+
+#define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
+
+struct proc {
 	pid_t pid, parent;
-	bool wanted;
+	unsigned long long start; /* clock ticks since boot: tells two bearers of one id apart */
+	bool ours;
 };
 
-/* Parent and state of a process; false when it is gone or a zombie. */
-static bool
-read_stat(const char *name, pid_t *parent_out)
-{
-	char path[64], text[512], state;
-	int fd, parent;
-	ssize_t n;
+struct procs {
+	struct proc *item;
+	size_t count, cap;
+};
 
-	snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+static bool
+read_stat(pid_t pid, struct proc *out)
+{
+	char path[32], text[1024];
+	const char *rest;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -31,112 +47,134 @@ read_stat(const char *name, pid_t *parent_out)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	/* The name is in parentheses and may hold any; the last one ends it. */
-	const char *end = strrchr(text, ')');
-
-	if (end == NULL || sscanf(end + 1, " %c %d", &state, &parent) != 2)
-		return false;
-	*parent_out = parent;
-	return state != 'Z' && state != 'X';
+	rest = strrchr(text, ')'); /* the name before it may hold anything, also ") R 1" */
+	out->pid = pid;
+	out->ours = false;
+	return rest != NULL && sscanf(rest + 1,
+				   " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
+				   "%*u %*u %*d %*d %*d %*d %*d "
+				   "%*d %llu",
+				   &out->parent, &out->start) == 2;
 }
 
-static struct entry *
-read_all(size_t *n_out)
+static int
+by_pid(const void *a, const void *b)
 {
-	DIR *d = opendir("/proc");
-	struct entry *all = NULL;
-	size_t n = 0, cap = 0;
+	const struct proc *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static void
+read_all(struct procs *all)
+{
+	DIR *dir = opendir("/proc");
 	struct dirent *e;
+	struct proc p;
 
-	*n_out = 0;
-	if (d == NULL)
-		return NULL;
-	while ((e = readdir(d)) != NULL) {
-		pid_t parent;
-
-		if (!isdigit((unsigned char)e->d_name[0]) || !read_stat(e->d_name, &parent))
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		if (!isdigit((unsigned char)e->d_name[0]) || !read_stat((pid_t)atoi(e->d_name), &p))
 			continue;
-		if (n == cap) {
-			struct entry *more = realloc(all, (cap = cap == 0 ? 256 : cap * 2) * sizeof *all);
-
-			if (more == NULL)
-				break; /* those found so far; the next look finds more */
-			all = more;
+		if (all->count == all->cap) {
+			all->cap = all->cap == 0 ? 256 : 2 * all->cap;
+			all->item = xrealloc(all->item, all->cap * sizeof *all->item);
 		}
-		all[n++] = (struct entry){.pid = (pid_t)strtol(e->d_name, NULL, 10), .parent = parent};
+		all->item[all->count++] = p;
 	}
-	closedir(d);
-	*n_out = n;
-	return all;
+	if (dir != NULL)
+		closedir(dir);
+	if (all->count > 0)
+		qsort(all->item, all->count, sizeof *all->item, by_pid);
 }
 
 static bool
-is_in(pid_t pid, const pid_t *list, size_t n)
+is_ours(const struct procs *all, pid_t pid)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (list[i] == pid)
-			return true;
-	}
-	return false;
+	const struct proc key = {.pid = pid};
+	const struct proc *p = bsearch(&key, all->item, all->count, sizeof key, by_pid);
+
+	return p != NULL && p->ours;
 }
 
-/* Marks what is below root, not going below spare.  Rounds until nothing changes: the list is in no order. */
-static void
-mark(struct entry *all, size_t n, pid_t root, bool direct_only, const pid_t *spare, size_t n_spare)
+/* Children have higher ids than their parents but for the wrap-around, so one
+ * pass nearly always does. */
+static size_t
+mark_descendants(struct procs *all, pid_t root, proctree_spare_fn spare, void *ctx)
 {
-	bool changed = true;
+	size_t marked = 0, before;
 
-	while (changed) {
-		changed = false;
-		for (size_t i = 0; i < n; i++) {
-			bool below = all[i].parent == root;
+	do {
+		before = marked;
+		for (size_t i = 0; i < all->count; i++) {
+			struct proc *p = &all->item[i];
 
-			if (all[i].wanted || is_in(all[i].pid, spare, n_spare))
+			if (p->ours || p->pid == root)
 				continue;
-			for (size_t k = 0; k < n && !below && !direct_only; k++)
-				below = all[k].wanted && all[k].pid == all[i].parent;
-			all[i].wanted = below;
-			changed = changed || below;
+			if (p->parent == root ? spare == NULL || !spare(p->pid, ctx)
+					      : is_ours(all, p->parent)) {
+				p->ours = true;
+				marked++;
+			}
 		}
+	} while (marked > before);
+	return marked;
+}
+
+static void
+signal_one(const struct proc *p, int sig)
+{
+	int fd = pidfd_open(p->pid, 0);
+	struct proc now;
+
+	if (fd < 0)
+		return; /* gone */
+	if (read_stat(p->pid, &now) && now.start == p->start)
+		(void)pidfd_send_signal(fd, sig, NULL, 0);
+	close(fd);
+}
+
+size_t
+proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
+{
+	struct procs all = {0};
+	size_t n;
+
+	read_all(&all);
+	n = mark_descendants(&all, root, spare, ctx);
+	for (size_t i = 0; n > 0 && i < all.count; i++) {
+		if (all.item[i].ours)
+			signal_one(&all.item[i], sig);
 	}
+	free(all.item);
+	return n;
+}
+
+size_t
+proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx)
+{
+	size_t before = 0, n;
+
+	for (int pass = 0; pass < STOP_PASSES; pass++) {
+		n = proctree_signal(root, SIGSTOP, spare, ctx);
+		if (n <= before)
+			break; /* none was added since the last look */
+		before = n;
+	}
+	return proctree_signal(root, SIGKILL, spare, ctx);
 }
 
 bool
 proctree_below(pid_t root, bool direct_only, struct proctree *out)
 {
-	size_t n;
-	struct entry *all = read_all(&n);
+	struct procs all = {0};
 
-	out->pid = NULL;
-	out->count = 0;
-	if (all == NULL)
-		return false;
-	mark(all, n, root, direct_only, NULL, 0);
-	out->pid = calloc(n + 1, sizeof *out->pid);
-	for (size_t i = 0; i < n && out->pid != NULL; i++) {
-		if (all[i].wanted)
-			out->pid[out->count++] = all[i].pid;
+	read_all(&all);
+	mark_descendants(&all, root, NULL, NULL);
+	*out = (struct proctree){.pid = xcalloc(all.count + 1, sizeof *out->pid)};
+	for (size_t i = 0; i < all.count; i++) {
+		if (all.item[i].ours && (!direct_only || all.item[i].parent == root))
+			out->pid[out->count++] = all.item[i].pid;
 	}
-	free(all);
-	return out->pid != NULL;
-}
-
-int
-proctree_signal(pid_t root, int sig, const pid_t *spare, size_t n_spare)
-{
-	size_t n;
-	struct entry *all = read_all(&n);
-	int count = 0;
-
-	if (all == NULL)
-		return -1;
-	mark(all, n, root, false, spare, n_spare);
-	for (size_t i = 0; i < n; i++) {
-		if (all[i].wanted && all[i].pid > 1) {
-			kill(all[i].pid, sig);
-			count++;
-		}
-	}
-	free(all);
-	return count;
+	free(all.item);
+	return all.count > 0;
 }

@@ -1,5 +1,8 @@
 /*
- * The processes below one process, from /proc.  A snapshot: who forks meanwhile is found by asking again.
+ * Everything that descends from a process, read from /proc/<pid>/stat (the
+ * kernel need not have been built with /proc/<pid>/task/<tid>/children).
+ * Signals go through a pidfd after a second look at the start time, so that a
+ * process id that was given away meanwhile is never hit.
  */
 #ifndef PGRAB_KEEPER_PROCTREE_H
 #define PGRAB_KEEPER_PROCTREE_H
@@ -8,17 +11,28 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* True: leave this child of root alone, and all that descends from it. */
+typedef bool (*proctree_spare_fn)(pid_t pid, void *ctx);
+
+/* Sends sig to every descendant of root, not to root itself; spare may be NULL.
+ * Returns how many there were, counting those that are dead and not yet waited
+ * for. */
+size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
+
+/*
+ * Stops them all, so that none forks while we look, then kills them.  Returns
+ * as proctree_signal. A process that was missed (its parent died while we read)
+ * shows up at the next call; the caller, who is the subreaper, gets a SIGCHLD
+ * for that death and calls again.
+ */
+size_t proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx);
+
 struct proctree {
 	pid_t *pid;
 	size_t count;
 };
 
-/* All living descendants of root, zombies left out; with direct_only its children.  False: /proc could not be
- * read.  Free pid. */
+/* All descendants of root, or with direct_only its children.  False: there is no /proc to read.  Free pid. */
 bool proctree_below(pid_t root, bool direct_only, struct proctree *out);
-
-/* Sends sig to every descendant of root that is not in spare (n_spare pids and what is below them).  Returns
- * how many there were, -1 on error. */
-int proctree_signal(pid_t root, int sig, const pid_t *spare, size_t n_spare);
 
 #endif

@@ -1,310 +1,289 @@
 /*
- * The shim: one process per run, between keeper and child.
+ * One run from fork to the last of its processes.
  *
- * It is subreaper, so everything the run forks, daemons too, stays below it; nothing else ever is.  It waits
- * for five things: a word from the worker, the end of the lease, the death of the node, the death of the
- * keeper, and its children.  The first four end the run: TERM to everything, and KILL when kill_grace has
- * passed.  When the main process has ended, what is left is killed at once.  It reports only when nothing is
- * left, so "exited" means that another node may start the task without overlap.
+ *     RUNNING --- a reason to stop: TERM to all ---> ENDING --- kill_grace over ---> KILLING --- none left
+ *        \_____________ the main process has ended: KILL to what is left ______________/
+ *
+ * As the subreaper we inherit whatever the run leaves behind, so that "no child to wait for" means that nothing
+ * is left at all, and each death that changes whom we have to kill comes with a SIGCHLD.  The loop therefore
+ * never asks whether somebody is still there by looking at /proc; it looks there only for whom to signal.
+ *
+ * While nothing happens the lease is looked at twice a second even if it has not passed: it can be taken back
+ * (keeper_lease with 0), and poll stands still while the machine is suspended.
+ *
+ * Nothing here may block: not on the worker (messages go without waiting), not on a log (there is none).
  */
+#include "keeper/shim.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "keeper/keeper.h"
+#include "keeper/launch.h"
 #include "keeper/proctree.h"
-#include "keeper/wire.h"
 
-#define SWEEP_US (50 * US_PER_MS) /* between two rounds of KILL, when no child says that it died */
+#define LEASE_TICK_US (500 * US_PER_MS)
+#define KILL_TICK_US \
+	(200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
+
+enum phase { RUNNING, ENDING, KILLING };
 
 struct shim {
-	const struct shim_order *o;
-	int children_fd; /* signalfd of SIGCHLD */
-	pid_t child;
-	bool main_ended;
-	int status;
+	const struct shim_setup *setup;
+	enum phase phase;
 	enum keeper_why why;
-	int64_t kill_at_us; /* clock_boot_us; 0: not stopping */
+	int64_t kill_at_us; /* ENDING: on the boot clock */
+	pid_t main;
+	bool main_ended;
+	int status; /* of main */
 	int leftovers;
-	bool worker_gone;
+	int failed_fd;               /* what launch() says; -1 once it has been read */
+	struct launch_failed failed; /* error 0: exec succeeded */
 };
-
-struct failure {
-	int error;
-	char where[32];
-};
-
-/* Never blocks: the worker may be frozen, and its socket full. */
-static void
-report(struct shim *s, const struct keeper_msg *m)
-{
-	(void)!send(s->o->fd[WIRE_FD_RUN], m, sizeof *m, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static _Noreturn void
-fail(int errno_fd, const char *where)
-{
-	struct failure f = {.error = errno};
-
-	strncpy(f.where, where, sizeof f.where - 1);
-	(void)!write(errno_fd, &f, sizeof f);
-	_exit(127);
-}
-
-struct spec {
-	const char *cwd;
-	char **argv, **env;
-};
-
-/* The strings stay in the mapping; the arrays are allocated: we are a process of one thread. */
-static bool
-read_spec(int fd, struct spec *out)
-{
-	struct stat st;
-	struct wire_spec head;
-	char *map, *p, *end;
-
-	if (fstat(fd, &st) != 0 || st.st_size < (off_t)sizeof head + 1 ||
-	    st.st_size > WIRE_SPEC_MAX + (off_t)sizeof head)
-		return false;
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-	if (map == MAP_FAILED)
-		return false;
-	memcpy(&head, map, sizeof head);
-	p = map + sizeof head;
-	end = map + st.st_size;
-	if (end[-1] != '\0' || head.argc < 1 || head.envc < 0 || head.argc > WIRE_SPEC_MAX ||
-	    head.envc > WIRE_SPEC_MAX)
-		return false;
-	out->cwd = p;
-	p += strlen(p) + 1;
-	out->argv = calloc((size_t)head.argc + 1, sizeof *out->argv);
-	out->env = calloc((size_t)head.envc + 1, sizeof *out->env);
-	if (out->argv == NULL || out->env == NULL)
-		return false;
-	for (int i = 0; i < head.argc + head.envc; i++) {
-		if (p >= end)
-			return false;
-		*(i < head.argc ? &out->argv[i] : &out->env[i - head.argc]) = p;
-		p += strlen(p) + 1;
-	}
-	return true;
-}
 
 static void
-restore_signals(void)
+tell(const struct shim *s, enum keeper_event event, int value, const char *where)
 {
-	sigset_t none;
+	struct keeper_msg m = {
+	    .event = (int32_t)event, .value = value, .why = (int32_t)s->why, .leftovers = s->leftovers};
 
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	snprintf(m.where, sizeof m.where, "%s", where);
+	(void)send(s->setup->run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL); /* the worker may be gone */
 }
 
-/* In the child: becomes the task. */
-static _Noreturn void
-become(const struct shim_order *o, const struct spec *spec, pid_t shim, int errno_fd)
-{
-	int in = o->fd[WIRE_FD_STDIN];
-
-	restore_signals();
-	/* The shim dies: the child dies.  One thread forked us, so the signal means what it says. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != shim)
-		_exit(127);
-	if (setsid() < 0)
-		fail(errno_fd, "setsid");
-	if (in < 0)
-		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (in < 0 || dup2(in, 0) < 0 || dup2(o->fd[WIRE_FD_OUTPUT], 1) < 0 ||
-	    dup2(o->fd[WIRE_FD_OUTPUT], 2) < 0)
-		fail(errno_fd, "dup");
-	if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
-		fail(errno_fd, "close_range");
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	umask(077);
-	if (chdir(spec->cwd[0] != '\0' ? spec->cwd : "/") != 0)
-		fail(errno_fd, "chdir");
-	environ = spec->env;
-	execvp(spec->argv[0], spec->argv);
-	fail(errno_fd, "exec");
-}
-
-/* Forks and executes.  False: nothing runs, and the worker knows why. */
 static bool
-launch(struct shim *s, const struct spec *spec)
+lease_passed(const struct shim *s)
 {
-	struct keeper_msg m = {.event = KEEPER_NOT_STARTED};
-	struct failure f = {0};
-	int errno_pipe[2];
-	pid_t self = getpid();
+	return clock_boot_us() >= atomic_load(s->setup->lease);
+}
+
+/* End of file without a word: exec closed the pipe.  (Or a signal ended the
+ * child before it came so far; that can not be told apart, and counts as
+ * started.) */
+static void
+note_launch(struct shim *s)
+{
 	ssize_t n;
 
-	strcpy(m.where, "fork");
-	if (pipe2(errno_pipe, O_CLOEXEC) != 0) {
-		m.value = errno;
-		report(s, &m);
-		return false;
-	}
-	s->child = fork();
-	if (s->child == 0)
-		become(s->o, spec, self, errno_pipe[1]);
-	m.value = errno;
-	close(errno_pipe[1]);
-	if (s->child < 0) {
-		report(s, &m);
-		return false;
-	}
-	while ((n = read(errno_pipe[0], &f, sizeof f)) < 0 && errno == EINTR)
-		;
-	close(errno_pipe[0]);
-	if (n == (ssize_t)sizeof f) {
-		m.value = f.error;
-		memcpy(m.where, f.where, sizeof m.where);
-		waitpid(s->child, NULL, 0);
-		report(s, &m);
-		return false;
-	}
-	m = (struct keeper_msg){.event = KEEPER_STARTED, .value = s->child};
-	report(s, &m);
-	return true;
-}
-
-static void
-stop_run(struct shim *s, enum keeper_why why)
-{
-	if (s->kill_at_us != 0)
+	if (s->failed_fd < 0)
 		return;
-	s->why = why;
-	s->kill_at_us = clock_boot_us() + s->o->kill_grace_us;
-	proctree_signal(getpid(), SIGTERM, NULL, 0);
+	n = read(s->failed_fd, &s->failed, sizeof s->failed);
+	if (n < 0)
+		return;
+	close(s->failed_fd);
+	s->failed_fd = -1;
+	if (s->failed.error == 0)
+		tell(s, KEEPER_STARTED, s->main, "");
 }
 
-/* Collects the dead.  True: nothing is left below us. */
+/* Whom a shim listens to.  Later than RUNNING nobody but the children can tell
+ * it anything new. */
+enum { NEWS_CHILD, NEWS_LAUNCH, NEWS_WORKER, NEWS_NODE, NEWS_KEEPER, NEWS__COUNT };
+
+/* Waits for news, at most for timeout_ms, and returns a reason to end the run,
+ * or KEEPER_BY_ITSELF. */
+static enum keeper_why
+watch(struct shim *s, int timeout_ms)
+{
+	const struct shim_setup *u = s->setup;
+	bool all = s->phase == RUNNING;
+	struct pollfd news[NEWS__COUNT] = {
+	    [NEWS_CHILD] = {.fd = u->sigchld_fd, .events = POLLIN},
+	    [NEWS_LAUNCH] = {.fd = s->failed_fd, .events = POLLIN},
+	    [NEWS_WORKER] = {.fd = all ? u->run_fd : -1, .events = POLLIN},
+	    [NEWS_NODE] = {.fd = all ? u->lifeline_fd : -1, .events = POLLIN},
+	    [NEWS_KEEPER] = {.fd = all ? u->keeper_pidfd : -1, .events = POLLIN},
+	};
+	char drain[1024];
+
+	if (poll(news, NEWS__COUNT, timeout_ms) < 0)
+		return KEEPER_BY_ITSELF; /* not now; the loop comes back */
+	if (news[NEWS_CHILD].revents != 0 && read(u->sigchld_fd, drain, sizeof drain) < 0 && errno != EAGAIN)
+		_exit(1);
+	if (news[NEWS_LAUNCH].revents != 0)
+		note_launch(s);
+	if (news[NEWS_NODE].revents != 0 || news[NEWS_KEEPER].revents != 0)
+		return KEEPER_BY_NODE_DEATH;
+	if (news[NEWS_WORKER].revents != 0) {
+		/* KEEPER_STOP, or it has closed its end.  A word left unread would reset the connection. */
+		(void)recv(u->run_fd, drain, sizeof drain, MSG_DONTWAIT);
+		return KEEPER_BY_WORKER;
+	}
+	return all && lease_passed(s) ? KEEPER_BY_LEASE : KEEPER_BY_ITSELF;
+}
+
+/* A child that is dead and not yet reaped; 0: none now; -1: there are no children at all. */
+static pid_t
+find_dead(void)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+		return -1; /* ECHILD: nothing else can be wrong here */
+	return info.si_pid;
+}
+
+/*
+ * Takes note of the dead.  False: nothing is left.
+ * As long as the main process is not reaped its id still is that of its group, so the group can be killed in one
+ * stroke, from which not even a fork can escape.  Hence each of the dead is looked at first and reaped then, by
+ * its id: a main process that dies in between must not slip through.
+ */
 static bool
 reap(struct shim *s)
 {
-	struct signalfd_siginfo ignored[8];
 	int status;
 	pid_t pid;
 
-	while (read(s->children_fd, ignored, sizeof ignored) > 0)
-		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == s->child) {
+	while ((pid = find_dead()) > 0) {
+		if (pid == s->main && s->phase == RUNNING) {
+			kill(-s->main, SIGKILL);
+			s->phase = KILLING;
+		}
+		if (waitpid(pid, &status, 0) != pid)
+			continue;
+		if (pid == s->main) {
 			s->main_ended = true;
 			s->status = status;
+		} else if (s->main_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+			s->leftovers++;
 		}
 	}
-	return pid < 0 && errno == ECHILD;
+	return pid == 0;
+}
+
+/* CONT, so that a stopped one can do what it does on TERM. */
+static void
+begin_ending(struct shim *s, enum keeper_why why)
+{
+	s->phase = ENDING;
+	s->why = why;
+	s->kill_at_us = clock_boot_us() + s->setup->kill_grace_us;
+	proctree_signal(getpid(), SIGTERM, NULL, NULL);
+	proctree_signal(getpid(), SIGCONT, NULL, NULL);
 }
 
 static void
-sweep(struct shim *s)
+act(struct shim *s, enum keeper_why why)
 {
-	int n = proctree_signal(getpid(), SIGKILL, NULL, 0);
-
-	if (s->main_ended && n > s->leftovers)
-		s->leftovers = n;
-}
-
-/* Until when there is nothing to do but to wait, clock_boot_us. */
-static int64_t
-next_look(const struct shim *s, int64_t now, int64_t lease)
-{
-	if (s->main_ended)
-		return now + SWEEP_US;
-	if (s->kill_at_us == 0)
-		return lease;
-	return s->kill_at_us > now ? s->kill_at_us : now + SWEEP_US;
-}
-
-/* Who spoke?  Descriptors that have ended are not asked again. */
-static void
-listen_to(struct shim *s, struct pollfd p[4])
-{
-	char word;
-
-	if (p[1].revents != 0) {
-		ssize_t n = recv(p[1].fd, &word, 1, MSG_DONTWAIT);
-
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			s->worker_gone = true;
-		if (n >= 0)
-			stop_run(s, KEEPER_BY_WORKER);
+	if (s->phase == RUNNING && why != KEEPER_BY_ITSELF)
+		begin_ending(s, why);
+	if (s->phase == ENDING && clock_boot_us() >= s->kill_at_us)
+		s->phase = KILLING;
+	if (s->phase == KILLING) {
+		if (!s->main_ended)
+			kill(-s->main, SIGKILL);
+		proctree_kill(getpid(), NULL, NULL);
 	}
-	if (p[2].revents != 0 || p[3].revents != 0)
-		stop_run(s, KEEPER_BY_NODE_DEATH);
+}
+
+static int
+until_next_look_ms(const struct shim *s)
+{
+	int64_t now = clock_boot_us();
+	int64_t next = now + LEASE_TICK_US;
+	int64_t then = next;
+
+	if (s->phase == RUNNING)
+		then = atomic_load(s->setup->lease);
+	else if (s->phase == ENDING)
+		then = s->kill_at_us;
+	else
+		then = now + KILL_TICK_US;
+	return clock_poll_ms(now, then < next ? then : next);
+}
+
+/* False: told the worker why not. */
+static bool
+start_main(struct shim *s, const struct wire_spec *spec)
+{
+	const struct shim_setup *u = s->setup;
+	struct launch l = {.spec = spec,
+	    .shim = getpid(),
+	    .stdin_fd = u->stdin_fd,
+	    .output_fd = u->output_fd,
+	    .nofile = u->nofile};
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) != 0) {
+		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
+		return false;
+	}
+	l.failed_fd = p[1];
+	s->failed_fd = p[0];
+	s->main = fork();
+	if (s->main == 0)
+		launch(&l);
+	if (s->main < 0)
+		tell(s, KEEPER_NOT_STARTED, errno, "fork");
+	close(p[1]);
+	return s->main > 0;
+}
+
+/* Our copies would keep the pipe open after its last writer. */
+static void
+let_go(const struct shim_setup *u)
+{
+	close(u->spec_fd);
+	close(u->output_fd);
+	if (u->stdin_fd >= 0)
+		close(u->stdin_fd);
 }
 
 static void
-watch(struct shim *s)
+supervise(struct shim *s)
 {
 	for (;;) {
-		int64_t now = clock_boot_us(), lease = atomic_load(&s->o->lease->until_boot_us);
-		bool stopping = s->kill_at_us != 0 || s->main_ended;
+		enum keeper_why why = watch(s, until_next_look_ms(s));
 
-		if (reap(s))
-			return;
-		if (!stopping && now >= lease)
-			stop_run(s, KEEPER_BY_LEASE);
-		if (s->main_ended || (s->kill_at_us != 0 && now >= s->kill_at_us))
-			sweep(s);
-		stopping = s->kill_at_us != 0 || s->main_ended;
-
-		struct pollfd p[4] = {
-		    {.fd = s->children_fd, .events = POLLIN},
-		    {.fd = stopping || s->worker_gone ? -1 : s->o->fd[WIRE_FD_RUN], .events = POLLIN},
-		    {.fd = stopping ? -1 : WIRE_LIFELINE, .events = POLLIN},
-		    {.fd = stopping ? -1 : s->o->keeper_alive_fd, .events = POLLIN},
-		};
-
-		if (poll(p, 4, clock_poll_ms(now, next_look(s, now, lease))) > 0)
-			listen_to(s, p);
+		if (!reap(s))
+			break;
+		act(s, why);
 	}
+	note_launch(s);
+	if (s->failed.error != 0)
+		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
+	else
+		tell(s, KEEPER_EXITED, s->status, "");
 }
 
 void
-shim_main(const struct shim_order *order)
+shim_main(const struct shim_setup *setup)
 {
-	struct shim s = {.o = order};
-	struct spec spec;
-	sigset_t child;
+	struct shim s = {.setup = setup, .failed_fd = -1};
+	struct wire_spec spec;
+	enum keeper_why why;
 
-	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	prctl(PR_SET_NAME, "pgrab-shim", 0, 0, 0);
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &child, NULL);
-	s.children_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (s.children_fd < 0 || !read_spec(order->fd[WIRE_FD_SPEC], &spec)) {
-		struct keeper_msg m = {.event = KEEPER_NOT_STARTED, .value = errno, .where = "shim"};
-
-		report(&s, &m);
-		_exit(1);
-	}
-	if (!launch(&s, &spec))
+	prctl(PR_SET_NAME, "pgrab-shim");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+		tell(&s, KEEPER_NOT_STARTED, errno, "subreaper");
 		_exit(0);
-	/* The child has its own: the pipe has to end with the run. */
-	close(order->fd[WIRE_FD_OUTPUT]);
-	watch(&s);
-
-	struct keeper_msg m = {
-	    .event = KEEPER_EXITED, .value = s.status, .why = (int32_t)s.why, .leftovers = s.leftovers};
-
-	report(&s, &m);
+	}
+	if (wire_unpack(setup->spec_fd, &spec) != RC_OK) {
+		tell(&s, KEEPER_NOT_STARTED, EIO, "spec");
+		_exit(0);
+	}
+	why = watch(&s, 0); /* the request may have waited while the keeper was frozen */
+	if (why != KEEPER_BY_ITSELF) {
+		s.why = why;
+		tell(&s, KEEPER_NOT_STARTED, ECANCELED, why == KEEPER_BY_LEASE ? "lease" : "stop");
+		_exit(0);
+	}
+	if (!start_main(&s, &spec))
+		_exit(0);
+	wire_spec_fini(&spec);
+	let_go(setup);
+	supervise(&s);
 	_exit(0);
 }

@@ -1,38 +1,49 @@
-/* Internal to keeper: what node and keeper process have agreed on. */
+/*
+ * What the node hands to the keeper for one run: a datagram of one byte with
+ * these descriptors.  What is to be run travels in a memory file, which the
+ * shim reads, so that the keeper itself parses nothing.
+ */
 #ifndef PGRAB_KEEPER_WIRE_H
 #define PGRAB_KEEPER_WIRE_H
 
-#include <stdatomic.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include <stddef.h>
 
-/* Descriptors of the keeper process. */
-enum { WIRE_SPAWN = 3, WIRE_LEASE, WIRE_LIFELINE, WIRE__END };
+#include "base/rc.h"
+#include "keeper/keeper.h"
 
-/* The page that node, keeper and shims share. */
-struct wire_lease {
-	_Atomic int64_t until_boot_us;
+/* Descriptors that the keeper process starts with, besides 0 to 2. */
+enum {
+	WIRE_SPAWN_FD = 3,
+	WIRE_LIFELINE_FD, /* reading end; the node alone has the other */
+	WIRE_PRESENCE_FD, /* writing end; the keeper and its shims have it, what they run has not */
+	WIRE_LEASE_FD,
+	WIRE__END_FD
 };
+#define WIRE_FIRST_FD WIRE_SPAWN_FD
+#define WIRE_FDS      (WIRE__END_FD - WIRE_FIRST_FD)
 
-/* One spawn request: this message, with the descriptors spec, run, output and (if has_stdin) stdin. */
-struct wire_spawn {
-	int32_t has_stdin;
-};
-enum { WIRE_FD_SPEC, WIRE_FD_RUN, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD__COUNT };
+#define WIRE_READY     'R' /* keeper -> node, once, on the spawn socket: it works */
+#define WIRE_RUN       'S' /* node -> keeper: a run */
+#define WIRE_SPEC_MAX  (1024 * 1024)
+#define WIRE_LEASE_LEN 4096
 
-/* The spec in its memfd: this header, then cwd, argv and env as NUL-terminated strings. */
+/* The run socket comes first: with nothing but it the keeper can still say why
+ * the rest did not arrive. */
+enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD__COUNT };
+
+/* A memory file (close-on-exec) with argv, env and cwd of the spec.  RC_BAD:
+ * larger than WIRE_SPEC_MAX; RC_AGAIN: the system refused. */
+CHECKED enum rc wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err);
+
 struct wire_spec {
-	int32_t argc, envc;
+	const char **argv, **env; /* ended by NULL; they point into text */
+	const char *cwd;
+	char *text;
 };
-#define WIRE_SPEC_MAX (1024 * 1024)
 
-/* One shim: never returns to its caller's loop.  Owns the descriptors. */
-struct shim_order {
-	int fd[WIRE_FD__COUNT]; /* -1: not there */
-	int keeper_alive_fd;    /* end of file: the keeper is gone */
-	int64_t kill_grace_us;
-	const struct wire_lease *lease;
-};
-_Noreturn void shim_main(const struct shim_order *order);
+/* Reads it back.  RC_BAD: not what wire_pack wrote; RC_AGAIN: could not be
+ * read.  Closes nothing. */
+CHECKED enum rc wire_unpack(int fd, struct wire_spec *out);
+void wire_spec_fini(struct wire_spec *w);
 
 #endif

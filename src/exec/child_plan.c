@@ -1,0 +1,113 @@
+/*
+ * The environment is made from nothing: three plain values, what the task asks
+ * for, and on top of that the four variables that say which run this is.
+ * Nothing of the node's own comes near it.
+ */
+#include "exec/child_plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static void
+list_add(struct text_list *l, const char *text)
+{
+	l->item = xrealloc(l->item, (l->count + 2) * sizeof *l->item);
+	l->item[l->count++] = text;
+	l->item[l->count] = NULL;
+}
+
+/* A later value takes the place of an earlier one of the same name. */
+static void
+env_set(struct text_list *env, const char *text)
+{
+	size_t n = strcspn(text, "=") + 1;
+
+	for (size_t i = 0; i < env->count; i++) {
+		if (strncmp(env->item[i], text, n) == 0) {
+			env->item[i] = text;
+			return;
+		}
+	}
+	list_add(env, text);
+}
+
+static enum rc
+take_env(struct child_plan *p, const char *text, struct err *err)
+{
+	if (text[0] == '=' || strchr(text, '=') == NULL)
+		return err_set(err, RC_BAD,
+		    "args.env must be an object of names and values, {\"NAME\": "
+		    "\"value\"}; it has \"%.60s\"",
+		    text);
+	env_set(&p->env, text);
+	return RC_OK;
+}
+
+static enum rc
+take_once(const char **field, const struct pgrab_arg *a, struct err *err)
+{
+	if (*field != NULL)
+		return err_set(err, RC_BAD, "args.%s must be one text, not an array or an object", a->key);
+	*field = a->value;
+	return RC_OK;
+}
+
+static enum rc
+take_arg(struct child_plan *p, bool takes_argv, const char *kind, const struct pgrab_arg *a, struct err *err)
+{
+	if (takes_argv && strcmp(a->key, "argv") == 0) {
+		list_add(&p->argv, a->value);
+		return RC_OK;
+	}
+	if (strcmp(a->key, "env") == 0)
+		return take_env(p, a->value, err);
+	if (strcmp(a->key, "stdin") == 0)
+		return take_once(&p->stdin_text, a, err);
+	if (strcmp(a->key, "cwd") == 0)
+		return take_once(&p->cwd, a, err);
+	return err_set(err, RC_BAD, "kind %s knows no args.%.60s; it knows %senv, stdin, cwd", kind, a->key,
+	    takes_argv ? "argv, " : "");
+}
+
+static void
+say_which_run(struct child_plan *p, const struct pgrab_run *run)
+{
+	p->own[0] = xasprintf("PGRAB_TASK_ID=%" PRId64, run->task_id);
+	p->own[1] = xasprintf("PGRAB_FIRE_AT=%s", run->fire_at);
+	p->own[2] = xasprintf("PGRAB_ATTEMPT=%" PRId32, run->attempt);
+	p->own[3] = xasprintf("PGRAB_FENCE=%s", run->fence);
+	for (size_t i = 0; i < sizeof p->own / sizeof *p->own; i++)
+		env_set(&p->env, p->own[i]);
+}
+
+enum rc
+child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+    struct err *err)
+{
+	enum rc rc = RC_OK;
+
+	*p = (struct child_plan){0};
+	for (; *argv != NULL; argv++)
+		list_add(&p->argv, *argv);
+	env_set(&p->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	env_set(&p->env, "LANG=C.UTF-8");
+	env_set(&p->env, "HOME=/");
+	for (size_t i = 0; rc == RC_OK && i < run->n_args; i++)
+		rc = take_arg(p, takes_argv, run->kind, &run->args[i], err);
+	if (rc == RC_OK)
+		say_which_run(p, run);
+	return rc;
+}
+
+void
+child_plan_fini(struct child_plan *p)
+{
+	for (size_t i = 0; i < sizeof p->own / sizeof *p->own; i++)
+		free(p->own[i]);
+	free(p->argv.item);
+	free(p->env.item);
+	*p = (struct child_plan){0};
+}

@@ -1,0 +1,31 @@
+/*
+ * From a task's args to what the keeper is asked to run.
+ */
+#ifndef PGRAB_EXEC_CHILD_PLAN_H
+#define PGRAB_EXEC_CHILD_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/rc.h"
+#include "pgrab/executor.h"
+
+struct text_list {
+	const char **item; /* ended by NULL */
+	size_t count;
+};
+
+struct child_plan {
+	struct text_list argv, env;
+	const char *cwd;        /* NULL: not given */
+	const char *stdin_text; /* NULL: not given */
+	char *own[4];           /* the texts that are not the run's */
+};
+
+/* Borrows from argv and run.  RC_BAD: the error names what of args is wrong.
+ * Always call child_plan_fini. */
+CHECKED enum rc child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv,
+    const struct pgrab_run *run, struct err *err);
+void child_plan_fini(struct child_plan *p);
+
+#endif

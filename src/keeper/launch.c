@@ -1,0 +1,121 @@
+/*
+ * The child gets a session and a process group of its own, default signals,
+ * nothing of our environment and no descriptor but 0 to 2.  It can not gain
+ * privileges, and dies with its shim.
+ */
+#include "keeper/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FALLBACK_PATH "/usr/local/bin:/usr/bin:/bin"
+
+static _Noreturn void
+give_up(const struct launch *l, const char *where)
+{
+	struct launch_failed f = {.error = errno};
+	ssize_t n;
+
+	snprintf(f.where, sizeof f.where, "%s", where);
+	n = write(l->failed_fd, &f, sizeof f);
+	_exit(n == sizeof f ? 127 : 126);
+}
+
+/* exec keeps a mask and what is ignored, so both have to be put back. */
+static void
+restore_signals(void)
+{
+	struct sigaction plain = {.sa_handler = SIG_DFL};
+	sigset_t none;
+
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		(void)sigaction(sig, &plain, NULL); /* KILL, STOP and libc's own refuse */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void
+connect_stdio(const struct launch *l)
+{
+	int in = l->stdin_fd;
+
+	if (in < 0)
+		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (in < 0 || dup2(in, STDIN_FILENO) < 0)
+		give_up(l, "stdin");
+	if (dup2(l->output_fd, STDOUT_FILENO) < 0 || dup2(l->output_fd, STDERR_FILENO) < 0)
+		give_up(l, "output");
+	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
+		give_up(l, "close_range");
+}
+
+static const char *
+find_path(const char *const *env)
+{
+	for (; *env != NULL; env++) {
+		if (strncmp(*env, "PATH=", 5) == 0)
+			return *env + 5;
+	}
+	return FALLBACK_PATH;
+}
+
+/* As execvp, but with the PATH of the child, never the working directory, and
+ * never a shell for a file that is no program.  Returns only when it failed,
+ * with errno. */
+static void
+exec_by_path(const char *const *argv, const char *const *env)
+{
+	const char *dir = find_path(env);
+	int error = ENOENT;
+	char file[PATH_MAX];
+	size_t n;
+
+	for (; *dir != '\0'; dir += n + (dir[n] == ':')) {
+		n = strcspn(dir, ":");
+		if (n == 0 || snprintf(file, sizeof file, "%.*s/%s", (int)n, dir, argv[0]) >= PATH_MAX)
+			continue;
+		execve(file, (char *const *)argv, (char *const *)env);
+		if (errno == EACCES)
+			error = EACCES; /* there may be a better one further on */
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return;
+	}
+	errno = error;
+}
+
+void
+launch(const struct launch *l)
+{
+	const char *const *argv = (const char *const *)l->spec->argv;
+	const char *const *env = (const char *const *)l->spec->env;
+
+	restore_signals();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+		give_up(l, "prctl");
+	if (getppid() != l->shim)
+		_exit(126); /* it died before the line above */
+	if (setsid() < 0)
+		give_up(l, "setsid");
+	umask(077);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		give_up(l, "no_new_privs");
+	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);
+	connect_stdio(l);
+	if (chdir(l->spec->cwd) != 0)
+		give_up(l, "chdir");
+	if (strchr(argv[0], '/') != NULL)
+		execve(argv[0], (char *const *)argv, (char *const *)env);
+	else if (argv[0][0] != '\0')
+		exec_by_path(argv, env);
+	else
+		errno = ENOENT;
+	give_up(l, "exec");
+}

@@ -1,0 +1,31 @@
+/*
+ * From fork to exec: the little that happens in a run's main process before it
+ * is the user's program.
+ */
+#ifndef PGRAB_KEEPER_LAUNCH_H
+#define PGRAB_KEEPER_LAUNCH_H
+
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "keeper/wire.h"
+
+struct launch {
+	const struct wire_spec *spec;
+	pid_t shim;           /* our parent: when it is gone, so are we */
+	int stdin_fd;         /* -1: /dev/null */
+	int output_fd;        /* stdout and stderr */
+	int failed_fd;        /* where a struct launch_failed goes; exec closes it */
+	struct rlimit nofile; /* as the node got it */
+};
+
+struct launch_failed {
+	int32_t error; /* errno */
+	char where[32];
+};
+
+/* Call in the child of fork. */
+_Noreturn void launch(const struct launch *l);
+
+#endif

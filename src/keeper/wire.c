@@ -1,0 +1,176 @@
+/*
+ * The memory file: two counts, then the strings of argv and env and cwd, each
+ * with its NUL.
+ */
+#include "keeper/wire.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+struct head {
+	uint32_t argc, envc;
+};
+
+static uint32_t
+add_strings(struct buf *b, const char *const *list)
+{
+	uint32_t n = 0;
+
+	for (; list[n] != NULL; n++)
+		buf_add(b, list[n], strlen(list[n]) + 1);
+	return n;
+}
+
+/* So that a command of any size is refused before it is copied. */
+static size_t
+total_bytes(const char *const *list)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; list[i] != NULL && n <= WIRE_SPEC_MAX; i++)
+		n += strlen(list[i]) + 1;
+	return n;
+}
+
+static enum rc
+store(const struct buf *b, int *fd_out, struct err *err)
+{
+	int fd = memfd_create("pgrab-run", MFD_CLOEXEC);
+	size_t done = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_set(
+		    err, RC_AGAIN, "could not make a memory file for the run: %s", strerrordesc_np(errno));
+	while (done < b->len) {
+		n = write(fd, b->data + done, b->len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			(void)err_set(
+			    err, RC_AGAIN, "could not write down the run: %s", strerrordesc_np(errno));
+			close(fd);
+			return RC_AGAIN;
+		}
+		done += (size_t)n;
+	}
+	*fd_out = fd;
+	return RC_OK;
+}
+
+enum rc
+wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
+{
+	struct head head = {0};
+	struct buf b = {0};
+	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
+	enum rc rc;
+
+	*fd_out = -1;
+	if (total_bytes(spec->argv) + total_bytes(spec->env) + strlen(cwd) > WIRE_SPEC_MAX)
+		return err_set(err, RC_BAD,
+		    "the command line and the environment are together larger "
+		    "than %d bytes; hand large data "
+		    "over through stdin",
+		    WIRE_SPEC_MAX);
+	buf_add(&b, &head, sizeof head);
+	head.argc = add_strings(&b, spec->argv);
+	head.envc = add_strings(&b, spec->env);
+	buf_add(&b, cwd, strlen(cwd) + 1);
+	memcpy(b.data, &head, sizeof head);
+	rc = store(&b, fd_out, err);
+	buf_fini(&b);
+	return rc;
+}
+
+/* The next `count` strings between *p and end, as a list ended by NULL; NULL if
+ * there are not so many. */
+static const char **
+take_strings(char **p, const char *end, uint32_t count)
+{
+	const char **list;
+
+	if (count > (size_t)(end - *p)) /* each has at least its NUL */
+		return NULL;
+	list = xcalloc((size_t)count + 1, sizeof *list);
+	for (uint32_t i = 0; i < count; i++) {
+		char *stop = memchr(*p, '\0', (size_t)(end - *p));
+
+		if (stop == NULL) {
+			free(list);
+			return NULL;
+		}
+		list[i] = *p;
+		*p = stop + 1;
+	}
+	return list;
+}
+
+static enum rc
+load(int fd, char **text_out, size_t *len_out)
+{
+	struct stat st;
+	size_t done = 0;
+	ssize_t n;
+
+	if (fstat(fd, &st) != 0)
+		return RC_AGAIN;
+	if (st.st_size < (off_t)sizeof(struct head) || st.st_size > 2 * WIRE_SPEC_MAX)
+		return RC_BAD;
+	*len_out = (size_t)st.st_size;
+	*text_out = xmalloc(*len_out);
+	while (done < *len_out) {
+		n = pread(fd, *text_out + done, *len_out - done, (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return RC_AGAIN;
+		done += (size_t)n;
+	}
+	return RC_OK;
+}
+
+enum rc
+wire_unpack(int fd, struct wire_spec *out)
+{
+	const char *end, **cwd;
+	struct head head;
+	size_t len = 0;
+	enum rc rc;
+	char *p;
+
+	*out = (struct wire_spec){0};
+	rc = load(fd, &out->text, &len);
+	if (rc != RC_OK)
+		return rc;
+	memcpy(&head, out->text, sizeof head);
+	p = out->text + sizeof head;
+	end = out->text + len;
+	out->argv = take_strings(&p, end, head.argc);
+	out->env = out->argv == NULL ? NULL : take_strings(&p, end, head.envc);
+	cwd = out->env == NULL ? NULL : take_strings(&p, end, 1);
+	if (cwd == NULL || head.argc == 0 || p != end) {
+		free(cwd);
+		return RC_BAD;
+	}
+	out->cwd = cwd[0];
+	free(cwd);
+	return RC_OK;
+}
+
+void
+wire_spec_fini(struct wire_spec *w)
+{
+	free(w->argv);
+	free(w->env);
+	free(w->text);
+	*w = (struct wire_spec){0};
+}

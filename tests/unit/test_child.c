@@ -1,0 +1,434 @@
+/*
+ * The kinds shell and exec, with a real keeper: what the child gets, what is made of its end, and that nothing
+ * holds the worker up.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "exec/exec.h"
+#include "fake_host.h"
+#include "keeper/keeper.h"
+
+#define GRACE_US (300 * US_PER_MS)
+
+static struct exec_env env = {.dsn = "", .node_name = "test", .kill_grace_us = GRACE_US};
+
+/* A host that can stop the run when it has printed a word, and need not keep what it prints. */
+struct stage {
+	struct fake_host f; /* first: f.host.ctx is the stage too */
+	const char *stop_at;
+	enum pgrab_stop why;
+	bool stopped, drop;
+	size_t bytes;
+	unsigned lines_logged;
+	struct pgrab_result result;
+};
+
+static void
+stage_output(void *ctx, const void *bytes, size_t n)
+{
+	struct stage *s = ctx;
+
+	s->bytes += n;
+	if (!s->drop)
+		buf_add(&s->f.output, bytes, n);
+	if (s->stop_at != NULL && !s->stopped && strstr(buf_str(&s->f.output), s->stop_at) != NULL) {
+		s->stopped = true;
+		s->drop = true;
+		fake_host_stop(&s->f, s->why);
+	}
+}
+
+static void
+stage_log(void *ctx, const char *text)
+{
+	((struct stage *)ctx)->lines_logged++;
+}
+
+static void
+stage_init(struct stage *s)
+{
+	*s = (struct stage){0};
+	fake_host_init(&s->f);
+	s->f.host.output = stage_output;
+	s->f.host.log = stage_log;
+}
+
+static void
+perform(struct stage *s, const struct pgrab_executor *x, const char *command, const struct pgrab_arg *args)
+{
+	struct pgrab_run run = {.size = sizeof run,
+	    .task_id = 42,
+	    .version = 7,
+	    .incarnation = 99,
+	    .name = "",
+	    .kind = x->kind,
+	    .command = command,
+	    .fire_at = "2026-11-21T05:00:00.000000Z",
+	    .fence = "99-7",
+	    .attempt = 2,
+	    .max_attempts = 3,
+	    .args = args};
+	char err[200] = "";
+	void *self = x->open(&env, err, sizeof err);
+
+	while (args != NULL && args[run.n_args].key != NULL)
+		run.n_args++;
+	assert_non_null(self);
+	x->run(self, &run, &s->f.host, &s->result);
+	x->close(self);
+}
+
+static void
+expect_failure(const struct stage *s, int exit_code, const char *error)
+{
+	assert_false(s->result.succeeded);
+	assert_false(s->result.not_started);
+	assert_string_equal(s->result.error, error);
+	assert_int_equal(s->result.has_exit_code, exit_code >= 0);
+	if (exit_code >= 0)
+		assert_int_equal(s->result.exit_code, exit_code);
+}
+
+static void
+shell_fails(const char *line, int exit_code, const char *error)
+{
+	struct stage s;
+
+	stage_init(&s);
+	perform(&s, &exec_shell, line, NULL);
+	expect_failure(&s, exit_code, error);
+	fake_host_fini(&s.f);
+}
+
+static void
+exec_fails(const char *program, const struct pgrab_arg *args, int exit_code, const char *error)
+{
+	struct stage s;
+
+	stage_init(&s);
+	perform(&s, &exec_exec, program, args);
+	expect_failure(&s, exit_code, error);
+	fake_host_fini(&s.f);
+}
+
+static void
+prints(const struct pgrab_executor *x, const char *command, const struct pgrab_arg *args, const char *output)
+{
+	struct stage s;
+
+	stage_init(&s);
+	perform(&s, x, command, args);
+	if (!s.result.succeeded)
+		fail_msg("%s", s.result.error);
+	assert_true(s.result.has_exit_code && s.result.exit_code == 0);
+	assert_string_equal(buf_str(&s.f.output), output);
+	fake_host_fini(&s.f);
+}
+
+static void
+shell_runs_a_line(void **state)
+{
+	prints(&exec_shell, "echo out; echo err >&2; false || echo \"$0\"", NULL, "out\nerr\n/bin/sh\n");
+	prints(&exec_shell, "-x 2>/dev/null; echo no options", NULL, "no options\n");
+}
+
+static void
+exec_passes_its_arguments_untouched(void **state)
+{
+	const struct pgrab_arg args[] = {{"argv", "<%s>"}, {"argv", "a b"}, {"argv", "$(id)"}, {"argv", ""},
+	    {"argv", "*;'\""}, {NULL, NULL}};
+
+	prints(&exec_exec, "/usr/bin/printf", args, "<a b><$(id)><><*;'\">");
+}
+
+static void
+child_gets_exactly_its_environment(void **state)
+{
+	const struct pgrab_arg args[] = {{"env", "A=1 2"}, {"env", "PGRAB_FENCE=mine"}, {"env", "HOME=/tmp"},
+	    {"env", "A=3"}, {"env", "EMPTY="}, {NULL, NULL}};
+
+	setenv("PGPASSWORD", "secret", 1);
+	setenv("PGRAB_DSN", "secret", 1);
+	prints(&exec_exec, "/usr/bin/env", args,
+	    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nLANG=C.UTF-8\nHOME=/tmp\n"
+	    "A=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00.000000Z\n"
+	    "PGRAB_ATTEMPT=2\n");
+}
+
+static void
+child_gets_its_input_and_its_folder(void **state)
+{
+	const struct pgrab_arg args[] = {{"stdin", "in\nput"}, {"cwd", "/usr"}, {NULL, NULL}};
+
+	prints(&exec_shell, "cat; pwd", args, "in\nput/usr\n");
+	prints(&exec_shell, "cat; pwd", NULL, "/\n");
+}
+
+static void
+child_gets_input_of_a_megabyte(void **state)
+{
+	char *text = malloc(1000001);
+	const struct pgrab_arg args[] = {{"stdin", text}, {NULL, NULL}};
+
+	memset(text, 'x', 1000000);
+	text[1000000] = '\0';
+	prints(&exec_exec, "/bin/true", args, ""); /* nobody has to read it */
+	prints(&exec_shell, "wc -c", args, "1000000\n");
+	free(text);
+}
+
+static void
+wrong_args_are_named(void **state)
+{
+	const struct pgrab_arg unknown[] = {{"comand", "x"}, {NULL, NULL}},
+			       argv[] = {{"argv", "x"}, {NULL, NULL}},
+			       twice[] = {{"cwd", "/"}, {"cwd", "/"}, {NULL, NULL}},
+			       name[] = {{"env", "A"}, {NULL, NULL}};
+
+	exec_fails(
+	    "/bin/true", unknown, -1, "kind exec knows no args.comand; it knows argv, env, stdin, cwd");
+	exec_fails("/bin/true", twice, -1, "args.cwd must be one text, not an array or an object");
+	exec_fails("/bin/true", name, -1,
+	    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"A\"");
+	exec_fails("", NULL, -1, "command is empty; for kind exec it is the path of a program");
+	shell_fails(" \n", -1, "command is empty; for kind shell it is a line for /bin/sh");
+	struct stage s;
+
+	stage_init(&s);
+	perform(&s, &exec_shell, "true", argv);
+	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd");
+	fake_host_fini(&s.f);
+}
+
+static void
+ends_are_told_apart(void **state)
+{
+	shell_fails("exit 3", 3, "exit code 3");
+	shell_fails("kill -KILL $$", 137, "killed by signal 9 (Killed)");
+	shell_fails("kill -SEGV $$", 139, "killed by signal 11 (Segmentation fault)");
+	shell_fails("/no/such/program 2>/dev/null", 127, "exit code 127");
+}
+
+static void
+what_can_not_be_executed_is_the_tasks_failure(void **state)
+{
+	const struct pgrab_arg cwd[] = {{"cwd", "/no/such"}, {NULL, NULL}};
+	char *large = malloc(200001);
+	const struct pgrab_arg args[] = {{"argv", large}, {NULL, NULL}};
+
+	memset(large, 'x', 200000);
+	large[200000] = '\0';
+	exec_fails("/exec/x/y", NULL, -1, "could not start: No such file or directory (exec /exec/x/y)");
+	exec_fails("/etc/passwd", NULL, -1, "could not start: Permission denied (exec /etc/passwd)");
+	exec_fails("/bin/true", cwd, -1, "could not start: No such file or directory (chdir /no/such)");
+	exec_fails("/bin/true", args, -1, "could not start: Argument list too long (exec /bin/true)");
+	free(large);
+}
+
+static void
+output_is_taken_whole_and_as_it_is(void **state)
+{
+	struct stage s;
+
+	stage_init(&s);
+	s.drop = true;
+	perform(&s, &exec_shell, "head -c 10000000 /dev/zero", NULL);
+	assert_true(s.result.succeeded);
+	assert_int_equal(s.bytes, 10000000);
+	fake_host_fini(&s.f);
+	stage_init(&s);
+	perform(&s, &exec_shell, "printf 'a\\000b\\377'", NULL);
+	assert_int_equal(s.f.output.len, 4);
+	assert_memory_equal(s.f.output.data, "a\0b\377", 4);
+	fake_host_fini(&s.f);
+}
+
+static void
+child_that_closes_its_output_is_waited_for(void **state)
+{
+	shell_fails("exec >&- 2>&-; sleep 0.2; exit 5", 5, "exit code 5");
+}
+
+static void
+grandchild_that_keeps_the_pipe_holds_nobody_up(void **state)
+{
+	struct stage s;
+	int64_t at = clock_mono_us();
+
+	stage_init(&s);
+	perform(&s, &exec_shell, "(setsid sleep 300 &); (sleep 300 &); echo started", NULL);
+	assert_true(s.result.succeeded);
+	assert_string_equal(buf_str(&s.f.output), "started\n");
+	assert_true(clock_mono_us() - at < 15 * US_PER_S);
+	assert_int_equal(s.lines_logged, 1); /* that they were killed */
+	fake_host_fini(&s.f);
+}
+
+static void
+stopped_on_ready(const char *line, enum pgrab_stop why, int exit_code, const char *error)
+{
+	struct stage s;
+	int64_t at = clock_mono_us();
+
+	stage_init(&s);
+	s.stop_at = "ready";
+	s.why = why;
+	perform(&s, &exec_shell, line, NULL);
+	assert_true(s.stopped);
+	expect_failure(&s, exit_code, error);
+	assert_true(clock_mono_us() - at < 15 * US_PER_S);
+	fake_host_fini(&s.f);
+}
+
+static void
+stops_are_told_apart(void **state)
+{
+	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_TIMEOUT, 143, "timed out");
+	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_CANCEL, 143, "cancelled");
+	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_FENCED, 143, "stopped: the node lost its lease");
+	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_SHUTDOWN, 143, "stopped with its node");
+}
+
+static void
+stop_ends_the_deaf_and_those_who_say_that_all_is_well(void **state)
+{
+	stopped_on_ready(
+	    "trap '' TERM; echo ready; sleep 100; sleep 100", PGRAB_STOP_TIMEOUT, 137, "timed out");
+	stopped_on_ready(
+	    "trap 'exit 0' TERM; sleep 100 & echo ready; wait", PGRAB_STOP_TIMEOUT, 0, "timed out");
+}
+
+static void
+stop_is_heard_through_a_flood_of_output(void **state)
+{
+	stopped_on_ready("trap '' TERM; echo ready; yes; yes", PGRAB_STOP_CANCEL, 137, "cancelled");
+}
+
+static void
+stop_before_the_start_counts(void **state)
+{
+	struct stage s;
+
+	stage_init(&s);
+	fake_host_stop(&s.f, PGRAB_STOP_CANCEL);
+	perform(&s, &exec_shell, "sleep 100", NULL);
+	assert_false(s.result.succeeded || s.result.not_started);
+	assert_string_equal(s.result.error, "cancelled");
+	fake_host_fini(&s.f);
+}
+
+static void
+stop_that_comes_too_late_takes_nothing_away(void **state)
+{
+	struct stage s;
+
+	stage_init(&s);
+	s.stop_at = "ready";
+	s.why = PGRAB_STOP_TIMEOUT;
+	perform(&s, &exec_shell, "echo ready", NULL);
+	/* Either the shell had ended when the stop came, or the stop was first; never something in between. */
+	assert_true(
+	    s.result.succeeded ? s.result.error[0] == '\0' : strcmp(s.result.error, "timed out") == 0);
+	fake_host_fini(&s.f);
+}
+
+static void
+lease_that_is_over_is_no_attempt(void **state)
+{
+	struct stage s;
+
+	stage_init(&s);
+	keeper_lease(env.keeper, clock_boot_us());
+	perform(&s, &exec_shell, "echo executed", NULL);
+	keeper_lease(env.keeper, CLOCK_NEVER);
+	assert_true(s.result.not_started);
+	assert_string_equal(buf_str(&s.f.output), "");
+	assert_string_equal(s.result.error, "could not start: the node's lease is over");
+	fake_host_fini(&s.f);
+}
+
+static void
+watcher_that_is_killed_leaves_the_outcome_unknown(void **state)
+{
+	shell_fails("kill -KILL $PPID; sleep 100", -1,
+	    "the process that watched over the run was killed; how the run ended is unknown");
+}
+
+static void
+without_a_keeper_nothing_opens_and_nothing_counts(void **state)
+{
+	struct exec_env none = {0};
+	struct keeper *dead = NULL, *alive = env.keeper;
+	struct err err = {0};
+	struct stage s;
+	char text[100] = "";
+
+	assert_null(exec_shell.open(&none, text, sizeof text));
+	assert_non_null(strstr(text, "keeper"));
+	assert_int_equal(keeper_start(&dead, GRACE_US, &err), RC_OK);
+	kill(keeper_pid(dead), SIGKILL);
+	env.keeper = dead;
+	stage_init(&s);
+	perform(&s, &exec_shell, "echo executed", NULL);
+	env.keeper = alive;
+	assert_true(!s.result.succeeded && s.bytes == 0);
+	keeper_stop(&dead);
+	fake_host_fini(&s.f);
+}
+
+static int
+start_keeper(void **state)
+{
+	struct err err = {0};
+
+	if (keeper_start(&env.keeper, GRACE_US, &err) != RC_OK)
+		return -1;
+	keeper_lease(env.keeper, CLOCK_NEVER);
+	return 0;
+}
+
+static int
+stop_keeper(void **state)
+{
+	keeper_stop(&env.keeper);
+	return waitpid(-1, NULL, WNOHANG) == -1 ? 0 : -1;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(shell_runs_a_line),
+	    cmocka_unit_test(exec_passes_its_arguments_untouched),
+	    cmocka_unit_test(child_gets_exactly_its_environment),
+	    cmocka_unit_test(child_gets_its_input_and_its_folder),
+	    cmocka_unit_test(child_gets_input_of_a_megabyte),
+	    cmocka_unit_test(wrong_args_are_named),
+	    cmocka_unit_test(ends_are_told_apart),
+	    cmocka_unit_test(what_can_not_be_executed_is_the_tasks_failure),
+	    cmocka_unit_test(output_is_taken_whole_and_as_it_is),
+	    cmocka_unit_test(child_that_closes_its_output_is_waited_for),
+	    cmocka_unit_test(grandchild_that_keeps_the_pipe_holds_nobody_up),
+	    cmocka_unit_test(stops_are_told_apart),
+	    cmocka_unit_test(stop_ends_the_deaf_and_those_who_say_that_all_is_well),
+	    cmocka_unit_test(stop_is_heard_through_a_flood_of_output),
+	    cmocka_unit_test(stop_before_the_start_counts),
+	    cmocka_unit_test(stop_that_comes_too_late_takes_nothing_away),
+	    cmocka_unit_test(lease_that_is_over_is_no_attempt),
+	    cmocka_unit_test(watcher_that_is_killed_leaves_the_outcome_unknown),
+	    cmocka_unit_test(without_a_keeper_nothing_opens_and_nothing_counts),
+	};
+
+	if (argc > 1 && strcmp(argv[1], KEEPER_ARGV1) == 0)
+		return keeper_main(argc, argv);
+	return cmocka_run_group_tests(tests, start_keeper, stop_keeper);
+}

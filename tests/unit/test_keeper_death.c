@@ -1,0 +1,368 @@
+/*
+ * Whoever dies or freezes, the run dies with its lease: the node, the keeper,
+ * the shim, the lease itself.
+ */
+#include "keeper_harness.h"
+
+/* Deaf to TERM, and with a daemon behind it that is deaf too; prints its own
+ * id. */
+#define STUBBORN "trap '' TERM; (setsid sh -c 'sleep 100; :' &); echo $$; sleep 100; :"
+
+static void
+lease_that_passes_ends_the_run(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN);
+	struct keeper_msg m;
+	int64_t until;
+
+	expect_started(&t);
+	read_pid(t.out_fd);
+	until = clock_boot_us() + 200 * US_PER_MS;
+	keeper_lease(k, until);
+	m = expect_exited(&t);
+	assert_int_equal(m.why, KEEPER_BY_LEASE);
+	assert_true(clock_boot_us() >= until + GRACE_US);
+	assert_true(clock_boot_us() < until + GRACE_US + 2 * US_PER_S);
+	expect_output(&t, "");
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+lease_that_is_renewed_lets_the_run_go_on(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t;
+	struct keeper_msg m;
+
+	keeper_lease(k, clock_boot_us() + 400 * US_PER_MS);
+	t = trial_sh(k, "echo $$; sleep 0.8; echo end");
+	expect_started(&t);
+	read_pid(t.out_fd);
+	keeper_lease(k, clock_boot_us() + 60 * US_PER_S);
+	m = expect_exited(&t);
+	assert_int_equal(m.why, KEEPER_BY_ITSELF);
+	expect_output(&t, "end\n");
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+lease_that_is_taken_back_ends_the_run(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, "echo $$; sleep 100");
+
+	expect_started(&t);
+	read_pid(t.out_fd);
+	keeper_lease(k, 0);
+	assert_int_equal(expect_exited(&t).why, KEEPER_BY_LEASE);
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+nothing_is_executed_without_a_lease(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t;
+
+	for (int i = 0; i < 20; i++) {
+		keeper_lease(k, i % 2 == 0 ? 0 : clock_boot_us());
+		t = trial_sh(k, "echo executed");
+		expect_not_started(&t, ECANCELED, "lease");
+		expect_output(&t, "");
+		trial_end(&t);
+	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* A keeper that slept through the request must not carry out what its worker
+ * has given up. */
+static void
+nothing_is_executed_for_a_worker_that_has_gone(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t;
+
+	kill(keeper_pid(k), SIGSTOP);
+	t = trial_sh(k, "echo executed");
+	close(t.run_fd);
+	kill(keeper_pid(k), SIGCONT);
+	expect_output(&t, "");
+	close(t.out_fd);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+a_frozen_keeper_blocks_nobody(void **state)
+{
+	const char *const argv[] = {"/bin/true", NULL};
+	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
+	struct keeper *k = keeper_for_test();
+	static int fds[2000];
+	enum rc rc = RC_OK;
+	struct err err;
+	size_t n = 0;
+
+	kill(keeper_pid(k), SIGSTOP);
+	while (n < sizeof fds / sizeof *fds && rc == RC_OK) {
+		rc = keeper_spawn(k, &spec, &fds[n], &err);
+		n += rc == RC_OK;
+	}
+	assert_int_equal(rc, RC_AGAIN);
+	while (n > 0)
+		close(fds[--n]);
+	kill(keeper_pid(k), SIGCONT);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+signals_to_the_group_do_not_end_the_keeper(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, "echo $$; sleep 100");
+	pid_t shim = parent_of(expect_started(&t));
+	const int deadly[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGALRM};
+
+	read_pid(t.out_fd);
+	for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
+		kill(keeper_pid(k), deadly[i]);
+		kill(shim, deadly[i]);
+	}
+	assert_false(readable_within(t.run_fd, 0));
+	close(t.run_fd);
+	close(t.out_fd);
+	t = trial_sh(k, "echo works");
+	expect_output(&t, "works\n");
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+stopping_the_keeper_ends_every_run_in_time(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t[4];
+	int64_t at;
+
+	for (int i = 0; i < 4; i++) {
+		t[i] = trial_sh(k, STUBBORN);
+		expect_started(&t[i]);
+		read_pid(t[i].out_fd);
+	}
+	at = clock_mono_us();
+	keeper_stop(&k);
+	assert_null(k);
+	assert_true(clock_mono_us() - at < GRACE_US + 2 * US_PER_S);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* at its return, not some time later */
+	for (int i = 0; i < 4; i++) {
+		expect_output(&t[i], "");
+		trial_end(&t[i]);
+	}
+	keeper_stop(&k);
+}
+
+static void
+death_of_the_keeper_ends_its_runs_and_is_seen(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN);
+	const char *const argv[] = {"/bin/true", NULL};
+	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
+	struct err err = {0};
+	int fd;
+
+	expect_started(&t);
+	read_pid(t.out_fd);
+	assert_false(readable_within(keeper_alive_fd(k), 0));
+	kill(keeper_pid(k), SIGKILL);
+	assert_true(readable_within(keeper_alive_fd(k), PATIENCE_S * US_PER_S));
+	assert_int_equal(keeper_spawn(k, &spec, &fd, &err), RC_FATAL);
+	keeper_stop(&k);
+	expect_output(&t, "");
+	trial_end(&t);
+	expect_nothing_left();
+}
+
+/* keeper_stop promises that the shims are gone, also those that the keeper can
+ * no longer wait for. */
+static void
+stopping_after_the_keepers_death_waits_for_the_runs(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN);
+	pid_t pid;
+
+	expect_started(&t);
+	pid = read_pid(t.out_fd);
+	kill(keeper_pid(k), SIGKILL);
+	assert_true(readable_within(keeper_alive_fd(k), PATIENCE_S * US_PER_S));
+	keeper_stop(&k);
+	assert_true(dead_within(pid, 0));
+	trial_end(&t);
+	expect_nothing_left();
+}
+
+static void
+death_of_the_shim_ends_its_run_before_the_worker_hears_of_it(void **state)
+{
+	struct keeper *k = keeper_for_test();
+
+	for (int i = 0; i < 10; i++) {
+		struct trial t =
+		    trial_sh(k, "(setsid sh -c 'trap \"\" TERM; echo $$; sleep 100; :' &); sleep 100");
+		pid_t shim = parent_of(expect_started(&t)), daemon = read_pid(t.out_fd);
+
+		assert_int_equal(parent_of(shim), keeper_pid(k));
+		kill(shim, SIGKILL);
+		expect_eof(&t);
+		assert_true(dead_within(daemon, 0));
+		expect_output(&t, "");
+		trial_end(&t);
+	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+a_frozen_shim_is_killed_with_its_run(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN), other = trial_sh(k, "echo $$; sleep 100");
+	pid_t shim = parent_of(expect_started(&t)), pid = read_pid(t.out_fd);
+
+	expect_started(&other);
+	read_pid(other.out_fd);
+	kill(shim, SIGSTOP);
+	close(t.run_fd);
+	expect_dead(pid);
+	expect_output(&t, "");
+	close(t.out_fd);
+	assert_false(readable_within(other.run_fd, 0)); /* the other run is left alone */
+	trial_end(&other);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* A node of its own in a process: starts a keeper and a stubborn run, says so,
+ * and waits for what we do. */
+static pid_t
+fake_node(int *out_fd, pid_t *run_pid, int64_t lease_us)
+{
+	int pair[2];
+	pid_t node;
+
+	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+	node = fork();
+	if (node == 0) {
+		struct keeper *k = keeper_for_test();
+		const char *const argv[] = {"/bin/sh", "-c", STUBBORN, NULL};
+		struct keeper_spec spec = {
+		    .argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = pair[1]};
+		struct err err = {0};
+		int run_fd;
+
+		keeper_lease(k, clock_boot_us() + lease_us);
+		if (keeper_spawn(k, &spec, &run_fd, &err) != RC_OK)
+			_exit(1);
+		close(pair[1]);
+		for (;;)
+			pause();
+	}
+	close(pair[1]);
+	*out_fd = pair[0];
+	*run_pid = read_pid(pair[0]);
+	return node;
+}
+
+static void
+expect_end_of(int out_fd, pid_t run_pid)
+{
+	struct buf b = {0};
+
+	expect_dead(run_pid);
+	read_until(out_fd, &b, NULL); /* the daemon has it too */
+	assert_int_equal(b.len, 0);
+	buf_fini(&b);
+	close(out_fd);
+}
+
+static void
+a_frozen_node_loses_its_runs_with_its_lease(void **state)
+{
+	int64_t at = clock_boot_us();
+	int out, status;
+	pid_t run, node = fake_node(&out, &run, 800 * US_PER_MS);
+
+	kill(node, SIGSTOP);
+	assert_int_equal(waitpid(node, &status, WUNTRACED), node);
+	assert_true(WIFSTOPPED(status));
+	expect_end_of(out, run);
+	assert_true(clock_boot_us() - at >= 800 * US_PER_MS + GRACE_US);
+	assert_true(clock_boot_us() - at < 800 * US_PER_MS + GRACE_US + 2 * US_PER_S);
+	assert_int_equal(waitpid(node, NULL, WNOHANG), 0); /* the node is still there, frozen */
+	kill(node, SIGKILL);
+	expect_nothing_left();
+}
+
+static void
+death_of_the_node_ends_everything(void **state)
+{
+	int out;
+	pid_t run, node = fake_node(&out, &run, 3600 * US_PER_S);
+	int64_t at = clock_mono_us();
+
+	kill(node, SIGKILL);
+	expect_end_of(out, run);
+	expect_nothing_left();
+	assert_true(clock_mono_us() - at < GRACE_US + 3 * US_PER_S);
+}
+
+static void
+death_of_node_and_keeper_together_ends_everything(void **state)
+{
+	int out;
+	pid_t run, node = fake_node(&out, &run, 3600 * US_PER_S), keeper = parent_of(parent_of(run));
+
+	assert_int_equal(parent_of(keeper), node);
+	kill(keeper, SIGKILL);
+	kill(node, SIGKILL);
+	expect_end_of(out, run);
+	expect_nothing_left();
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lease_that_passes_ends_the_run),
+	    cmocka_unit_test(lease_that_is_renewed_lets_the_run_go_on),
+	    cmocka_unit_test(lease_that_is_taken_back_ends_the_run),
+	    cmocka_unit_test(nothing_is_executed_without_a_lease),
+	    cmocka_unit_test(nothing_is_executed_for_a_worker_that_has_gone),
+	    cmocka_unit_test(a_frozen_keeper_blocks_nobody),
+	    cmocka_unit_test(signals_to_the_group_do_not_end_the_keeper),
+	    cmocka_unit_test(stopping_the_keeper_ends_every_run_in_time),
+	    cmocka_unit_test(death_of_the_keeper_ends_its_runs_and_is_seen),
+	    cmocka_unit_test(stopping_after_the_keepers_death_waits_for_the_runs),
+	    cmocka_unit_test(death_of_the_shim_ends_its_run_before_the_worker_hears_of_it),
+	    cmocka_unit_test(a_frozen_shim_is_killed_with_its_run),
+	    cmocka_unit_test(a_frozen_node_loses_its_runs_with_its_lease),
+	    cmocka_unit_test(death_of_the_node_ends_everything),
+	    cmocka_unit_test(death_of_node_and_keeper_together_ends_everything),
+	};
+
+	if (argc > 1 && strcmp(argv[1], KEEPER_ARGV1) == 0)
+		return keeper_main(argc, argv);
+	become_subreaper();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
