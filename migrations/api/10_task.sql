@@ -73,6 +73,7 @@ create or replace function pgrab.task_check(t pgrab.task) returns void
 language plpgsql as $$
 declare
   v_bytes integer;
+  v_fault record;
 begin
   -- The tests below let null pass, and the table's NOT NULL would not say what is right.
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter, t.priority, t.timeout, t.max_attempts,
@@ -148,14 +149,23 @@ begin
   if t.starts_at >= t.ends_at then
     perform pgrab.refuse('ends_at', t.ends_at::text, format('It has to be later than starts_at (%s).', t.starts_at));
   end if;
+  if not isfinite(t.starts_at) then
+    perform pgrab.refuse('starts_at', t.starts_at::text, 'Give a point in time, or null.');
+  end if;
   if t.run_if not in ('success', 'failure', 'always') then
     perform pgrab.refuse('run_if', t.run_if, 'One of: success, failure, always.');
   end if;
   if t.require <> '{}' and (jsonb_typeof(t.require) <> 'object' or exists (select from jsonb_each(t.require) e where jsonb_typeof(e.value) <> 'string')) then
     perform pgrab.refuse('require', t.require::text, 'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s labels setting.');
   end if;
-  if t.schedule is not null then
-    perform pgrab.refuse('schedule', t.schedule, 'This version of pgrab runs one-shot tasks only; leave schedule null.');
+  if t.schedule is not null or t.timezone <> 'UTC' then
+    v_fault := pgrab.schedule_fault(coalesce(t.schedule, '@hourly'), t.timezone);
+    if v_fault.fault like 'invalid timezone%' then
+      perform pgrab.refuse('timezone', t.timezone, v_fault.hint);
+    elsif v_fault.fault is not null then
+      perform pgrab.refuse('schedule', t.schedule, format('%s. %s', upper(left(v_what, 1)) || substr(v_what, 2), v_fault.hint))
+      from substr(v_fault.fault, length('invalid schedule ' || pgrab.schedule_quote(t.schedule) || ': ') + 1) v_what;
+    end if;
   end if;
   if t.parent_id is not null then
     perform pgrab.refuse('parent_id', t.parent_id::text, 'This version of pgrab does not run chains yet; leave parent_id null.');
@@ -177,11 +187,31 @@ begin
 end $$;
 comment on function pgrab.ring(smallint[]) is 'Internal: the doorbell, a NOTIFY on channel pgrab. Sent only when a node sleeps, because every NOTIFY takes a lock that all commits share.';
 
+-- run_at of a task with a schedule: the one given, or its first fire.
+create or replace function pgrab.plan_first(t pgrab.task, p_given timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+  v_first timestamptz := coalesce(p_given, pgrab.first_fire(t));
+begin
+  if v_first is null then
+    perform pgrab.refuse('schedule', t.schedule, 'It does not fire any more before the year 10000.');
+  elsif v_first > t.ends_at then
+    perform pgrab.refuse('ends_at', t.ends_at::text, format('The first fire of %s would be %s; ends_at has to be later.', pgrab.schedule_quote(t.schedule), v_first));
+  elsif t.fires >= t.max_runs then
+    perform pgrab.refuse('max_runs', t.max_runs::text, format('It has fired %s times already. Delete the task to end it.', t.fires));
+  end if;
+  return v_first;
+end $$;
+comment on function pgrab.plan_first(pgrab.task, timestamptz) is 'Internal: when a task with a schedule is due first; refuses one that would never fire.';
+
 create or replace function pgrab.task_insert() returns trigger
 language plpgsql as $$
 begin
-  new.run_at := coalesce(new.run_at, now());
+  new.run_at := coalesce(new.run_at, case when new.schedule is null then now() else 'epoch' end);
   perform pgrab.task_check(new);
+  if new.schedule is not null then
+    new.run_at := pgrab.plan_first(new, nullif(new.run_at, 'epoch'));
+  end if;
   -- What the system writes is never taken from the row.
   new.shard := pgrab.shard(new.id);
   new.owner := session_user;
@@ -193,10 +223,11 @@ begin
   new.incarnation := null;
   new.attempt := 0;
   new.fire_at := new.run_at;
-  new.due_at := case when new.paused then null else new.run_at end;
+  new.due_at := case when new.paused then null else new.run_at + pgrab.jitter_of(new.id, new.jitter) end;
   new.claimed_at := null;
   new.started_at := null;
   new.runs := 0;
+  new.fires := 0;
   new.failures := 0;
   new.last_outcome := null;
   new.last_error := null;
@@ -206,10 +237,18 @@ end $$;
 comment on function pgrab.task_insert() is 'Internal: checks and completes a new task.';
 
 -- An edit of the definition.  Not started: planned anew, and whoever held a claim finds a new version.  Running: the run finishes as
--- it was started, because its fence (version, incarnation) is left alone.
+-- it was started, because its fence (version, incarnation) is left alone.  Whoever plans a task anew inside the system (re-arming, misfire) raises the
+-- version itself; that is no edit, and the trigger passes it by.
 create or replace function pgrab.task_edit() returns trigger
 language plpgsql as $$
+declare
+  v_same boolean;
 begin
+  if new.run_at <> old.run_at and new.schedule = old.schedule and new.timezone = old.timezone and new.starts_at is not distinct from old.starts_at
+    and new.run_at = pgrab.first_fire(new) then
+    -- The insert half of an upsert has worked out when a new task would fire; this one is planned already.
+    new.run_at := old.run_at;
+  end if;
   if (old.name, old.key, old.kind, old.command, old.args, old.run_at, old.schedule, old.timezone, old.misfire, old.misfire_after, old.misfire_limit,
       old.starts_at, old.ends_at, old.max_runs, old.jitter, old.priority, old.timeout, old.max_attempts, old.backoff, old.backoff_max,
       old.delivery, old.parent_id, old.run_if, old.require, old.limit_key, old.paused)
@@ -220,6 +259,13 @@ begin
     return new; -- an upsert that changes nothing disturbs nothing
   end if;
   perform pgrab.task_check(new);
+  if new.schedule is not null then
+    if (new.schedule, new.timezone, new.starts_at, new.ends_at, new.max_runs) is distinct from (old.schedule, old.timezone, old.starts_at, old.ends_at, old.max_runs) then
+      -- A new schedule is planned from now on; a run_at that was not touched belongs to the old one.
+      v_same := (new.schedule, new.timezone, new.starts_at) is not distinct from (old.schedule, old.timezone, old.starts_at);
+      new.run_at := pgrab.plan_first(new, case when new.run_at <> old.run_at or v_same then new.run_at end);
+    end if;
+  end if;
   new.updated_at := clock_timestamp();
   if old.status = 'running' then
     return new;
@@ -232,14 +278,14 @@ begin
     new.status := 'scheduled';
     new.fire_at := new.run_at;
     new.attempt := 0;
-    new.due_at := new.run_at;
+    new.due_at := null; -- below
   elsif old.status = 'claimed' then
     new.status := 'scheduled';
   end if;
   if new.paused or new.status <> 'scheduled' then
     new.due_at := null;
-  elsif new.due_at is null then
-    new.due_at := new.fire_at;
+  elsif new.due_at is null or new.jitter <> old.jitter and new.attempt = 0 then
+    new.due_at := new.fire_at + pgrab.jitter_of(new.id, new.jitter);
   end if;
   if new.due_at < now() + interval '1 minute' then
     perform pgrab.ring(array[new.shard]);
@@ -266,7 +312,7 @@ create or replace trigger task_10_insert before insert on pgrab.task for each ro
 create or replace trigger task_10_edit before update of
   id, name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit, starts_at, ends_at, max_runs, jitter, priority,
   timeout, max_attempts, backoff, backoff_max, delivery, parent_id, run_if, require, limit_key, paused
-  on pgrab.task for each row execute function pgrab.task_edit();
+  on pgrab.task for each row when (new.version = old.version) execute function pgrab.task_edit();
 create or replace trigger task_20_inserted after insert on pgrab.task referencing new table as new_task
   for each statement execute function pgrab.task_inserted();
 
@@ -275,7 +321,7 @@ create or replace function pgrab.definition(t pgrab.task) returns jsonb
 language sql stable parallel safe
 return case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
-    and t.parent_id is null then null
+    and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null then null
   else jsonb_strip_nulls(jsonb_build_object(
     'key', t.key, 'command', nullif(t.command, ''), 'args', nullif(t.args, '{}'), 'schedule', t.schedule,
     'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'), 'misfire_after', nullif(t.misfire_after, '1 minute'),

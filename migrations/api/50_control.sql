@@ -24,7 +24,7 @@ comment on function pgrab.control_lock(bigint[], text) is 'Internal: locks tasks
 create or replace function pgrab.control_refuse(p_what text, t pgrab.task, p_hint text) returns void
 language plpgsql as $$
 begin
-  raise exception using errcode = '55000', message = format('pgrab.%s: task %s is %s', p_what, t.id, case when t.paused and t.status <> 'running' then 'paused' else t.status end), hint = p_hint;
+  raise exception using errcode = '55000', message = format('pgrab.%s: task %s is %s', p_what, t.id, case when t.paused and t.status <> 'running' then 'paused' else t.status end), hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
 comment on function pgrab.control_refuse(text, pgrab.task, text) is 'Internal: says what state a task is in and what would work.';
 
@@ -82,6 +82,79 @@ begin
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 
+-- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads pgrab.cancel with its heartbeat; the NOTIFY only makes it look at once.
+create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
+language plpgsql as $$
+declare
+  v_task pgrab.task;
+  v_wish boolean := false;
+  v_why constant text := 'cancelled by ' || session_user;
+begin
+  for v_task in select * from pgrab.control_lock(p_ids, 'cancel') loop
+    if v_task.status = 'running' then
+      insert into pgrab.cancel as c (task_id, version, incarnation) values (v_task.id, v_task.version, v_task.incarnation)
+      on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
+      where c.version <> excluded.version;
+      v_wish := true;
+    else
+      v_task := pgrab.give_up_fire(v_task, 'cancelled', 'cancelled', v_why);
+    end if;
+    return next v_task;
+  end loop;
+  if v_wish then
+    perform pg_notify('pgrab', 'wish');
+  end if;
+end $$;
+comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Returns the rows: those still running stop in a moment.';
+
+create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
+language plpgsql as $$
+declare
+  v_task pgrab.task;
+begin
+  for v_task in select * from pgrab.control_lock(p_ids, 'skip_next') loop
+    if v_task.schedule is null then
+      perform pgrab.control_refuse('skip_next', v_task, 'It has no schedule, so nothing comes after the fire; pgrab.cancel(id) gives it up.');
+    elsif v_task.status = 'running' then
+      perform pgrab.control_refuse('skip_next', v_task, 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
+    elsif v_task.status = 'parked' then
+      perform pgrab.control_refuse('skip_next', v_task, 'Its last fire has failed and nothing comes after it; pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
+    end if;
+    return next pgrab.give_up_fire(v_task, 'skipped', 'skipped', 'skipped by ' || session_user);
+  end loop;
+end $$;
+comment on function pgrab.skip_next(bigint[]) is 'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A fire that waits for another try is skipped too.';
+
+create or replace function pgrab.node_refuse(p_what text, p_node text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = 'P0002', message = format('pgrab.%s: there is no node %s', p_what, coalesce(quote_literal(p_node), 'null')),
+    hint = coalesce('Nodes are: ' || (select string_agg(n.name, ', ' order by n.name) from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.', 'No node has ever registered; start one: pgrab run.');
+end $$;
+comment on function pgrab.node_refuse(text, text) is 'Internal: says which nodes there are.';
+
+create or replace function pgrab.drain(p_node text) returns setof pgrab.node
+language plpgsql as $$
+begin
+  return query update pgrab.node n set drain = true, state = case n.state when 'up' then 'draining' else n.state end where n.name = p_node returning n.*;
+  if not found then
+    perform pgrab.node_refuse('drain', p_node);
+  end if;
+  perform pg_notify('pgrab', 'wish');
+end $$;
+comment on function pgrab.drain(text) is 'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, also over a restart, until pgrab.undrain().';
+
+create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
+language plpgsql as $$
+begin
+  return query update pgrab.node n set drain = false, state = case n.state when 'draining' then 'up' else n.state end where n.name = p_node returning n.*;
+  if not found then
+    perform pgrab.node_refuse('undrain', p_node);
+  end if;
+  perform pg_notify('pgrab', 'wish');
+end $$;
+comment on function pgrab.undrain(text) is 'The node takes tasks again.';
+
 create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.pause(array[p_id])';
 comment on function pgrab.pause(bigint) is 'No start of this task after the commit; if it runs, it goes on.';
 create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.resume(array[p_id])';
@@ -90,3 +163,7 @@ create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task lan
 comment on function pgrab.retry(bigint) is 'A parked task gets all its attempts anew, at once.';
 create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.run_now(array[p_id])';
 comment on function pgrab.run_now(bigint) is 'Makes a task due at once.';
+create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.cancel(array[p_id])';
+comment on function pgrab.cancel(bigint) is 'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its schedule, if it has one, goes on.';
+create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.skip_next(array[p_id])';
+comment on function pgrab.skip_next(bigint) is 'The next fire of this schedule will not run; it is recorded as skipped.';

@@ -49,7 +49,7 @@ struct cli {
 	struct err err;
 };
 
-enum command_group { GROUP_SETUP, GROUP_LOOK, GROUP_DO, GROUP_OTHER, GROUP__COUNT };
+enum command_group { GROUP_SETUP, GROUP_LOOK, GROUP_DO, GROUP_NODES, GROUP_OTHER, GROUP__COUNT };
 
 struct command {
 	const char *name;

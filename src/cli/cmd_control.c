@@ -1,4 +1,4 @@
-/* pgrab pause, resume, retry, run-now: the functions of the same names, with ids from the command line. */
+/* pgrab pause, resume, cancel, retry, run-now, skip-next: the functions of the same names, with ids from the command line. */
 #include <string.h>
 
 #include "cli/commands.h"
@@ -52,6 +52,18 @@ run_run_now(struct cli *c)
 	return control(c, "cli_run_now", "Nothing to do.");
 }
 
+static int
+run_cancel(struct cli *c)
+{
+	return control(c, "cli_cancel", "Nothing to do.");
+}
+
+static int
+run_skip_next(struct cli *c)
+{
+	return control(c, "cli_skip_next", "Nothing to do.");
+}
+
 #define CONTROL_ROW(word, what, fn)                                                            \
 	{                                                                                      \
 		.name = word, .group = GROUP_DO, .usage = "ID... [OPTIONS]", .summary = what,  \
@@ -65,3 +77,7 @@ const struct command cmd_resume = CONTROL_ROW("resume", "let paused tasks go on"
 const struct command cmd_retry =
     CONTROL_ROW("retry", "give parked tasks all their attempts anew, at once", run_retry);
 const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);
+const struct command cmd_cancel = CONTROL_ROW("cancel",
+    "give up the current fire: unstarted at once, running ones are stopped wherever they run", run_cancel);
+const struct command cmd_skip_next = CONTROL_ROW(
+    "skip-next", "leave out the next fire of schedules; the one after it is planned", run_skip_next);

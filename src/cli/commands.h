@@ -7,10 +7,15 @@
 #include "cli/cli.h"
 
 extern const struct command cmd_add;
+extern const struct command cmd_drain, cmd_undrain; /* in cmd_drain.c */
+extern const struct command cmd_explain;
+extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */
 extern const struct command cmd_migrate;
+extern const struct command cmd_next;
 extern const struct command cmd_nodes;
-extern const struct command cmd_pause, cmd_resume, cmd_retry, cmd_run_now; /* in cmd_control.c */
+extern const struct command cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
+    cmd_skip_next; /* in cmd_control.c */
 extern const struct command cmd_run;
 extern const struct command cmd_runs;
 extern const struct command cmd_show;

@@ -7,7 +7,7 @@
 #include "db/sql.h"
 #include "db/store_task.h"
 
-/* The parameter arrays of complete.sql and fail.sql, in their order. */
+/* The parameter arrays of complete.sql and finish.sql, in their order. */
 enum {
 	A_ID,
 	A_VERSION,
@@ -61,34 +61,49 @@ mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 	}
 }
 
-enum rc
-store_finish(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+static enum rc
+finish_by(struct db *db, const char *sql, int n_params, const struct finisher_name *who,
+    struct finish *const *f, size_t n, struct err *err)
 {
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
 	PGresult *res = NULL;
-	enum rc rc;
+	size_t asked = 0;
+	enum rc rc = RC_OK;
 
-	for (size_t i = 0; i < n; i++)
-		add_finish(a, f[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (!f[i]->applied) {
+			add_finish(a, f[i]);
+			asked++;
+		}
+	}
 	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
 	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
 	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]),
 	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR])};
 
-	if (f[0]->outcome == OUTCOME_SUCCEEDED)
-		rc = db_query(db, sql_text("complete"), 10, params, &res, err);
-	else if (f[0]->outcome == OUTCOME_NOT_STARTED)
-		rc = db_query(db, sql_text("unstart"), 3, params, &res, err);
-	else
-		rc = db_query(db, sql_text("fail"), 12, params, &res, err);
-	if (rc == RC_OK)
+	if (asked > 0)
+		rc = db_query(db, sql_text(sql), n_params, params, &res, err);
+	if (asked > 0 && rc == RC_OK)
 		mark_applied(res, f, n);
 	PQclear(res);
 	for (int i = 0; i < A__COUNT; i++)
 		pgarray_fini(&a[i]);
 	return rc;
+}
+
+enum rc
+store_finish(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+{
+	enum rc rc = RC_OK;
+
+	if (f[0]->outcome == OUTCOME_NOT_STARTED)
+		return finish_by(db, "unstart", 3, who, f, n, err);
+	if (f[0]->outcome == OUTCOME_SUCCEEDED && f[0]->plain)
+		rc = finish_by(db, "complete", 10, who, f, n, err);
+	/* Whether a task is plain may have changed while it ran. */
+	return rc == RC_OK ? finish_by(db, "finish", 12, who, f, n, err) : rc;
 }
 
 enum rc

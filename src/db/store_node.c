@@ -63,8 +63,25 @@ store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct
 	return db_query(db, sql_text("node_kinds"), 2, params, NULL, err);
 }
 
+static void
+read_wishes(const PGresult *res, struct node_wishes *w)
+{
+	const char *p = db_text(res, 0, 2);
+
+	w->drain = db_bool(res, 0, 1);
+	w->n_stops = 0;
+	while (*p != '\0' && w->n_stops < STOPS_MAX) {
+		char *end;
+
+		w->stop[w->n_stops].id = strtoll(p, &end, 10);
+		w->stop[w->n_stops].version = strtoll(end, &end, 10);
+		w->n_stops++;
+		p = end + strspn(end, " ");
+	}
+}
+
 enum rc
-store_node_beat(struct db *db, const struct node_beat *b, struct err *err)
+store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct err *err)
 {
 	char text[4 + COUNT__COUNT][NUMBER_MAX];
 	const char *params[6 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
@@ -79,6 +96,8 @@ store_node_beat(struct db *db, const struct node_beat *b, struct err *err)
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
+	if (rc == RC_OK)
+		read_wishes(res, wishes);
 	PQclear(res);
 	return rc;
 }

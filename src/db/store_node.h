@@ -61,8 +61,19 @@ struct node_beat {
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };
 
-/* RC_LOST: the row is not ours any more: fenced. */
-CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct err *err);
+/* What people want of this node, as its row said with the last beat. */
+#define STOPS_MAX 256 /* the others come with the next beat */
+struct node_wishes {
+	bool drain;
+	size_t n_stops;
+	struct {
+		int64_t id, version;
+	} stop[STOPS_MAX];
+};
+
+/* RC_LOST: the row is not ours any more: fenced.  *wishes is filled with RC_OK. */
+CHECKED enum rc
+store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);

@@ -25,7 +25,8 @@ enum {
 	COMMAND,
 	ARGS,
 	TIMEOUT,
-	FIRE
+	FIRE,
+	PLAIN
 };
 
 enum rc
@@ -62,11 +63,33 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 		c->overdue_us = db_int64(res, i, 4);
 		snprintf(c->due, sizeof c->due, "%s", db_text(res, i, 5));
 		c->has_require = db_bool(res, i, 6);
+		c->misfired = db_bool(res, i, 7);
 	}
 out:
 	PQclear(res);
 	pgarray_fini(&shards);
 	pgarray_fini(&marks);
+	return rc;
+}
+
+enum rc
+store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		pgarray_int(&ids, c[i].id);
+		pgarray_int(&versions, c[i].version);
+	}
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions)};
+
+	rc = db_query(db, sql_text("misfire"), 2, params, &res, err);
+	*settled_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	PQclear(res);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
 	return rc;
 }
 
@@ -84,6 +107,7 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	if (!r->started)
 		return;
 	r->fire_us = db_int64(res, row, FIRE);
+	r->plain = db_bool(res, row, PLAIN);
 	r->timeout_us = db_int64(res, row, TIMEOUT);
 	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));

@@ -39,6 +39,7 @@ struct candidate {
 	uint16_t shard;
 	int16_t priority;
 	bool has_require;
+	bool misfired;          /* it could not start within its misfire_after: not to be claimed as it is */
 	bool chosen, refused;   /* the loader's marks; false from a look */
 	char due[DUE_TEXT_MAX]; /* exact text of due_at, to serve as a low-water mark */
 };
@@ -46,6 +47,10 @@ struct candidate {
 /* In the order read (by shard, then due).  *out is freed by the caller, NULL unless RC_OK and some. */
 CHECKED enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
+
+/* Settles what misfired: (id, version) pairs, sorted by id.  *settled_out: tasks that were changed. */
+CHECKED enum rc
+store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
 
 struct claim {
 	int64_t node_id, incarnation;
@@ -77,6 +82,7 @@ struct finish {
 	int64_t id, version, incarnation;
 	int64_t begun_ago_us, ended_ago_us;
 	enum outcome outcome;
+	bool plain; /* as far as is known the task ends with a success: no schedule, no limit */
 	bool has_exit_code;
 	int32_t exit_code;
 	const char *error, *output; /* may be NULL */
@@ -89,8 +95,8 @@ struct finisher_name {
 	const char *node;
 };
 
-/* Writes outcomes and history of runs that are all OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or all
- * something else.  Sorted by id.  ->applied is set for those that were still ours; the others are stale,
+/* Writes outcomes and history of runs that are all plain and OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or
+ * none of either.  Sorted by id.  ->applied is set for those that were still ours; the others are stale,
  * unless store_recorded knows them. */
 CHECKED enum rc store_finish(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);

@@ -225,6 +225,18 @@ stop_all(struct boss *b, enum pgrab_stop why)
 	}
 }
 
+/* By a walk: it is rare, and what is in hand is bounded. */
+static void
+stop_one(struct boss *b, const struct command *c)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
+		if (r->id == c->id && r->version == c->version && r->phase == RUN_OUT && !r->release)
+			stop_run(r, c->why);
+	}
+}
+
 static void
 fence(struct boss *b)
 {
@@ -278,6 +290,8 @@ obey(struct boss *b, struct command *c)
 		b->draining = true;
 		release_unstarted(b);
 		break;
+	case CMD_UNDRAIN: b->draining = atomic_load(&b->node->leaving); break;
+	case CMD_STOP_ONE: stop_one(b, c); break;
 	case CMD_STOP_RUNS:
 		b->draining = true;
 		b->stopping = c->why;

@@ -40,8 +40,11 @@ void boss_idle(struct boss *b, struct run *first);
 /* Runs that are over: outcome recorded, or refused, or dropped.  From starter and finisher. */
 void boss_settled(struct boss *b, struct run *chain);
 
-/* Hands back everything unstarted and takes nothing more. */
+/* Hands back everything unstarted and takes nothing more; and the reverse. */
 void boss_drain(struct boss *b);
+void boss_undrain(struct boss *b);
+/* Tells one run to stop, if it is still under way.  May be said again. */
+void boss_cancel(struct boss *b, int64_t id, int64_t version);
 /* Drain, and tell every run to stop. */
 void boss_stop_runs(struct boss *b, enum pgrab_stop why);
 /* Drop everything of this incarnation: unstarted ones silently (others recover them), running ones are told

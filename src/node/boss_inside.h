@@ -14,13 +14,14 @@
 #define BURST_MAX 4096 /* tasks held because many end per second */
 #define BURST_US  (100 * US_PER_MS)
 
-enum command_what { CMD_DRAIN, CMD_STOP_RUNS, CMD_FENCE, CMD_LEAKS };
+enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
 
 struct command {
 	struct note note; /* must be first */
 	enum command_what what;
 	enum pgrab_stop why;
-	struct owned *rows; /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
+	int64_t id, version; /* CMD_STOP_ONE */
+	struct owned *rows;  /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
 	size_t n_rows;
 	bool answered;
 };

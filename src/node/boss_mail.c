@@ -74,23 +74,43 @@ boss_settled(struct boss *b, struct run *chain)
 }
 
 static void
-command(struct boss *b, enum command_what what, enum pgrab_stop why)
+command_for(struct boss *b, enum command_what what, enum pgrab_stop why, int64_t id, int64_t version)
 {
 	struct command *c = xcalloc(1, sizeof *c);
 
 	c->note.what = NOTE_COMMAND;
 	c->what = what;
 	c->why = why;
+	c->id = id;
+	c->version = version;
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	b->posted++;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	mailbox_push(b->inbox, &c->note.mail);
 }
 
+static void
+command(struct boss *b, enum command_what what, enum pgrab_stop why)
+{
+	command_for(b, what, why, 0, 0);
+}
+
 void
 boss_drain(struct boss *b)
 {
 	command(b, CMD_DRAIN, PGRAB_STOP_NONE);
+}
+
+void
+boss_undrain(struct boss *b)
+{
+	command(b, CMD_UNDRAIN, PGRAB_STOP_NONE);
+}
+
+void
+boss_cancel(struct boss *b, int64_t id, int64_t version)
+{
+	command_for(b, CMD_STOP_ONE, PGRAB_STOP_CANCEL, id, version);
 }
 
 void

@@ -53,7 +53,8 @@ struct node {
 	struct cluster_slot cluster;
 
 	/* flags and counters: any thread */
-	_Atomic bool draining;
+	_Atomic bool leaving; /* it stops */
+	_Atomic bool drained; /* a person wants it to take nothing new; by the heartbeat */
 	_Atomic bool durable; /* at_most_once may be run here */
 	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
@@ -76,6 +77,12 @@ static inline void
 node_count(struct node *n, int what, int64_t add)
 {
 	atomic_fetch_add_explicit(&n->count[what], add, memory_order_relaxed);
+}
+
+static inline bool
+node_draining(const struct node *n)
+{
+	return atomic_load(&n->leaving) || atomic_load(&n->drained);
 }
 
 /* May a run of this incarnation go on?  Checked before anything is executed and before any result is used. */

@@ -14,10 +14,13 @@
 #include "node/context.h"
 #include "node/doorbell.h"
 #include "node/early.h"
+#include "node/heartbeat.h"
 #include "node/loader.h"
 
 struct control {
 	struct node *node;
+	struct loaders *loaders;
+	struct heartbeat *heartbeat;
 	struct event_base *base;
 	struct event *term, *intr, *keeper, *empty, *timer;
 	enum control_end end;
@@ -67,7 +70,17 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 static void
 on_ring(void *ctx, const uint16_t *shards, unsigned n)
 {
-	loaders_ring(ctx, shards, n);
+	struct control *c = ctx;
+
+	loaders_ring(c->loaders, shards, n);
+}
+
+static void
+on_wish(void *ctx)
+{
+	struct control *c = ctx;
+
+	heartbeat_ring(c->heartbeat);
 }
 
 static void
@@ -104,13 +117,13 @@ close_control(struct control *c)
 }
 
 enum control_end
-control_run(struct node *n, struct loaders *loaders)
+control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat)
 {
-	struct control c = {0};
+	struct control c = {.loaders = loaders, .heartbeat = heartbeat};
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);
-	bell = doorbell_create(c.base, n->set->dsn, on_ring, loaders);
+	bell = doorbell_create(c.base, n->set->dsn, on_ring, on_wish, &c);
 	event_base_dispatch(c.base);
 	doorbell_destroy(&bell);
 	return close_control(&c);

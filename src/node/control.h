@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+struct heartbeat;
 struct loaders;
 struct node;
 
@@ -17,7 +18,7 @@ enum control_end {
 };
 
 /* Until a reason to stop. */
-enum control_end control_run(struct node *n, struct loaders *loaders);
+enum control_end control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat);
 
 /* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the
  * boss was told to drain. CONTROL_STOP: empty. */

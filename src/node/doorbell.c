@@ -27,6 +27,7 @@ struct doorbell {
 	struct event_base *base; /* borrowed */
 	char *dsn;
 	doorbell_fn ring;
+	doorbell_wish_fn wish;
 	void *ctx;
 	enum bell_state state;
 	PGconn *conn;
@@ -151,10 +152,14 @@ read_notifies(struct doorbell *d)
 
 	while ((note = PQnotifies(d->conn)) != NULL) {
 		uint16_t shards[SHARDS_MAX];
+		bool wish = strcmp(note->extra, "wish") == 0;
 		unsigned n = parse_shards(note->extra, shards);
 
 		PQfreemem(note);
-		d->ring(d->ctx, shards, n);
+		if (wish)
+			d->wish(d->ctx);
+		else
+			d->ring(d->ctx, shards, n);
 	}
 }
 
@@ -220,13 +225,14 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 struct doorbell *
-doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, void *ctx)
+doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish, void *ctx)
 {
 	struct doorbell *d = xcalloc(1, sizeof *d);
 
 	d->base = base;
 	d->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	d->ring = ring;
+	d->wish = wish;
 	d->ctx = ctx;
 	d->timer = event_new(base, -1, 0, on_timer, d);
 	backoff_init(&d->backoff, 100 * US_PER_MS, 10 * US_PER_S, (uint64_t)clock_mono_us());

@@ -14,8 +14,12 @@ struct doorbell;
  * been missed: look everywhere. */
 typedef void (*doorbell_fn)(void *ctx, const uint16_t *shards, unsigned n);
 
+/* Somebody wants something of nodes (drain a node, stop a run): the heartbeat reads what. */
+typedef void (*doorbell_wish_fn)(void *ctx);
+
 /* Connects in the background, and again whenever the connection is lost. */
-struct doorbell *doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, void *ctx);
+struct doorbell *
+doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish, void *ctx);
 void doorbell_destroy(struct doorbell **d);
 
 #endif

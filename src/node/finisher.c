@@ -36,14 +36,14 @@ struct finisher {
 	struct finish *part[FINISH_MAX];
 };
 
-enum part { PART_SUCCEEDED, PART_NOT_STARTED, PART_FAILED, PART__COUNT };
+enum part { PART_PLAIN, PART_NOT_STARTED, PART_REST, PART__COUNT };
 
 static enum part
-part_of(enum outcome o)
+part_of(const struct run *r)
 {
-	return o == OUTCOME_SUCCEEDED     ? PART_SUCCEEDED
-	       : o == OUTCOME_NOT_STARTED ? PART_NOT_STARTED
-					  : PART_FAILED;
+	if (r->outcome == OUTCOME_SUCCEEDED && r->plain)
+		return PART_PLAIN;
+	return r->outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_REST;
 }
 
 static void
@@ -55,6 +55,7 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .begun_ago_us = now - r->begun_us,
 	    .ended_ago_us = now - r->ended_us,
 	    .outcome = r->outcome,
+	    .plain = r->plain,
 	    .has_exit_code = r->has_exit_code,
 	    .exit_code = r->exit_code,
 	    .error = r->error,
@@ -172,8 +173,7 @@ finish_batch(struct finisher *s, size_t n)
 		size_t k = 0;
 
 		for (size_t i = 0; i < n; i++) {
-			if (!s->batch[i]->stale && !s->batch[i]->recorded &&
-			    part_of(s->batch[i]->outcome) == p)
+			if (!s->batch[i]->stale && !s->batch[i]->recorded && part_of(s->batch[i]) == p)
 				s->part[k++] = &s->finish[i];
 		}
 		write_part(s, &who, s->part, k);

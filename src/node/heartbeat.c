@@ -95,7 +95,7 @@ static void
 publish(struct heartbeat *h)
 {
 	struct node *n = h->node;
-	struct cluster *c = cluster_build(&h->members, atomic_load(&n->node_id), atomic_load(&n->draining));
+	struct cluster *c = cluster_build(&h->members, atomic_load(&n->node_id), node_draining(n));
 	struct cluster *old = cluster_slot_get(&n->cluster);
 	bool same = cluster_same_shape(c, old);
 
@@ -117,7 +117,7 @@ make_beat(struct heartbeat *h)
 	struct node *n = h->node;
 	struct node_beat b = {.node_id = atomic_load(&n->node_id),
 	    .incarnation = atomic_load(&n->incarnation),
-	    .draining = atomic_load(&n->draining),
+	    .draining = node_draining(n),
 	    .bell = atomic_load(&n->hungry) == 0,
 	    .in_hand = atomic_load(&n->in_hand),
 	    .running = atomic_load(&n->running)};
@@ -136,15 +136,39 @@ give_back_counts(struct heartbeat *h, const struct node_beat *b)
 		node_count(h->node, i, b->add[i]);
 }
 
+/* A person's drain.  (A node that stops drains anyway, and the boss knows.) */
+static void
+obey_drain(struct node *n, bool wanted)
+{
+	if (wanted == atomic_load(&n->drained))
+		return;
+	atomic_store(&n->drained, wanted);
+	log_info(wanted ? "drain" : "undrain", "node=%s", n->set->name);
+	if (wanted)
+		boss_drain(n->boss);
+	else
+		boss_undrain(n->boss);
+}
+
+static void
+obey(struct heartbeat *h, const struct node_wishes *w)
+{
+	obey_drain(h->node, w->drain);
+	for (size_t i = 0; i < w->n_stops; i++)
+		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
+}
+
 static enum rc
 beat(struct heartbeat *h, struct err *err)
 {
 	struct node_beat b = make_beat(h);
+	struct node_wishes wishes;
 	int64_t sent = clock_boot_us();
-	enum rc rc = store_node_beat(h->db, &b, err);
+	enum rc rc = store_node_beat(h->db, &b, &wishes, err);
 
 	if (rc == RC_OK) {
 		renew(h, sent);
+		obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
 		rc = observe(h, err);
 		if (rc == RC_OK)
@@ -387,9 +411,10 @@ heartbeat_main(void *arg)
 	if (h->in_order && atomic_load(&n->incarnation) != 0) {
 		struct err err = {0};
 		struct node_beat last = make_beat(h);
+		struct node_wishes ignored;
 
 		last.draining = true;
-		if (store_node_beat(h->db, &last, &err) != RC_OK ||
+		if (store_node_beat(h->db, &last, &ignored, &err) != RC_OK ||
 		    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
 			log_warn(
 			    "goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
@@ -403,6 +428,12 @@ heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx)
 	h->changed = changed;
 	h->changed_ctx = ctx;
 	thread_start(&h->thread, "heartbeat", heartbeat_main, h);
+}
+
+void
+heartbeat_ring(struct heartbeat *h)
+{
+	gate_ring(&h->gate);
 }
 
 void

@@ -24,6 +24,9 @@ CHECKED enum rc heartbeat_create(struct node *n, struct heartbeat **out, struct 
 /* changed(ctx) is called in the heartbeat thread when the set of live nodes changed. */
 void heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx);
 
+/* Beat now: somebody said that there is a wish to read.  Any thread. */
+void heartbeat_ring(struct heartbeat *h);
+
 /* Last of all threads: says goodbye to the database (state down) if in_order, joins, frees. */
 void heartbeat_stop(struct heartbeat **h, bool in_order);
 

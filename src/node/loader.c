@@ -28,7 +28,8 @@
 #include "node/context.h"
 #include "strategy/host.h"
 
-#define LOOK_MAX 1000 /* rows per look: where a bigger batch gains no more */
+#define LOOK_MAX     1000 /* rows per look: where a bigger batch gains no more */
+#define MISFIRES_MAX 100  /* settled per look: each may write a thousand rows of history */
 
 struct loader {
 	struct node *node; /* borrowed */
@@ -175,7 +176,12 @@ choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 		if (*left <= 0)
 			continue;
 		rank[i]->refused = !accepts(l, rank[i]);
-		if (rank[i]->refused)
+		if (rank[i]->refused) {
+			rank[i]->misfired = false; /* somebody else's to settle */
+			continue;
+		}
+		rank[i]->refused = rank[i]->misfired;
+		if (rank[i]->misfired)
 			continue;
 		--*left;
 		rank[i]->chosen = true;
@@ -193,6 +199,29 @@ due_left_behind(const struct candidate *c, size_t n)
 			return true;
 	}
 	return false;
+}
+
+/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
+ * are looked at again. */
+static enum rc
+settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
+{
+	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
+	size_t k = 0;
+	int64_t settled = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
+		if (c[i].misfired && c[i].refused)
+			late[k++] = c[i];
+	}
+	if (k > 0) {
+		qsort(late, k, sizeof *late, by_id);
+		rc = store_misfire(l->db, late, k, &settled, err);
+	}
+	*more_out = *more_out || settled > 0;
+	free(late);
+	return rc;
 }
 
 /* Moves the chosen to the front, sorted by id, the lock order. */
@@ -306,7 +335,7 @@ note_progress(struct loader *l, const struct candidate *c, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;
-		complete = complete && (c[i].chosen || c[i].refused);
+		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
 		if (!complete && left == NULL)
 			left = &c[i];
 		if (complete && c[i].overdue_us >= 0) {
@@ -354,6 +383,11 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	*more_out = (int64_t)found >= q.limit || due_left_behind(c, found);
 	if (kind == LOOK_OWN)
 		note_progress(l, c, found);
+	rc = settle_misfires(l, c, found, more_out, err);
+	if (rc != RC_OK) {
+		free(c);
+		return rc;
+	}
 	keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
 		chain = claim(l, incarnation, c, chosen, &won);
@@ -401,7 +435,7 @@ may_look(const struct loader *l)
 {
 	struct node *n = l->node;
 
-	return !atomic_load(&n->draining) && l->cluster != NULL &&
+	return !node_draining(n) && l->cluster != NULL &&
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 

@@ -202,7 +202,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 {
 	bool empty = true;
 
-	atomic_store(&n->draining, true);
+	atomic_store(&n->leaving, true);
 	loaders_stop(c->loaders);
 	if (why == CONTROL_STOP) {
 		drain(n);
@@ -255,7 +255,7 @@ run(struct node *n, struct err *err)
 	start_threads(n, &crew);
 	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
 	    PGRAB_VERSION, n->set->strategy, n->set->workers, n->set->allow);
-	why = control_run(n, crew.loaders);
+	why = control_run(n, crew.loaders, crew.heartbeat);
 	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
 	    atomic_load(&n->running));
 	stop_threads(n, &crew, why);

@@ -1,6 +1,6 @@
 -- What pgrab.task refuses, completes and honours (migrations/0001_task.sql, migrations/api/10_task.sql).
 begin;
-select plan(273);
+select plan(287);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text) language plpgsql as $$
@@ -105,7 +105,14 @@ insert into bad (col, shown, hint, cols, vals) values
   ('run_if', '''maybe''', 'One of: success, failure, always.', 'kind, run_if', $$'noop', 'maybe'$$),
   ('require', '''["eu"]''', 'A JSON object of label values', 'kind, require', $$'noop', '["eu"]'$$),
   ('require', '''{"cores": 8}''', 'values are strings', 'kind, require', $$'noop', '{"cores": 8}'$$),
-  ('schedule', '''@hourly''', 'one-shot tasks only', 'kind, schedule', $$'noop', '@hourly'$$),
+  ('schedule', '''@often''', 'Unknown word. The words are @yearly', 'kind, schedule', $$'noop', '@often'$$),
+  ('schedule', '''0 0 30 2 *''', 'It can never fire. No month', 'kind, schedule', $$'noop', '0 0 30 2 *'$$),
+  ('schedule', '''*/0 * * * *''', 'step', 'kind, schedule', $$'noop', '*/0 * * * *'$$),
+  ('schedule', '''''', 'It is empty. Write null', 'kind, schedule', $$'noop', ''$$),
+  ('timezone', '''Mars/Base''', 'IANA', 'kind, schedule, timezone', $$'noop', '@daily', 'Mars/Base'$$),
+  ('timezone', '''Mars/Base''', 'IANA', 'kind, timezone', $$'noop', 'Mars/Base'$$),
+  ('ends_at', '''2001-01-01 00:00:00+00''', 'The first fire of "@daily" would be', 'kind, schedule, ends_at', $$'noop', '@daily', '2001-01-01Z'$$),
+  ('starts_at', '''infinity''', 'Give a point in time', 'kind, starts_at', $$'noop', 'infinity'$$),
   ('parent_id', '''1''', 'chains', 'kind, parent_id', $$'noop', 1$$),
   ('limit_key', '''api''', 'limits', 'kind, limit_key', $$'noop', 'api'$$);
 

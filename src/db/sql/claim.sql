@@ -17,4 +17,4 @@ returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_u
   case when t.status = 'running' then t.name end, case when t.status = 'running' then t.command end,
   case when t.status = 'running' and t.args <> '{}' then pgrab.args_list(t.args) end,
   case when t.status = 'running' then (date_part('epoch', t.timeout) * 1e6)::bigint end,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain

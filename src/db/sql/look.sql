@@ -3,11 +3,12 @@
 -- why the caller turns the list of shards round at every look.
 -- $1 shards smallint[], $2 lowest due to look at per shard timestamptz[] (the low-water mark: dead entries pile up at the head of the index when
 -- an old snapshot is held), $3 how far ahead (us; negative: overdue by so much), $4 kinds text[], $5 labels jsonb, $6 may this node run at_most_once tasks, $7 rows wanted.
-select t.id, t.version, t.shard, t.priority, (date_part('epoch', now.at - t.due_at) * 1e6)::bigint as overdue_us, t.due_at::text as due_at, t.require <> '{}' as has_require
+select t.id, t.version, t.shard, t.priority, (date_part('epoch', now.at - t.due_at) * 1e6)::bigint as overdue_us, t.due_at::text as due_at, t.require <> '{}' as has_require,
+  t.attempt = 0 and (t.schedule is not null or t.misfire = 'skip') and t.due_at < now.at - t.misfire_after as misfired
 from (select clock_timestamp() as at, clock_timestamp() + $3::bigint * interval '1 us' as horizon) now,
   unnest($1::smallint[], $2::timestamptz[]) as s(shard, mark)
   cross join lateral (
-    select t.id, t.version, t.shard, t.priority, t.due_at, t.require
+    select t.id, t.version, t.shard, t.priority, t.due_at, t.require, t.attempt, t.schedule, t.misfire, t.misfire_after
     from pgrab.task t
     where t.shard = s.shard and t.due_at >= s.mark and t.due_at <= now.horizon
       and t.status = 'scheduled' and t.kind = any ($4::text[])

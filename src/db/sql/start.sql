@@ -10,4 +10,4 @@ where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3:
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
   case when t.args <> '{}' then pgrab.args_list(t.args) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain

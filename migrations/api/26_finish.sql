@@ -1,0 +1,138 @@
+-- The end of a run, of any kind of task, and what dead nodes held. The plain success of a plain task has a statement of its own, complete.sql, which is faster.
+
+-- One row per run: recorded, and the task planned anew, all in this statement. Arrays of one length, sorted by id, which is the order in which the rows are locked.
+-- p_versions, p_incarnations are the fence: a run that does not answer to it changes nothing and is not returned.
+--   failed, tries left        again after its backoff; what was lost with its node, at once
+--   over, and more to fire    re-armed: a failure ends a run, never a schedule
+--   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
+-- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
+create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_outcomes text[];
+  v_again boolean[];
+  v_claimed timestamptz[];
+  v_schedules text[];
+  v_zones text[];
+  v_afters timestamptz[];
+  v_fires timestamptz[];
+begin
+  select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.claimed_at order by f.n),
+    array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n)
+  into v_outcomes, v_again, v_claimed, v_schedules, v_zones, v_afters
+  from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_finished_us), (select p_outcomes)) with ordinality f(id, version, incarnation, finished_us, outcome, n)
+  left join lateral (
+    select o.outcome, o.again, t.claimed_at,
+      case when o.plan then t.schedule end as schedule, case when o.plan then t.timezone end as timezone,
+      case when o.plan then case when pgrab.schedule_kind(t.schedule) = 'after' then statement_timestamp() - f.finished_us * interval '1 us' else t.fire_at end end as after
+    from pgrab.task t
+      cross join lateral (select case when f.outcome <> 'succeeded' and exists (select from pgrab.cancel c where c.task_id = t.id and c.version = t.version) then 'cancelled' else f.outcome end as outcome) w
+      cross join lateral (select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts and t.delivery = 'at_least_once' as again) a
+      cross join lateral (select w.outcome, a.again, not a.again and t.schedule is not null and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o
+    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
+    for update of t) x on true;
+  if array_remove(v_schedules, null) <> '{}' then
+    select array_agg(n.fire order by n.ord) into v_fires from pgrab.next_fires(v_schedules, v_zones, v_afters) n;
+  end if;
+
+  return query
+  with f as (
+    select u.*, u.outcome in ('succeeded', 'cancelled') as good
+    from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated),
+        (select p_errors), (select v_outcomes), (select v_again), (select v_claimed), (select v_fires))
+      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, claimed_at, fire)),
+  gone as (
+    delete from pgrab.task t using f
+    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and f.good and case when f.fire is null or f.fire > t.ends_at then t.status = 'running' end
+    returning t.id, t.attempt, f.version, f.incarnation, t.fire_at, f.claimed_at, t.created_at, t.kind, t.owner, t.name, f.started_us, f.finished_us, f.exit_code, f.output, f.truncated,
+      f.outcome, f.error, case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended, pgrab.definition(t) as definition),
+  kept as (
+    update pgrab.task t
+    set status = n.status, fire_at = n.fire_at, run_at = case when n.rearmed then n.fire_at else t.run_at end, attempt = n.attempt,
+      due_at = case when t.paused or n.status = 'parked' then null when n.rearmed then n.fire_at + pgrab.jitter_of(t.id, t.jitter) when f.outcome = 'lost' then t.due_at
+        else clock_timestamp() + pgrab.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
+      version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
+      failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end, last_outcome = f.outcome, last_error = left(f.error, 1000),
+      last_finished_at = statement_timestamp() - f.finished_us * interval '1 us'
+    from f join pgrab.task o on o.id = any (array[f.id])
+      -- A run_at later than the fire was written by a person while it ran.
+      cross join lateral (select case when f.fire > o.ends_at then null when f.fire is not null and o.run_at > o.fire_at then o.run_at else f.fire end as fire) p
+      cross join lateral (select case when f.again or p.fire is not null then 'scheduled' else 'parked' end as status, coalesce(p.fire, o.fire_at) as fire_at, p.fire is not null as rearmed,
+        case when p.fire is not null then 0 else o.attempt end as attempt, o.attempt as tried, o.fire_at as fired) n
+    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and o.version = t.version and (f.again or p.fire is not null or not f.good)
+      and case when t.status = 'running' then true end
+    returning t.id, n.tried as attempt, f.version, f.incarnation, n.fired as fire_at, f.claimed_at, t.created_at, t.kind, t.owner, t.name, f.started_us, f.finished_us, f.exit_code, f.output,
+      f.truncated, f.outcome, f.error, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
+  bell as (
+    select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0)
+  insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
+    outcome, ended, kind, node, owner, name, error, output, definition)
+  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.fire_at, e.claimed_at,
+    statement_timestamp() - e.started_us * interval '1 us', statement_timestamp() - e.finished_us * interval '1 us', e.created_at, coalesce(e.truncated, false),
+    e.outcome, e.ended, e.kind, p_node, e.owner, e.name, e.error, e.output, e.definition
+  from (
+    select g.* from gone g
+    union all
+    select k.id, k.attempt, k.version, k.incarnation, k.fire_at, k.claimed_at, k.created_at, k.kind, k.owner, k.name, k.started_us, k.finished_us, k.exit_code, k.output, k.truncated, k.outcome, k.error, k.ended, k.definition
+    from kept k left join bell b on true) e
+  returning task_id, version;
+
+  if exists (select from pgrab.cancel) then
+    delete from pgrab.cancel c using unnest(p_ids, p_versions) f(id, version) where c.task_id = f.id and c.version = f.version;
+  end if;
+end $$;
+comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[], text[]) is
+  'Internal: records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns those that were still theirs.';
+
+-- Puts back what nobody living holds. Claimed ones were never started and go back as they are; running ones are finished as lost, by the same rules as every other run.
+-- A held task has kept its due_at, so each shard's head of task_due_idx is read, not the table (the bound comes through a select: clock_timestamp() itself is volatile,
+-- and no index would be used).
+create or replace function pgrab.recover(p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
+language plpgsql as $$
+declare
+  v_held record;
+  v_claimed bigint[];
+  v_versions bigint[];
+  v_shards smallint[];
+  v_done bigint[];
+begin
+  put_back := 0;
+  had_run := 0;
+  parked := 0;
+  select array_agg(o.id order by o.id), array_agg(o.version order by o.id) into v_claimed, v_versions
+  from pgrab.held_by_nobody(p_incarnation) o where o.status = 'claimed';
+  if v_claimed is not null then
+    with back as (
+      update pgrab.task t set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+      from unnest((select v_claimed), (select v_versions)) o(id, version)
+      where t.id = any (array[o.id]) and t.version = o.version and t.status = 'claimed'
+      returning t.shard)
+    select count(*), array_agg(distinct b.shard) into put_back, v_shards from back b;
+    perform pgrab.ring(v_shards);
+  end if;
+  for v_held in
+    select o.node_id, o.incarnation, (select n.name from pgrab.node n where n.id = o.node_id) as node, array_agg(o.id order by o.id) as ids, array_agg(o.version order by o.id) as versions,
+      array_agg(o.incarnation order by o.id) as incarnations, array_agg((date_part('epoch', statement_timestamp() - o.started_at) * 1e6)::bigint order by o.id) as started_us
+    from pgrab.held_by_nobody(p_incarnation) o where o.status = 'running' group by o.node_id, o.incarnation
+  loop
+    select array_agg(f.task_id) into v_done
+    from pgrab.finish(v_held.ids, v_held.versions, v_held.incarnations, v_held.started_us, array_fill(0::bigint, array[cardinality(v_held.ids)]), null, null, null, v_held.node_id, v_held.node,
+      array_fill('lost'::text, array[cardinality(v_held.ids)]), array_fill('the node that ran it died or lost its lease; seen by ' || p_by, array[cardinality(v_held.ids)])) f;
+    had_run := had_run + coalesce(cardinality(v_done), 0);
+    parked := parked + (select count(*) from pgrab.task t where t.id = any (v_done) and t.status = 'parked');
+  end loop;
+  put_back := put_back + had_run;
+end $$;
+comment on function pgrab.recover(text, bigint) is 'Internal: puts back tasks held by an incarnation (null: any) that no node that is up has. Returns how many, how many of them had been running, how many were parked.';
+
+create or replace function pgrab.held_by_nobody(p_incarnation bigint) returns setof pgrab.task
+language sql stable as $$
+  select t.* from generate_series(0, 1023) as s(shard)
+  cross join lateral (
+    select t.* from pgrab.task t
+    where t.shard = s.shard and t.due_at <= (select clock_timestamp() + interval '2 hours') and t.status in ('claimed', 'running')) t
+  where (p_incarnation is null or t.incarnation = p_incarnation) and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = t.incarnation)
+$$;
+comment on function pgrab.held_by_nobody(bigint) is 'Internal: tasks claimed or running for an incarnation that no node that is up has.';

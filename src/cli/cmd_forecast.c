@@ -1,0 +1,50 @@
+/* pgrab forecast */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+struct options {
+	struct cli_common common;
+	int64_t limit;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
+	false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_forecast(struct cli *c)
+{
+	const struct options *o = c->options;
+	const char *horizon = c->n_operands > 0 ? c->operands[0] : "1h";
+	char interval[32], limit[24], text[160];
+	const char *params[] = {interval, limit};
+	int64_t us;
+
+	if (!duration_parse(horizon, &us) || us <= 0) {
+		snprintf(text, sizeof text,
+		    "the horizon cannot be \"%.60s\"; it is a time such as 90s, 10m, 1h or 7d", horizon);
+		return cli_usage(c->cmd, text);
+	}
+	snprintf(interval, sizeof interval, "%lld us", (long long)us);
+	snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
+	return cli_list(c, "cli_forecast", 2, params, "nothing is planned for that time");
+}
+
+const struct command cmd_forecast = {
+    .name = "forecast",
+    .group = GROUP_LOOK,
+    .usage = "[HORIZON] [OPTIONS]",
+    .summary = "what fires within the next hour, or HORIZON, and on which node most likely",
+    .details = "The function pgrab.forecast(horizon). HORIZON is a time such as 90s, 10m, 1h or 7d.",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .max_operands = 1,
+    .exec = run_forecast,
+};

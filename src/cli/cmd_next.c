@@ -1,0 +1,68 @@
+/* pgrab next: asks the database's calendar, the one that nodes go by. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "db/report.h"
+
+struct options {
+	struct cli_common common;
+	char *timezone, *after;
+	int64_t count;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
+	"the zone in which it is read, such as Europe/Berlin", false},
+    {"after", 'a', OPTION_TEXT, offsetof(struct options, after), NULL, 0, 0, NULL, "TIME",
+	"the fires after this time, as PostgreSQL reads it; UTC unless it names a zone (default now)", false},
+    {"count", 'n', OPTION_INT, offsetof(struct options, count), "5", 1, 1000, NULL, "N", "so many", false},
+    CLI_LAST_ROW,
+};
+
+/* 22023 is the calendar's; 22007 and 22008 are PostgreSQL's, for a time that is none. */
+static bool
+is_wrong_use(const char *sqlstate)
+{
+	return strcmp(sqlstate, "22023") == 0 || strcmp(sqlstate, "22007") == 0 ||
+	       strcmp(sqlstate, "22008") == 0;
+}
+
+static int
+run_next(struct cli *c)
+{
+	const struct options *o = c->options;
+	char count[24];
+	const char *params[] = {c->operands[0], o->timezone, o->after, count};
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 3, params, &r, &c->err);
+
+	PQclear(r);
+	if (rc == RC_BAD && is_wrong_use(c->err.sqlstate))
+		return cli_usage(c->cmd, c->err.text);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	snprintf(count, sizeof count, "%lld", (long long)o->count);
+	return cli_list(c, "cli_next", 4, params, "it never fires after that");
+}
+
+const struct command cmd_next = {
+    .name = "next",
+    .group = GROUP_LOOK,
+    .usage = "'EXPR' [OPTIONS]",
+    .summary = "when a schedule fires next, in its time zone and in UTC",
+    .details =
+	"EXPR is what pgrab.task.schedule takes, in quotes because of the shell: cron with five or six\n"
+	"fields, @hourly and its like, @every 90s, @after 90s (counted as if each run took no time).\n"
+	"  pgrab next '0 9 * * MON-FRI' --timezone Europe/Berlin\n"
+	"  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_next,
+};
