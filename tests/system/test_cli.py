@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from cluster import ROOT, Db, clean_env, pgrab_bin, run_pgrab, wait_until
 
-COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "show", "strategy", "add", "help", "version"]
+COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "show", "explain", "next", "forecast", "strategy", "add", "pause", "resume",
+            "cancel", "retry", "run-now", "skip-next", "drain", "undrain", "help", "version"]
 ROOT_MIGRATIONS = ROOT / "migrations"
 LISTS = {"nodes": "no node has ever run here", "tasks": "no such tasks", "runs": "no such runs"}
 
@@ -104,6 +105,13 @@ def test_without_a_command_the_help_is_an_error():
     (["run", "--workers", "none"], "workers cannot be \"none\""),
     (["run", "--dead-after", "1s"], "must not be more than dead_after"),
     (["migrate", "--from", "x"], "unknown option --from"),
+    (["next"], "something is missing: pgrab next 'EXPR'"),
+    (["next", "0", "9", "*", "*", "1"], 'too many arguments at "9"'),
+    (["next", "@daily", "--count", "0"], 'count cannot be "0"'),
+    (["explain", "x"], '"x" is not the id of a task'),
+    (["forecast", "soon"], 'the horizon cannot be "soon"; it is a time such as'),
+    (["forecast", "0"], 'the horizon cannot be "0"'),
+    (["drain"], "something is missing: pgrab drain NODE"),
 ])
 def test_wrong_use_is_2_and_says_what_would_be_right(args, said):
     text = fails(2, *args)
@@ -360,6 +368,63 @@ def test_status(db, nodes):
     db.query("delete from pgrab.task")
     assert "Nothing needs attention." in pgrab(db, "status")
     assert as_json(db, "status")["attention"] == []
+
+
+# ----------------------------------------------------------------------------------------------------- next, forecast
+
+def test_next_shows_local_time_and_utc(db):
+    args = ["next", "30 2 * * *", "--timezone", "Europe/Berlin", "--after", "2126-03-29", "--count", "3"]
+    lines = [line.split() for line in pgrab(db, *args).splitlines()]
+    assert lines[0] == ["day", "local", "utc", "from_now"] and len(lines) == 4
+    # the clock goes forward on the 31st: what the gap skips comes right after it
+    assert [" ".join(line[:5]) for line in lines[1:]] == [
+        "Fri 2126-03-29 02:30:00+01:00 2126-03-29 01:30:00+00", "Sat 2126-03-30 02:30:00+01:00 2126-03-30 01:30:00+00",
+        "Sun 2126-03-31 03:00:00+02:00 2126-03-31 01:00:00+00"]
+    rows = as_json(db, *args)
+    assert list(rows[0]) == lines[0] and rows[2]["utc"] == "2126-03-31T01:00:00+00:00"
+    assert len(as_json(db, "next", "@every 90s")) == 5
+    assert as_json(db, "next", "@hourly", "-n", 1)[0]["from_now"] <= "01:00:00"
+    assert as_json(db, "next", "0 0 * * *", "-z", "America/New_York", "-n", 1)[0]["local"][11:] in ("00:00:00-05:00", "00:00:00-04:00")
+
+
+@pytest.mark.parametrize("args, said", [
+    (["61 * * * *"], "minute 61 is out of range 0-59. Minutes: *, 0-59"),
+    (["0 0 30 2 *"], "invalid schedule"),
+    ([""], "invalid schedule"),
+    (["@daily", "--timezone", "Berlin"], 'Did you mean "Europe/Berlin"?'),
+    (["@daily", "--timezone", "Europe/Nowhere"], "there is no such time zone. Use an IANA zone name"),
+    (["@daily", "--after", "soon"], 'invalid input syntax for type timestamp with time zone: "soon"'),
+])
+def test_next_says_what_is_wrong_with_a_schedule(db, args, said):
+    assert said in fails(2, "next", *args, dsn=db.dsn)
+
+
+def needs(db, function):
+    if db.one("select to_regproc(%s)", function) is None:
+        pytest.skip(f"{function} is not there yet")
+
+
+def test_forecast(db, nodes):
+    needs(db, "pgrab.forecast")
+    nodes.start("n1")
+    hourly = db.add(kind="noop", name="often", schedule="*/10 * * * *")
+    db.add(kind="noop", run_at="2126-01-01")
+    lines = pgrab(db, "forecast", "2h").splitlines()
+    assert lines[0].split() == ["fire_at", "task_id", "name", "kind", "node"] and 12 <= len(lines) <= 14
+    rows = as_json(db, "forecast")
+    assert {r["task_id"] for r in rows} == {hourly} and 5 <= len(rows) <= 7
+    assert rows == sorted(rows, key=lambda r: r["fire_at"]) and rows[0]["node"] == "n1"
+    assert len(as_json(db, "forecast", "1d", "--limit", 3)) == 3
+    db.query("update pgrab.task set paused = true")
+    assert "nothing is planned for that time" in pgrab(db, "forecast")
+
+
+def test_explain(db):
+    needs(db, "pgrab.explain")
+    task = db.add(kind="noop", paused=True)
+    assert pgrab(db, "explain", task).splitlines()[0].split() == ["gate", "verdict", "detail"]
+    assert "pause" in json.dumps(as_json(db, "explain", task))
+    assert "4711" in fails(3, "explain", "4711", dsn=db.dsn)
 
 
 # ---------------------------------------------------------------------------------------------------------- show, add

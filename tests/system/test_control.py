@@ -35,8 +35,43 @@ def test_run_now_does_not_wait_for_the_plan(db, nodes):
 
 
 def test_ids_that_are_not_there_exit_3(db):
-    for verb in ("pause", "resume", "retry", "run-now"):
+    for verb in ("pause", "resume", "cancel", "retry", "run-now", "skip-next"):
         done = run_pgrab(verb, "4711", dsn=db.dsn, check=False)
         assert done.returncode == 3 and "4711" in done.stderr, (verb, done)
         done = run_pgrab(verb, "seven", dsn=db.dsn, check=False)
         assert done.returncode == 2
+
+
+def test_cancel_by_command(db, nodes):
+    later, daily = db.add(kind="noop", run_at="2126-01-01"), db.add(kind="noop", schedule="@daily")
+    rows = {r["id"]: r for r in json.loads(run_pgrab("cancel", str(later), str(daily), "--json", dsn=db.dsn).stdout)}
+    assert (rows[later]["status"], rows[daily]["status"]) == ("cancelled", "scheduled")
+    assert [r.outcome for r in db.runs(later)] == ["cancelled"]
+    nodes.start(allow="shell")
+    task = db.add(kind="shell", command="sleep 60")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    assert "running" in run_pgrab("cancel", str(task), dsn=db.dsn).stdout
+    assert db.wait_run(task).outcome == "cancelled"
+
+
+def test_skip_next_by_command(db):
+    task, once = db.add(kind="noop", schedule="@daily"), db.add(kind="noop", run_at="2126-01-01")
+    before = db.one("select due_at from pgrab.task where id = %s", task)
+    row = json.loads(run_pgrab("skip-next", str(task), "--json", dsn=db.dsn).stdout)[0]
+    assert row["status"] == "scheduled" and [r.outcome for r in db.runs(task)] == ["skipped"]
+    assert (db.one("select due_at from pgrab.task where id = %s", task) - before).days == 1
+    done = run_pgrab("skip-next", str(once), dsn=db.dsn, check=False)
+    assert done.returncode == 1 and "no schedule" in done.stderr
+
+
+def test_drain_and_undrain_by_command(db, nodes):
+    nodes.start("n1")
+    row = json.loads(run_pgrab("drain", "n1", "--json", dsn=db.dsn).stdout)[0]
+    assert (row["name"], row["state"]) == ("n1", "draining")
+    task = db.add(kind="noop")
+    stays(lambda: not db.runs(task), 1, "no run on a drained node")
+    assert "up" in run_pgrab("undrain", "n1", dsn=db.dsn).stdout
+    assert db.wait_run(task).outcome == "succeeded"
+    for verb in ("drain", "undrain"):
+        done = run_pgrab(verb, "nobody", dsn=db.dsn, check=False)
+        assert done.returncode == 3 and "nobody" in done.stderr and "n1" in done.stderr
