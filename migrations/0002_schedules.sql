@@ -23,3 +23,50 @@ comment on column pgrab.cancel.asked_by is 'By whom.';
 
 alter table pgrab.node add column drain boolean not null default false;
 comment on column pgrab.node.drain is 'True: a person wants it to take no new tasks, see pgrab.drain(). Stands over restarts, until pgrab.undrain().';
+
+-- Priority.  Each priority is a lane of its own, first come first: a look reads the head of every lane and compares priority against waiting.  One index over all would have a
+-- million unimportant old rows before the important new one.  Nearly all tasks have priority 0, and stay in the index by shard.
+drop index pgrab.task_due_idx;
+create index task_due_idx on pgrab.task (shard, due_at) where due_at is not null and priority = 0;
+create index task_lane_idx on pgrab.task (priority, due_at) where due_at is not null and priority <> 0;
+comment on index pgrab.task_due_idx is 'What is due, by shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not in it.';
+comment on index pgrab.task_lane_idx is 'What is due and has a priority, a lane for each.';
+comment on column pgrab.task.priority is 'Among due tasks the higher goes first. Waiting raises it by one every 10 seconds, so nothing starves.';
+
+-- Limits.  A place under a limit is a row: no counter that a crash leaves wrong, and no row that tasks of other keys would wait for.
+create table pgrab.limit (
+  key         text not null,
+  max_running integer,
+  per_second  double precision,
+  constraint limit_pkey primary key (key),
+  constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
+  constraint limit_max_running_check check (max_running >= 0),
+  constraint limit_per_second_check check (per_second > 0 and per_second <= 100000),
+  constraint limit_some_check check (num_nonnulls(max_running, per_second) > 0)
+);
+comment on table pgrab.limit is 'How many tasks of one limit_key may run at the same time, and how many may start per second, over all nodes. pgrab.limits shows how they are used.';
+comment on column pgrab.limit.key is 'The word for pgrab.task.limit_key.';
+comment on column pgrab.limit.max_running is 'At most so many run at once; 0 stops them all. Null: no such limit.';
+comment on column pgrab.limit.per_second is 'At most so many start within any one second; 0.1 is one in ten seconds. Null: no such limit.';
+
+create table pgrab.limit_place (
+  key     text        not null,
+  task_id bigint      not null,
+  at      timestamptz not null,
+  started boolean     not null,
+  over    boolean     not null default false
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create index limit_place_key_idx on pgrab.limit_place (key, at);
+create index limit_place_task_idx on pgrab.limit_place (task_id);
+comment on table pgrab.limit_place is 'Internal: places under limits. Taken before the start, given back with the finish, in its transaction.';
+comment on index pgrab.limit_place_key_idx is 'The latest starts of a key.';
+comment on index pgrab.limit_place_task_idx is 'The place of a task.';
+comment on column pgrab.limit_place.key is 'Of which limit.';
+comment on column pgrab.limit_place.task_id is 'Who has it.';
+comment on column pgrab.limit_place.at is 'When it started, or may start.';
+comment on column pgrab.limit_place.started is 'False: kept for a task that waited in line and is due at `at`.';
+comment on column pgrab.limit_place.over is 'True: the run has ended; the row still counts for per_second.';
+
+-- Serves: pgrab.limit_wake, pgrab.late.  Tasks that wait for a place have no due_at; they stand in line here.
+create index task_line_idx on pgrab.task (limit_key, priority, fire_at) where due_at is null and limit_key is not null;
+comment on index pgrab.task_line_idx is 'Who waits for a place under a limit.';

@@ -170,8 +170,8 @@ begin
   if t.parent_id is not null then
     perform pgrab.refuse('parent_id', t.parent_id::text, 'This version of pgrab does not run chains yet; leave parent_id null.');
   end if;
-  if t.limit_key is not null then
-    perform pgrab.refuse('limit_key', t.limit_key, 'This version of pgrab does not count limits yet; leave limit_key null.');
+  if t.limit_key is not null and not exists (select from pgrab.limit l where l.key = t.limit_key) then
+    perform pgrab.refuse('limit_key', t.limit_key, format('There is no such limit. Make it first: insert into pgrab.limit (key, max_running) values (%L, 5).', t.limit_key));
   end if;
 end $$;
 comment on function pgrab.task_check(pgrab.task) is 'Internal: refuses a definition that cannot work, naming column, value and what would be right.';
@@ -353,3 +353,23 @@ create or replace function pgrab.retry_wait(p_backoff interval, p_backoff_max in
 language sql volatile parallel safe
 return least(p_backoff * power(2, least(greatest(p_attempt, 1) - 1, 40)), p_backoff_max) * (0.9 + 0.2 * random());
 comment on function pgrab.retry_wait(interval, interval, integer) is 'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+
+-- The priorities other than 0 that anything due has: one probe of the index for each.
+create or replace function pgrab.lanes() returns setof smallint
+language sql stable as $$
+  with recursive lane(priority) as (
+    (select t.priority from pgrab.task t where t.due_at is not null and t.priority <> 0 order by t.priority limit 1)
+    union all
+    select (select t.priority from pgrab.task t where t.due_at is not null and t.priority <> 0 and t.priority > l.priority order by t.priority limit 1) from lane l where l.priority is not null)
+  select l.priority from lane l where l.priority is not null
+$$;
+comment on function pgrab.lanes() is 'Internal: the priorities other than 0 that are in use.';
+
+-- Meant to be inlined: then the time is a condition of the index scans. It has to be a stable expression, or it is worked out for every row.
+create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab.task
+language sql stable as $$
+  select t.* from generate_series(0, 1023) as s(shard) join pgrab.task t on t.shard = s.shard and t.priority = 0 and t.due_at <= p_until
+  union all
+  select t.* from pgrab.lanes() as l(priority) join pgrab.task t on t.priority = l.priority and t.priority <> 0 and t.due_at <= p_until
+$$;
+comment on function pgrab.due_until(timestamptz) is 'Internal: tasks that are due until then, held or not, by index.';

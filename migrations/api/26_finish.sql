@@ -79,6 +79,9 @@ begin
     from kept k left join bell b on true) e
   returning task_id, version;
 
+  if exists (select from pgrab.limit_place) then
+    perform pgrab.limit_give_back(p_ids);
+  end if;
   if exists (select from pgrab.cancel) then
     delete from pgrab.cancel c using unnest(p_ids, p_versions) f(id, version) where c.task_id = f.id and c.version = f.version;
   end if;
@@ -87,8 +90,7 @@ comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[
   'Internal: records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns those that were still theirs.';
 
 -- Puts back what nobody living holds. Claimed ones were never started and go back as they are; running ones are finished as lost, by the same rules as every other run.
--- A held task has kept its due_at, so each shard's head of task_due_idx is read, not the table (the bound comes through a select: clock_timestamp() itself is volatile,
--- and no index would be used).
+-- A held task has kept its due_at, so only the heads of the due indexes are read, not the table.
 create or replace function pgrab.recover(p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
 declare
@@ -129,10 +131,8 @@ comment on function pgrab.recover(text, bigint) is 'Internal: puts back tasks he
 
 create or replace function pgrab.held_by_nobody(p_incarnation bigint) returns setof pgrab.task
 language sql stable as $$
-  select t.* from generate_series(0, 1023) as s(shard)
-  cross join lateral (
-    select t.* from pgrab.task t
-    where t.shard = s.shard and t.due_at <= (select clock_timestamp() + interval '2 hours') and t.status in ('claimed', 'running')) t
-  where (p_incarnation is null or t.incarnation = p_incarnation) and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = t.incarnation)
+  select t.* from pgrab.due_until(statement_timestamp() + interval '2 hours') t
+  where t.status in ('claimed', 'running') and (p_incarnation is null or t.incarnation = p_incarnation)
+    and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = t.incarnation)
 $$;
 comment on function pgrab.held_by_nobody(bigint) is 'Internal: tasks claimed or running for an incarnation that no node that is up has.';

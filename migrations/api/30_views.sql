@@ -1,6 +1,6 @@
 -- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are cut to the second.
 --
--- What they cost, with a million tasks: due, running, late and overview read, shard by shard, only what is due (task_due_idx); parked only what cannot
+-- What they cost, with a million tasks: due, running, late and overview read only what is due (task_due_idx, task_lane_idx); parked only what cannot
 -- run (task_idle_idx); nodes and ownership read pgrab.node only.  tasks and history are as long as their tables: give an id, a time or a LIMIT.
 -- history comes newest first and reads no more partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval '1 hour'`.
 -- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
@@ -13,6 +13,7 @@ language sql stable as $$
     when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
     when t.status = 'waiting' then 'waiting for its parents'
+    when t.due_at is null and t.limit_key is not null then format('waits for a place under limit %s', t.limit_key)
     when t.due_at > statement_timestamp() and t.attempt > 0 then format('attempt %s of %s is due in %s', t.attempt + 1, t.max_attempts, date_trunc('second', t.due_at - statement_timestamp()))
     when t.due_at > statement_timestamp() then format('due in %s', date_trunc('second', t.due_at - statement_timestamp()))
     when t.status = 'claimed' then coalesce(
@@ -35,6 +36,12 @@ language sql stable as $$
 $$;
 comment on function pgrab.why(pgrab.task) is 'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t where id = 17.';
 
+create or replace function pgrab.in_line() returns setof pgrab.task
+language sql stable as $$
+  select t.* from pgrab.task t where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused and t.fire_at <= statement_timestamp()
+$$;
+comment on function pgrab.in_line() is 'Internal: tasks that are due and wait for a place under their limit.';
+
 create or replace view pgrab.tasks as
 select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
   (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
@@ -53,10 +60,12 @@ comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
 create or replace view pgrab.due as
-select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
-  date_trunc('second', statement_timestamp() - t.due_at) as overdue, n.name as node
-from generate_series(0, 1023) as s(shard)
-join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() and t.status in ('scheduled', 'claimed')
+select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
+  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
+from (
+  select d.* from pgrab.due_until(statement_timestamp()) d where d.status in ('scheduled', 'claimed')
+  union all
+  select l.* from pgrab.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
 comment on view pgrab.due is 'Tasks that are due and not started.';
 comment on column pgrab.due.id is 'Number of the task.';
@@ -72,9 +81,9 @@ comment on column pgrab.due.node is 'The node that claimed it.';
 create or replace view pgrab.running as
 select t.id, t.name, t.kind, t.attempt, n.name as node, date_trunc('second', t.started_at) as started_at,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
-from generate_series(0, 1023) as s(shard)
-join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() and t.status = 'running'
-left join pgrab.node n on n.id = t.node_id;
+from pgrab.due_until(statement_timestamp()) t
+left join pgrab.node n on n.id = t.node_id
+where t.status = 'running';
 comment on view pgrab.running is 'Tasks that run at this moment.';
 comment on column pgrab.running.id is 'Number of the task.';
 comment on column pgrab.running.name is 'Its name.';
@@ -86,9 +95,11 @@ comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 
 create or replace view pgrab.late as
-select t.id, t.name, t.kind, date_trunc('second', t.due_at) as due_at, date_trunc('second', statement_timestamp() - t.due_at) as late_by, pgrab.why(t) as why
-from generate_series(0, 1023) as s(shard)
-join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp() - interval '2 s' and t.status in ('scheduled', 'claimed');
+select t.id, t.name, t.kind, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at, date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
+from (
+  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s') d where d.status in ('scheduled', 'claimed')
+  union all
+  select l.* from pgrab.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is 'Tasks that have been due for more than two seconds and are not started: how long, and why.';
 comment on column pgrab.late.id is 'Number of the task.';
 comment on column pgrab.late.name is 'Its name.';
@@ -168,9 +179,12 @@ select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m,
 from
   (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and statement_timestamp() - n.heartbeat_at < n.dead_after) n,
   (select count(*) filter (where t.status <> 'running') as due, count(*) filter (where t.status = 'running') as running,
-     count(*) filter (where t.status <> 'running' and t.due_at <= statement_timestamp() - interval '2 s') as late,
-     date_trunc('second', statement_timestamp() - min(t.due_at) filter (where t.status <> 'running' and t.due_at <= statement_timestamp() - interval '2 s')) as oldest_late
-   from generate_series(0, 1023) as s(shard) join pgrab.task t on t.shard = s.shard and t.due_at <= statement_timestamp()) t,
+     count(*) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s') as late,
+     date_trunc('second', statement_timestamp() - min(t.since) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s')) as oldest_late
+   from (
+     select d.status, d.due_at as since from pgrab.due_until(statement_timestamp()) d
+     union all
+     select l.status, l.fire_at from pgrab.in_line() l) t) t,
   (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
   (select count(*) as runs_1m, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m
    from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 minute' and r.outcome not in ('skipped', 'missed')) m,

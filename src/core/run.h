@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/clock.h"
 #include "base/mailbox.h"
 #include "base/netstr.h"
 #include "base/outbuf.h"
@@ -67,6 +68,7 @@ struct run {
 	int16_t priority;
 	bool started; /* status in the database is running */
 	bool once;    /* at_most_once */
+	bool limited; /* has to find a place under a limit before it starts */
 
 	/* the definition, filled when started; owned */
 	int32_t attempt, max_attempts;
@@ -100,6 +102,16 @@ struct run {
 	char *error, *output;
 	bool output_truncated;
 };
+
+/* What one priority is worth in waiting: among due tasks the one with the earliest (due - priority * step) goes
+ * first, so waiting makes up for any priority in the end. */
+#define PRIORITY_STEP_US (10 * US_PER_S)
+
+static inline int64_t
+run_rank_us(const struct run *r)
+{
+	return r->due_mono_us - r->priority * PRIORITY_STEP_US;
+}
 
 TAILQ_HEAD(run_list, run);
 

@@ -26,14 +26,15 @@ enum {
 	ARGS,
 	TIMEOUT,
 	FIRE,
-	PLAIN
+	PLAIN,
+	LIMITED
 };
 
 enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct pgarray shards = {0}, marks = {0};
-	char ahead[NUMBER_MAX], limit[NUMBER_MAX];
+	char ahead[NUMBER_MAX], limit[NUMBER_MAX], step[NUMBER_MAX];
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -46,9 +47,10 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 		pgarray_text(&marks, mark == NULL ? "-infinity" : mark);
 	}
 	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), number(ahead, q->ahead_us),
-	    q->kinds, q->labels, q->once ? "t" : "f", number(limit, q->limit)};
+	    q->kinds, q->labels, q->once ? "t" : "f", number(limit, q->limit),
+	    number(step, PRIORITY_STEP_US)};
 
-	rc = db_query(db, sql_text("look"), 7, params, &res, err);
+	rc = db_query(db, sql_text("look"), 8, params, &res, err);
 	if (rc != RC_OK)
 		goto out;
 	*n_out = (size_t)PQntuples(res);
@@ -104,6 +106,7 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	r->attempt = (int32_t)db_int64(res, row, ATTEMPT);
 	r->max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
 	r->once = db_bool(res, row, ONCE);
+	r->limited = db_bool(res, row, LIMITED);
 	if (!r->started)
 		return;
 	r->fire_us = db_int64(res, row, FIRE);
@@ -230,7 +233,23 @@ start_query(struct db *db, const char *sql, int64_t incarnation, struct run **ru
 enum rc
 store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
 {
-	return start_query(db, sql_text("start"), incarnation, runs, n, err);
+	size_t limited = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n; i++)
+		limited += runs[i]->limited ? 1 : 0;
+	if (limited < n)
+		rc = start_query(db, sql_text("start"), incarnation, runs, n, err);
+	/* Each of the two passes by what is the other's, so both get the whole list. */
+	if (rc == RC_OK && limited > 0)
+		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+	return rc;
+}
+
+enum rc
+store_limit_tick(struct db *db, struct err *err)
+{
+	return db_query(db, sql_text("limit_tick"), 0, NULL, NULL, err);
 }
 
 enum rc

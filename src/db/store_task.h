@@ -44,7 +44,7 @@ struct candidate {
 	char due[DUE_TEXT_MAX]; /* exact text of due_at, to serve as a low-water mark */
 };
 
-/* In the order read (by shard, then due).  *out is freed by the caller, NULL unless RC_OK and some. */
+/* In the order read: first what has a priority, then the others by shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
 CHECKED enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
 
@@ -65,6 +65,9 @@ CHECKED enum rc store_claim(struct db *db, const struct claim *who, const struct
 /* After store_claim was RC_UNKNOWN: the rows of these candidates that are ours. */
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
+
+/* Lets those go who stand in line of a limit and may start now. */
+CHECKED enum rc store_limit_tick(struct db *db, struct err *err);
 
 /* The last check before execution, for runs of one incarnation, sorted by id.  Those that passed have
  * ->started set and their definition filled in. */

@@ -39,10 +39,9 @@ batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what,
 {
 	int64_t wait = backoff_next_us(b);
 
-	if (b->tries == 1 || b->tries % 32 == 0 || rc == RC_BAD)
+	if (b->tries == 1 || b->tries % 32 == 0)
 		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "db_call",
 		    "what=%s answer=%s tries=%u error=\"%s\"", what, rc_name(rc), b->tries, err->text);
-	if (rc == RC_BAD)
-		return false;
-	return gate_wait(hurry, clock_mono_us() + wait) != GATE_STOPPED;
+	/* Also when it is hopeless: whoever refused this will refuse the next, and that should not come at once. */
+	return gate_wait(hurry, clock_mono_us() + wait) != GATE_STOPPED && rc != RC_BAD;
 }

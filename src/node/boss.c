@@ -44,9 +44,9 @@ less_ready(const void *a, const void *b)
 {
 	const struct run *x = a, *y = b;
 
-	if (x->priority != y->priority)
-		return x->priority > y->priority;
-	return less_due(a, b);
+	if (run_rank_us(x) != run_rank_us(y))
+		return run_rank_us(x) < run_rank_us(y);
+	return x->id < y->id;
 }
 
 static bool

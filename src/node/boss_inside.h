@@ -49,7 +49,7 @@ struct boss {
 
 	/* owned by the boss thread */
 	struct heap *delayed;  /* by (due, id) */
-	struct heap *ready;    /* by (-priority, due, id) */
+	struct heap *ready;    /* by (due less its priority, id) */
 	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
 	struct run_list in_hand;
 	size_t n_in_hand;

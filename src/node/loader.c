@@ -133,16 +133,16 @@ by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Higher priority first, then the longest overdue. */
+/* The longest overdue first, priority counted as waiting. */
 static int
 by_rank(const void *a, const void *b)
 {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
+	int64_t rank_x = x->overdue_us + x->priority * PRIORITY_STEP_US;
+	int64_t rank_y = y->overdue_us + y->priority * PRIORITY_STEP_US;
 
-	if (x->priority != y->priority)
-		return x->priority > y->priority ? -1 : 1;
-	if (x->overdue_us != y->overdue_us)
-		return x->overdue_us > y->overdue_us ? -1 : 1;
+	if (rank_x != rank_y)
+		return rank_x > rank_y ? -1 : 1;
 	return by_id(x, y);
 }
 
@@ -332,6 +332,10 @@ note_progress(struct loader *l, const struct candidate *c, size_t n)
 	const struct candidate *left = NULL; /* the first that stayed */
 	bool complete = true;                /* so far, in this shard */
 
+	while (n > 0 && c->priority != 0) { /* read by lane, not by shard */
+		c++;
+		n--;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;

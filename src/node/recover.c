@@ -8,6 +8,7 @@
  *              every ten seconds in the whole cluster, and at start.  There is no chosen successor that could
  *              be dead itself.
  *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
+ *   limits     Those who stand in line of a limit, when the clock lets them go.
  *   upkeep     Partitions of the history.
  */
 #include "node/recover.h"
@@ -28,6 +29,7 @@
 #define LEAKS_EVERY_US   (15 * US_PER_S)
 #define LEAK_AGE_US      (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
 #define UPKEEP_EVERY_US  (3600 * US_PER_S)
+#define LIMITS_EVERY_US  US_PER_S
 #define DEAD_MAX         64 /* noticed at once; the others are said again with the next heartbeat */
 
 struct suspect {
@@ -50,7 +52,7 @@ struct recover {
 	/* owned by the thread */
 	struct db *db;
 	struct backoff random;
-	int64_t next_orphans_us, next_leaks_us, next_upkeep_us;
+	int64_t next_orphans_us, next_leaks_us, next_upkeep_us, next_limits_us;
 };
 
 void
@@ -214,6 +216,11 @@ routine(struct recover *r)
 			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
+	if (now >= r->next_limits_us) {
+		if (store_limit_tick(r->db, &err) != RC_OK)
+			log_debug("limits", "error=\"%s\"", err.text);
+		r->next_limits_us = now + LIMITS_EVERY_US;
+	}
 	if (now >= r->next_orphans_us) {
 		sweep(r, 0);
 		/* Spread by chance: n nodes, each n times as seldom. */
@@ -237,6 +244,7 @@ recover_main(void *arg)
 			routine(r);
 		}
 		next = r->next_orphans_us < r->next_leaks_us ? r->next_orphans_us : r->next_leaks_us;
+		next = r->next_limits_us < next ? r->next_limits_us : next;
 		if (next <= clock_mono_us())
 			next = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
 	}

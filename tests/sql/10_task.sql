@@ -114,7 +114,7 @@ insert into bad (col, shown, hint, cols, vals) values
   ('ends_at', '''2001-01-01 00:00:00+00''', 'The first fire of "@daily" would be', 'kind, schedule, ends_at', $$'noop', '@daily', '2001-01-01Z'$$),
   ('starts_at', '''infinity''', 'Give a point in time', 'kind, starts_at', $$'noop', 'infinity'$$),
   ('parent_id', '''1''', 'chains', 'kind, parent_id', $$'noop', 1$$),
-  ('limit_key', '''api''', 'limits', 'kind, limit_key', $$'noop', 'api'$$);
+  ('limit_key', '''api''', 'no such limit. Make it first', 'kind, limit_key', $$'noop', 'api'$$);
 
 set local timezone = 'UTC';
 select is(r.state, '22023', format('%s %s: refused with invalid_parameter_value', b.col, b.shown))

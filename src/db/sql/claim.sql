@@ -7,8 +7,8 @@
 -- A due task of an instant kind ($5) has no moment between claim and start: it is started here.
 -- $1 ids, $2 versions, $3 node, $4 incarnation, $5 instant kinds.  Columns after `started` are the definition, as in start.sql; only a started row has them.
 update pgrab.task t
-set status = case when t.kind = any ($5::text[]) and t.due_at <= clock_timestamp() and t.delivery = 'at_least_once' then 'running' else 'claimed' end,
-  attempt = t.attempt + case when t.kind = any ($5::text[]) and t.due_at <= clock_timestamp() and t.delivery = 'at_least_once' then 1 else 0 end,
+set status = case when t.kind = any ($5::text[]) and t.due_at <= clock_timestamp() and t.delivery = 'at_least_once' and t.limit_key is null then 'running' else 'claimed' end,
+  attempt = t.attempt + case when t.kind = any ($5::text[]) and t.due_at <= clock_timestamp() and t.delivery = 'at_least_once' and t.limit_key is null then 1 else 0 end,
   version = t.version + 1, node_id = $3::bigint, incarnation = $4::bigint, claimed_at = clock_timestamp(), started_at = null
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
 where t.id = any (array[c.id]) and t.version = c.version and case when t.status = 'scheduled' then true end
@@ -17,4 +17,4 @@ returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_u
   case when t.status = 'running' then t.name end, case when t.status = 'running' then t.command end,
   case when t.status = 'running' and t.args <> '{}' then pgrab.args_list(t.args) end,
   case when t.status = 'running' then (date_part('epoch', t.timeout) * 1e6)::bigint end,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain, t.limit_key is not null as limited

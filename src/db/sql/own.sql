@@ -1,8 +1,5 @@
 -- What this incarnation holds according to the database, for long enough that no reply can still be under way: what the node does not know of is a leak.
 -- Serves: recover (leak repair).  $1 incarnation, $2 older than (us).
 select t.id, t.version, t.status
-from generate_series(0, 1023) as s(shard)
-cross join lateral (
-  select t.* from pgrab.task t
-  where t.shard = s.shard and t.due_at <= (select clock_timestamp() + interval '2 hours') and t.status in ('claimed', 'running')) t
-where t.incarnation = $1::bigint and greatest(t.claimed_at, t.started_at) < clock_timestamp() - $2::bigint * interval '1 us'
+from pgrab.due_until(statement_timestamp() + interval '2 hours') t
+where t.status in ('claimed', 'running') and t.incarnation = $1::bigint and greatest(t.claimed_at, t.started_at) < clock_timestamp() - $2::bigint * interval '1 us'

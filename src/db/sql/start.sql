@@ -1,13 +1,13 @@
 -- The last check before anything is executed: still ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the
 -- definition as it is now, so that a run is exactly what the row said when it started.
--- Serves: starter.  Plan: nested loop, task_pkey by id; HOT.
+-- Serves: starter (limit_start.sql for tasks with a limit_key).  Plan: nested loop, task_pkey by id; HOT.
 -- (The arrays come through (select ...): see claim.sql.)
 -- $1 ids, $2 versions, $3 incarnation.
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = clock_timestamp()
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and case when t.due_at <= clock_timestamp() then true end
+where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed' and t.limit_key is null and case when t.due_at <= clock_timestamp() then true end
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
   case when t.args <> '{}' then pgrab.args_list(t.args) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null as plain, t.limit_key is not null as limited

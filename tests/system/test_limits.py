@@ -1,0 +1,131 @@
+"""Limits hold over all nodes and through crashes; priorities go first, and nobody starves."""
+import pytest
+from cluster import stays
+
+# How many ran at the worst moment, by the history alone.
+AT_ONCE = """
+select max(n) from (
+  select sum(step) over (order by at, step) as n
+  from (select started_at as at, 1 as step from pgrab.run where name = %s union all select finished_at, -1 from pgrab.run where name = %s) e) s"""
+
+
+def worst(db, name):
+    return db.one(AT_ONCE, name, name)
+
+
+def in_any_second(db, name):
+    return db.one("""select max(n) from (
+        select count(*) over (order by started_at range between current row and interval '999 ms' following) as n from pgrab.run where name = %s) w""", name)
+
+
+def test_max_running_is_exact_over_several_nodes_and_does_not_hold_up_others(db, nodes):
+    for name in "abc":
+        nodes.start(name, workers=8)
+    db.query("insert into pgrab.limit values ('api', 3)")
+    db.query("insert into pgrab.task (name, kind, command, limit_key) select 'l', 'sql', 'select pg_sleep(0.02)', 'api' from generate_series(1, 150)")
+    free = db.add(kind="noop")
+    assert db.wait_run(free, timeout=3).outcome == "succeeded"
+    db.wait("select count(*) = 150 from pgrab.run where name = 'l' and outcome = 'succeeded'", timeout=30)
+    assert worst(db, "l") == 3
+    db.wait("select count(*) = 0 from pgrab.limit_place")
+
+
+def test_per_second_is_exact_over_several_nodes(db, nodes):
+    nodes.start("a")
+    nodes.start("b")
+    db.query("insert into pgrab.limit values ('api', null, 20)")
+    db.query("insert into pgrab.task (name, kind, limit_key) select 'r', 'noop', 'api' from generate_series(1, 90)")
+    db.wait("select count(*) = 90 from pgrab.run", timeout=30)
+    assert in_any_second(db, "r") <= 20
+    took = db.one("select extract(epoch from max(started_at) - min(started_at)) from pgrab.run")
+    assert took < 7, f"90 at 20 a second took {took} s"
+
+
+def test_a_rate_below_one(db, nodes):
+    nodes.start("a")
+    db.query("insert into pgrab.limit values ('slow', null, 0.5)")
+    db.query("insert into pgrab.task (name, kind, limit_key) select 's', 'noop', 'slow' from generate_series(1, 3)")
+    db.wait("select count(*) = 3 from pgrab.run", timeout=15)
+    gaps = [r.gap for r in db.query("select extract(epoch from started_at - lag(started_at) over (order by started_at)) as gap from pgrab.run order by started_at")][1:]
+    assert all(2 <= gap < 3.5 for gap in gaps), gaps
+
+
+def test_a_killed_node_gives_its_places_back(db, nodes, probe):
+    first = nodes.start("a")
+    db.query("insert into pgrab.limit values ('one', 1)")
+    task = db.add(**probe.shell("t", gate=True), limit_key="one")
+    probe.close_gate()
+    try:
+        probe.wait("start", "t")
+        waiting = db.add(name="w", kind="noop", limit_key="one")
+        db.wait("select why = 'waits for a place under limit one' from pgrab.late where id = %s", waiting)
+        assert db.query("select running, waiting from pgrab.limits") == [(1, 1)]
+        nodes.start("b")
+        first.kill9()
+        probe.wait("start", "t", 2, timeout=15)
+    finally:
+        probe.open_gate()
+    assert db.wait_run(waiting).outcome == "succeeded"
+    assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
+    probe.assert_no_overlap()
+
+
+def test_a_limit_that_is_raised_or_removed_lets_go_at_once(db, nodes):
+    nodes.start()
+    db.query("insert into pgrab.limit values ('off', 0)")
+    tasks = [db.add(kind="noop", limit_key="off") for _ in range(4)]
+    db.wait("select waiting = 4 from pgrab.limits")
+    stays(lambda: not db.query("select from pgrab.run"), 1.5, "tasks under a limit of 0")
+    db.query("update pgrab.limit set max_running = 2")
+    for task in tasks:
+        db.wait_run(task, timeout=5)
+    last = [db.add(kind="noop", limit_key="off") for _ in range(2)]
+    for task in last:
+        db.wait_run(task)
+    db.query("update pgrab.limit set max_running = 0")
+    final = db.add(kind="noop", limit_key="off")
+    db.wait("select waiting = 1 from pgrab.limits")
+    db.query("delete from pgrab.limit")
+    assert db.wait_run(final, timeout=5).outcome == "succeeded"
+
+
+def test_a_recurring_limited_task_and_a_deleted_one_leave_no_place_behind(db, nodes, probe):
+    nodes.start()
+    db.query("insert into pgrab.limit values ('k', 1)")
+    ticking = db.add(kind="noop", schedule="@every 1s", max_runs=3, limit_key="k")
+    db.wait("select count(*) = 3 from pgrab.run where task_id = %s", ticking, timeout=15)
+    probe.close_gate()
+    try:
+        gone = db.add(**probe.shell("t", gate=True), limit_key="k")
+        probe.wait("start", "t")
+        db.query("delete from pgrab.task where id = %s", gone)
+        after = db.add(kind="noop", limit_key="k")
+        assert db.wait_run(after, timeout=5).outcome == "succeeded"
+    finally:
+        probe.open_gate()
+
+
+def test_among_those_in_line_priority_goes_first(db, nodes):
+    node = nodes.start()
+    db.query("insert into pgrab.limit values ('k', 0)")
+    ids = {p: db.add(name="p", kind="noop", priority=p, limit_key="k") for p in (0, -3, 5, 1)}
+    db.wait("select waiting = 4 from pgrab.limits")
+    db.query("update pgrab.limit set max_running = 1")
+    db.wait("select count(*) = 4 from pgrab.run", timeout=10)
+    order = [r.task_id for r in db.query("select task_id from pgrab.run order by started_at")]
+    assert order == [ids[p] for p in (5, 1, 0, -3)]
+    assert node.running()
+
+
+@pytest.mark.parametrize("backlog", [3000])
+def test_a_high_priority_passes_a_backlog_and_a_low_one_is_not_starved(db, nodes, backlog):
+    """The backlog is due for a minute: that is worth six priorities, so -3 is before half of what came 30 s later."""
+    low = db.add(kind="sql", command="select 'low'", priority=-3, run_at=db.one("select now() - interval '60 s'"))
+    db.query("insert into pgrab.task (name, kind, command, run_at) select 'b', 'sql', 'select 1', now() - interval '60 s' * random() from generate_series(1, %s)", backlog)
+    high = db.add(kind="sql", command="select 'high'", priority=20)
+    nodes.start(workers=2)
+    first = db.wait_run(high, timeout=5)
+    done = db.one("select count(*) from pgrab.run where name = 'b' and finished_at < %s", first.finished_at)
+    assert done < 300, f"{done} of the backlog were done before the task of priority 20"
+    before = db.one("select count(*) from pgrab.run where name = 'b' and finished_at < %s", db.wait_run(low, timeout=40).finished_at)
+    assert before < backlog
