@@ -244,6 +244,9 @@ language plpgsql as $$
 declare
   v_same boolean;
 begin
+  if new.id <> old.id then
+    perform pgrab.refuse('id', new.id::text, 'A task keeps its number. Insert a new task instead.');
+  end if;
   if new.run_at <> old.run_at and new.schedule = old.schedule and new.timezone = old.timezone and new.starts_at is not distinct from old.starts_at
     and new.run_at = pgrab.first_fire(new) then
     -- The insert half of an upsert has worked out when a new task would fire; this one is planned already.
@@ -323,12 +326,13 @@ return case when t.command = '' and t.args = '{}' and t.key is null and t.max_at
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
     and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null then null
   else jsonb_strip_nulls(jsonb_build_object(
-    'key', t.key, 'command', nullif(t.command, ''), 'args', nullif(t.args, '{}'), 'schedule', t.schedule,
+    'key', t.key, 'command', nullif(t.command, ''), 'schedule', t.schedule,
     'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'), 'misfire_after', nullif(t.misfire_after, '1 minute'),
     'misfire_limit', nullif(t.misfire_limit, 100), 'starts_at', t.starts_at, 'ends_at', t.ends_at, 'max_runs', t.max_runs, 'jitter', nullif(t.jitter, '0'),
     'priority', nullif(t.priority, 0), 'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3), 'backoff', nullif(t.backoff, '5 s'),
     'backoff_max', nullif(t.backoff_max, '1 hour'), 'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id, 'run_if', nullif(t.run_if, 'success'),
-    'require', nullif(t.require, '{}'), 'limit_key', t.limit_key)) end;
+    'require', nullif(t.require, '{}'), 'limit_key', t.limit_key))
+    || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end; -- nulls inside args are part of them
 comment on function pgrab.definition(pgrab.task) is 'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: all default.';
 
 -- One netstring list of a task's args for the node: key, value, key, value ...; see include/pgrab/executor.h struct pgrab_arg.
@@ -349,9 +353,10 @@ return (
   where f.value is not null);
 comment on function pgrab.args_list(jsonb) is 'Internal: args taken apart for the node, as netstrings, so that no user JSON is parsed outside the database.';
 
+-- In seconds: an interval times 2^40 is out of range before least() sees it.
 create or replace function pgrab.retry_wait(p_backoff interval, p_backoff_max interval, p_attempt integer) returns interval
 language sql volatile parallel safe
-return least(p_backoff * power(2, least(greatest(p_attempt, 1) - 1, 40)), p_backoff_max) * (0.9 + 0.2 * random());
+return least(extract(epoch from p_backoff)::float8 * power(2, least(greatest(p_attempt, 1) - 1, 40)), extract(epoch from p_backoff_max)::float8) * (0.9 + 0.2 * random()) * interval '1 s';
 comment on function pgrab.retry_wait(interval, interval, integer) is 'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
 -- The priorities other than 0 that anything due has: one probe of the index for each.

@@ -3,7 +3,7 @@
 -- One row per run: recorded, and the task planned anew, all in this statement. Arrays of one length, sorted by id, which is the order in which the rows are locked.
 -- p_versions, p_incarnations are the fence: a run that does not answer to it changes nothing and is not returned.
 --   failed, tries left        again after its backoff; what was lost with its node, at once
---   over, and more to fire    re-armed: a failure ends a run, never a schedule
+--   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person gave a new run_at while it ran
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
 create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
@@ -13,70 +13,72 @@ language plpgsql as $$
 declare
   v_outcomes text[];
   v_again boolean[];
+  v_attempts integer[];
+  v_fired timestamptz[];
   v_claimed timestamptz[];
+  v_moved timestamptz[];
+  v_ends timestamptz[];
   v_schedules text[];
   v_zones text[];
   v_afters timestamptz[];
-  v_fires timestamptz[];
+  v_next timestamptz[];
 begin
-  select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.claimed_at order by f.n),
-    array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n)
-  into v_outcomes, v_again, v_claimed, v_schedules, v_zones, v_afters
+  -- What the rows say now, locked, so that it is still so below. A place in the arrays stays null when the fence does not match.
+  select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.attempt order by f.n), array_agg(x.fire_at order by f.n), array_agg(x.claimed_at order by f.n),
+    array_agg(x.moved order by f.n), array_agg(x.ends_at order by f.n), array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n)
+  into v_outcomes, v_again, v_attempts, v_fired, v_claimed, v_moved, v_ends, v_schedules, v_zones, v_afters
   from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_finished_us), (select p_outcomes)) with ordinality f(id, version, incarnation, finished_us, outcome, n)
   left join lateral (
-    select o.outcome, o.again, t.claimed_at,
+    select o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at, t.ends_at,
+      case when t.run_at > t.fire_at then t.run_at end as moved, -- written by a person while it ran
       case when o.plan then t.schedule end as schedule, case when o.plan then t.timezone end as timezone,
-      case when o.plan then case when pgrab.schedule_kind(t.schedule) = 'after' then statement_timestamp() - f.finished_us * interval '1 us' else t.fire_at end end as after
+      case when o.plan then case when t.schedule like '%@%' and pgrab.schedule_kind(t.schedule) = 'after' then statement_timestamp() - f.finished_us * interval '1 us' else t.fire_at end end as after
     from pgrab.task t
       cross join lateral (select case when f.outcome <> 'succeeded' and exists (select from pgrab.cancel c where c.task_id = t.id and c.version = t.version) then 'cancelled' else f.outcome end as outcome) w
-      cross join lateral (select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts and t.delivery = 'at_least_once' as again) a
+      cross join lateral (select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts and t.delivery = 'at_least_once' and t.run_at <= t.fire_at as again) a
       cross join lateral (select w.outcome, a.again, not a.again and t.schedule is not null and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o
     where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
     for update of t) x on true;
   if array_remove(v_schedules, null) <> '{}' then
-    select array_agg(n.fire order by n.ord) into v_fires from pgrab.next_fires(v_schedules, v_zones, v_afters) n;
+    select array_agg(n.fire order by n.ord) into v_next from pgrab.next_fires(v_schedules, v_zones, v_afters) n;
   end if;
 
   return query
   with f as (
-    select u.*, u.outcome in ('succeeded', 'cancelled') as good
+    select u.*, case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity') then coalesce(u.moved, u.next) end as fire
     from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated),
-        (select p_errors), (select v_outcomes), (select v_again), (select v_claimed), (select v_fires))
-      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, claimed_at, fire)),
+        (select p_errors), (select v_outcomes), (select v_again), (select v_attempts), (select v_fired), (select v_claimed), (select v_moved), (select v_ends), (select v_next))
+      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next)),
   gone as (
     delete from pgrab.task t using f
-    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and f.good and case when f.fire is null or f.fire > t.ends_at then t.status = 'running' end
-    returning t.id, t.attempt, f.version, f.incarnation, t.fire_at, f.claimed_at, t.created_at, t.kind, t.owner, t.name, f.started_us, f.finished_us, f.exit_code, f.output, f.truncated,
-      f.outcome, f.error, case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended, pgrab.definition(t) as definition),
+    where f.outcome in ('succeeded', 'cancelled') and f.fire is null
+      and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
+    returning f.*, t.created_at, t.kind, t.owner, t.name, case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended, pgrab.definition(t) as definition,
+      null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
-    set status = n.status, fire_at = n.fire_at, run_at = case when n.rearmed then n.fire_at else t.run_at end, attempt = n.attempt,
-      due_at = case when t.paused or n.status = 'parked' then null when n.rearmed then n.fire_at + pgrab.jitter_of(t.id, t.jitter) when f.outcome = 'lost' then t.due_at
+    set status = case when f.again or f.fire is not null then 'scheduled' else 'parked' end, fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
+      due_at = case when t.paused then null when f.fire is not null then f.fire + pgrab.jitter_of(t.id, t.jitter) when not f.again then null when f.outcome = 'lost' then t.due_at
         else clock_timestamp() + pgrab.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
+      attempt = case when f.fire is not null then 0 else t.attempt end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
       failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end, last_outcome = f.outcome, last_error = left(f.error, 1000),
       last_finished_at = statement_timestamp() - f.finished_us * interval '1 us'
-    from f join pgrab.task o on o.id = any (array[f.id])
-      -- A run_at later than the fire was written by a person while it ran.
-      cross join lateral (select case when f.fire > o.ends_at then null when f.fire is not null and o.run_at > o.fire_at then o.run_at else f.fire end as fire) p
-      cross join lateral (select case when f.again or p.fire is not null then 'scheduled' else 'parked' end as status, coalesce(p.fire, o.fire_at) as fire_at, p.fire is not null as rearmed,
-        case when p.fire is not null then 0 else o.attempt end as attempt, o.attempt as tried, o.fire_at as fired) n
-    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and o.version = t.version and (f.again or p.fire is not null or not f.good)
-      and case when t.status = 'running' then true end
-    returning t.id, n.tried as attempt, f.version, f.incarnation, n.fired as fire_at, f.claimed_at, t.created_at, t.kind, t.owner, t.name, f.started_us, f.finished_us, f.exit_code, f.output,
-      f.truncated, f.outcome, f.error, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
+    from f
+    where (f.again or f.fire is not null or f.outcome not in ('succeeded', 'cancelled'))
+      and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
+    returning f.*, t.created_at, t.kind, t.owner, t.name, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
   bell as (
     select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0)
   insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
     outcome, ended, kind, node, owner, name, error, output, definition)
-  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.fire_at, e.claimed_at,
+  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.fired, e.claimed_at,
     statement_timestamp() - e.started_us * interval '1 us', statement_timestamp() - e.finished_us * interval '1 us', e.created_at, coalesce(e.truncated, false),
     e.outcome, e.ended, e.kind, p_node, e.owner, e.name, e.error, e.output, e.definition
   from (
     select g.* from gone g
     union all
-    select k.id, k.attempt, k.version, k.incarnation, k.fire_at, k.claimed_at, k.created_at, k.kind, k.owner, k.name, k.started_us, k.finished_us, k.exit_code, k.output, k.truncated, k.outcome, k.error, k.ended, k.definition
-    from kept k left join bell b on true) e
+    select k.* from kept k left join bell b on true) e
   returning task_id, version;
 
   if exists (select from pgrab.limit_place) then

@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(59);
+select plan(62);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -91,6 +91,13 @@ select is((select fire_at from pgrab.task where id = 8), '2030-01-01 07:00Z', 'a
 select pg_temp.put(9, 'schedule = null');
 select pg_temp.finish(9, 'succeeded');
 select is(pg_temp.task(9), null, 'a schedule taken away while it ran: the run was the last');
+select pg_temp.put(10, 'schedule = null, max_attempts = 1');
+update pgrab.task set run_at = '2030-01-01 07:00Z', command = 'second' where id = 10;
+select pg_temp.finish(10, 'failed');
+select is(pg_temp.task(10), 'scheduled 07:00 07:00 0 1 1 1 failed', 'a one-shot task that was given a new run_at while it ran, runs again');
+select pg_temp.put(11, 'schedule = null');
+select throws_ok('update pgrab.task set id = 12 where id = 11', '22023', 'task id cannot be ''12''');
+select ok(pgrab.retry_wait('365 days', '365 days', 1000) between '328 days' and '402 days', 'no wait is out of range');
 -- many at once
 insert into pgrab.task (id, kind, schedule, run_at) select i, 'noop', case when i % 2 = 0 then '0 * * * *' else '*/10 * * * *' end, '2026-01-01 10:00Z' from generate_series(1000, 1999) i;
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id >= 1000;
