@@ -23,6 +23,7 @@ extern const struct command cmd_sql;
 extern const struct command cmd_status;
 extern const struct command cmd_strategy;
 extern const struct command cmd_tasks;
+extern const struct command cmd_top;
 extern const struct command cmd_version;
 
 #endif

@@ -1,12 +1,25 @@
--- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: of each shard the first ones of task_due_idx; why() for those shown only.
+-- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: as cli_top_overview; why() for those shown only.
 -- $1 limit, $2 at most so many characters of names.
-select t.id, left(t.name, $2::int) as name, t.kind, date_trunc('second', statement_timestamp() - t.due_at) as late_by,
+select t.id, left(t.name, $2::int) as name, t.kind, date_trunc('second', statement_timestamp() - t.since) as late_by,
   pgrab.why((select x from pgrab.task x where x.id = t.id)) as why
 from (
-  select t.id, t.name, t.kind, t.due_at
-  from generate_series(0, 1023) as s(shard)
-  cross join lateral (
-    select t.id, t.name, t.kind, t.due_at from pgrab.task t
-    where t.shard = s.shard and t.due_at <= statement_timestamp() - interval '2 s' and t.status <> 'running' order by t.due_at limit $1::bigint) t
-  order by t.due_at limit $1::bigint) t
-order by t.due_at
+  select t.*
+  from (
+    select t.*
+    from generate_series(0, 1023) as s(shard)
+    cross join lateral (
+      select t.id, t.name, t.kind, t.status, t.due_at as since from pgrab.task t
+      where t.shard = s.shard and t.priority = 0 and t.due_at <= statement_timestamp() - interval '2 s' order by t.due_at limit 20) t
+    union all
+    select t.*
+    from (select l.priority from pgrab.lanes() as l(priority) limit 100) l
+    cross join lateral (
+      select t.id, t.name, t.kind, t.status, t.due_at from pgrab.task t
+      where t.priority = l.priority and t.priority <> 0 and t.due_at <= statement_timestamp() - interval '2 s' order by t.due_at limit 200) t
+    union all
+    (select t.id, t.name, t.kind, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
+     from pgrab.task t where t.due_at is null and t.limit_key is not null
+     order by t.limit_key, t.priority, t.fire_at limit 20000)) t
+  where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s'
+  order by t.since limit $1::bigint) t
+order by t.since

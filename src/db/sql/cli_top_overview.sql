@@ -1,22 +1,33 @@
--- Serves: pgrab top, every second: the cluster in one row.  Plan: of each shard the twenty rows due longest (task_due_idx), so that a backlog of a million costs no more than
--- twenty thousand; where a count stopped there, its `_more` is true and it is a lower bound.  run_finished_idx, task_idle_idx: at most 20,000 rows each.
+-- Serves: pgrab top, every second: the cluster in one row.  Plan: of each shard the twenty rows due longest (task_due_idx), of each lane two hundred (task_lane_idx), of those that
+-- wait under a limit twenty thousand (task_line_idx), so that a backlog of a million costs no more than one of twenty thousand; where a count stopped there, its `_more` is true
+-- and it is a lower bound.  run_finished_idx, task_idle_idx: at most 20,000 rows each.
 with seen as materialized (
-  select s.shard, t.status, t.due_at
+  select 1 as part, s.shard as lane, t.status, t.due_at as since
   from generate_series(0, 1023) as s(shard)
   cross join lateral (
     select t.status, t.due_at from pgrab.task t
-    where t.shard = s.shard and t.due_at <= statement_timestamp() order by t.due_at limit 20) t),
+    where t.shard = s.shard and t.priority = 0 and t.due_at <= statement_timestamp() order by t.due_at limit 20) t
+  union all
+  select 2, l.priority, t.status, t.due_at
+  from (select l.priority from pgrab.lanes() as l(priority) limit 100) l
+  cross join lateral (
+    select t.status, t.due_at from pgrab.task t
+    where t.priority = l.priority and t.priority <> 0 and t.due_at <= statement_timestamp() order by t.due_at limit 200) t
+  union all
+  (select 3, 0, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
+   from pgrab.task t where t.due_at is null and t.limit_key is not null
+     order by t.limit_key, t.priority, t.fire_at limit 20000)),
 more as materialized (
-  select exists (select from seen s group by s.shard having count(*) = 20) as due)
+  select exists (select from seen s group by s.part, s.lane having count(*) = (array[20, 200, 20000])[s.part]) as due)
 select current_database() as database, statement_timestamp() as at,
   n.nodes, n.nodes_up, case when m.due then greatest(n.running, t.running) else t.running end as running,
   t.due, t.late, m.due as due_more, t.oldest_late, p.parked, p.parked_more,
   r.runs_1m, r.failures_1m, r.runs_1m_more, n.runs_total, n.failures_total
 from more m,
   (select count(*) filter (where s.status = 'running') as running, count(*) filter (where s.status <> 'running') as due,
-     count(*) filter (where s.status <> 'running' and s.due_at <= statement_timestamp() - interval '2 s') as late,
-     date_trunc('second', statement_timestamp() - min(s.due_at) filter (where s.status <> 'running' and s.due_at <= statement_timestamp() - interval '2 s')) as oldest_late
-   from seen s) t,
+     count(*) filter (where s.status <> 'running' and s.since <= statement_timestamp() - interval '2 s') as late,
+     date_trunc('second', statement_timestamp() - min(s.since) filter (where s.status <> 'running' and s.since <= statement_timestamp() - interval '2 s')) as oldest_late
+   from seen s where s.since <= statement_timestamp()) t,
   (select count(*) as nodes, count(*) filter (where l.live and n.state = 'up') as nodes_up, coalesce(sum(n.running) filter (where l.live), 0) as running,
      coalesce(sum(n.runs_succeeded + n.runs_failed), 0) as runs_total, coalesce(sum(n.runs_failed), 0) as failures_total
    from pgrab.node n cross join lateral (select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after as live) l) n,

@@ -1,0 +1,146 @@
+/*
+ * Four statements per frame, each bounded, and the thread that runs them.  The answer changes hands whole: from
+ * ask to the write on the descriptor it is the thread's, then the asker's.
+ */
+#include "cli/top_data.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "db/report.h"
+
+struct top_reader {
+	pthread_t thread;
+	struct gate gate; /* rung: read once */
+	int answered;     /* eventfd */
+	struct db *db;    /* the thread's */
+	int rows, name_length;
+	struct top_data data;
+};
+
+void
+top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length)
+{
+	char limit[16], length[16];
+	const char *params[] = {limit, length};
+	enum rc (*list)(struct db *, const char *, int, const char *const *, PGresult **, struct err *) =
+	    json ? report_array : report_rows;
+
+	*d = (struct top_data){0};
+	snprintf(limit, sizeof limit, "%d", rows);
+	snprintf(length, sizeof length, "%d", name_length);
+	d->rc = (json ? report_objects : report_rows)(db, "cli_top_overview", 0, NULL, &d->overview, &d->err);
+	if (d->rc == RC_OK)
+		d->rc = list(db, "cli_top_nodes", 1, params, &d->nodes, &d->err);
+	if (d->rc == RC_OK)
+		d->rc = list(db, "cli_top_running", 2, params, &d->running, &d->err);
+	if (d->rc == RC_OK)
+		d->rc = list(db, "cli_top_late", 2, params, &d->late, &d->err);
+	if (d->rc != RC_OK) {
+		struct top_data half = *d;
+
+		*d = (struct top_data){.rc = half.rc, .err = half.err};
+		top_data_fini(&half);
+	}
+}
+
+void
+top_data_fini(struct top_data *d)
+{
+	PQclear(d->overview);
+	PQclear(d->nodes);
+	PQclear(d->running);
+	PQclear(d->late);
+	*d = (struct top_data){0};
+}
+
+const char *
+top_field(const PGresult *r, const char *name)
+{
+	int col = PQfnumber(r, name);
+
+	assert(col >= 0); /* the texts are ours */
+	return db_text(r, 0, col);
+}
+
+int64_t
+top_number(const PGresult *r, const char *name)
+{
+	return strtoll(top_field(r, name), NULL, 10);
+}
+
+static void *
+read_when_asked(void *arg)
+{
+	struct top_reader *r = arg;
+	const uint64_t one = 1;
+
+	while (gate_wait(&r->gate, CLOCK_NEVER) == GATE_RUNG) {
+		top_data_read(&r->data, r->db, false, r->rows, r->name_length);
+		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
+			abort(); /* a counter of at most 1 */
+	}
+	return NULL;
+}
+
+struct top_reader *
+top_reader_start(struct db *db, int rows, int name_length)
+{
+	struct top_reader *r = xcalloc(1, sizeof *r);
+
+	r->db = db;
+	r->rows = rows;
+	r->name_length = name_length;
+	r->answered = eventfd(0, EFD_CLOEXEC);
+	assert(r->answered >= 0);
+	gate_init(&r->gate);
+	thread_start(&r->thread, "top", read_when_asked, r);
+	return r;
+}
+
+int
+top_reader_fd(const struct top_reader *r)
+{
+	return r->answered;
+}
+
+void
+top_reader_ask(struct top_reader *r)
+{
+	gate_ring(&r->gate);
+}
+
+void
+top_reader_take(struct top_reader *r, struct top_data *out)
+{
+	uint64_t n;
+
+	while (read(r->answered, &n, sizeof n) < 0 && errno == EINTR)
+		;
+	*out = r->data;
+	r->data = (struct top_data){0};
+}
+
+bool
+top_reader_stop(struct top_reader **reader, int64_t patience_us)
+{
+	struct top_reader *r = *reader;
+	struct timespec until = clock_timespec(clock_mono_us() + patience_us);
+
+	gate_stop(&r->gate);
+	if (pthread_clockjoin_np(r->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+		return false;
+	close(r->answered);
+	gate_fini(&r->gate);
+	top_data_fini(&r->data);
+	free(r);
+	*reader = NULL;
+	return true;
+}

@@ -1,0 +1,39 @@
+/*
+ * What pgrab top shows: read from the database by a thread of its own, so that keys are answered while a
+ * connection hangs.
+ */
+#ifndef PGRAB_CLI_TOP_DATA_H
+#define PGRAB_CLI_TOP_DATA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <libpq-fe.h>
+
+#include "base/rc.h"
+#include "db/pg.h"
+
+/* Rows of the texts cli_top_*; with json one value each, as of report.h.  All NULL unless rc is RC_OK. */
+struct top_data {
+	enum rc rc;
+	struct err err;
+	PGresult *overview, *nodes, *running, *late;
+};
+
+/* At most `rows` of each list; names cut at `name_length` characters. */
+void top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length);
+void top_data_fini(struct top_data *d); /* leaves it empty */
+
+const char *top_field(const PGresult *r, const char *name); /* of the first row; "" for null */
+int64_t top_number(const PGresult *r, const char *name);
+
+/* The reader: asked once, it answers once.  It uses db until it is stopped. */
+struct top_reader;
+struct top_reader *top_reader_start(struct db *db, int rows, int name_length);
+int top_reader_fd(const struct top_reader *r); /* readable: there is an answer to take */
+void top_reader_ask(struct top_reader *r);     /* not again before the answer was taken */
+void top_reader_take(struct top_reader *r, struct top_data *out);
+/* false: it is busy with a server that does not answer, and still uses db: end the process by _exit. */
+bool top_reader_stop(struct top_reader **r, int64_t patience_us);
+
+#endif

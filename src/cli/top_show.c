@@ -1,0 +1,188 @@
+/*
+ * The frame: three lines of sums, one for trouble, then the lists, which share the rows that are left.
+ */
+#include "cli/top_show.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/table.h"
+
+#define BOLD "\033[1m"
+#define RED  "\033[31m"
+
+/* The frame while it is written.  Lines past the last row are dropped. */
+struct frame {
+	struct buf *out;
+	const struct top_view *view;
+	size_t left; /* rows */
+};
+
+/* A line of ours: cut, then coloured, so that the cut can not take the end of a colour. */
+static void PRINTF_LIKE(3, 4) put_line(struct frame *f, const char *style, const char *fmt, ...)
+{
+	const struct screen *s = &f->view->screen;
+	bool styled = s->color && *style != '\0';
+	struct buf line = {0};
+	char text[1024];
+	va_list ap;
+
+	if (f->left == 0)
+		return;
+	f->left--;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	text_line(&line, text);
+	buf_addf(f->out, "%s%.*s%s\n", styled ? style : "",
+	    (int)(s->columns > 0 ? text_fit(buf_str(&line), s->columns) : line.len), buf_str(&line),
+	    styled ? "\033[0m" : "");
+	buf_fini(&line);
+}
+
+/* The first n lines of a text that is fit to be shown. */
+static void
+put_lines(struct frame *f, const char *text, size_t n)
+{
+	for (; n > 0 && f->left > 0 && *text != '\0'; n--, f->left--) {
+		size_t length = strcspn(text, "\n") + 1;
+
+		buf_add(f->out, text, length);
+		text += length;
+	}
+}
+
+void
+top_rates_note(struct top_rates *r, const PGresult *overview, int64_t at_us)
+{
+	size_t i = r->n++ % TOP_RATE_FRAMES;
+
+	r->frame[i].at_us = at_us;
+	r->frame[i].runs = top_number(overview, "runs_total");
+	r->frame[i].failures = top_number(overview, "failures_total");
+}
+
+/* "12.3 runs/s, 0.1 failures/s"; before the second frame, from the last minute. */
+static void
+rate_text(char *out, size_t size, const struct top_rates *r, const PGresult *overview)
+{
+	double runs = (double)top_number(overview, "runs_1m") / 60;
+	double failures = (double)top_number(overview, "failures_1m") / 60;
+
+	if (r != NULL && r->n > 1) {
+		size_t last = (r->n - 1) % TOP_RATE_FRAMES;
+		size_t first = r->n > TOP_RATE_FRAMES ? r->n % TOP_RATE_FRAMES : 0;
+		double seconds = (double)(r->frame[last].at_us - r->frame[first].at_us) / US_PER_S;
+
+		runs = (double)(r->frame[last].runs - r->frame[first].runs) / seconds;
+		failures = (double)(r->frame[last].failures - r->frame[first].failures) / seconds;
+	}
+	/* A node's row that was removed takes its counts with it. */
+	snprintf(out, size, "%.1f runs/s, %.1f failures/s", runs > 0 ? runs : 0, failures > 0 ? failures : 0);
+}
+
+static const char *
+more(const PGresult *o, const char *column)
+{
+	return *top_field(o, column) == 't' ? "+" : "";
+}
+
+static void
+put_sums(struct frame *f, const PGresult *o)
+{
+	const char *due_more = more(o, "due_more"), *oldest = top_field(o, "oldest_late");
+	bool bad = *oldest != '\0' || top_number(o, "nodes_up") == 0;
+	char rates[100];
+
+	put_line(f, bad ? RED : "", "nodes %s up   running %s   due %s%s   late %s%s%s%s   parked %s%s",
+	    top_field(o, "nodes_up"), top_field(o, "running"), top_field(o, "due"), due_more,
+	    top_field(o, "late"), due_more, *oldest != '\0' ? ", the oldest for " : "", oldest,
+	    top_field(o, "parked"), more(o, "parked_more"));
+	rate_text(rates, sizeof rates, f->view->rates, o);
+	put_line(f, "", "%s   last minute: %s%s runs, %s%s failed", rates, top_field(o, "runs_1m"),
+	    more(o, "runs_1m_more"), top_field(o, "failures_1m"), more(o, "runs_1m_more"));
+}
+
+struct section {
+	const char *title; /* NULL: the table's own header says enough */
+	const PGresult *rows;
+	size_t want, got;
+};
+
+/* One row for each in turn, until there are no more rows or no more wishes.  `overhead` of a section: its lines
+ * besides its rows; a section that gets none is left out. */
+static void
+share_rows(struct section *s, size_t n, size_t left, size_t overhead)
+{
+	bool more_to_give = true;
+
+	while (more_to_give) {
+		more_to_give = false;
+		for (size_t i = 0; i < n; i++) {
+			size_t cost = s[i].got == 0 ? 1 + overhead : 1;
+
+			if (s[i].got < s[i].want && cost <= left) {
+				s[i].got++;
+				left -= cost;
+				more_to_give = true;
+			}
+		}
+	}
+}
+
+static void
+put_section(struct frame *f, const struct section *s)
+{
+	struct buf table = {0};
+
+	if (s->got == 0)
+		return;
+	put_line(f, "", "%s", "");
+	put_line(f, BOLD, "%s", s->title);
+	table_print(&table, s->rows, &f->view->screen);
+	put_lines(f, buf_str(&table), s->got + 1);
+	buf_fini(&table);
+}
+
+static void
+put_lists(struct frame *f, const struct top_data *d)
+{
+	struct section sections[] = {
+	    {"NODES", d->nodes, (size_t)PQntuples(d->nodes), 0},
+	    {"RUNNING, the longest first", d->running, (size_t)PQntuples(d->running), 0},
+	    {"LATE, the oldest first", d->late, (size_t)PQntuples(d->late), 0},
+	};
+
+	share_rows(sections, 3, f->left, 3);
+	if (sections[0].want == 0)
+		put_line(f, "", "no node is up; start one: pgrab run");
+	for (size_t i = 0; i < 3; i++)
+		put_section(f, &sections[i]);
+}
+
+void
+top_show(struct buf *out, const struct top_data *data, const struct top_view *view)
+{
+	size_t help_rows = view->help != NULL && view->rows > 0 ? 1 : 0;
+	struct frame f = {out, view, view->rows == 0 ? SIZE_MAX : view->rows - help_rows};
+
+	if (data == NULL) {
+		put_line(&f, BOLD, "pgrab top%s", view->note);
+	} else {
+		put_line(&f, BOLD, "pgrab top%s  %.19s UTC  %s", view->note, top_field(data->overview, "at"),
+		    top_field(data->overview, "database"));
+		put_sums(&f, data->overview);
+	}
+	if (*view->trouble != '\0')
+		put_line(&f, RED, "%s", view->trouble);
+	if (data != NULL)
+		put_lists(&f, data);
+	if (help_rows > 0) {
+		while (f.left > 0)
+			put_line(&f, "", "%s", "");
+		f.left = 1;
+		put_line(&f, "", "%s", view->help);
+	}
+}
