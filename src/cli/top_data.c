@@ -18,9 +18,10 @@
 
 struct top_reader {
 	pthread_t thread;
-	struct gate gate; /* rung: read once */
-	int answered;     /* eventfd */
-	struct db *db;    /* the thread's */
+	struct gate gate;  /* rung: read once */
+	struct gate ended; /* stopped: the thread touches nothing any more */
+	int answered;      /* eventfd */
+	struct db *db;     /* the thread's */
 	int rows, name_length;
 	struct top_data data;
 };
@@ -87,6 +88,7 @@ read_when_asked(void *arg)
 		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
 			abort(); /* a counter of at most 1 */
 	}
+	gate_stop(&r->ended);
 	return NULL;
 }
 
@@ -101,6 +103,7 @@ top_reader_start(struct db *db, int rows, int name_length)
 	r->answered = eventfd(0, EFD_CLOEXEC);
 	assert(r->answered >= 0);
 	gate_init(&r->gate);
+	gate_init(&r->ended);
 	thread_start(&r->thread, "top", read_when_asked, r);
 	return r;
 }
@@ -132,13 +135,14 @@ bool
 top_reader_stop(struct top_reader **reader, int64_t patience_us)
 {
 	struct top_reader *r = *reader;
-	struct timespec until = clock_timespec(clock_mono_us() + patience_us);
 
 	gate_stop(&r->gate);
-	if (pthread_clockjoin_np(r->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+	if (gate_wait(&r->ended, clock_mono_us() + patience_us) != GATE_STOPPED)
 		return false;
+	thread_join(r->thread);
 	close(r->answered);
 	gate_fini(&r->gate);
+	gate_fini(&r->ended);
 	top_data_fini(&r->data);
 	free(r);
 	*reader = NULL;

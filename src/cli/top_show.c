@@ -54,6 +54,23 @@ put_lines(struct frame *f, const char *text, size_t n)
 	}
 }
 
+/* A reason stands whole: over several lines, where one is too short. */
+static void
+put_wrapped(struct frame *f, const char *style, const char *text)
+{
+	size_t columns = f->view->screen.columns, n;
+	struct buf line = {0};
+
+	text_line(&line, text);
+	for (const char *p = buf_str(&line); *p != '\0'; p += n) {
+		n = columns > 0 ? text_fit(p, columns) : strlen(p);
+		if (n == 0)
+			break; /* a wide character on a screen of one column */
+		put_line(f, style, "%.*s", (int)n, p);
+	}
+	buf_fini(&line);
+}
+
 void
 top_rates_note(struct top_rates *r, const PGresult *overview, int64_t at_us)
 {
@@ -176,7 +193,7 @@ top_show(struct buf *out, const struct top_data *data, const struct top_view *vi
 		put_sums(&f, data->overview);
 	}
 	if (*view->trouble != '\0')
-		put_line(&f, RED, "%s", view->trouble);
+		put_wrapped(&f, RED, view->trouble);
 	if (data != NULL)
 		put_lists(&f, data);
 	if (help_rows > 0) {
