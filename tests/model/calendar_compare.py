@@ -238,8 +238,9 @@ def interval_repeats(case, cron, our, their):
 
 def skipped_to_another_date(case, cron, our, their):
     """croner fires after a gap only on the date of the skipped time: not over midnight, nor for a date that is gone."""
-    dates = [at.astimezone(case.zone).date() for at in (our - SECOND, our)]
-    return not cron.elapsed and later(their, our) and at_gap(case, our, SECOND) and dates[0] < dates[1]
+    skipped = (our - SECOND).astimezone(case.zone) + SECOND         # on the wall, the first second that is not there
+    return (not cron.elapsed and later(their, our) and at_gap(case, our, SECOND)
+            and skipped.date() < our.astimezone(case.zone).date())
 
 
 KNOWN = {
