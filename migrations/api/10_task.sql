@@ -167,8 +167,8 @@ begin
       from substr(v_fault.fault, length('invalid schedule ' || pgrab.schedule_quote(t.schedule) || ': ') + 1) v_what;
     end if;
   end if;
-  if t.parent_id is not null then
-    perform pgrab.refuse('parent_id', t.parent_id::text, 'This version of pgrab does not run chains yet; leave parent_id null.');
+  if t.parent_id is not null and t.schedule is not null then
+    perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
   end if;
   if t.limit_key is not null and not exists (select from pgrab.limit l where l.key = t.limit_key) then
     perform pgrab.refuse('limit_key', t.limit_key, format('There is no such limit. Make it first: insert into pgrab.limit (key, max_running) values (%L, 5).', t.limit_key));
@@ -232,6 +232,12 @@ begin
   new.last_outcome := null;
   new.last_error := null;
   new.last_finished_at := null;
+  new.chain := null;
+  new.needs := null;
+  new.met := null;
+  if new.parent_id is not null then
+    new := pgrab.chain_join(new);
+  end if;
   return new;
 end $$;
 comment on function pgrab.task_insert() is 'Internal: checks and completes a new task.';
@@ -269,6 +275,9 @@ begin
       new.run_at := pgrab.plan_first(new, case when new.run_at <> old.run_at or v_same then new.run_at end);
     end if;
   end if;
+  if new.chain is not null and (new.schedule is null) <> (old.schedule is null) then
+    perform pgrab.chain_schedule(new);
+  end if;
   new.updated_at := clock_timestamp();
   if old.status = 'running' then
     return new;
@@ -277,7 +286,8 @@ begin
   new.node_id := null;
   new.incarnation := null;
   new.claimed_at := null;
-  if new.run_at is distinct from old.run_at then
+  -- A link that waits, or has ended, is planned by its chain.
+  if new.run_at is distinct from old.run_at and (old.chain is null or old.status in ('scheduled', 'claimed')) then
     new.status := 'scheduled';
     new.fire_at := new.run_at;
     new.attempt := 0;
@@ -307,9 +317,12 @@ begin
   if v_shards is not null then
     perform pgrab.ring(v_shards);
   end if;
+  if exists (select from new_task t where t.needs is not null) then
+    update pgrab.chain c set pending = c.pending + n.n from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n where c.id = n.chain;
+  end if;
   return null;
 end $$;
-comment on function pgrab.task_inserted() is 'Internal: rings the doorbell once per INSERT, when a new task is due soon.';
+comment on function pgrab.task_inserted() is 'Internal: rings the doorbell once per INSERT, when a new task is due soon; counts new links of chains.';
 
 create or replace trigger task_10_insert before insert on pgrab.task for each row execute function pgrab.task_insert();
 create or replace trigger task_10_edit before update of
@@ -324,7 +337,7 @@ create or replace function pgrab.definition(t pgrab.task) returns jsonb
 language sql stable parallel safe
 return case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
-    and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null then null
+    and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null and t.chain is null then null
   else jsonb_strip_nulls(jsonb_build_object(
     'key', t.key, 'command', nullif(t.command, ''), 'schedule', t.schedule,
     'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'), 'misfire_after', nullif(t.misfire_after, '1 minute'),
@@ -332,6 +345,7 @@ return case when t.command = '' and t.args = '{}' and t.key is null and t.max_at
     'priority', nullif(t.priority, 0), 'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3), 'backoff', nullif(t.backoff, '5 s'),
     'backoff_max', nullif(t.backoff_max, '1 hour'), 'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id, 'run_if', nullif(t.run_if, 'success'),
     'require', nullif(t.require, '{}'), 'limit_key', t.limit_key))
+    || case when t.chain is null then '{}' else coalesce((select jsonb_build_object('parents', jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if))) from pgrab.edge e where e.child_id = t.id having count(*) > 0), '{}') end
     || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end; -- nulls inside args are part of them
 comment on function pgrab.definition(pgrab.task) is 'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: all default.';
 

@@ -20,8 +20,8 @@ comment on function pgrab.first_fire(pgrab.task) is 'First fire of a schedule fr
 -- One row of history for a fire that was not run. p_ended: the task leaves pgrab.task with it.
 create or replace function pgrab.note_fire(t pgrab.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null) returns void
 language sql as $$
-  insert into pgrab.run (task_id, attempt, version, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
-  values (t.id, t.attempt, t.version, p_fire, clock_timestamp(), t.created_at, p_outcome, p_ended, t.kind, t.owner, t.name, p_why, case when p_ended is not null then pgrab.definition(t) end)
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
+  values (t.id, t.attempt, t.version, (select c.run from pgrab.chain c where c.id = t.chain), p_fire, clock_timestamp(), t.created_at, p_outcome, p_ended, t.kind, t.owner, t.name, p_why, case when p_ended is not null then pgrab.definition(t) end)
 $$;
 comment on function pgrab.note_fire(pgrab.task, timestamptz, text, text, text) is 'Internal: writes the history of a fire that was not run.';
 
@@ -31,6 +31,9 @@ language plpgsql as $$
 declare
   v_next timestamptz := case when t.status <> 'parked' and t.schedule is not null then pgrab.next_fire(t.schedule, t.timezone, greatest(t.fire_at, case when pgrab.schedule_kind(t.schedule) = 'after' then clock_timestamp() end)) end;
 begin
+  if t.chain is not null and (v_next is null or v_next > t.ends_at or t.attempt > 0) then
+    return pgrab.link_end(t, p_outcome, p_ended, p_why);
+  end if;
   if v_next is null or v_next > t.ends_at then
     perform pgrab.note_fire(t, t.fire_at, p_outcome, p_why, p_ended);
     delete from pgrab.task x where x.id = t.id;
@@ -52,7 +55,7 @@ comment on function pgrab.give_up_fire(pgrab.task, text, text, text) is 'Interna
 -- What becomes of fires that nobody could run in time. The loader calls it for tasks that have been due for longer than misfire_after; it settles at most a thousand
 -- fires of a task at once and leaves the rest, still overdue, to the next look, so that a schedule of seconds after a long outage holds nobody up.
 create or replace function pgrab.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   c_step constant integer := 1000;
   t pgrab.task;

@@ -5,10 +5,11 @@
 --   failed, tries left        again after its backoff; what was lost with its node, at once
 --   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person gave a new run_at while it ran
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
+--   over, link of a chain     done, cancelled or parked; what that sets in motion is pgrab.chain_advance()'s
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
 create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   v_outcomes text[];
@@ -22,21 +23,28 @@ declare
   v_zones text[];
   v_afters timestamptz[];
   v_next timestamptz[];
+  v_runs bigint[];
+  v_once boolean[];
+  v_links bigint[];
+  v_results text[];
 begin
   -- What the rows say now, locked, so that it is still so below. A place in the arrays stays null when the fence does not match.
   select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.attempt order by f.n), array_agg(x.fire_at order by f.n), array_agg(x.claimed_at order by f.n),
-    array_agg(x.moved order by f.n), array_agg(x.ends_at order by f.n), array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n)
-  into v_outcomes, v_again, v_attempts, v_fired, v_claimed, v_moved, v_ends, v_schedules, v_zones, v_afters
+    array_agg(x.moved order by f.n), array_agg(x.ends_at order by f.n), array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n),
+    array_agg(x.run order by f.n), array_agg(x.once order by f.n)
+  into v_outcomes, v_again, v_attempts, v_fired, v_claimed, v_moved, v_ends, v_schedules, v_zones, v_afters, v_runs, v_once
   from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_finished_us), (select p_outcomes)) with ordinality f(id, version, incarnation, finished_us, outcome, n)
   left join lateral (
     select o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at, t.ends_at,
-      case when t.run_at > t.fire_at then t.run_at end as moved, -- written by a person while it ran
+      case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- written by a person while it ran
+      case when t.chain is not null then h.run end as run, h.root is null as once,
       case when o.plan then t.schedule end as schedule, case when o.plan then t.timezone end as timezone,
       case when o.plan then case when t.schedule like '%@%' and pgrab.schedule_kind(t.schedule) = 'after' then statement_timestamp() - f.finished_us * interval '1 us' else t.fire_at end end as after
     from pgrab.task t
+      left join pgrab.chain h on h.id = any (array[t.chain])
       cross join lateral (select case when f.outcome <> 'succeeded' and exists (select from pgrab.cancel c where c.task_id = t.id and c.version = t.version) then 'cancelled' else f.outcome end as outcome) w
-      cross join lateral (select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts and t.delivery = 'at_least_once' and t.run_at <= t.fire_at as again) a
-      cross join lateral (select w.outcome, a.again, not a.again and t.schedule is not null and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o
+      cross join lateral (select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts and t.delivery = 'at_least_once' and (t.run_at <= t.fire_at or t.chain is not null) as again) a
+      cross join lateral (select w.outcome, a.again, not a.again and t.schedule is not null and t.chain is null and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o
     where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
     for update of t) x on true;
   if array_remove(v_schedules, null) <> '{}' then
@@ -47,32 +55,33 @@ begin
   with f as (
     select u.*, case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity') then coalesce(u.moved, u.next) end as fire
     from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated),
-        (select p_errors), (select v_outcomes), (select v_again), (select v_attempts), (select v_fired), (select v_claimed), (select v_moved), (select v_ends), (select v_next))
-      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next)),
+        (select p_errors), (select v_outcomes), (select v_again), (select v_attempts), (select v_fired), (select v_claimed), (select v_moved), (select v_ends), (select v_next), (select v_runs), (select v_once))
+      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next, run, once)),
   gone as (
     delete from pgrab.task t using f
-    where f.outcome in ('succeeded', 'cancelled') and f.fire is null
+    where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.run is null
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
     returning f.*, t.created_at, t.kind, t.owner, t.name, case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended, pgrab.definition(t) as definition,
       null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
-    set status = case when f.again or f.fire is not null then 'scheduled' else 'parked' end, fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
+    set status = case when f.again or f.fire is not null then 'scheduled' when f.run is not null and f.outcome = 'succeeded' then 'done' when f.run is not null and f.outcome = 'cancelled' then 'cancelled'
+        else 'parked' end, fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
       due_at = case when t.paused then null when f.fire is not null then f.fire + pgrab.jitter_of(t.id, t.jitter) when not f.again then null when f.outcome = 'lost' then t.due_at
         else clock_timestamp() + pgrab.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
-      attempt = case when f.fire is not null then 0 else t.attempt end,
+      attempt = case when f.fire is not null then 0 else t.attempt end, needs = case when f.again then t.needs end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
       failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end, last_outcome = f.outcome, last_error = left(f.error, 1000),
       last_finished_at = statement_timestamp() - f.finished_us * interval '1 us'
-    from f
-    where (f.again or f.fire is not null or f.outcome not in ('succeeded', 'cancelled'))
+    from f cross join lateral (select case when f.run is not null and f.once then case f.outcome when 'succeeded' then 'done' when 'cancelled' then 'cancelled' end end as ended) e
+    where (f.again or f.fire is not null or f.run is not null or f.outcome not in ('succeeded', 'cancelled'))
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.kind, t.owner, t.name, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
+    returning f.*, t.created_at, t.kind, t.owner, t.name, e.ended, case when e.ended is not null then pgrab.definition(t) end as definition, t.due_at, t.shard),
   bell as (
     select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0)
-  insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
+  insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, chain_id, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
     outcome, ended, kind, node, owner, name, error, output, definition)
-  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.fired, e.claimed_at,
+  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.run, e.fired, e.claimed_at,
     statement_timestamp() - e.started_us * interval '1 us', statement_timestamp() - e.finished_us * interval '1 us', e.created_at, coalesce(e.truncated, false),
     e.outcome, e.ended, e.kind, p_node, e.owner, e.name, e.error, e.output, e.definition
   from (
@@ -81,6 +90,14 @@ begin
     select k.* from kept k left join bell b on true) e
   returning task_id, version;
 
+  if array_remove(v_runs, null) <> '{}' then
+    -- Links whose fire is over; a place whose fence did not match has no outcome.
+    select array_agg(f.id), array_agg(case when f.outcome in ('succeeded', 'cancelled') then f.outcome else 'failed' end) into v_links, v_results
+    from unnest(p_ids, v_outcomes, v_again, v_runs) f(id, outcome, again, run) where f.run is not null and not f.again;
+    if v_links is not null then
+      perform pgrab.chain_advance(v_links, v_results);
+    end if;
+  end if;
   if exists (select from pgrab.limit_place) then
     perform pgrab.limit_give_back(p_ids);
   end if;
@@ -94,7 +111,7 @@ comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[
 -- Puts back what nobody living holds. Claimed ones were never started and go back as they are; running ones are finished as lost, by the same rules as every other run.
 -- A held task has kept its due_at, so only the heads of the due indexes are read, not the table.
 create or replace function pgrab.recover(p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_held record;
   v_claimed bigint[];

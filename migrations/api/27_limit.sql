@@ -36,7 +36,7 @@ $$;
 comment on function pgrab.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
 
 create or replace function pgrab.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   l pgrab.limit;
   v_task record;
@@ -104,7 +104,7 @@ comment on function pgrab.limit_first(text) is 'Internal: the first in line of a
 
 -- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
 create or replace function pgrab.limit_wake(l pgrab.limit) returns void
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_id bigint;
   v_next timestamptz;
@@ -128,7 +128,7 @@ comment on function pgrab.limit_wake(pgrab.limit) is 'Internal: makes those due 
 
 -- After runs have ended, in their transaction.
 create or replace function pgrab.limit_give_back(p_ids bigint[]) returns void
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_ended bigint[];
   v_key text;
@@ -151,7 +151,7 @@ comment on function pgrab.limit_give_back(bigint[]) is 'Internal: frees the plac
 
 -- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
 create or replace function pgrab.limit_tick() returns bigint
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   l pgrab.limit;
   v_n bigint := 0;

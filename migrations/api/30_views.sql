@@ -12,7 +12,9 @@ language sql stable as $$
     when t.status = 'running' then null
     when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
-    when t.status = 'waiting' then 'waiting for its parents'
+    when t.status = 'waiting' and t.needs is null then 'joins the chain at its next firing'
+    when t.status = 'waiting' then 'waiting for ' || (select string_agg(coalesce(p.name, '#' || p.id), ', ' order by p.id) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where pgrab.link_result(p) is null)
+    when t.status in ('done', 'cancelled', 'skipped') then t.status || ' in this run of its chain'
     when t.due_at is null and t.limit_key is not null then format('waits for a place under limit %s', t.limit_key)
     when t.due_at > statement_timestamp() and t.attempt > 0 then format('attempt %s of %s is due in %s', t.attempt + 1, t.max_attempts, date_trunc('second', t.due_at - statement_timestamp()))
     when t.due_at > statement_timestamp() then format('due in %s', date_trunc('second', t.due_at - statement_timestamp()))
@@ -46,6 +48,7 @@ create or replace view pgrab.tasks as
 select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
   (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
+where t.status not in ('done', 'cancelled', 'skipped') or exists (select from pgrab.chain c where c.id = t.chain and c.root is not null) -- else the history has it already
 union all
 select r.task_id, r.name, r.kind, r.ended, r.attempt, null, r.node, date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;

@@ -33,6 +33,17 @@ begin
     case t.status when 'parked' then format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
       else format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts) end;
   return query select 'paused', case when t.paused then 'blocked' else 'ok' end, case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id) else 'Not paused.' end;
+  return query
+  select 'parent ' || coalesce(p.name, '#' || a.parent_id), case when r.result is null then 'waits' when a.run_if = 'always' or a.run_if = 'success' and r.result = 'succeeded' or a.run_if = 'failure' and r.result = 'failed' then 'ok' else 'blocked' end,
+    case when r.result is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status, case when p.status = 'waiting' then ' itself' else '' end)
+      when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
+  from pgrab.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab.link_result(p) as result) r order by a.parent_id;
+  return query select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
+    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' else format('In this run of its chain it is %s: %s.', t.status, coalesce(t.last_outcome, t.status)) end
+  where t.status in ('done', 'cancelled', 'skipped') or t.status = 'waiting' and t.needs is null;
+  if t.status in ('waiting', 'done', 'cancelled', 'skipped') then
+    return;
+  end if;
   return query select 'schedule', 'ok', format('%s (%s), %s%s%s', t.schedule, t.timezone, 'carried out ' || t.fires || case when t.max_runs is not null then ' of ' || t.max_runs else '' end || ' times',
       coalesce(', not before ' || t.starts_at, ''), coalesce(', not after ' || t.ends_at, '')) where t.schedule is not null;
   return query select 'due', case when coalesce(t.due_at, t.fire_at) <= v_now then 'ok' else 'waits' end,

@@ -56,13 +56,14 @@ begin
         else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
     end if;
   end loop;
-  return query
-    update pgrab.task t
-    set status = 'scheduled', attempt = 0, version = t.version + 1, due_at = case when not t.paused then clock_timestamp() end
-    where t.id = any (p_ids) returning t.*;
+  update pgrab.task t
+  set status = 'scheduled', attempt = 0, version = t.version + 1, due_at = case when not t.paused then clock_timestamp() end
+  where t.id = any (p_ids);
+  perform pgrab.link_reopen(t.id) from pgrab.task t where t.id = any (p_ids) and t.chain is not null;
+  return query select t.* from pgrab.task t where t.id = any (p_ids);
   perform pgrab.ring((select array_agg(distinct t.shard) from pgrab.task t where t.id = any (p_ids)));
 end $$;
-comment on function pgrab.retry(bigint[]) is 'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays.';
+comment on function pgrab.retry(bigint[]) is 'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link goes on from there: what was skipped because of it waits again.';
 
 create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
@@ -74,6 +75,8 @@ begin
       perform pgrab.control_refuse('run_now', v_task, 'It runs already; a task never overlaps itself.');
     elsif v_task.status = 'parked' then
       perform pgrab.control_refuse('run_now', v_task, 'pgrab.retry(id) tries it again.');
+    elsif v_task.status not in ('scheduled', 'claimed') then
+      perform pgrab.control_refuse('run_now', v_task, 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
     elsif v_task.paused then
       perform pgrab.control_refuse('run_now', v_task, 'pgrab.resume(id) first.');
     end if;
@@ -88,24 +91,36 @@ language plpgsql as $$
 declare
   v_task pgrab.task;
   v_wish boolean := false;
+  v_stop bigint[];
   v_why constant text := 'cancelled by ' || session_user;
 begin
   for v_task in select * from pgrab.control_lock(p_ids, 'cancel') loop
-    if v_task.status = 'running' then
-      insert into pgrab.cancel as c (task_id, version, incarnation) values (v_task.id, v_task.version, v_task.incarnation)
-      on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
-      where c.version <> excluded.version;
-      v_wish := true;
+    if v_task.chain is not null then
+      select * into v_task from pgrab.task t where t.id = v_task.id; -- its chain may have gone with an earlier one of the list
+      continue when not found;
+    end if;
+    if v_task.chain is not null and not exists (select from pgrab.parents_of(v_task.id)) and (v_task.schedule is null or pgrab.chain_under_way(v_task.chain)) then
+      v_stop := array(select (c).id from pgrab.chain_cancel(v_task.chain, v_why) c);
+      v_task.status := case when v_task.id = any (v_stop) then 'running' else 'cancelled' end;
+    elsif v_task.status = 'running' then
+      v_stop := array[v_task.id];
+    elsif v_task.status in ('done', 'cancelled', 'skipped') then
+      perform pgrab.control_refuse('cancel', v_task, 'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
     else
+      v_stop := '{}';
       v_task := pgrab.give_up_fire(v_task, 'cancelled', 'cancelled', v_why);
     end if;
+    insert into pgrab.cancel as c (task_id, version, incarnation) select t.id, t.version, t.incarnation from pgrab.task t where t.id = any (v_stop) and t.status = 'running'
+    on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
+    where c.version <> excluded.version;
+    v_wish := v_wish or v_stop <> '{}';
     return next v_task;
   end loop;
   if v_wish then
     perform pg_notify('pgrab', 'wish');
   end if;
 end $$;
-comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Returns the rows: those still running stop in a moment.';
+comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns the rows: those still running stop in a moment.';
 
 create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
@@ -117,6 +132,8 @@ begin
       perform pgrab.control_refuse('skip_next', v_task, 'It has no schedule, so nothing comes after the fire; pgrab.cancel(id) gives it up.');
     elsif v_task.status = 'running' then
       perform pgrab.control_refuse('skip_next', v_task, 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
+    elsif v_task.chain is not null and pgrab.chain_under_way(v_task.chain) then
+      perform pgrab.control_refuse('skip_next', v_task, 'Its chain is under way, and its next fire is planned when that has ended; pgrab.cancel(id) stops the chain.');
     elsif v_task.status = 'parked' then
       perform pgrab.control_refuse('skip_next', v_task, 'Its last fire has failed and nothing comes after it; pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
     end if;

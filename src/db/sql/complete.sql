@@ -9,7 +9,7 @@ with gone as (
   using unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[]), (select $4::bigint[]), (select $5::bigint[]), (select $6::int[]),
       (select $7::text[]), (select $8::boolean[]))
     as f(id, version, incarnation, started_us, finished_us, exit_code, output, truncated)
-  where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' and t.schedule is null and t.limit_key is null and t.run_at <= t.fire_at then true end
+  where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' and t.schedule is null and t.limit_key is null and t.chain is null and t.run_at <= t.fire_at then true end
   returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind, t.owner, t.name, pgrab.definition(t) as definition,
     f.started_us, f.finished_us, f.exit_code, f.output, f.truncated)
 insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,

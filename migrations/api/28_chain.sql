@@ -1,0 +1,678 @@
+-- Chains: the graph and its rules, what the end of a link sets free, the end of a chain run.
+--
+-- The edges are pgrab.task.parent_id and pgrab.edge. Tasks that hang together are one chain (pgrab.chain); it has either one root with a schedule, or any number of roots without.
+-- Within one run of the chain a link counts its parents down (needs), under its row lock, so that two parents that end at the same moment on two nodes release it once:
+--   success, failure   are satisfied by just that end of the parent; another end, and they never can be: the link is skipped
+--   always             is satisfied by any end; but a link all of whose parents were skipped is skipped itself
+-- The chain counts its links down (pending); with the last one the run is over: a root with a schedule is armed anew and all links wait again, otherwise all of it leaves.
+-- A link that failed for good is parked; that is an end too. While a chain without a schedule has a parked link it stays, for pgrab.retry() to go on from there.
+--
+-- The functions that people's own sessions come through set enable_seqscan off: a plan that was made while the table was small stays with the session, and would read a
+-- table that has grown since from end to end, once per link. And jit off, because a table without statistics makes such plans look dear.
+--
+-- Lock order: rows of tasks in id order, parents before children (a waiting child is locked by nobody else but a person), then pgrab.chain in id order.
+
+create or replace function pgrab.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
+language sql stable as $$
+  select t.parent_id, t.run_if from pgrab.task t where t.id = p_id and t.parent_id is not null
+  union all
+  select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id
+$$;
+comment on function pgrab.parents_of(bigint) is 'The parents of a task and which end of each it waits for.';
+
+create or replace function pgrab.children_of(p_id bigint) returns table (child_id bigint, run_if text)
+language sql stable as $$
+  select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
+  union all
+  select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id
+$$;
+comment on function pgrab.children_of(bigint) is 'The children of a task and which end of it starts each.';
+
+create or replace function pgrab.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '22023', message = format('task %s cannot be a parent of task %s: %s', p_parent, p_child, p_why), hint = p_hint, schema = 'pgrab', table = 'task', column = 'parent_id';
+end $$;
+comment on function pgrab.chain_refuse(bigint, bigint, text, text) is 'Internal: refuses an edge.';
+
+-- The result that the edges below a task see, once it has ended; null before.
+create or replace function pgrab.link_result(t pgrab.task) returns text
+language sql immutable
+return case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
+comment on function pgrab.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
+
+-- Is a recurring chain between the start of its root and its last link's end? Then the graph stands still.
+create or replace function pgrab.chain_under_way(p_chain bigint) returns boolean
+language sql stable as $$
+  select exists (select from pgrab.chain c join pgrab.task t on t.id = c.root where c.id = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
+$$;
+comment on function pgrab.chain_under_way(bigint) is 'Internal: true while a recurring chain runs. A change of its graph then counts from the next firing on.';
+
+-- What may be below what. Locks the parent; the rest of the checks of an edge are the caller's.
+create or replace function pgrab.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  p pgrab.task;
+  v_ended text;
+begin
+  if p_parent = p_child then
+    perform pgrab.chain_refuse(p_parent, p_child, 'it is the task itself', 'A task waits for others. To run it again and again give it a schedule.');
+  end if;
+  select * into p from pgrab.task t where t.id = p_parent for update;
+  if not found then
+    select r.ended into v_ended from pgrab.run r where r.task_id = p_parent and r.ended is not null limit 1;
+    perform pgrab.chain_refuse(p_parent, p_child, coalesce('it has ended: ' || v_ended, 'there is no such task'),
+      'Insert parents and children in one transaction: then the parent cannot end before its children are there.');
+  elsif p.owner <> p_owner then
+    perform pgrab.chain_refuse(p_parent, p_child, format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
+  elsif p.status in ('done', 'cancelled', 'skipped') and not exists (select from pgrab.chain c where c.id = p.chain and c.root is not null) then
+    perform pgrab.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status, 'Give the new task another parent, or none.');
+  end if;
+  return p;
+end $$;
+comment on function pgrab.chain_parent(bigint, bigint, text) is 'Internal: the parent of a new edge, locked; refuses one that cannot be.';
+
+create or replace function pgrab.chain_new(p pgrab.task) returns bigint
+language plpgsql as $$
+declare
+  v_chain bigint;
+begin
+  insert into pgrab.chain (root, pending) values (case when p.schedule is not null then p.id end, 1) returning id into v_chain;
+  update pgrab.task t set chain = v_chain, needs = 0, met = 0 where t.id = p.id;
+  return v_chain;
+end $$;
+comment on function pgrab.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
+
+-- For a row that is being inserted with a parent_id. pgrab.chain.pending is raised once per statement, by task_inserted().
+create or replace function pgrab.chain_join(t pgrab.task) returns pgrab.task
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  p pgrab.task := pgrab.chain_parent(t.parent_id, t.id, t.owner);
+begin
+  t.chain := coalesce(p.chain, pgrab.chain_new(p));
+  t.status := 'waiting';
+  t.due_at := null;
+  t.fire_at := p.fire_at;
+  t.met := 0;
+  if pgrab.chain_under_way(t.chain) then
+    insert into pgrab.edge_change values (t.chain, p.id, t.id, t.run_if, true);
+  elsif p.status = 'parked' then
+    perform pgrab.chain_refuse(p.id, t.id, 'it is parked', format('select pgrab.retry(%s) first, or give the new task another parent.', p.id));
+  else
+    t.needs := 1;
+  end if;
+  return t;
+end $$;
+comment on function pgrab.chain_join(pgrab.task) is 'Internal: makes a new task a link of its parent''s chain.';
+
+-- A link is given a schedule, or loses it.
+create or replace function pgrab.chain_schedule(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if t.schedule is not null and exists (select from pgrab.parents_of(t.id)) then
+    perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
+  elsif t.schedule is not null and exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
+    perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
+  end if;
+  update pgrab.chain c set root = case when t.schedule is not null then t.id end where c.id = t.chain;
+end $$;
+comment on function pgrab.chain_schedule(pgrab.task) is 'Internal: the root of a chain gets a schedule, or loses it.';
+
+-- Makes two chains one. Both rows are locked, the lower id first, and stay so to the end of the transaction: two transactions that would close a circle together meet here.
+create or replace function pgrab.chain_merge(a bigint, b bigint) returns bigint
+language plpgsql as $$
+declare
+  v_into bigint := least(a, b);
+  v_from bigint := greatest(a, b);
+  v_roots integer;
+begin
+  perform from pgrab.chain c where c.id in (a, b) order by c.id for update;
+  if a <> b then
+    update pgrab.task t set chain = v_into where t.chain = v_from;
+    update pgrab.edge_change g set chain = v_into where g.chain = v_from;
+    update pgrab.chain c set pending = c.pending + f.pending, root = coalesce(c.root, f.root) from pgrab.chain f where c.id = v_into and f.id = v_from;
+    delete from pgrab.chain c where c.id = v_from;
+  end if;
+  return v_into;
+end $$;
+comment on function pgrab.chain_merge(bigint, bigint) is 'Internal: makes two chains one; returns its number.';
+
+-- A new edge between two tasks that are there.
+create or replace function pgrab.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  p pgrab.task;
+  c pgrab.task;
+  v_chain bigint;
+begin
+  perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
+  select * into c from pgrab.task t where t.id = p_child;
+  if not found then
+    perform pgrab.chain_refuse(p_parent, p_child, format('there is no task %s', p_child), 'Insert the child first.');
+  end if;
+  p := pgrab.chain_parent(p_parent, p_child, c.owner);
+  if c.schedule is not null then
+    perform pgrab.chain_refuse(p_parent, p_child, 'the child has a schedule', 'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
+  end if;
+  -- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
+  v_chain := pgrab.chain_merge(coalesce(p.chain, pgrab.chain_new(p)), coalesce(c.chain, pgrab.chain_new(c)));
+  if exists (
+    with recursive below(id) as (
+      select p_child
+      union
+      select x.child_id from below b cross join lateral pgrab.children_of(b.id) x)
+    select from below b where b.id = p_parent) then
+    perform pgrab.chain_refuse(p_parent, p_child, 'it would wait for itself: it hangs below that task already', 'A chain has no circles; take the other edge away first.');
+  end if;
+  if exists (select from pgrab.chain h where h.id = v_chain and h.root is not null)
+    and (select count(*) from pgrab.task t where t.chain = v_chain and not exists (select from pgrab.parents_of(t.id)) and t.id <> p_child) > 1 then
+    perform pgrab.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots', 'Everything in a recurring chain hangs below the task that has the schedule.');
+  end if;
+  if pgrab.chain_under_way(v_chain) then
+    insert into pgrab.edge_change values (v_chain, p_parent, p_child, p_run_if, true);
+    return;
+  end if;
+  select * into c from pgrab.task t where t.id = p_child;
+  if c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0 then
+    perform pgrab.chain_refuse(p_parent, p_child, format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end), 'A task gets its parents before it starts.');
+  end if;
+  update pgrab.task t
+  set status = 'waiting', due_at = null, needs = coalesce(t.needs, 0) + 1, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  where t.id = p_child;
+end $$;
+comment on function pgrab.edge_add(bigint, bigint, text) is 'Internal: checks a new edge and makes the child wait.';
+
+-- An edge is gone. In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next firing on.
+create or replace function pgrab.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  p pgrab.task;
+  c pgrab.task;
+begin
+  perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
+  select * into p from pgrab.task t where t.id = p_parent;
+  select * into c from pgrab.task t where t.id = p_child;
+  if c.id is null or c.chain is null then
+    return;
+  end if;
+  if pgrab.chain_under_way(c.chain) then
+    insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
+  elsif c.status = 'waiting' and (p.id is null or pgrab.link_result(p) is null) then
+    update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
+    if c.needs = 0 then
+      perform pgrab.link_release(array[p_child], array[c.fire_at]);
+    end if;
+  end if;
+  perform pgrab.chain_split(p_child);
+end $$;
+comment on function pgrab.edge_drop(bigint, bigint, text) is 'Internal: what becomes of a child that has lost a parent.';
+
+-- What hangs together with a task, when an edge has gone: if that is not the whole chain any more it becomes a chain of its own.
+create or replace function pgrab.chain_split(p_id bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_chain bigint;
+  v_part bigint[];
+  v_new bigint;
+begin
+  select t.chain into v_chain from pgrab.task t where t.id = p_id;
+  perform from pgrab.chain c where c.id = v_chain for update;
+  if not found or exists (select from pgrab.edge_change g where g.chain = v_chain) then
+    return; -- the run that is under way still needs it whole
+  end if;
+  with recursive part(id) as (
+    select p_id
+    union
+    select x.id from part p cross join lateral (select a.parent_id as id from pgrab.parents_of(p.id) a union all select b.child_id from pgrab.children_of(p.id) b) x)
+  select array_agg(p.id) into v_part from part p;
+  if not exists (select from pgrab.task t where t.chain = v_chain and t.id <> all (v_part)) then
+    return;
+  end if;
+  if cardinality(v_part) = 1 and (select t.status in ('scheduled', 'claimed') from pgrab.task t where t.id = p_id) then
+    update pgrab.task t set chain = null, needs = null, met = null where t.id = p_id;
+    update pgrab.chain c set pending = c.pending - 1 where c.id = v_chain;
+  else
+    insert into pgrab.chain (root, pending)
+    select (select t.id from pgrab.task t where t.id = any (v_part) and t.schedule is not null), count(*) filter (where t.needs is not null) from pgrab.task t where t.id = any (v_part)
+    returning id into v_new;
+    update pgrab.task t set chain = v_new where t.id = any (v_part);
+    update pgrab.chain c set pending = c.pending - n.pending, root = case when c.root = n.root then null else c.root end from pgrab.chain n where c.id = v_chain and n.id = v_new;
+  end if;
+  perform pgrab.chain_end(v_chain);
+end $$;
+comment on function pgrab.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
+
+create or replace function pgrab.edge_changed() returns trigger
+language plpgsql as $$
+begin
+  if tg_op = 'UPDATE' then
+    perform pgrab.edge_drop(old.parent_id, old.child_id, old.run_if);
+  end if;
+  if tg_op = 'DELETE' then
+    perform pgrab.edge_drop(old.parent_id, old.child_id, old.run_if);
+  else
+    if exists (select from pgrab.task t where t.id = new.child_id and t.parent_id = new.parent_id) then
+      perform pgrab.chain_refuse(new.parent_id, new.child_id, 'it is its parent_id already', 'One edge between two tasks is enough.');
+    end if;
+    perform pgrab.edge_add(new.parent_id, new.child_id, new.run_if);
+  end if;
+  return null;
+end $$;
+comment on function pgrab.edge_changed() is 'Internal: keeps chains whole when pgrab.edge changes.';
+create or replace trigger edge_10_changed after insert or update or delete on pgrab.edge for each row when (pg_trigger_depth() < 2) execute function pgrab.edge_changed();
+
+create or replace function pgrab.task_relink() returns trigger
+language plpgsql as $$
+begin
+  if old.parent_id is not null then
+    perform pgrab.edge_drop(old.parent_id, old.id, old.run_if);
+  end if;
+  if new.parent_id is not null then
+    perform pgrab.edge_add(new.parent_id, new.id, new.run_if);
+  end if;
+  return null;
+end $$;
+comment on function pgrab.task_relink() is 'Internal: another parent_id or run_if.';
+create or replace trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
+  when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null) execute function pgrab.task_relink();
+
+-- Only links of chains come here. What has ended goes with its chain; of the rest a parent does not leave its children behind.
+create or replace function pgrab.task_delete() returns trigger
+language plpgsql set enable_seqscan = off set jit = off as $$
+begin
+  if old.status in ('done', 'cancelled', 'skipped') then
+    return old;
+  end if;
+  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting') then
+    raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
+      hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
+  end if;
+  return old;
+end $$;
+comment on function pgrab.task_delete() is 'Internal: refuses to delete a task that others wait for.';
+create or replace trigger task_10_delete before delete on pgrab.task for each row when (old.chain is not null) execute function pgrab.task_delete();
+
+create or replace function pgrab.task_deleted() returns trigger
+language plpgsql set enable_seqscan = off set jit = off as $$
+begin
+  delete from pgrab.edge e where e.child_id = old.id or e.parent_id = old.id;
+  if old.needs is not null then
+    update pgrab.chain c set pending = c.pending - 1 where c.id = old.chain;
+  end if;
+  update pgrab.chain c set root = null where c.id = old.chain and c.root = old.id;
+  perform pgrab.chain_end(old.chain);
+  return null;
+end $$;
+comment on function pgrab.task_deleted() is 'Internal: a link that a person deleted is missed by its chain.';
+create or replace trigger task_20_deleted after delete on pgrab.task for each row
+  when (old.chain is not null and old.status not in ('done', 'cancelled', 'skipped')) execute function pgrab.task_deleted();
+
+-- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
+create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_shards smallint[];
+begin
+  with free as (
+    update pgrab.task t
+    set status = 'scheduled', fire_at = f.fire, due_at = case when not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab.jitter_of(t.id, t.jitter) end, version = t.version + 1
+    from unnest((select p_ids), (select p_fires)) f(id, fire)
+    where t.id = any (array[f.id]) and t.status = 'waiting'
+    returning t.shard)
+  select array_agg(distinct f.shard) into v_shards from free f;
+  if v_shards is not null then
+    perform pgrab.ring(v_shards);
+  end if;
+end $$;
+comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due.';
+
+-- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
+create or replace function pgrab.chain_advance(p_ids bigint[], p_results text[]) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_ids bigint[] := p_ids;
+  v_results text[] := p_results;
+  v_all bigint[] := p_ids;
+  v_children bigint[];
+  v_n integer[];
+  v_bad integer[];
+  v_ran integer[];
+  v_fires timestamptz[];
+  v_free bigint[];
+  v_free_fires timestamptz[];
+  v_chain bigint;
+begin
+  while v_ids <> '{}' loop
+    with w as (
+      select w.id, w.result, t.fire_at as fire from unnest((select v_ids), (select v_results)) w(id, result) join pgrab.task t on t.id = any (array[w.id])),
+    e as (
+      select t.id as child, t.run_if, w.result, w.fire from w join pgrab.task t on t.parent_id = any (array[w.id])
+      where not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)
+      union all
+      select x.child_id, x.run_if, w.result, w.fire from w join pgrab.edge x on x.parent_id = any (array[w.id])
+      where not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = x.child_id and g.added)
+      union all
+      select g.child_id, g.run_if, w.result, w.fire from w join pgrab.edge_change g on g.parent_id = any (array[w.id]) and not g.added),
+    c as (
+      select e.child, count(*) as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
+        count(*) filter (where e.result <> 'skipped') as ran, max(e.fire) as fire
+      from e group by e.child)
+    select array_agg(c.child order by c.child), array_agg(c.n order by c.child), array_agg(c.bad order by c.child), array_agg(c.ran order by c.child), array_agg(c.fire order by c.child)
+    into v_children, v_n, v_bad, v_ran, v_fires
+    from c;
+    exit when v_children is null;
+    -- In id order; who is locked here may have been counted down by another parent a moment ago.
+    perform from unnest((select v_children)) c(id) cross join lateral (select t.id from pgrab.task t where t.id = any (array[c.id]) for update) l;
+    with c as (
+      select * from unnest((select v_children), (select v_n), (select v_bad), (select v_ran), (select v_fires)) c(id, n, bad, ran, fire)),
+    counted as (
+      update pgrab.task t
+      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran,
+        status = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' else 'waiting' end, version = t.version + 1,
+        fire_at = greatest(c.fire, case when t.needs > c.n then null else t.fire_at end)
+      from c
+      where t.id = any (array[c.id]) and t.status = 'waiting' and t.needs is not null
+      returning t.id, t.status, t.needs, c.fire),
+    noted as (
+      insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
+      select t.id, 0, t.version, h.run, k.fire, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
+        'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
+      from counted k join pgrab.task t on t.id = any (array[k.id]) join pgrab.chain h on h.id = t.chain where k.status = 'skipped')
+    select coalesce(array_agg(k.id order by k.id) filter (where k.status = 'skipped'), '{}'), array_agg(k.id order by k.id) filter (where k.needs = 0),
+      array_agg(k.fire order by k.id) filter (where k.needs = 0)
+    into v_ids, v_free, v_free_fires
+    from counted k;
+    if v_free is not null then
+      perform pgrab.link_release(v_free, v_free_fires);
+    end if;
+    v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
+    v_all := v_all || v_ids;
+  end loop;
+  for v_chain in
+    with n as (
+      select t.chain, count(*) as n from unnest((select v_all)) a(id) join pgrab.task t on t.id = any (array[a.id]) group by t.chain)
+    update pgrab.chain c set pending = c.pending - n.n from n where c.id = n.chain and c.id = any (array(select n.chain from n order by 1)) returning c.id
+  loop
+    perform pgrab.chain_end(v_chain);
+  end loop;
+end $$;
+comment on function pgrab.chain_advance(bigint[], text[]) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
+
+-- The end of a chain's run, when nothing is pending. The caller holds the lock on its row, or takes it here.
+create or replace function pgrab.chain_end(p_chain bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  h pgrab.chain;
+  r pgrab.task;
+  v_next timestamptz;
+begin
+  select * into h from pgrab.chain c where c.id = p_chain for update;
+  if not found or h.pending > 0 then
+    return;
+  end if;
+  select * into r from pgrab.task t where t.id = h.root;
+  if found then
+    if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
+      v_next := case when r.run_at > r.fire_at then r.run_at
+        else pgrab.next_fire(r.schedule, r.timezone, case when pgrab.schedule_kind(r.schedule) = 'after' then clock_timestamp() else r.fire_at end) end;
+    end if;
+    if v_next <= coalesce(r.ends_at, 'infinity') then
+      update pgrab.task t
+      set status = 'waiting', needs = (select count(*) from pgrab.parents_of(t.id)), met = 0, attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+      where t.chain = p_chain and t.id <> r.id;
+      update pgrab.task t
+      set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = v_next, run_at = v_next, due_at = case when not t.paused then v_next + pgrab.jitter_of(t.id, t.jitter) end,
+        version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+      where t.id = r.id;
+      update pgrab.chain c set run = nextval('pgrab.chain_run_seq'), pending = (select count(*) from pgrab.task t where t.chain = p_chain) where c.id = p_chain;
+      delete from pgrab.edge_change g where g.chain = p_chain;
+      if v_next < clock_timestamp() + interval '1 s' then
+        perform pgrab.ring(array[r.shard]);
+      end if;
+      return;
+    end if;
+    -- The last run of a schedule: only now it is known that its links have ended for good.
+    update pgrab.run x set ended = case t.status when 'parked' then 'done' else t.status end, definition = pgrab.definition(t)
+    from pgrab.task t
+    where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id and x.chain_id = h.run
+      and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.run);
+    update pgrab.chain c set root = null where c.id = p_chain;
+    update pgrab.task t set schedule = null where t.id = r.id and t.status = 'parked';
+  end if;
+  if exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') then
+    return; -- a person may go on from there
+  end if;
+  delete from pgrab.edge e using pgrab.task t where t.chain = p_chain and e.child_id = t.id;
+  delete from pgrab.edge_change g where g.chain = p_chain;
+  delete from pgrab.task t where t.chain = p_chain;
+  delete from pgrab.chain c where c.id = p_chain;
+end $$;
+comment on function pgrab.chain_end(bigint) is 'Internal: a chain whose last link has ended is armed anew, or leaves the table, or waits for a person to retry what is parked.';
+
+-- One link ends without a run, by a person's word or because it misfired. The caller holds its lock.
+create or replace function pgrab.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
+language plpgsql as $$
+declare
+  h pgrab.chain;
+  v_takes_part boolean := t.needs is not null;
+begin
+  select * into h from pgrab.chain c where c.id = t.chain;
+  perform pgrab.note_fire(t, t.fire_at, p_outcome, p_why, case when h.root is null then p_ended end);
+  update pgrab.task x set status = p_ended, due_at = null, needs = null, version = x.version + 1, node_id = null, incarnation = null, claimed_at = null where x.id = t.id returning x.* into t;
+  if v_takes_part then
+    perform pgrab.chain_advance(array[t.id], array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end]);
+  else
+    perform pgrab.chain_end(t.chain); -- it was parked, which was its end
+  end if;
+  return t;
+end $$;
+comment on function pgrab.link_end(pgrab.task, text, text, text) is 'Internal: ends a link that is not running.';
+
+-- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
+create or replace function pgrab.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  h pgrab.chain;
+  v_ids bigint[];
+begin
+  perform from pgrab.task t where t.chain = p_chain order by t.id for update;
+  select * into h from pgrab.chain c where c.id = p_chain for update;
+  return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
+  with ended as (
+    update pgrab.task t set status = 'cancelled', due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+    where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked') and (t.needs is not null or t.status = 'parked') returning t.*)
+  select array_agg(e.id) into v_ids from ended e;
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
+  select t.id, t.attempt, t.version, h.run, t.fire_at, clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind, t.owner, t.name, p_why,
+    case when h.root is null then pgrab.definition(t) end
+  from pgrab.task t where t.id = any (v_ids);
+  update pgrab.chain c set pending = c.pending - (select count(*) from pgrab.task t where t.id = any (v_ids) and t.needs is not null) where c.id = p_chain;
+  update pgrab.task t set needs = null where t.id = any (v_ids);
+  perform pgrab.chain_end(p_chain);
+end $$;
+comment on function pgrab.chain_cancel(bigint, text) is 'Internal: cancels what a chain has not ended yet, and returns its running links.';
+
+-- A parked link is tried again: what was skipped because of it waits again, unless something else keeps it from running.
+create or replace function pgrab.link_reopen(p_id bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_chain bigint;
+  v_open bigint[] := array[p_id];
+  v_more bigint[];
+begin
+  select t.chain into v_chain from pgrab.task t where t.id = p_id;
+  if v_chain is null then
+    return;
+  end if;
+  perform from pgrab.task t where t.chain = v_chain order by t.id for update;
+  perform from pgrab.chain c where c.id = v_chain for update;
+  loop
+    select array_agg(distinct t.id) into v_more
+    from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = x.child_id
+    where t.status = 'skipped' and t.id <> all (v_open)
+      and not exists (select from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+        where p.id <> all (v_open) and (a.run_if = 'success' and pgrab.link_result(p) <> 'succeeded' or a.run_if = 'failure' and pgrab.link_result(p) <> 'failed'));
+    exit when v_more is null;
+    v_open := v_open || v_more;
+  end loop;
+  update pgrab.task t
+  set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
+    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where p.id = any (v_open) or pgrab.link_result(p) is null) end,
+    met = (select count(*) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where p.id <> all (v_open) and pgrab.link_result(p) <> 'skipped')
+  where t.id = any (v_open);
+  update pgrab.run r set ended = null, definition = null where r.task_id = any (v_open) and r.ended = 'skipped';
+  update pgrab.chain c set pending = c.pending + cardinality(v_open) where c.id = v_chain;
+end $$;
+comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
+
+create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_ids bigint[];
+begin
+  perform pgrab.control_lock(array[p_id], 'delete_chain');
+  with recursive below(id) as (
+    select p_id
+    union
+    select x.child_id from below b cross join lateral pgrab.children_of(b.id) x)
+  select array_agg(b.id order by b.id) into v_ids from below b;
+  perform from pgrab.task t where t.id = any (v_ids) order by t.id for update;
+  -- Children first, so that nobody is left waiting at any moment.
+  while v_ids <> '{}' loop
+    return query
+      delete from pgrab.task t
+      where t.id = any (v_ids) and not exists (select from pgrab.children_of(t.id) x where x.child_id = any (v_ids)) returning t.id;
+    v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids));
+  end loop;
+end $$;
+comment on function pgrab.delete_chain(bigint) is 'Deletes a task with everything that hangs below it; what runs of it is not accepted any more. Returns the ids.';
+
+-- ------------------------------------------------------------------------------------------------ data flows down
+
+create or replace function pgrab.try_jsonb(p_text text) returns jsonb
+language plpgsql immutable as $$
+begin
+  return p_text::jsonb;
+exception when others then
+  return to_jsonb(p_text);
+end $$;
+comment on function pgrab.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
+
+-- One parent: its last output. Several: a JSON object of them by name (by id, when there is none). At most 64 KiB together.
+create or replace function pgrab.parent_output(t pgrab.task) returns text
+language sql stable as $$
+  select case when count(*) = 1 then max(p.output) when count(*) > 1 then jsonb_object_agg(coalesce(p.name, p.id::text), pgrab.try_jsonb(left(p.output, 65536 / p.n::integer)))::text end
+  from (
+    select p.id, p.name, o.output, count(*) over () as n
+    from (select * from pgrab.parents_of(t.id) union all select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = t.id and not g.added) a join pgrab.task p on p.id = a.parent_id
+    left join lateral (
+      -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
+      select (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
+      where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o on true) p
+$$;
+comment on function pgrab.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
+
+-- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the output as JSON. Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
+create or replace function pgrab.args_for(t pgrab.task) returns text
+language plpgsql stable as $$
+declare
+  v_output text;
+  v_args text := t.args::text;
+begin
+  if t.chain is null or not exists (select from pgrab.parents_of(t.id)) then
+    return pgrab.args_list(t.args);
+  end if;
+  v_output := coalesce(pgrab.parent_output(t), '');
+  if v_args like '%{{parent_%' then
+    v_args := replace(v_args, '"{{parent_json}}"', pgrab.try_jsonb(v_output)::text);
+    v_args := replace(v_args, '{{parent_output}}', substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
+  end if;
+  v_output := 'PGRAB_PARENT_OUTPUT=' || v_output;
+  return concat(pgrab.args_list(v_args::jsonb), case when t.kind in ('shell', 'exec') then '3:env,' || octet_length(convert_to(v_output, 'UTF8')) || ':' || v_output || ',' end);
+end $$;
+comment on function pgrab.args_for(pgrab.task) is 'Internal: the args of a task for its node, with what its parents have printed.';
+
+-- ------------------------------------------------------------------------------------------------- chains, drawn
+
+-- A tree out of a graph: each task once, below the parent that is deepest. No path is followed twice, however many there are.
+create or replace function pgrab.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
+language sql stable as $$
+  with recursive edge(parent, child) as materialized (
+    select * from unnest(p_parents, p_children)),
+  down(id, depth) as (
+    select i.id, 0 from unnest(p_ids) i(id) where i.id not in (select e.child from edge e)
+    union
+    select e.child, d.depth + 1 from down d join edge e on e.parent = d.id),
+  place as materialized (
+    select d.id, max(d.depth) as depth from down d group by d.id),
+  twig as materialized (
+    select distinct on (e.child) e.child, e.parent from edge e join place p on p.id = e.parent order by e.child, p.depth desc, p.id),
+  walk(id, root, depth, path) as (
+    select p.id, p.id, 0, array[p.id] from place p where p.depth = 0
+    union all
+    select t.child, w.root, w.depth + 1, w.path || t.child from walk w join twig t on t.parent = w.id)
+  select * from walk
+$$;
+comment on function pgrab.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
+
+create or replace view pgrab.chains as
+select r.id as root, o.depth, repeat('  ', o.depth) || coalesce(left(t.name, 40), '#' || t.id) as task, t.id, t.kind, t.status,
+  case when t.status in ('done', 'parked', 'cancelled', 'skipped') or t.attempt > 0 then case t.status when 'skipped' then 'skipped' when 'cancelled' then 'cancelled' else t.last_outcome end end as outcome,
+  date_trunc('second', case when t.status = 'running' or t.attempt > 0 then t.started_at end) as started_at,
+  date_trunc('second', case when t.status in ('done', 'parked') then t.last_finished_at end) as finished_at, o.path
+from pgrab.task r
+cross join lateral (
+  select array_agg(distinct t.id) as ids, array_agg(p.parent_id) filter (where p.parent_id is not null) as parents, array_agg(t.id) filter (where p.parent_id is not null) as children
+  from pgrab.task t left join lateral pgrab.parents_of(t.id) p on true where t.chain = r.chain) g
+cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o
+join pgrab.task t on t.id = o.id
+where r.chain is not null and r.parent_id is null and not exists (select from pgrab.edge e where e.child_id = r.id) and o.root = r.id
+union all
+select r.task_id, o.depth, repeat('  ', o.depth) || coalesce(left(t.name, 40), '#' || t.task_id), t.task_id, t.kind, t.ended, t.outcome, date_trunc('second', t.started_at), date_trunc('second', t.finished_at), o.path
+from pgrab.run r
+cross join lateral (
+  select array_agg(distinct t.task_id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(t.task_id) filter (where p.id is not null) as children
+  from pgrab.run t
+    left join lateral (
+      select (t.definition ->> 'parent_id')::bigint as id where t.definition ? 'parent_id'
+      union all
+      select (x ->> 'parent_id')::bigint from jsonb_array_elements(t.definition -> 'parents') x) p on true
+  where t.chain_id = r.chain_id and t.ended is not null) g
+cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o
+join pgrab.run t on t.task_id = o.id and t.chain_id = r.chain_id and t.ended is not null
+where r.chain_id is not null and r.ended is not null and not coalesce(r.definition ?| array['parent_id', 'parents'], false) and o.root = r.task_id
+  and not exists (select from pgrab.task x where x.id = r.task_id);
+comment on view pgrab.chains is 'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A link with several parents stands below the deepest.';
+comment on column pgrab.chains.root is 'The root of the chain.';
+comment on column pgrab.chains.depth is 'How many links are above it.';
+comment on column pgrab.chains.task is 'Its name (its number, if it has none), indented.';
+comment on column pgrab.chains.id is 'Number of the task.';
+comment on column pgrab.chains.kind is 'What carries it out.';
+comment on column pgrab.chains.status is 'Where it is in this run of the chain; of an ended chain, how it ended.';
+comment on column pgrab.chains.outcome is 'Of its last run in this run of the chain.';
+comment on column pgrab.chains.started_at is 'When that began.';
+comment on column pgrab.chains.finished_at is 'When it ended.';
+comment on column pgrab.chains.path is 'The way down to it: order by this.';
+
+create or replace view pgrab.chain_runs as
+select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at, date_trunc('second', x.started_at) as started_at, date_trunc('second', case when x.over then x.finished_at end) as finished_at,
+  x.links, x.failed, x.skipped,
+  case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' else 'succeeded' end as result
+from (
+  select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
+    min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
+    count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped, count(*) filter (where l.outcome = 'cancelled') as cancelled,
+    not exists (select from pgrab.chain c where c.run = l.chain_id and c.pending > 0) as over
+  from (select distinct on (r.chain_id, r.task_id) r.* from pgrab.run r where r.chain_id is not null order by r.chain_id, r.task_id, r.finished_at desc) l
+  group by l.chain_id) x;
+comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';
+comment on column pgrab.chain_runs.chain_id is 'Number of the chain run: pgrab.run.chain_id.';
+comment on column pgrab.chain_runs.root is 'The link that began it.';
+comment on column pgrab.chain_runs.name is 'Its name.';
+comment on column pgrab.chain_runs.fire_at is 'The planned time.';
+comment on column pgrab.chain_runs.started_at is 'When the first link began.';
+comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null while it runs.';
+comment on column pgrab.chain_runs.links is 'Links that have ended.';
+comment on column pgrab.chain_runs.failed is 'Of these, those whose last attempt failed, timed out or was lost.';
+comment on column pgrab.chain_runs.skipped is 'Of these, those that were skipped.';
+comment on column pgrab.chain_runs.result is 'running; succeeded: every link that was not skipped succeeded; failed; cancelled.';
