@@ -259,7 +259,7 @@ begin
   return null;
 end $$;
 comment on function pgrab.edge_changed() is 'Internal: keeps chains whole when pgrab.edge changes.';
-create or replace trigger edge_10_changed after insert or update or delete on pgrab.edge for each row when (pg_trigger_depth() < 2) execute function pgrab.edge_changed();
+create or replace trigger edge_10_changed after insert or update or delete on pgrab.edge for each row execute function pgrab.edge_changed();
 
 create or replace function pgrab.task_relink() returns trigger
 language plpgsql as $$
@@ -442,9 +442,10 @@ begin
   if exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') then
     return; -- a person may go on from there
   end if;
-  delete from pgrab.edge e using pgrab.task t where t.chain = p_chain and e.child_id = t.id;
   delete from pgrab.edge_change g where g.chain = p_chain;
-  delete from pgrab.task t where t.chain = p_chain;
+  -- In one statement: when the edges' trigger looks, the tasks have gone.
+  with gone as (delete from pgrab.task t where t.chain = p_chain returning t.id)
+  delete from pgrab.edge e using gone g where e.child_id = any (array[g.id]);
   delete from pgrab.chain c where c.id = p_chain;
 end $$;
 comment on function pgrab.chain_end(bigint) is 'Internal: a chain whose last link has ended is armed anew, or leaves the table, or waits for a person to retry what is parked.';

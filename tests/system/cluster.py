@@ -185,7 +185,10 @@ class Db:
         if self.conn is None or self.conn.closed:
             self.conn = self.connect()
         cursor = self.conn.execute(statement, params or None)
-        return cursor.fetchall() if cursor.description else []
+        if cursor.description:
+            return cursor.fetchall()
+        # `select from t`: rows without columns are rows all the same.
+        return [()] * cursor.rowcount if (cursor.statusmessage or "").startswith("SELECT") else []
 
     def one(self, statement, *params):
         """The first column of the only row, or None when there is no row."""

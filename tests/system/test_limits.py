@@ -66,6 +66,7 @@ def test_a_killed_node_gives_its_places_back(db, nodes, probe):
     finally:
         probe.open_gate()
     assert db.wait_run(waiting).outcome == "succeeded"
+    db.wait_run(task, 2)
     assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
     probe.assert_no_overlap()
 

@@ -1,0 +1,184 @@
+-- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
+begin;
+select plan(74);
+set local timezone = 'UTC';
+
+-- A run of one task, from its start to its outcome, as a node does it.
+create function pg_temp.ends(p_id bigint, p_outcome text default 'succeeded', p_output text default null) returns text language plpgsql as $$
+begin
+  update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = max_attempts, claimed_at = now(), started_at = now() where id = p_id and status in ('scheduled', 'claimed');
+  if not found then
+    return 'not due';
+  end if;
+  perform pgrab.finish(array[p_id], array[7], array[11], array[2000000], array[1000000], null, array[p_output], null, 1, 'n1', array[p_outcome], array[case when p_outcome <> 'succeeded' then 'why' end]);
+  return pg_temp.chain(p_id);
+end $$;
+-- Each link as id:status, one letter each.
+create function pg_temp.chain(p_id bigint default null) returns text language sql as $$
+  select coalesce(string_agg(t.id || case t.status when 'scheduled' then '!' when 'waiting' then '.' when 'running' then 'r' when 'done' then '+' when 'parked' then '-' when 'skipped' then 'o' when 'cancelled' then 'x' else '?' end, ' ' order by t.id), 'gone')
+  from pgrab.task t
+$$;
+create function pg_temp.outcomes() returns text language sql as $$
+  select string_agg(r.task_id || ' ' || r.outcome || coalesce(' ' || r.ended, ''), ', ' order by r.task_id, r.finished_at) from pgrab.run r
+$$;
+create function pg_temp.fresh() returns text language sql as $$
+  delete from pgrab.task where chain is null; delete from pgrab.edge_change;
+  update pgrab.task set status = 'done', due_at = null, node_id = null, incarnation = null;
+  delete from pgrab.task; delete from pgrab.edge; delete from pgrab.chain; delete from pgrab.run;
+  select ''::text
+$$;
+
+-- what is refused
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 9)', '22023', 'task 9 cannot be a parent of task 9: it is the task itself');
+select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 4711)', '22023', 'task 4711 cannot be a parent of task 9: there is no such task');
+select throws_ok('insert into pgrab.task (id, kind, parent_id, schedule) values (9, ''noop'', 1, ''@daily'')', '22023', 'task schedule cannot be ''@daily''');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 2), (4, 'noop', 3);
+select throws_ok('update pgrab.task set parent_id = 4 where id = 2', '22023', 'task 4 cannot be a parent of task 2: it would wait for itself: it hangs below that task already');
+select throws_ok('insert into pgrab.edge values (4, 2)', '22023', 'task 4 cannot be a parent of task 2: it would wait for itself: it hangs below that task already');
+select throws_ok('insert into pgrab.edge values (2, 2)', '22023', 'task 2 cannot be a parent of task 2: it is the task itself');
+select throws_ok('insert into pgrab.edge values (2, 3)', '22023', 'task 2 cannot be a parent of task 3: it is its parent_id already');
+select throws_ok('insert into pgrab.edge values (2, 4711)', '22023', 'task 2 cannot be a parent of task 4711: there is no task 4711');
+select throws_ok('insert into pgrab.edge values (2, 1, ''perhaps'')', '23514');
+select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 3', '22023', 'task schedule cannot be ''@daily''');
+select throws_ok('delete from pgrab.task where id = 2', '23503', 'task 2 cannot be deleted: other tasks wait for it');
+update pgrab.task set owner = 'somebody' where id = 1;
+select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 1)', '22023', 'task 1 cannot be a parent of task 9: it belongs to somebody, not to ' || session_user);
+insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
+select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 77)', '22023', 'task 77 cannot be a parent of task 9: it has ended: done');
+select is(pg_temp.chain(), '1! 2! 3. 4.', 'nothing of this has changed anything');
+select results_eq('select * from pgrab.delete_chain(3)', 'values (4::bigint), (3)', 'delete_chain takes what hangs below, children first');
+select is(pg_temp.chain() || ' ' || (select pending from pgrab.chain), '1! 2! 1', 'and the rest of the chain misses them');
+select pg_temp.fresh();
+
+-- a line, and its conditions
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'success'), (3, 'noop', 1, 'failure'), (4, 'noop', 1, 'always'), (5, 'noop', 3, 'always'), (6, 'noop', 2, 'success');
+select is(pg_temp.ends(2), 'not due', 'a child waits');
+select is(pg_temp.ends(1), '1+ 2! 3o 4! 5o 6.', 'a success starts success and always; failure is skipped, and what hangs on it alone');
+select is(pg_temp.ends(4), '1+ 2! 3o 4+ 5o 6.', 'an end that starts nothing');
+select is(pg_temp.ends(2), '1+ 2+ 3o 4+ 5o 6!', 'the next in line');
+select is(pg_temp.ends(6), 'gone', 'with its last link the chain leaves');
+select is(pg_temp.outcomes(), '1 succeeded done, 2 succeeded done, 3 skipped skipped, 4 succeeded done, 5 skipped skipped, 6 succeeded done', 'everything is in the history');
+select is((select count(distinct chain_id) || ' ' || count(chain_id) from pgrab.run), '1 6', 'under one number');
+select is((select count(*) from pgrab.chain), 0::bigint, 'and no chain is left');
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks), '1 done, 2 done, 3 skipped, 4 done, 5 skipped, 6 done', 'pgrab.tasks has them');
+select is((select result || ' ' || links || ' ' || skipped from pgrab.chain_runs), 'succeeded 6 2', 'and so has chain_runs');
+select pg_temp.fresh();
+
+-- a failure, and going on after it
+insert into pgrab.task (id, kind, max_attempts) values (1, 'noop', 1);
+insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'success'), (3, 'noop', 1, 'failure'), (4, 'noop', 2, 'success');
+select is(pg_temp.ends(1, 'failed'), '1- 2o 3! 4o', 'a failure parks the link and starts the failure branch');
+select is(pg_temp.ends(3), '1- 2o 3+ 4o', 'a chain with a parked link stays');
+select is((select result from pgrab.chain_runs), 'failed', 'it has failed so far');
+select is((select status from pgrab.retry(1)), 'scheduled', 'a person tries it again');
+select is(pg_temp.chain(), '1! 2. 3+ 4.', 'what was skipped because of it waits again');
+select is(pg_temp.ends(1), '1+ 2! 3+ 4.', 'now it succeeds');
+select pg_temp.ends(2);
+select is(pg_temp.ends(4), 'gone', 'and the chain goes on to its end');
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks), '1 done, 2 done, 3 done, 4 done', 'each task has ended once');
+select pg_temp.fresh();
+
+-- fan-in
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1), (4, 'noop', 2);
+insert into pgrab.edge values (3, 4);
+select pg_temp.ends(1);
+select is(pg_temp.ends(2), '1+ 2+ 3! 4.', 'one of two parents is not enough');
+select is(pg_temp.ends(3), '1+ 2+ 3+ 4!', 'both are');
+select is(pg_temp.ends(4), 'gone', 'the end');
+select pg_temp.fresh();
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+insert into pgrab.edge values (2, 3, 'always');
+select is((select count(distinct chain) from pgrab.task), 1::bigint, 'two roots that meet are one chain');
+select is(pg_temp.ends(1, 'failed'), '1- 2! 3o', 'one edge that can never be satisfied is enough to skip it');
+select is(pg_temp.ends(2), '1- 2+ 3o', 'once');
+select is((select status from pgrab.cancel(1)), 'cancelled', 'cancel of what is parked');
+select is(pg_temp.chain(), 'gone', 'was the last there was to wait for');
+select pg_temp.fresh();
+-- both at the same moment, in one batch
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+insert into pgrab.edge values (2, 3);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id < 3;
+select is((select count(*) from pgrab.finish(array[1, 2], array[7, 7], array[11, 11], array[1, 1], array[0, 0], null, null, null, 1, 'n', array['succeeded', 'succeeded'], null)), 2::bigint, 'two parents in one statement');
+select is(pg_temp.chain(), '1+ 2+ 3!', 'release it once');
+select pg_temp.fresh();
+
+-- what comes down
+insert into pgrab.task (id, name, kind) values (1, 'a', 'noop'), (2, 'b', 'noop');
+insert into pgrab.task (id, kind, command, args, parent_id) values (3, 'http', 'http://h/', '{"body": {"all": "{{parent_json}}", "text": "<{{parent_output}}>"}}', 1);
+select pg_temp.ends(1, 'succeeded', E'say "hi"\n');
+select is((select pgrab.parent_output(t) from pgrab.task t where id = 3), E'say "hi"\n', 'the output of a parent is offered as text');
+select ok((select pgrab.args_for(t) like '%"text": "<say \\"hi\\"\\n>"%' and pgrab.args_for(t) like '%"all": "say \\"hi\\"\\n"%' from pgrab.task t where id = 3), 'and put into the texts of args, as JSON wants it');
+insert into pgrab.edge values (2, 3);
+select pg_temp.ends(2, 'succeeded', '{"n": 1}');
+select is((select pgrab.parent_output(t)::jsonb from pgrab.task t where id = 3), '{"a": "say \"hi\"\n", "b": {"n": 1}}', 'of several parents an object by name');
+select ok((select pgrab.args_for(t) like '%{"all": {"a": "say \\"hi\\"\\n", "b": {"n": 1}}%' from pgrab.task t where id = 3), 'parent_json is JSON, not a text');
+select pg_temp.fresh();
+
+-- a chain with a schedule
+insert into pgrab.task (id, kind, schedule, run_at) values (1, 'noop', '0 * * * *', '2026-01-01 10:00Z');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2);
+select is(pg_temp.ends(1), '1+ 2! 3.', 'the root is not armed before its chain has ended');
+select is((select fire_at from pgrab.task where id = 2), '2026-01-01 10:00Z', 'all of it has one planned time');
+insert into pgrab.task (id, kind, parent_id) values (4, 'noop', 2);
+delete from pgrab.task where id = 3;
+select is(pg_temp.ends(2), '1! 2. 4.', 'a new link joins at the next firing, and the root is armed');
+select is((select fire_at from pgrab.task where id = 1), '2026-01-01 11:00Z', 'for its next time');
+select is((select root || ' ' || pending from pgrab.chain), '1 3', 'with the new link');
+select isnt((select run from pgrab.chain), (select max(chain_id) from pgrab.run), 'under a new number');
+select pg_temp.ends(1);
+update pgrab.task set parent_id = 1 where id = 4;
+select is(pg_temp.ends(2, 'failed'), '1! 2. 4.', 'a link that failed skips those below it by the graph the run began with, and the schedule goes on');
+select is((select string_agg(outcome, ',' order by finished_at) from pgrab.run where task_id = 4), 'skipped', 'as recorded');
+select pg_temp.ends(1);
+select is(pg_temp.chain(), '1+ 2! 4!', 'the edge that was moved counts now');
+select is((select string_agg(status, ',') from pgrab.cancel(1)), 'cancelled', 'cancel of the root');
+select is(pg_temp.chain(), '1! 2. 4.', 'stops the whole run of the chain, and not the schedule');
+select is((select string_agg(outcome, ',' order by task_id) from pgrab.run where fire_at = '2026-01-01 12:00Z' and task_id <> 1), 'cancelled,cancelled', 'recorded as cancelled');
+select throws_ok('insert into pgrab.edge values ((select id from pgrab.task where id = 4), 1)', '22023', 'task 4 cannot be a parent of task 1: the child has a schedule');
+insert into pgrab.task (id, kind) values (9, 'noop');
+select throws_ok('insert into pgrab.edge values (9, 2)', '22023', 'task 9 cannot be a parent of task 2: the chain has a schedule and would have two roots');
+delete from pgrab.task where id = 9;
+update pgrab.task set max_runs = fires + 1 where id = 1;
+select pg_temp.ends(1); select pg_temp.ends(2);
+select is(pg_temp.ends(4), 'gone', 'with the last fire of the schedule all of it leaves');
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks where id < 5), '1 done, 2 done, 4 done', 'and can be looked up');
+select pg_temp.fresh();
+
+-- cancel of a root that runs once: what runs is asked to stop, the rest ends
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1), (4, 'noop', 3);
+insert into pgrab.task (id, kind, parent_id, run_if) values (5, 'noop', 4, 'always');
+select pg_temp.ends(1);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 2;
+select pgrab.cancel(1);
+select is(pg_temp.chain(), '1+ 2r 3x 4x 5x', 'cancel of a root');
+select is((select task_id from pgrab.cancel), 2::bigint, 'asks for the run to be stopped');
+select pgrab.finish(array[2], array[7], array[11], array[1], array[0], null, null, null, 1, 'n', array['failed'], array['stopped']);
+select is(pg_temp.chain() || (select count(*) from pgrab.cancel), 'gone0', 'and when that has ended the chain has');
+select is((select result from pgrab.chain_runs), 'cancelled', 'it was cancelled');
+select pg_temp.fresh();
+
+-- pictures
+insert into pgrab.task (id, name, kind) values (1, 'extract', 'noop');
+insert into pgrab.task (id, name, kind, parent_id) values (2, 'clean', 'noop', 1), (3, 'load', 'noop', 1);
+insert into pgrab.edge values (2, 3);
+select is((select string_agg(task, '/' order by path) from pgrab.chains where root = 1), 'extract/  clean/    load', 'a link stands below its deepest parent');
+select is((select pgrab.why(t) from pgrab.task t where id = 3), 'waiting for extract, clean', 'why names the parents');
+select is((select string_agg(gate || ' ' || verdict, ', ') from pgrab.explain(3) where gate like 'parent %'), 'parent extract waits, parent clean waits', 'and so does explain');
+select pg_temp.ends(1); select pg_temp.ends(2); select pg_temp.ends(3);
+select is((select string_agg(task || ' ' || outcome, '/' order by path) from pgrab.chains where root = 1), 'extract succeeded/  clean succeeded/    load succeeded', 'an ended chain can be drawn too');
+select pg_temp.fresh();
+-- taken apart
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2);
+update pgrab.task set parent_id = null where id = 2;
+select is(pg_temp.chain() || ' ' || (select string_agg(pending::text, ',' order by id) from pgrab.chain), '1! 2! 3. 1,2', 'a part that hangs on nothing else is a chain of its own');
+select is(pg_temp.ends(1), '2! 3.', 'and they end apart');
+
+select * from finish();
+rollback;
