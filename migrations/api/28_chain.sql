@@ -324,7 +324,7 @@ begin
     perform pgrab.ring(v_shards);
   end if;
 end $$;
-comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due.';
+comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due without the end of a parent.';
 
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
 create or replace function pgrab.chain_advance(p_ids bigint[], p_results text[]) returns void
@@ -338,21 +338,25 @@ declare
   v_bad integer[];
   v_ran integer[];
   v_fires timestamptz[];
-  v_free bigint[];
-  v_free_fires timestamptz[];
   v_chain bigint;
 begin
   while v_ids <> '{}' loop
     with w as (
       select w.id, w.result, t.fire_at as fire from unnest((select v_ids), (select v_results)) w(id, result) join pgrab.task t on t.id = any (array[w.id])),
+    -- offset 0: from each parent to its children, and never the other way round, however many children the statistics expect.
     e as (
-      select t.id as child, t.run_if, w.result, w.fire from w join pgrab.task t on t.parent_id = any (array[w.id])
-      where not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)
+      select x.child, x.run_if, w.result, w.fire
+      from w cross join lateral (
+        select t.id as child, t.run_if from pgrab.task t
+        where t.parent_id = w.id and not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added) offset 0) x
       union all
-      select x.child_id, x.run_if, w.result, w.fire from w join pgrab.edge x on x.parent_id = any (array[w.id])
-      where not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = x.child_id and g.added)
+      select x.child_id, x.run_if, w.result, w.fire
+      from w cross join lateral (
+        select d.child_id, d.run_if from pgrab.edge d
+        where d.parent_id = w.id and not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added) offset 0) x
       union all
-      select g.child_id, g.run_if, w.result, w.fire from w join pgrab.edge_change g on g.parent_id = any (array[w.id]) and not g.added),
+      select g.child_id, g.run_if, w.result, w.fire
+      from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where g.parent_id = w.id and not g.added offset 0) g),
     c as (
       select e.child, count(*) as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
         count(*) filter (where e.result <> 'skipped') as ran, max(e.fire) as fire
@@ -367,24 +371,21 @@ begin
       select * from unnest((select v_children), (select v_n), (select v_bad), (select v_ran), (select v_fires)) c(id, n, bad, ran, fire)),
     counted as (
       update pgrab.task t
-      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran,
-        status = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' else 'waiting' end, version = t.version + 1,
-        fire_at = greatest(c.fire, case when t.needs > c.n then null else t.fire_at end)
-      from c
-      where t.id = any (array[c.id]) and t.status = 'waiting' and t.needs is not null
-      returning t.id, t.status, t.needs, c.fire),
+      set needs = case when n.status = 'skipped' then null else t.needs - c.n end, met = t.met + c.ran, status = n.status, version = t.version + 1,
+        fire_at = greatest(c.fire, case when t.needs > c.n then null else t.fire_at end),
+        due_at = case when n.status = 'scheduled' and not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab.jitter_of(t.id, t.jitter) end
+      from c join pgrab.task o on o.id = any (array[c.id])
+        cross join lateral (select case when c.bad > 0 or o.needs <= c.n and o.met + c.ran = 0 then 'skipped' when o.needs <= c.n then 'scheduled' else 'waiting' end as status) n
+      where t.id = any (array[c.id]) and t.status = 'waiting' and t.needs is not null and o.version = t.version
+      returning t.id, t.status, t.shard, c.fire),
     noted as (
       insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
       select t.id, 0, t.version, h.run, k.fire, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
         'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
-      from counted k join pgrab.task t on t.id = any (array[k.id]) join pgrab.chain h on h.id = t.chain where k.status = 'skipped')
-    select coalesce(array_agg(k.id order by k.id) filter (where k.status = 'skipped'), '{}'), array_agg(k.id order by k.id) filter (where k.needs = 0),
-      array_agg(k.fire order by k.id) filter (where k.needs = 0)
-    into v_ids, v_free, v_free_fires
-    from counted k;
-    if v_free is not null then
-      perform pgrab.link_release(v_free, v_free_fires);
-    end if;
+      from counted k join pgrab.task t on t.id = any (array[k.id]) join pgrab.chain h on h.id = t.chain where k.status = 'skipped'),
+    bell as (
+      select pgrab.ring(array_agg(distinct k.shard)) from counted k where k.status = 'scheduled' having count(*) > 0)
+    select coalesce(array_agg(k.id order by k.id) filter (where k.status = 'skipped'), '{}') into v_ids from counted k left join bell b on true;
     v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
     v_all := v_all || v_ids;
   end loop;
@@ -580,7 +581,9 @@ declare
   v_output text;
   v_args text := t.args::text;
 begin
-  if t.chain is null or not exists (select from pgrab.parents_of(t.id)) then
+  if v_args = '{}' and t.kind not in ('shell', 'exec') then
+    return null;
+  elsif t.kind not in ('shell', 'exec') and v_args not like '%{{parent_%' or not exists (select from pgrab.parents_of(t.id)) then
     return pgrab.args_list(t.args);
   end if;
   v_output := coalesce(pgrab.parent_output(t), '');
