@@ -9,6 +9,9 @@
  *          nothing it would only sit on;
  *   timed  a fixed number of tasks that are due within lookahead.
  * A due task that found no worker for steal_after is handed back, for a node that has one.
+ *
+ * Lease.  The heartbeat may be stuck in a call when the lease ends, so its end is looked for here: nothing that
+ * runs outlives it.
  */
 #include "node/boss.h"
 
@@ -367,6 +370,26 @@ time_out(struct boss *b, int64_t now)
 	}
 }
 
+static bool
+lease_watched(const struct boss *b, int64_t lease)
+{
+	return b->n_in_hand > 0 && lease != 0 && lease != b->lease_over_us;
+}
+
+/* Stops what runs when the lease is over.  All else of a fence is the heartbeat's, when it comes to it. */
+static void
+watch_lease(struct boss *b)
+{
+	int64_t lease = lease_until(&b->node->lease);
+
+	if (!lease_watched(b, lease) || clock_boot_us() < lease)
+		return;
+	b->lease_over_us = lease;
+	log_warn("lease_over", "in_hand=%zu hint=\"%s\"", b->n_in_hand,
+	    "no heartbeat got through for fence_after; what runs is stopped");
+	stop_all(b, PGRAB_STOP_FENCED);
+}
+
 static void
 say_empty(struct boss *b) /* lock held */
 {
@@ -419,11 +442,16 @@ publish_room(struct boss *b, int64_t now)
 static int64_t
 next_event(const struct boss *b)
 {
-	int64_t until = CLOCK_NEVER;
+	int64_t until = CLOCK_NEVER, lease = lease_until(&b->node->lease);
 	const struct run *r = heap_min(b->delayed);
 
 	if (r != NULL)
 		until = r->due_mono_us;
+	if (lease_watched(b, lease)) {
+		int64_t ends = clock_mono_us() + lease - clock_boot_us();
+
+		until = ends < until ? ends : until;
+	}
 	r = heap_min(b->timeouts);
 	if (r != NULL && r->deadline_us < until)
 		until = r->deadline_us;
@@ -450,6 +478,7 @@ boss_main(void *arg)
 			handle(b, m, now);
 			m = next;
 		}
+		watch_lease(b);
 		ripen(b, now);
 		time_out(b, now);
 		dispatch(b);

@@ -57,6 +57,7 @@ struct boss {
 	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
 	int64_t window_ends_us;
 	int64_t next_review_us;
+	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */
 	bool draining;
 	enum pgrab_stop stopping;
 };

@@ -166,6 +166,9 @@ beat(struct heartbeat *h, struct err *err)
 	int64_t sent = clock_boot_us();
 	enum rc rc = store_node_beat(h->db, &b, &wishes, err);
 
+	/* A lease that ran out is not renewed: what it covered has been stopped. */
+	if (rc == RC_OK && !lease_holds(&h->node->lease, clock_boot_us()))
+		return err_set(err, RC_AGAIN, "the answer came after the lease was over");
 	if (rc == RC_OK) {
 		renew(h, sent);
 		obey(h, &wishes);

@@ -33,6 +33,7 @@ struct workers {
 
 /* The context behind pgrab_host for one run. */
 struct hosting {
+	const struct node *node;
 	struct run *run;
 	struct outbuf *out;
 };
@@ -42,6 +43,9 @@ host_stop(void *ctx)
 {
 	struct hosting *h = ctx;
 
+	/* Also before anybody has come to say so: nothing new is begun between two steps. */
+	if (!node_may_act(h->node, h->run->incarnation, clock_boot_us()))
+		return PGRAB_STOP_FENCED;
 	return (enum pgrab_stop)atomic_load(&h->run->stop);
 }
 
@@ -132,7 +136,7 @@ take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
 static void
 execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 {
-	struct hosting h = {.run = r};
+	struct hosting h = {.node = w->node, .run = r};
 	struct pgrab_host host = {.size = sizeof host,
 	    .ctx = &h,
 	    .stop_fd = r->stop_fd,

@@ -1,0 +1,143 @@
+"""A run never outlives the lease of its node, whatever the node's heartbeat is stuck in."""
+import ctypes
+import http.server
+import os
+import select
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from cluster import wait_until
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def ptrace(request, tid):
+    if libc.ptrace(ctypes.c_long(request), ctypes.c_long(tid), ctypes.c_long(0), ctypes.c_long(0)) < 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+
+
+class FrozenThread:
+    """One thread of a node stands still, the others go on: what a name lookup without an end looks like."""
+
+    def __init__(self, node, name):
+        for entry in Path(f"/proc/{node.pid}/task").iterdir():
+            if (entry / "comm").read_text().strip() == name:
+                self.tid = int(entry.name)
+        try:
+            ptrace(PTRACE_SEIZE, self.tid)
+        except PermissionError:
+            pytest.skip("this machine does not let a parent trace its child")
+        ptrace(PTRACE_INTERRUPT, self.tid)
+        os.waitpid(self.tid, WALL)
+
+    def thaw(self):
+        ptrace(PTRACE_DETACH, self.tid)
+
+
+class Server:
+    """Notes when each request comes and when its client has gone; answers when told to."""
+
+    def __init__(self):
+        self.requests = []
+        self.answer = threading.Event()
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                request = {"path": self.path, "came": time.monotonic(), "left": None}
+                outer.requests.append(request)
+                while not outer.answer.is_set():
+                    if select.select([self.connection], [], [], 0.02)[0]:
+                        request["left"] = time.monotonic()
+                        return
+                self.send_response(302 if self.path == "/redirect" else 200)
+                self.send_header("Location", "/second")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                request["left"] = time.monotonic()
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+
+    def wait(self, count):
+        wait_until(lambda: len(self.requests) >= count, 15, f"{count} requests")
+
+    def close(self):
+        self.answer.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def server():
+    served = Server()
+    yield served
+    served.close()
+
+
+def test_a_run_in_the_process_ends_with_the_lease_while_the_heartbeat_is_stuck(db, nodes, server):
+    task = db.add(kind="http", command=server.url, backoff="0")
+    stuck = nodes.start("n1", fence_after="2s", dead_after="6s")
+    old = stuck.incarnation()
+    server.wait(1)
+    heartbeat = FrozenThread(stuck, "heartbeat")
+    frozen_at = time.monotonic()
+    nodes.start("n2", fence_after="2s", dead_after="6s")
+    try:
+        server.wait(2)  # another node has it now
+        first, second = server.requests
+        assert first["left"] is not None and first["left"] < second["came"], "never two at once"
+        assert first["left"] - frozen_at < 3, "it ended with the lease, not by what came later"
+        assert "event=fenced" not in stuck.log(), "the heartbeat had no part in it"
+    finally:
+        heartbeat.thaw()
+    stuck.wait_log("event=fenced")
+    db.wait("select incarnation <> %s and state = 'up' from pgrab.node where name = 'n1'", old)
+    assert [r.outcome for r in db.runs(task)] == ["lost"]
+    server.answer.set()
+    assert db.wait_run(task, count=2).outcome == "succeeded"
+    assert stuck.log().count("event=lease_over") == 1
+
+
+def test_a_lease_that_ran_out_is_not_renewed_its_runs_go_back_at_once(db, nodes, server):
+    task = db.add(kind="http", command=server.url, backoff="0")
+    node = nodes.start("n1", fence_after="1s", dead_after="30s")
+    old = node.incarnation()
+    server.wait(1)
+    heartbeat = FrozenThread(node, "heartbeat")
+    wait_until(lambda: server.requests[0]["left"], 5, "the end of the first run")
+    heartbeat.thaw()
+    server.wait(2)
+    assert [r.outcome for r in db.runs(task)] == ["lost"]
+    assert node.incarnation() != old
+    server.answer.set()
+    assert db.wait_run(task, count=2).outcome == "succeeded"
+
+
+def test_a_thawed_node_begins_nothing_new_for_a_run_whose_lease_is_over(db, nodes, server):
+    db.add(kind="http", command=server.url + "redirect", args={"follow": True}, max_attempts=1)
+    node = nodes.start("n1", fence_after="1s", dead_after="30s")
+    server.wait(1)
+    node.stop()
+    wait_until(lambda: time.monotonic() > server.requests[0]["came"] + 1.5, 5, "the end of the lease")
+    server.answer.set()  # a redirect
+    wait_until(lambda: server.requests[0]["left"], 5, "the answer to be out")
+    node.cont()
+    db.wait("select count(*) = 1 from pgrab.run", timeout=15)
+    assert [r["path"] for r in server.requests] == ["/redirect"]
+
+
+def test_leases_that_are_renewed_in_time_end_nothing(db, nodes):
+    task = db.add(kind="sql", command="select pg_sleep(3)")
+    node = nodes.start("n1", fence_after="500ms", heartbeat="100ms")
+    assert db.wait_run(task).outcome == "succeeded"
+    assert "event=lease_over" not in node.log() and "event=fenced" not in node.log()
