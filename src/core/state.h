@@ -20,13 +20,20 @@ enum task_state {
 };
 
 enum task_event {
-	EV_CLAIM,     /* a node took it */
-	EV_RELEASE,   /* handed back unstarted; or edited by a person */
-	EV_START,     /* the last check passed, the attempt is counted */
-	EV_UNSTART,   /* it could not be begun after all, the attempt is taken back */
-	EV_SUCCEED,   /* one-shot: it leaves the table */
-	EV_RETRY,     /* failed or lost, tries left */
-	EV_GIVE_UP,   /* failed or lost, no tries left */
+	EV_CLAIM,   /* a node took it */
+	EV_RELEASE, /* handed back unstarted; or edited by a person; or in line for a place under its limit */
+	EV_START,   /* the last check passed, the attempt is counted */
+	EV_UNSTART, /* it could not be begun after all, the attempt is taken back */
+	EV_SUCCEED, /* it has ended: it leaves the table, now or with its chain */
+	EV_RETRY,   /* failed or lost, tries left */
+	EV_REARM,   /* this fire is over, its schedule goes on */
+	EV_GIVE_UP, /* failed or lost, no tries left */
+	EV_CANCEL,  /* a person gave it up */
+	EV_SKIP,    /* a link whose parents did not end as asked; a fire nobody could run in time */
+	EV_FREE,    /* a link whose parents have ended as asked */
+	EV_BIND,    /* it was given a parent before it started */
+	EV_REOPEN,  /* a person tries again what was parked, and what was skipped because of it */
+	EV_NEXT_RUN,  /* a link, when the root of its chain is armed anew */
 	EV_EDIT_TIME, /* a person gave it a new run_at */
 	EV__COUNT
 };

@@ -20,13 +20,16 @@
 /* --- states ------------------------------------------------------------------------------------------ */
 
 static void
-ended_states_are_final(void **unused)
+what_has_ended_runs_again_only_with_its_chain(void **unused)
 {
 	const enum task_state ended[] = {TASK_DONE, TASK_CANCELLED, TASK_SKIPPED, TASK_NONE};
 
 	for (size_t i = 0; i < sizeof ended / sizeof *ended; i++) {
-		for (enum task_event e = 0; e < EV__COUNT; e++)
-			assert_int_equal(task_next(ended[i], e), TASK_NONE);
+		for (enum task_event e = 0; e < EV__COUNT; e++) {
+			if (e != EV_REARM && e != EV_NEXT_RUN &&
+			    !(e == EV_REOPEN && ended[i] == TASK_SKIPPED))
+				assert_int_equal(task_next(ended[i], e), TASK_NONE);
+		}
 	}
 }
 
@@ -295,7 +298,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ended_states_are_final),
+	    cmocka_unit_test(what_has_ended_runs_again_only_with_its_chain),
 	    cmocka_unit_test(only_a_claimed_task_is_started_and_only_a_running_one_ends),
 	    cmocka_unit_test(every_state_and_event_has_a_name_of_its_own),
 	    cmocka_unit_test(backoff_grows_stays_in_bounds_and_starts_anew),
