@@ -54,7 +54,7 @@ begin
     end if;
     for v_task in
       select x.id, p.at as kept from unnest((select p_ids), (select p_versions)) c(id, version)
-      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.due_at <= clock_timestamp() and x.limit_key = v_key
+      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.due_at <= clock_timestamp() + interval '3 ms' and x.limit_key = v_key
       left join pgrab.limit_place p on p.task_id = any (array[x.id]) and p.key = x.limit_key and not p.over
       order by p.at is null, x.priority desc, x.due_at
     loop

@@ -103,6 +103,10 @@ struct run {
 	bool output_truncated;
 };
 
+/* A run is handed on so much before it is due: putting its start on record takes about a millisecond, and its worker
+ * begins when it is due, not that much later. */
+#define LEAD_US (2 * US_PER_MS)
+
 /* What one priority is worth in waiting: among due tasks the one with the earliest (due - priority * step) goes
  * first, so waiting makes up for any priority in the end. */
 #define PRIORITY_STEP_US (10 * US_PER_S)

@@ -116,7 +116,7 @@ take_claimed(struct boss *b, struct run *r, int64_t now)
 	}
 	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
 	b->n_in_hand++;
-	if (r->due_mono_us <= now) {
+	if (r->due_mono_us - LEAD_US <= now) {
 		r->phase = RUN_READY;
 		r->ready_since_us = now;
 		heap_push(b->ready, r);
@@ -133,7 +133,7 @@ ripen(struct boss *b, int64_t now)
 {
 	struct run *r;
 
-	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us <= now) {
+	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us - LEAD_US <= now) {
 		heap_pop(b->delayed);
 		r->phase = RUN_READY;
 		r->ready_since_us = now;
@@ -446,7 +446,7 @@ next_event(const struct boss *b)
 	const struct run *r = heap_min(b->delayed);
 
 	if (r != NULL)
-		until = r->due_mono_us;
+		until = r->due_mono_us - LEAD_US;
 	if (lease_watched(b, lease)) {
 		int64_t ends = clock_mono_us() + lease - clock_boot_us();
 

@@ -1,6 +1,6 @@
 /*
- * The boss: owns every task in hand, holds each until the microsecond it is due, and hands it to a free
- * worker.
+ * The boss: owns every task in hand, holds each until it is due (but for LEAD_US, which its start needs), and
+ * hands it to a free worker.
  */
 #ifndef PGRAB_NODE_BOSS_H
 #define PGRAB_NODE_BOSS_H

@@ -6,6 +6,7 @@
 #include "node/worker.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -177,12 +178,25 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	take_result(r, &res, &h);
 }
 
+/* The boss hands a run over LEAD_US early; never is one begun early.  A stop ends the wait, and the executor sees it. */
+static void
+await_due(const struct run *r)
+{
+	int64_t left = r->due_mono_us - clock_mono_us();
+	struct timespec ts = {.tv_nsec = left * 1000}; /* at most a few milliseconds */
+	struct pollfd p = {.fd = r->stop_fd, .events = POLLIN};
+
+	if (left > 0 && left < US_PER_S)
+		(void)ppoll(&p, 1, &ts, NULL);
+}
+
 static void
 carry_out(struct worker *w, struct run *r)
 {
 	struct node *n = w->node;
 	const struct pgrab_executor *ex = exec_set_find(n->execs, r->kind);
 
+	await_due(r);
 	r->begun_us = clock_mono_us();
 	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
 		r->stale = true; /* others may have it by now: nothing is executed */

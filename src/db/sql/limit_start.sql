@@ -2,7 +2,7 @@
 -- Serves: starter.  $1 ids, $2 versions, $3 incarnation.
 with placed as materialized (select p.id from pgrab.limit_take($1::bigint[], $2::bigint[], $3::bigint) p(id))
 update pgrab.task t
-set status = 'running', attempt = t.attempt + 1, started_at = clock_timestamp()
+set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_timestamp(), t.due_at)
 from placed p
 where t.id = any (array[p.id]) and t.incarnation = $3::bigint and t.status = 'claimed'
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
