@@ -52,6 +52,7 @@ begin
       perform pgrab.limit_sweep(l);
       v_line := exists (select from pgrab.task x where x.limit_key = v_key and x.due_at is null and x.status = 'scheduled' and not x.paused);
     end if;
+    -- 3 ms: a start is put on record a little before its time (LEAD_US).
     for v_task in
       select x.id, p.at as kept from unnest((select p_ids), (select p_versions)) c(id, version)
       join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.due_at <= clock_timestamp() + interval '3 ms' and x.limit_key = v_key
@@ -63,11 +64,11 @@ begin
         continue;
       end if;
       v_next := pgrab.limit_next(l, v_task.kept is not null, case when v_task.kept is not null then v_task.id end);
-      if v_next <= clock_timestamp() and (v_task.kept is not null or not v_line) then
+      if v_next <= clock_timestamp() + interval '3 ms' and (v_task.kept is not null or not v_line) then
         if v_task.kept is null then
-          insert into pgrab.limit_place (key, task_id, at, started) values (v_key, v_task.id, clock_timestamp(), true);
+          insert into pgrab.limit_place (key, task_id, at, started) values (v_key, v_task.id, greatest(clock_timestamp(), v_next), true);
         else
-          update pgrab.limit_place p set at = clock_timestamp(), started = true where p.task_id = v_task.id and p.key = v_key and not p.over;
+          update pgrab.limit_place p set at = greatest(clock_timestamp(), v_next), started = true where p.task_id = v_task.id and p.key = v_key and not p.over;
         end if;
         return next v_task.id;
       else
