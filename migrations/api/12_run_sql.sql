@@ -54,3 +54,28 @@ begin
   return array_to_string(v_lines, E'\n');
 end $$;
 comment on function pgrab.run_sql(text[], text[], integer) is 'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns separated by |, at most about so many bytes.';
+
+-- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end, or that does not end in time, is kept, and hinders nobody else's end.
+create or replace function pgrab.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
+language plpgsql as $$
+declare
+  v_pid integer;
+  v_until timestamptz := clock_timestamp() + interval '3 s'; -- for all of them
+begin
+  ended := 0;
+  kept := 0;
+  for v_pid in
+    select a.pid from pg_stat_activity a where a.datname = current_database() and a.application_name = any (p_names) and a.pid <> pg_backend_pid()
+  loop
+    begin
+      if pg_terminate_backend(v_pid, greatest(1, (date_part('epoch', v_until - clock_timestamp()) * 1000)::bigint)) then
+        ended := ended + 1;
+      else
+        kept := kept + 1;
+      end if;
+    exception when insufficient_privilege then
+      kept := kept + 1;
+    end;
+  end loop;
+end $$;
+comment on function pgrab.end_sql_backends(text[]) is 'Internal: ends the backends of this database with one of these application names; returns how many are gone, and how many could not be ended.';

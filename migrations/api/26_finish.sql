@@ -153,5 +153,8 @@ language sql stable as $$
   select t.* from pgrab.due_until(statement_timestamp() + interval '2 hours') t
   where t.status in ('claimed', 'running') and (p_incarnation is null or t.incarnation = p_incarnation)
     and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = t.incarnation)
+    -- A sql run whose backend could not be ended goes on: it waits for the next round.
+    and (t.status <> 'running' or t.kind <> 'sql' or ('pgrab sql ' || t.incarnation = any (
+      (select array_agg(a.application_name) from pg_stat_activity a where a.datname = current_database() and a.application_name like 'pgrab sql %')::text[])) is not true)
 $$;
-comment on function pgrab.held_by_nobody(bigint) is 'Internal: tasks claimed or running for an incarnation that no node that is up has.';
+comment on function pgrab.held_by_nobody(bigint) is 'Internal: tasks claimed or running for an incarnation that no node that is up has, but for sql runs whose backend is still there.';

@@ -137,11 +137,13 @@ store_recover(struct db *db, const char *by, int64_t incarnation, struct recover
 	PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("end_orphans"), 0, NULL, &res, err);
 
+	memset(out, 0, sizeof *out);
+	if (rc == RC_OK)
+		out->sql_kept = db_int64(res, 0, 0);
 	PQclear(res);
 	res = NULL;
 	if (rc == RC_OK)
 		rc = db_query(db, sql_text("recover"), 2, params, &res, err);
-	memset(out, 0, sizeof *out);
 	if (rc == RC_OK) {
 		out->all = db_int64(res, 0, 0);
 		out->running = db_int64(res, 0, 1);

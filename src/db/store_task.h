@@ -109,6 +109,7 @@ CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n,
 
 struct recovered {
 	int64_t all, running, parked; /* put back in all; of these had been running; of these parked */
+	int64_t sql_kept; /* sql backends of the dead that could not be ended: what they do is not put back */
 };
 /* Puts back what no node that is up holds: of one incarnation, or of all dead ones (0). */
 CHECKED enum rc

@@ -4,15 +4,19 @@
  * rolled back.
  *
  * The connection is the worker's own and kept between runs; what a text may leave in the session is thrown
- * away after each.  Stop (timeout, cancel, fence) is a cancel request on another connection.  When the reply
- * to COMMIT is lost, the history says whether it went through, once the old backend is gone.
+ * away after each.  Stop (timeout, cancel, fence) is a cancel request on another connection.
+ *
+ * A connection that is lost says nothing about its backend, which may work on, and commit.  So the run is over
+ * only when that backend is gone (it is ended by force); the history then says whether it went through.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/backoff.h"
 #include "db/pg.h"
 #include "db/sql.h"
 #include "db/store_task.h"
@@ -20,6 +24,7 @@
 #include "exec/sql_split.h"
 
 #define STATEMENTS_MAX 1000
+#define LEAVE_US       (15 * US_PER_S) /* a node that is stopping looks for a lost backend no longer */
 #define CALL_US        (10 * US_PER_S)
 #define KEEP_ALL_US    (INT64_C(100) * 365 * 86400 * US_PER_S) /* upkeep that drops nothing */
 
@@ -27,6 +32,12 @@ struct sql_worker {
 	const struct exec_env *env;
 	struct db *db;       /* as incarnation */
 	int64_t incarnation; /* the connection is named after it, so that peers can end it when we are dead */
+};
+
+/* What works for a run on the server. */
+struct backend {
+	char pid[24];
+	char since[48]; /* a moment at which it did: process ids come again */
 };
 
 static void *
@@ -98,21 +109,34 @@ take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarr
 	return result->error[0] == '\0';
 }
 
+static bool
+told_to_stop(const struct pgrab_host *host)
+{
+	return host->stop(host->ctx) != PGRAB_STOP_NONE;
+}
+
 static enum rc
-begin(struct db *db, const struct pgrab_run *run, struct err *err)
+open_transaction(struct db *db, const struct pgrab_host *host, struct err *err)
+{
+	enum rc rc = db_connect(db, err);
+
+	if (rc == RC_OK && told_to_stop(host))
+		rc = err_set(err, RC_AGAIN, "stopped");
+	return rc == RC_OK ? db_script(db, sql_text("sql_begin"), err) : rc;
+}
+
+/* Nothing of the task is executed here. */
+static enum rc
+begin(struct db *db, const struct pgrab_run *run, const struct pgrab_host *host, struct backend *backend_out,
+    struct err *err)
 {
 	char id[24], version[24], incarnation[24];
 	const char *params[] = {id, version, incarnation};
 	PGresult *res = NULL;
-	enum rc rc = db_connect(db, err);
+	enum rc rc = open_transaction(db, host, err);
 
-	if (rc == RC_OK)
-		rc = db_script(db, sql_text("sql_begin"), err);
-	if (rc == RC_UNKNOWN) { /* the kept connection was dead; nothing has happened yet */
-		rc = db_connect(db, err);
-		if (rc == RC_OK)
-			rc = db_script(db, sql_text("sql_begin"), err);
-	}
+	if (rc == RC_UNKNOWN && !told_to_stop(host)) /* the kept connection was dead */
+		rc = open_transaction(db, host, err);
 	if (rc != RC_OK)
 		return rc;
 	snprintf(id, sizeof id, "%" PRId64, run->task_id);
@@ -121,8 +145,12 @@ begin(struct db *db, const struct pgrab_run *run, struct err *err)
 	rc = db_query(db, sql_text("sql_check"), 3, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(err, RC_LOST, "the task is not this node's any more");
+	if (rc == RC_OK) {
+		snprintf(backend_out->pid, sizeof backend_out->pid, "%s", db_text(res, 0, 0));
+		snprintf(backend_out->since, sizeof backend_out->since, "%s", db_text(res, 0, 1));
+	}
 	PQclear(res);
-	return rc;
+	return rc == RC_OK && told_to_stop(host) ? err_set(err, RC_AGAIN, "stopped") : rc;
 }
 
 /* The finish, in the same transaction as the work. */
@@ -138,30 +166,42 @@ finish(struct sql_worker *w, struct finish *f, struct err *err)
 	return rc;
 }
 
-/*
- * COMMIT.  A lost reply: wait until the backend that may still be committing is gone (it is ended by force),
- * then look into the history.
- */
-static enum rc
-commit(struct sql_worker *w, struct finish *f, int backend, struct err *err)
+/* False: others end the run, and its backend first. */
+static bool
+try_again(const struct pgrab_host *host, struct backoff *backoff, int64_t begun_us)
 {
-	char pid[24];
-	const char *params[] = {pid};
-	struct err look;
-	enum rc rc = db_script(w->db, "commit", err), looked = RC_AGAIN;
+	enum pgrab_stop stop = host->stop(host->ctx);
 
-	if (rc != RC_UNKNOWN)
-		return rc;
-	snprintf(pid, sizeof pid, "%d", backend);
+	if (stop == PGRAB_STOP_FENCED ||
+	    (stop == PGRAB_STOP_SHUTDOWN && clock_mono_us() - begun_us > LEAVE_US))
+		return false;
+	poll(NULL, 0,
+	    (int)(backoff_next_us(backoff) / US_PER_MS)); /* whatever stop says, it has to be known */
+	return true;
+}
+
+/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
+ * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
+static enum rc
+find_out(struct sql_worker *w, const struct pgrab_host *host, const struct backend *backend, struct finish *f)
+{
+	const char *params[] = {backend->pid, backend->since};
+	int64_t begun_us = clock_mono_us();
+	struct backoff backoff;
+	struct err ignored;
+
 	f->applied = false;
-	for (int tries = 0; tries < 5 && looked != RC_OK; tries++) {
-		looked = db_query(w->db, sql_text("sql_end_backend"), 1, params, NULL, &look);
-		if (looked == RC_OK)
-			looked = store_recorded(w->db, &f, 1, &look);
-	}
-	if (looked != RC_OK)
-		return RC_UNKNOWN;
-	return f->applied ? RC_OK : err_set(err, RC_AGAIN, "the connection was lost before the commit");
+	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
+	do {
+		PGresult *res = NULL;
+		enum rc rc = db_query(w->db, sql_text("sql_end_backend"), 2, params, &res, &ignored);
+		bool gone = rc == RC_OK && db_bool(res, 0, 0);
+
+		PQclear(res);
+		if (gone && store_recorded(w->db, &f, 1, &ignored) == RC_OK)
+			return f->applied ? RC_OK : RC_AGAIN;
+	} while (try_again(host, &backoff, begun_us));
+	return RC_UNKNOWN;
 }
 
 /* The text itself; its rows go to host->output. */
@@ -256,6 +296,26 @@ clean_up(struct sql_worker *w)
 		db_disconnect(w->db);
 }
 
+/* The text, its finish and COMMIT, in the transaction that begin() opened. */
+static enum rc
+carry_out(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host, struct finish *f,
+    struct pgrab_result *result, char **output_out, struct err *err)
+{
+	int64_t begun = clock_mono_us();
+	enum rc rc = work(w, run, host, result, output_out, err);
+
+	f->output = *output_out != NULL && (*output_out)[0] != '\0' ? *output_out : NULL;
+	f->output_truncated = *output_out != NULL && strlen(*output_out) >= OUTBUF_LIMIT;
+	f->begun_ago_us = clock_mono_us() - begun;
+	if (rc == RC_OK && host->stop(host->ctx) == PGRAB_STOP_FENCED)
+		rc = err_set(err, RC_LOST, "the node lost its lease");
+	if (rc == RC_OK) {
+		rc = finish(w, f, err);
+		result->not_started = rc == RC_BAD && made_partition(w, err);
+	}
+	return rc == RC_OK ? db_script(w->db, "commit", err) : rc;
+}
+
 static void
 sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
@@ -266,34 +326,23 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	    .incarnation = run->incarnation,
 	    .outcome = OUTCOME_SUCCEEDED,
 	    .plain = true}; /* most are */
-	int64_t begun = clock_mono_us(), ended;
+	struct backend backend;
 	char *output = NULL;
 	struct err err = {0};
-	enum rc rc = begin(db, run, &err);
+	enum rc rc = begin(db, run, host, &backend, &err);
 
 	if (rc == RC_OK) {
-		int backend = PQbackendPID(db_conn(db));
-
-		rc = work(w, run, host, result, &output, &err);
-		ended = clock_mono_us();
-		f.output = output != NULL && output[0] != '\0' ? output : NULL;
-		f.output_truncated = output != NULL && strlen(output) >= OUTBUF_LIMIT;
-		f.begun_ago_us = ended - begun;
-		if (rc == RC_OK && host->stop(host->ctx) == PGRAB_STOP_FENCED)
-			rc = err_set(&err, RC_LOST, "the node lost its lease");
-		if (rc == RC_OK) {
-			rc = finish(w, &f, &err);
-			result->not_started = rc == RC_BAD && made_partition(w, &err);
-		}
-		if (rc == RC_OK)
-			rc = commit(w, &f, backend, &err);
+		rc = carry_out(w, run, host, &f, result, &output, &err);
+		if (rc == RC_UNKNOWN)
+			rc = find_out(w, host, &backend, &f);
+		/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */
+		result->recorded = rc == RC_OK || rc == RC_UNKNOWN;
 	} else if (rc == RC_AGAIN || rc == RC_UNKNOWN) {
-		result->not_started = true; /* no connection: nothing was executed */
+		result->not_started = !told_to_stop(host); /* no connection: nothing was executed */
 	}
 	clean_up(w);
 	free(output);
 	result->succeeded = rc == RC_OK;
-	result->recorded = rc == RC_OK;
 	if (rc != RC_OK)
 		say_why(result, stop_text(host->stop(host->ctx)), &err);
 }

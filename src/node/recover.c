@@ -90,6 +90,9 @@ sweep(struct recover *r, int64_t incarnation)
 		log_warn("recover", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 		return false;
 	}
+	if (got.sql_kept > 0)
+		log_warn("sql_not_ended", "backends=%" PRId64 " hint=\"%s\"", got.sql_kept,
+		    "their tasks wait until somebody with the right to it ends them");
 	if (got.all > 0)
 		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all,
 		    got.running, got.parked);

@@ -1,0 +1,154 @@
+"""A sql run whose connection or node is lost: its backend may work on, so nobody runs the task before that has ended."""
+import socket
+import threading
+
+import pytest
+from cluster import conninfo, stays, wait_until
+
+ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and datname = current_database()"
+
+
+class Proxy:
+    """A server's address that can be told to lose clients while the server goes on believing in them."""
+
+    def __init__(self, dsn, until=None):
+        self.given = conninfo.conninfo_to_dict(dsn)
+        self.until = until  # a client that sends this is lost at once
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.clients, self.lost = {}, []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def dsn(self):
+        return conninfo.make_conninfo(**{**self.given, "host": "127.0.0.1", "port": self.socket.getsockname()[1]})
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            if "/" in self.given["host"]:
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
+            else:
+                server = socket.create_connection((self.given["host"], self.given.get("port", 5432)))
+            self.clients[client] = b""
+            threading.Thread(target=self.pump, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self.pump, args=(server, client, False), daemon=True).start()
+
+    def pump(self, source, target, up):
+        while True:
+            try:
+                data = source.recv(65536)
+            except OSError:
+                data = b""
+            try:
+                if data:
+                    target.sendall(data)
+            except OSError:
+                data = b""
+            if up and len(self.clients[source]) < 500:
+                self.clients[source] += data
+            if up and data and self.until and self.until in data:
+                self.until = None
+                self.lose_client(source)
+            if not data:
+                if not (up and source in self.lost):
+                    try:
+                        target.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass
+                return
+
+    def lose_client(self, client):
+        self.lost.append(client)
+        client.shutdown(socket.SHUT_RDWR)
+
+    def lose(self, word):
+        for client, said in list(self.clients.items()):
+            if word in said and client not in self.lost:
+                self.lose_client(client)
+
+    def close(self):
+        self.socket.close()
+
+
+@pytest.fixture
+def proxy(db):
+    made = Proxy(db.dsn)
+    yield made
+    made.close()
+
+
+def test_a_run_whose_connection_is_lost_is_over_only_when_its_backend_is(db, nodes, proxy):
+    task = db.add(command="select pg_sleep(40)", backoff="0", max_attempts=2)
+    nodes.start("n1", dsn=proxy.dsn)
+    first = db.wait(ACTIVE)
+    proxy.lose(b"pgrab sql")
+    db.wait("select count(*) = 1 from pgrab.run")
+    assert not db.query("select from pg_stat_activity where pid = %s", first), "nobody does it any more"
+    assert [r.outcome for r in db.runs(task)] == ["failed"]
+    assert db.wait(ACTIVE) != first
+    db.query("select pg_terminate_backend(%s)", db.wait(ACTIVE))
+    assert db.wait_run(task, count=2).outcome == "failed"
+
+
+def test_a_commit_whose_answer_is_lost_is_looked_up(db, nodes, proxy):
+    db.query("create table effect (n int)")
+    proxy.until = b"commit\0"
+    task = db.add(command="insert into public.effect values (1)", max_attempts=5, backoff="0")
+    nodes.start("n1", dsn=proxy.dsn)
+    db.wait("select not exists (select from pgrab.task)")
+    assert proxy.until is None, "the answer was lost"
+    assert db.one("select count(*) from effect") == 1
+    assert [r.outcome for r in db.runs(task)][-1] == "succeeded"
+    assert db.one("select count(*) filter (where outcome = 'succeeded') from pgrab.run") == 1
+
+
+@pytest.fixture
+def role(db):
+    """A role that may do what a node does, but is no superuser."""
+    name = f"{db.name}_node"
+    db.query(f"create role {name} login")
+    db.query(f"grant usage on schema pgrab to {name}; grant all on all tables in schema pgrab to {name}; grant all on all sequences in schema pgrab to {name}")
+    yield name
+    db.query(f"drop owned by {name}; drop role {name}")
+
+
+def as_role(db, name):
+    return conninfo.make_conninfo(db.dsn, user=name)
+
+
+def freeze_in_sql(db, nodes, **options):
+    task = db.add(command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') then 60 else 0 end)")
+    frozen = nodes.start("n1", allow="sql,noop", **options)
+    pid = db.wait(ACTIVE)
+    frozen.stop()
+    return task, frozen, pid
+
+
+def test_the_sql_backend_of_another_role_is_ended_too(db, nodes, role):
+    task, frozen, pid = freeze_in_sql(db, nodes, dsn=as_role(db, role))
+    nodes.start("n2").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
+    assert not db.query("select from pg_stat_activity where pid = %s", pid)
+    assert db.wait_run(task, count=2).outcome == "succeeded"
+    frozen.cont()
+
+
+@pytest.mark.deadline(90)
+def test_a_sql_run_whose_backend_may_not_be_ended_is_not_started_again_before_that_has_gone(db, nodes, role):
+    task, frozen, pid = freeze_in_sql(db, nodes)
+    other = db.add(kind="noop", run_at="2100-01-01")
+    # Also held by the dead, and not sql: that goes back at once.
+    db.query("""update pgrab.task t set status = 'claimed', version = t.version + 1, node_id = n.id, incarnation = n.incarnation, claimed_at = now(), due_at = now()
+                from pgrab.node n where n.name = 'n1' and t.id = %s""", other)
+    second = nodes.start("n2", dsn=as_role(db, role), allow="sql,noop")
+    second.wait_log("event=node_dead name=n1 .*sql_ended=0", timeout=10)
+    second.wait_log("event=sql_not_ended backends=1")
+    assert db.wait_run(other).outcome == "succeeded"
+    stays(lambda: db.one("select status = 'running' and version = 1 from pgrab.task where id = %s", task), 1, "the run")
+    db.query("select pg_terminate_backend(%s, 5000)", pid)
+    assert db.wait_run(task, count=2, timeout=30).outcome == "succeeded"
+    assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
+    frozen.cont()
