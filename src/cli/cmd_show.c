@@ -37,52 +37,93 @@ show_json(struct cli *c, const char *const *params)
 }
 
 static void
-print_runs(struct buf *out, const PGresult *runs)
+print_rows(struct buf *out, const PGresult *rows)
 {
 	struct screen screen = screen_look();
 
-	if (PQntuples(runs) == 0)
+	if (PQntuples(rows) == 0)
 		return;
 	buf_addc(out, '\n');
-	table_print(out, runs, &screen);
+	table_print(out, rows, &screen);
+}
+
+/* The text of a field, or NULL. */
+static const char *
+field(const PGresult *fields, const char *name)
+{
+	for (int row = 0; row < PQntuples(fields); row++) {
+		if (strcmp(db_text(fields, row, 0), name) == 0)
+			return db_text(fields, row, 1);
+	}
+	return NULL;
 }
 
 /* What the last run printed stands alone at the end, as it was. */
 static void
 print_output(struct buf *out, const PGresult *fields)
 {
-	for (int row = 0; row < PQntuples(fields); row++) {
-		if (strcmp(db_text(fields, row, 0), "output") == 0 && *db_text(fields, row, 1) != '\0') {
-			buf_adds(out, "\noutput of the last run:\n");
-			text_block(out, db_text(fields, row, 1));
-		}
+	const char *output = field(fields, "output");
+
+	if (output != NULL && *output != '\0') {
+		buf_adds(out, "\noutput of the last run:\n");
+		text_block(out, output);
 	}
+}
+
+/* Nothing when the task is in none: the array is empty. */
+static enum rc
+print_chain(struct cli *c, struct buf *out, const PGresult *fields)
+{
+	const char *params[] = {field(fields, "chain")};
+	PGresult *links = NULL;
+	enum rc rc = report_rows(c->db, "cli_show_chain", 1, params, &links, &c->err);
+
+	if (rc == RC_OK)
+		print_rows(out, links);
+	PQclear(links);
+	return rc;
+}
+
+static enum rc
+print_parts(struct cli *c, struct buf *out, const char *const *params, const PGresult *fields)
+{
+	static const char *const skip[] = {"output", "attempts", "chain", NULL};
+	PGresult *runs = NULL;
+	enum rc rc;
+
+	fields_print(out, fields, skip);
+	rc = print_chain(c, out, fields);
+	if (rc == RC_OK)
+		rc = report_rows(c->db, "cli_show_runs", 1, params, &runs, &c->err);
+	if (rc == RC_OK) {
+		print_rows(out, runs);
+		print_output(out, fields);
+	}
+	PQclear(runs);
+	return rc;
 }
 
 static int
 show_text(struct cli *c, const char *const *params)
 {
-	static const char *const skip[] = {"output", "attempts", NULL};
 	struct buf out = {0};
-	PGresult *fields = NULL, *runs = NULL;
+	PGresult *fields = NULL;
 	int code = CLI_DONE;
 	enum rc rc = report_fields(c->db, "cli_show", 1, params, &fields, &c->err);
 
-	if (rc == RC_OK)
-		rc = report_rows(c->db, "cli_show_runs", 1, params, &runs, &c->err);
-	if (rc != RC_OK) {
-		code = cli_fail(c, rc, NULL);
-	} else if (PQntuples(fields) == 0) {
+	if (rc == RC_OK && PQntuples(fields) == 0) {
 		code = absent(c);
-	} else {
-		fields_print(&out, fields, skip);
-		print_runs(&out, runs);
-		print_output(&out, fields);
-		fputs(buf_str(&out), stdout);
+		goto out;
 	}
+	if (rc == RC_OK)
+		rc = print_parts(c, &out, params, fields);
+	if (rc == RC_OK)
+		fputs(buf_str(&out), stdout);
+	else
+		code = cli_fail(c, rc, NULL);
+out:
 	buf_fini(&out);
 	PQclear(fields);
-	PQclear(runs);
 	return code;
 }
 
@@ -90,10 +131,14 @@ static int
 run_show(struct cli *c)
 {
 	const char *params[] = {c->operands[0]};
+	enum rc rc;
 
 	if (!cli_id(c, c->operands[0]))
 		return cli_usage(c->cmd, c->err.text);
-	cli_db(c, CLI_DEADLINE_US);
+	/* Our sessions have none (see db/pg.c); without them a chain of thousands takes its square to draw. */
+	rc = db_script(cli_db(c, CLI_DEADLINE_US), "set enable_hashjoin = on", &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
 	return c->common->json ? show_json(c, params) : show_text(c, params);
 }
 
@@ -101,7 +146,7 @@ const struct command cmd_show = {
     .name = "show",
     .group = GROUP_LOOK,
     .usage = "ID [OPTIONS]",
-    .summary = "everything about one task: definition, attempts, output, why it does not run",
+    .summary = "everything about one task: definition, attempts, output, its chain, why it does not run",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .min_operands = 1,

@@ -1,5 +1,6 @@
--- Serves: pgrab show.  One task, live or finished, and its attempts, the oldest first.  Plan: task_pkey; run_task_idx of each partition.
--- $1 id.  `definition` is what is not the default, without what has a line of its own.
+-- Serves: pgrab show.  One task, live or finished, its attempts, the oldest first, and its chain.
+-- Plan: task_pkey; run_task_idx of each partition; task_chain_idx or run_chain_idx.
+-- $1 id.  `definition` is what is not the default, without what has a line of its own.  `chain` is what pgrab.chains has for all roots together, drawn in one pass.
 with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
 task as (
@@ -10,11 +11,28 @@ task as (
   union all
   (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args', r.definition ->> 'key',
     r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
-    r.attempt, (select count(*) from runs), (select count(*) from runs x where x.outcome <> 'succeeded'), r.outcome, r.error, r.finished_at, 2
-  from runs r where r.ended is not null order by r.finished_at desc limit 1))
+    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')), (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome, r.error, r.finished_at, 2
+  from runs r where r.ended is not null order by r.finished_at desc limit 1)),
+link as ( -- while the chain is live, else as it ended
+  select t.id, coalesce(t.name, '#' || t.id) as task, t.kind, t.status,
+    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > 0 then t.last_outcome end as outcome,
+    case when t.status = 'running' or t.attempt > 0 then t.started_at end as started_at,
+    case when t.status in ('done', 'parked') then t.last_finished_at end as finished_at, array(select p.parent_id from pgrab.parents_of(t.id) p) as parents
+  from pgrab.task t where t.chain = (select x.chain from pgrab.task x where x.id = $1::bigint)
+  union all
+  select r.task_id, coalesce(r.name, '#' || r.task_id), r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
+    array(select (p.value ->> 'parent_id')::bigint from jsonb_array_elements(jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p where p.value ->> 'parent_id' is not null)
+  from pgrab.run r
+  where r.ended is not null and not exists (select from pgrab.task x where x.id = $1::bigint)
+    and r.chain_id = (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1)),
+edge as (
+  select array_agg(p.parent) as parents, array_agg(l.id) as children from link l cross join unnest(l.parents) p(parent))
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, t.runs, t.failures, t.last_outcome, t.last_error, t.last_finished_at,
+  (select coalesce(json_agg(json_build_object('root', o.root, 'depth', o.depth, 'task', l.task, 'id', l.id, 'kind', l.kind, 'status', l.status, 'outcome', l.outcome,
+     'started_at', l.started_at, 'finished_at', l.finished_at) order by o.path), '[]')
+   from edge e cross join pgrab.chain_order(array(select l.id from link l), e.parents, e.children) o join link l on l.id = o.id) as chain,
   (select coalesce(json_agg(json_build_object('attempt', r.attempt, 'outcome', r.outcome, 'node', r.node, 'claimed_at', r.claimed_at, 'started_at', r.started_at,
      'finished_at', r.finished_at, 'seconds', round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
      'output_truncated', r.output_truncated) order by r.finished_at), '[]') from runs r) as attempts,
