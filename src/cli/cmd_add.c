@@ -14,8 +14,11 @@
 struct options {
 	struct cli_common common;
 	/* texts, so that "not given" is told from every value; the table's triggers refuse what cannot be */
-	char *kind, *name, *key, *run_at, *in, *arg, *priority, *timeout, *max_attempts, *backoff,
-	    *backoff_max, *delivery, *require;
+	char *kind, *name, *key, *arg;
+	char *run_at, *in, *schedule, *timezone, *starts_at, *ends_at, *max_runs, *jitter, *misfire,
+	    *misfire_after, *misfire_limit;
+	char *parent, *run_if;
+	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	bool paused;
 };
 
@@ -28,15 +31,36 @@ struct options {
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
+    /* what */
     TEXT("kind", 'k', kind, "KIND",
 	"sql, shell, exec, http, notify, noop, or a plugged-in kind (default sql)"),
-    TEXT("name", 'n', name, "NAME", "a label for people"),
-    TEXT("key", 0, key, "KEY", "at most one live task per key"),
-    TEXT("run_at", 0, run_at, "TIME",
-	"when it is due, as PostgreSQL reads it; UTC unless it names a zone (default now)"),
-    TEXT("in", 0, in, "TIME", "due after so long: 90s, 10m, 2h, 7d"),
     TEXT("arg", 0, arg, "NAME=TEXT | NAME:=JSON",
 	"a member of args; may be given several times: --arg cwd=/tmp --arg env:='{\"A\":\"1\"}'"),
+    TEXT("name", 'n', name, "NAME", "a label for people"),
+    TEXT("key", 0, key, "KEY", "at most one live task per key"),
+    /* when */
+    TEXT("run_at", 0, run_at, "TIME",
+	"when it is due (first), as PostgreSQL reads it; UTC unless it names a zone (default now, or the "
+	"first fire of its schedule)"),
+    TEXT("in", 0, in, "TIME", "due after so long: 90s, 10m, 2h, 7d"),
+    TEXT("schedule", 's', schedule, "EXPR",
+	"again and again: '30 2 * * *', @daily, '@every 90s' (fixed rate), '@after 90s' (after the end of "
+	"the last run); pgrab next shows when that is"),
+    TEXT("timezone", 0, timezone, "ZONE", "in which the schedule is read: Europe/Berlin (default UTC)"),
+    TEXT("starts_at", 0, starts_at, "TIME", "the schedule does not fire before"),
+    TEXT("ends_at", 0, ends_at, "TIME", "nor after"),
+    TEXT("max_runs", 0, max_runs, "N", "the schedule ends after so many fires"),
+    TEXT("jitter", 0, jitter, "TIME", "each fire is delayed by a stable part of it (default 0)"),
+    TEXT("misfire", 0, misfire, "WORD",
+	"fires missed while nobody could run them: skip, once (one catch-up run, the default), all"),
+    TEXT("misfire_after", 0, misfire_after, "TIME",
+	"a fire that could not start within this counts as missed (default 1m)"),
+    TEXT("misfire_limit", 0, misfire_limit, "N", "at most so many catch-up runs with all (default 100)"),
+    /* after what */
+    TEXT("parent", 0, parent, "ID", "starts when this task has ended: a link of its chain"),
+    TEXT(
+	"run_if", 0, run_if, "WORD", "which end of the parent starts it: success (default), failure, always"),
+    /* how */
     TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
     TEXT("timeout", 0, timeout, "TIME", "the run is stopped after so long (default 1h)"),
     TEXT("max_attempts", 0, max_attempts, "N", "tries before it is parked (default 3)"),
@@ -45,10 +69,51 @@ static const struct option_key keys[] = {
     TEXT("backoff_max", 0, backoff_max, "TIME", "longest such wait (default 1h)"),
     TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
     TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
+    TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
     {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
-	"do not start it until paused is set to false", false},
+	"do not start it until pgrab resume", false},
     CLI_LAST_ROW,
 };
+
+/* Options that are columns, as they are. */
+static const struct column {
+	const char *name;
+	size_t offset;
+} texts[] = {
+    {"kind", offsetof(struct options, kind)},
+    {"name", offsetof(struct options, name)},
+    {"key", offsetof(struct options, key)},
+    {"run_at", offsetof(struct options, run_at)},
+    {"schedule", offsetof(struct options, schedule)},
+    {"timezone", offsetof(struct options, timezone)},
+    {"starts_at", offsetof(struct options, starts_at)},
+    {"ends_at", offsetof(struct options, ends_at)},
+    {"max_runs", offsetof(struct options, max_runs)},
+    {"misfire", offsetof(struct options, misfire)},
+    {"misfire_limit", offsetof(struct options, misfire_limit)},
+    {"parent_id", offsetof(struct options, parent)},
+    {"run_if", offsetof(struct options, run_if)},
+    {"priority", offsetof(struct options, priority)},
+    {"max_attempts", offsetof(struct options, max_attempts)},
+    {"delivery", offsetof(struct options, delivery)},
+    {"require", offsetof(struct options, require)},
+    {"limit_key", offsetof(struct options, limit)},
+};
+
+/* Durations, which become intervals. */
+static const struct column intervals[] = {
+    {"jitter", offsetof(struct options, jitter)},
+    {"misfire_after", offsetof(struct options, misfire_after)},
+    {"timeout", offsetof(struct options, timeout)},
+    {"backoff", offsetof(struct options, backoff)},
+    {"backoff_max", offsetof(struct options, backoff_max)},
+};
+
+static const char *
+given(const struct options *o, const struct column *col)
+{
+	return *(char *const *)(const void *)((const char *)o + col->offset);
+}
 
 /* The columns given; texts made here are freed with it. */
 struct columns {
@@ -74,16 +139,22 @@ put_made(struct columns *v, const char *column, char *text)
 
 /* A duration as the column takes it: microseconds, with the unit for an interval. */
 static enum rc
-put_duration(struct columns *v, const char *column, const char *flag, const char *text, const char *unit,
+put_duration(struct columns *v, const char *column, const char *option, const char *text, const char *unit,
     struct err *err)
 {
 	int64_t us;
 
 	if (text == NULL)
 		return RC_OK;
-	if (!duration_parse(text, &us))
+	if (!duration_parse(text, &us)) {
+		char flag[32];
+
+		snprintf(flag, sizeof flag, "%s", option);
+		for (char *c = flag; (c = strchr(c, '_')) != NULL;)
+			*c = '-';
 		return err_set(err, RC_BAD,
-		    "%s cannot be \"%.60s\"; it is a time such as 200ms, 5s, 10m, 1h or 7d", flag, text);
+		    "--%s cannot be \"%.60s\"; it is a time such as 200ms, 5s, 10m, 1h or 7d", flag, text);
+	}
 	put_made(v, column, xasprintf("%lld%s", (long long)us, unit));
 	return RC_OK;
 }
@@ -91,14 +162,11 @@ put_duration(struct columns *v, const char *column, const char *flag, const char
 static enum rc
 put_durations(struct columns *v, const struct options *o, struct err *err)
 {
-	enum rc rc = put_duration(v, NEW_IN_US, "--in", o->in, "", err);
+	enum rc rc = put_duration(v, NEW_IN_US, "in", o->in, "", err);
 
-	if (rc == RC_OK)
-		rc = put_duration(v, "timeout", "--timeout", o->timeout, " us", err);
-	if (rc == RC_OK)
-		rc = put_duration(v, "backoff", "--backoff", o->backoff, " us", err);
-	if (rc == RC_OK)
-		rc = put_duration(v, "backoff_max", "--backoff-max", o->backoff_max, " us", err);
+	for (size_t i = 0; rc == RC_OK && i < sizeof intervals / sizeof *intervals; i++)
+		rc = put_duration(
+		    v, intervals[i].name, intervals[i].name, given(o, &intervals[i]), " us", err);
 	return rc;
 }
 
@@ -156,15 +224,9 @@ collect(struct cli *c, struct columns *v)
 		return rc;
 	if (o->run_at != NULL && o->in != NULL)
 		return err_set(&c->err, RC_BAD, "--run-at and --in: give one of them");
-	put(v, "kind", o->kind);
 	put(v, "command", c->n_operands > 0 ? c->operands[0] : "");
-	put(v, "name", o->name);
-	put(v, "key", o->key);
-	put(v, "run_at", o->run_at);
-	put(v, "priority", o->priority);
-	put(v, "max_attempts", o->max_attempts);
-	put(v, "delivery", o->delivery);
-	put(v, "require", o->require);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		put(v, texts[i].name, given(o, &texts[i]));
 	put(v, "paused", o->paused ? "true" : NULL);
 	return put_args(c, v);
 }
@@ -213,7 +275,10 @@ const struct command cmd_add = {
 	"begin with a dash.\n"
 	"  pgrab add 'refresh materialized view sales'\n"
 	"  pgrab add --kind shell --in 10m --arg cwd=/tmp 'df -h > df.txt'\n"
-	"  pgrab add --kind http --arg method=POST --arg body:='{\"paid\": 42}' https://example.org/hook",
+	"  pgrab add --kind http --arg method=POST --arg body:='{\"paid\": 42}' https://example.org/hook\n"
+	"  pgrab add --key nightly --schedule '30 2 * * *' --timezone Europe/Berlin 'call nightly()'\n"
+	"  pgrab add --parent 17 --run-if failure --kind notify --arg payload='17 has failed' alarm\n"
+	"A parent that might end before its links are there: add it --paused, then pgrab resume.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

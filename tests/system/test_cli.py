@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import subprocess
+from datetime import timezone
 
 import psycopg
 import pytest
@@ -452,6 +453,64 @@ def test_show_a_finished_task_with_its_attempts_and_output(db, nodes):
     assert "\033" not in text
 
 
+def add_chain(db, **root):
+    """extract -> a, b (fails), c -> load -> report; alarm when b has failed."""
+    tasks = [("extract", {**root}), ("a", {"parent_id": 1}), ("b", {"parent_id": 1, "kind": "sql", "command": "select 1/0", "max_attempts": 1}), ("c", {"parent_id": 1}),
+             ("load", {"parent_id": 2}), ("report", {"parent_id": 5}), ("alarm", {"parent_id": 3, "run_if": "failure"})]
+    for n, (name, columns) in enumerate(tasks, 1):
+        db.add(**{"id": n, "name": name, "kind": "noop", **columns})
+    db.query("insert into pgrab.edge values (3, 5), (4, 5)")
+
+
+def drawn(text):
+    """The tree that `pgrab show` has printed: indent, name, id, status, outcome of each link."""
+    lines = text.split("\nchain ")[1].split("\n\n")[0].splitlines()[1:]
+    return [re.match(r"( *)(\S+) +(\d+) +(\w+) *(\w*)", line).groups() for line in lines]
+
+
+def test_show_a_link_draws_its_chain(db, nodes):
+    add_chain(db, paused=True)
+    want = [("", "extract", 1), ("  ", "a", 2), ("    ", "load", 5), ("      ", "report", 6), ("  ", "b", 3), ("    ", "alarm", 7), ("  ", "c", 4)]
+
+    def check(ends):
+        for task in (1, 5):
+            tree = drawn(pgrab(db, "show", task))
+            assert [(indent, name, int(i)) for indent, name, i, _, _ in tree] == want
+            assert {name: outcome for _, name, _, _, outcome in tree} == ends
+            links = as_json(db, "show", task)["chain"]
+            view = db.query("select * from pgrab.chains where root = 1 order by path")
+            assert [(x["root"], x["depth"], "  " * x["depth"] + x["task"], x["id"], x["kind"], x["status"], x["outcome"]) for x in links] == [v[:7] for v in view]
+            assert [x["finished_at"] and x["finished_at"][:19] for x in links] == [v.finished_at and v.finished_at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") for v in view]
+
+    check(dict.fromkeys(("extract", "a", "b", "c", "load", "report", "alarm"), ""))
+    nodes.start()
+    db.query("select pgrab.resume(1)")
+    db.wait("select result = 'failed' from pgrab.chain_runs")
+    half = {"extract": "succeeded", "a": "succeeded", "b": "failed", "c": "succeeded", "load": "skipped", "report": "skipped", "alarm": "succeeded"}
+    check(half)
+    db.query("update pgrab.task set command = 'select 1' where id = 3")
+    pgrab(db, "retry", 3)
+    db.wait("select not exists (select from pgrab.task)")
+    check(dict.fromkeys(half, "succeeded"))  # it has ended, and is in the history only
+    report = as_json(db, "show", 6)
+    assert (report["runs"], report["failures"], [a["outcome"] for a in report["attempts"]]) == (1, 0, ["skipped", "succeeded"])
+
+
+def test_show_a_task_on_its_own_has_no_chain(db):
+    task = db.add(kind="noop")
+    assert as_json(db, "show", task)["chain"] == [] and "\nchain" not in pgrab(db, "show", task)
+
+
+def test_show_draws_no_more_than_200_links_of_a_chain_and_all_its_roots(db):
+    db.query("insert into pgrab.task (id, kind, run_at) select i, 'noop', '2100-01-01' from generate_series(1, 300) i")
+    last = db.add(id=1000, kind="noop", parent_id=1)
+    db.query("insert into pgrab.edge select i, 1000 from generate_series(2, 300) i")
+    text = pgrab(db, "show", last)
+    assert "\n#199 " in text and "\n#200 " not in text and "\n... and 101 more\n" in text
+    links = as_json(db, "show", last)["chain"]
+    assert len(links) == 301 and [x["id"] for x in links if x["depth"]] == [1000]
+
+
 @pytest.mark.parametrize("args", [[], ["--json"]])
 def test_show_what_is_not_there_is_3(db, args):
     assert "there is no task 4711" in fails(3, "show", "4711", *args, dsn=db.dsn)
@@ -475,6 +534,22 @@ def test_add_with_everything(db):
     assert "a live task with this key already" in fails(1, "add", "--key", "k", "select 1", dsn=db.dsn)
 
 
+def test_add_a_schedule_with_everything(db):
+    db.query("insert into pgrab.limit (key, max_running) values ('l', 2)")
+    task = int(pgrab(db, "add", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--starts-at", "2100-03-01", "--ends-at", "2100-03-02 00:00+01", "--max-runs", "4",
+                     "--jitter", "90s", "--misfire", "all", "--misfire-after", "5m", "--misfire-limit", "9", "--limit", "l", "select 1"))
+    row = db.query("""select schedule, timezone, starts_at = '2100-03-01 00:00Z' as starts, ends_at = '2100-03-01 23:00Z' as ends, max_runs, jitter::text, misfire, misfire_after::text,
+                      misfire_limit, limit_key, run_at = '2100-03-01 01:30Z' as first from pgrab.task where id = %s""", task)[0]
+    assert row == ("30 2 * * *", "Europe/Berlin", True, True, 4, "00:01:30", "all", "00:05:00", 9, "l", True)
+
+
+def test_add_links_of_a_chain(db):
+    root = pgrab(db, "add", "--kind", "noop", "--paused", "--schedule", "@every 1h").strip()
+    link = as_json(db, "add", "--kind", "noop", "--parent", root, "--run-if", "always")
+    assert link["status"] == "waiting"
+    assert db.query("select parent_id, run_if from pgrab.task where id = %s", link["id"])[0] == (int(root), "always")
+
+
 def test_add_after_two_dashes_takes_a_command_as_it_is(db):
     task = int(run_pgrab("add", "--kind", "shell", "--", "--arg", env={"PGRAB_DSN": db.dsn}).stdout)
     assert db.query("select command, args from pgrab.task where id = %s", task)[0] == ("--arg", {})
@@ -492,10 +567,21 @@ def test_add_takes_nothing_as_sql_that_is_a_value(db):
     (["--kind", "noop", "--priority", "high"], 'invalid input syntax for type smallint: "high"'),
     (["--kind", "noop", "--timeout", "0"], "A timeout is between 1 ms and 365 days."),
     (["--kind", "noop", "--arg", "a=b"], "A task of kind noop takes no args."),
+    (["--kind", "noop", "--schedule", "0 0 30 2 *"], "task schedule cannot be '0 0 30 2 *'. It can never fire."),
+    (["--kind", "noop", "--schedule", "@daily", "--timezone", "Mars"], "task timezone cannot be 'Mars'. "),
+    (["--kind", "noop", "--limit", "l"], "task limit_key cannot be 'l'. There is no such limit. Make it first: insert into pgrab.limit"),
+    (["--kind", "noop", "--parent", "4711"], "there is no such task. Insert parents and children in one transaction"),
+    (["--kind", "noop", "--parent", "x"], 'invalid input syntax for type bigint: "x"'),
+    (["--kind", "noop", "--run-if", "perhaps"], "task run_if cannot be 'perhaps'. One of: success, failure, always."),
 ])
 def test_add_says_what_would_be_right(db, args, said):
     assert said in fails(1, "add", *args, dsn=db.dsn)
     assert db.one("select count(*) from pgrab.task") == 0
+
+
+@pytest.mark.parametrize("flag", ["--in", "--jitter", "--misfire-after", "--backoff-max"])
+def test_add_says_what_a_time_looks_like(flag):
+    assert f'{flag} cannot be "soon"; it is a time such as 200ms' in fails(2, "add", "--kind", "noop", flag, "soon")
 
 
 # ------------------------------------------------------------------------------------------------------ the terminal
