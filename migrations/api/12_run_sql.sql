@@ -32,8 +32,8 @@ begin
     loop
       fetch v_cursor into v_row;
       exit when not found;
-      v_line := (select string_agg(coalesce(j.value, ''), '|') from json_each_text(row_to_json(v_row)) j);
-      v_lines := v_lines || coalesce(v_line, '');
+      v_line := coalesce((select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1) from json_each_text(row_to_json(v_row)) j), '');
+      v_lines := array_append(v_lines, v_line);
       v_bytes := v_bytes + octet_length(v_line) + 1;
       if v_bytes > p_limit then
         move forward all in v_cursor; -- the rest is executed, not kept
@@ -53,7 +53,7 @@ begin
   execute 'close all';
   return array_to_string(v_lines, E'\n');
 end $$;
-comment on function pgrab.run_sql(text[], text[], integer) is 'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns separated by |, at most about so many bytes.';
+comment on function pgrab.run_sql(text[], text[], integer) is 'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns separated by |, about so many bytes of them at most.';
 
 -- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end, or that does not end in time, is kept, and hinders nobody else's end.
 create or replace function pgrab.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
