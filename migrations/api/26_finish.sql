@@ -123,7 +123,9 @@ begin
   had_run := 0;
   parked := 0;
   select array_agg(o.id order by o.id), array_agg(o.version order by o.id) into v_claimed, v_versions
-  from pgrab.held_by_nobody(p_incarnation) o where o.status = 'claimed';
+  from pgrab.held_by_nobody(p_incarnation) o
+    cross join lateral (select x.id from pgrab.task x where x.id = any (array[o.id]) and x.version = o.version for update skip locked) free -- what a person has locked waits for the next round
+  where o.status = 'claimed';
   if v_claimed is not null then
     with back as (
       update pgrab.task t set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
@@ -136,7 +138,9 @@ begin
   for v_held in
     select o.node_id, o.incarnation, (select n.name from pgrab.node n where n.id = o.node_id) as node, array_agg(o.id order by o.id) as ids, array_agg(o.version order by o.id) as versions,
       array_agg(o.incarnation order by o.id) as incarnations, array_agg((date_part('epoch', statement_timestamp() - o.started_at) * 1e6)::bigint order by o.id) as started_us
-    from pgrab.held_by_nobody(p_incarnation) o where o.status = 'running' group by o.node_id, o.incarnation
+    from pgrab.held_by_nobody(p_incarnation) o
+      cross join lateral (select x.id from pgrab.task x where x.id = any (array[o.id]) and x.version = o.version for update skip locked) free
+    where o.status = 'running' group by o.node_id, o.incarnation
   loop
     select array_agg(f.task_id) into v_done
     from pgrab.finish(v_held.ids, v_held.versions, v_held.incarnations, v_held.started_us, array_fill(0::bigint, array[cardinality(v_held.ids)]), null, null, null, v_held.node_id, v_held.node,

@@ -10,13 +10,18 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "db/aside.h"
+#include "db/sql.h"
 
 struct db {
 	char *dsn;
 	char *app;
 	int64_t timeout_us;
-	bool plain;   /* no session settings */
-	PGconn *conn; /* NULL, or a connection that was usable after its last call */
+	bool plain;     /* no session settings */
+	PGconn *conn;   /* NULL, or a connection that was usable after its last call */
+	char since[48]; /* a moment at which it was there, on the database's clock */
+	int lost_pid;   /* of a backend that may still work on a statement of ours, or 0 */
+	char lost_since[48];
 	char target[256];
 };
 
@@ -32,7 +37,7 @@ struct db {
 static const char session_sql[] =
     "set session characteristics as transaction isolation level read committed;"
     "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
-    "set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '60s'; set jit = off;"
+    "set lock_timeout = '300ms'; set idle_in_transaction_session_timeout = '60s'; set jit = off;"
     "set enable_seqscan = off; set enable_sort = off; set enable_material = off; set enable_bitmapscan = off;"
     "set enable_hashjoin = off; set enable_mergejoin = off";
 
@@ -64,6 +69,7 @@ db_disconnect(struct db *db)
 {
 	PQfinish(db->conn);
 	db->conn = NULL;
+	db->since[0] = '\0';
 }
 
 void
@@ -76,6 +82,17 @@ PGconn *
 db_conn(struct db *db)
 {
 	return db->conn;
+}
+
+/* The connection went while the server worked, which may go on for all we know. */
+static void
+lose(struct db *db)
+{
+	if (!db->plain && db->since[0] != '\0') {
+		db->lost_pid = PQbackendPID(db->conn);
+		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
+	}
+	db_disconnect(db);
 }
 
 const char *
@@ -117,7 +134,7 @@ one_line(char *out, size_t size, const char *text)
  * Everything that is not plainly a refusal is taken as transient: waiting is safe, giving up is not.
  */
 static enum rc
-connect_refusal(struct db *db, const char *why, struct err *err)
+connect_refusal(const char *why, struct err *err)
 {
 	static const char *const final[] = {"password authentication failed", "no password supplied",
 	    "does not exist", "is not permitted to log in", "no pg_hba.conf entry",
@@ -168,45 +185,127 @@ no_notice(void *arg, const PGresult *r)
 {
 }
 
+/* One try to connect.  Names of servers are looked up in it, for which libpq has no deadline: so it is made
+ * aside. */
+struct dial {
+	char *dsn, *app;
+	int64_t timeout_us, until_us;
+	/* what came of it */
+	PGconn *conn;
+	enum rc rc;
+	struct err err;
+};
+
 static enum rc
-connect_poll(struct db *db, int64_t until_us, struct err *err)
+no_answer(int64_t timeout_us, struct err *err)
+{
+	return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms",
+	    (long long)(timeout_us / US_PER_MS));
+}
+
+static enum rc
+connect_poll(struct dial *d)
 {
 	PostgresPollingStatusType st = PGRES_POLLING_WRITING;
 
 	while (st != PGRES_POLLING_OK) {
-		if (st == PGRES_POLLING_FAILED || PQstatus(db->conn) == CONNECTION_BAD)
-			return connect_refusal(db, PQerrorMessage(db->conn), err);
-		if (!wait_socket(db->conn, st == PGRES_POLLING_WRITING, until_us, -1, NULL))
-			return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms",
-			    (long long)(db->timeout_us / US_PER_MS));
-		st = PQconnectPoll(db->conn);
+		if (st == PGRES_POLLING_FAILED || PQstatus(d->conn) == CONNECTION_BAD)
+			return connect_refusal(PQerrorMessage(d->conn), &d->err);
+		if (!wait_socket(d->conn, st == PGRES_POLLING_WRITING, d->until_us, -1, NULL))
+			return no_answer(d->timeout_us, &d->err);
+		st = PQconnectPoll(d->conn);
 	}
 	return RC_OK;
+}
+
+static void
+dial(void *arg)
+{
+	struct dial *d = arg;
+	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except
+	 * the defaults. */
+	const char *keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", NULL};
+	const char *values[] = {d->dsn, d->app, "UTF8", "10000", NULL};
+	int skip = d->dsn[0] == '\0' ? 1 : 0; /* an empty dbname would hide PGDATABASE */
+
+	d->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
+	if (d->conn == NULL) {
+		d->rc = err_set(&d->err, RC_AGAIN, "could not connect: out of memory");
+		return;
+	}
+	PQsetNoticeReceiver(d->conn, no_notice, NULL);
+	d->rc = connect_poll(d);
+}
+
+static void
+drop_dial(void *arg)
+{
+	struct dial *d = arg;
+
+	PQfinish(d->conn);
+	free(d->dsn);
+	free(d->app);
+	free(d);
+}
+
+static enum rc
+call_server(struct db *db, struct err *err)
+{
+	struct dial *d = xcalloc(1, sizeof *d);
+	enum rc rc;
+
+	d->dsn = xstrdup(db->dsn);
+	d->app = xstrdup(db->app);
+	d->timeout_us = db->timeout_us;
+	d->until_us = clock_mono_us() + db->timeout_us;
+	if (!aside_call(dial, drop_dial, d, d->until_us))
+		return no_answer(db->timeout_us, err);
+	rc = d->rc;
+	if (rc == RC_OK) {
+		db->conn = d->conn;
+		d->conn = NULL;
+	} else if (err != NULL) {
+		*err = d->err;
+	}
+	drop_dial(d);
+	return rc;
+}
+
+/* Before anything is asked on a new connection: what the old one was at is over. */
+static enum rc
+settle_in(struct db *db, struct err *err)
+{
+	char pid[16];
+	const char *params[] = {pid, db->lost_since};
+	PGresult *res = NULL;
+	enum rc rc = db_script(db, session_sql, err);
+
+	if (rc == RC_OK)
+		rc = db_query(db, "select clock_timestamp()", 0, NULL, &res, err);
+	if (rc == RC_OK)
+		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 0));
+	PQclear(res);
+	if (rc == RC_OK && db->lost_pid != 0) {
+		snprintf(pid, sizeof pid, "%d", db->lost_pid);
+		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
+		if (rc == RC_OK)
+			db->lost_pid = 0;
+	}
+	return rc;
 }
 
 enum rc
 db_connect(struct db *db, struct err *err)
 {
-	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except
-	 * the defaults. */
-	const char *keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", NULL};
-	const char *values[] = {db->dsn, db->app, "UTF8", "10000", NULL};
 	enum rc rc;
 
 	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK)
 		return RC_OK;
 	db_disconnect(db);
-	/* An empty dbname would hide PGDATABASE. */
-	int skip = db->dsn[0] == '\0' ? 1 : 0;
-
-	db->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
-	if (db->conn == NULL)
-		return err_set(err, RC_AGAIN, "could not connect: out of memory");
-	PQsetNoticeReceiver(db->conn, no_notice, NULL);
-	rc = connect_poll(db, clock_mono_us() + db->timeout_us, err);
+	rc = call_server(db, err);
 	if (rc == RC_OK) {
 		PQsetnonblocking(db->conn, 1);
-		rc = db->plain ? RC_OK : db_script(db, session_sql, err);
+		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;
 	}
@@ -251,7 +350,7 @@ lost(struct db *db, struct err *err)
 	char line[300];
 
 	one_line(line, sizeof line, PQerrorMessage(db->conn));
-	db_disconnect(db);
+	lose(db);
 	return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 }
 
@@ -262,7 +361,7 @@ flush(struct db *db, int64_t until_us, struct err *err)
 
 	while ((left = PQflush(db->conn)) == 1) {
 		if (!wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
-			db_disconnect(db);
+			lose(db);
 			return err_set(err, RC_UNKNOWN, "could not send within the deadline");
 		}
 	}
@@ -281,7 +380,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			if (!wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
 				if (stopped_out != NULL && *stopped_out)
 					return RC_CLOSED; /* the caller cancels and comes back */
-				db_disconnect(db);
+				lose(db);
 				return err_set(
 				    err, RC_UNKNOWN, "no answer from the server within the deadline");
 			}
@@ -308,7 +407,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 		}
 	}
 	if (PQstatus(db->conn) != CONNECTION_OK) {
-		db_disconnect(db);
+		lose(db);
 		if (rc == RC_OK)
 			rc = err_set(err, RC_UNKNOWN, "connection lost");
 	}
@@ -359,14 +458,32 @@ db_script(struct db *db, const char *sql, struct err *err)
 }
 
 static void
-cancel(struct db *db)
+send_cancel(void *arg)
 {
-	PGcancel *c = PQgetCancel(db->conn);
 	char text[256];
 
-	if (c != NULL)
-		PQcancel(c, text, sizeof text); /* a failure shows as no answer within cancel_us */
+	PQcancel(arg, text, sizeof text); /* a failure shows as no answer to the statement */
+}
+
+static void
+drop_cancel(void *arg)
+{
+	PQfreeCancel(arg);
+}
+
+/* PQcancel connects, and knows no deadline.  One that is still under way when the time is up could hit a later
+ * statement: so the connection is given up. */
+static enum rc
+cancel(struct db *db, int64_t until_us, struct err *err)
+{
+	PGcancel *c = PQgetCancel(db->conn);
+
+	if (c != NULL && !aside_call(send_cancel, drop_cancel, c, until_us)) {
+		db_disconnect(db);
+		return err_set(err, RC_UNKNOWN, "the statement could not be cancelled within the deadline");
+	}
 	PQfreeCancel(c);
+	return RC_OK;
 }
 
 enum rc
@@ -385,8 +502,11 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 	if (rc == RC_OK)
 		rc = collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
 	if (rc == RC_CLOSED) {
-		cancel(db);
-		rc = collect(db, clock_mono_us() + cancel_us, -1, NULL, out, err);
+		int64_t until = clock_mono_us() + cancel_us;
+
+		rc = cancel(db, until, err);
+		if (rc == RC_OK)
+			rc = collect(db, until, -1, NULL, out, err);
 	}
 	return finish(rc, out);
 }

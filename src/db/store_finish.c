@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "db/fence.h"
 #include "db/number.h"
 #include "db/sql.h"
 #include "db/store_task.h"
@@ -40,7 +41,13 @@ add_finish(struct pgarray a[A__COUNT], const struct finish *f)
 	pgarray_text(&a[A_ERROR], f->error);
 }
 
-/* Results name (id, version); both sides are few and the finishes are sorted by id. */
+static bool
+before(const struct finish *f, int64_t id, int64_t version)
+{
+	return f->id < id || (f->id == id && f->version < version);
+}
+
+/* Results name (id, version), and the finishes are sorted by them. */
 static void
 mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 {
@@ -51,7 +58,7 @@ mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 		while (low < high) {
 			size_t mid = low + (high - low) / 2;
 
-			if (f[mid]->id < id)
+			if (before(f[mid], id, version))
 				low = mid + 1;
 			else
 				high = mid;
@@ -59,6 +66,13 @@ mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 		if (low < n && f[low]->id == id && f[low]->version == version)
 			f[low]->applied = true;
 	}
+}
+
+/* Still to be done, as far as is known? */
+static bool
+open_end(const struct finish *f)
+{
+	return !f->applied && !f->locked && !f->refused;
 }
 
 static enum rc
@@ -72,7 +86,7 @@ finish_by(struct db *db, const char *sql, int n_params, const struct finisher_na
 	enum rc rc = RC_OK;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!f[i]->applied) {
+		if (open_end(f[i])) {
 			add_finish(a, f[i]);
 			asked++;
 		}
@@ -93,7 +107,7 @@ finish_by(struct db *db, const char *sql, int n_params, const struct finisher_na
 }
 
 enum rc
-store_finish(
+store_finish_here(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
 {
 	enum rc rc = RC_OK;
@@ -104,6 +118,84 @@ store_finish(
 		rc = finish_by(db, "complete", 10, who, f, n, err);
 	/* Whether a task is plain may have changed while it ran. */
 	return rc == RC_OK ? finish_by(db, "finish", 12, who, f, n, err) : rc;
+}
+
+/* Those of f[0..n) that are free, in a transaction that has locked them. */
+static enum rc
+finish_free(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+{
+	struct fence *rows = xcalloc(n + 1, sizeof *rows);
+	struct finish **mine = xcalloc(n + 1, sizeof *mine);
+	size_t k = 0, n_free = 0;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		if (open_end(f[i])) {
+			rows[k] = (struct fence){.id = f[i]->id, .version = f[i]->version};
+			mine[k++] = f[i];
+		}
+	}
+	rc = fence_open(db, rows, k, err);
+	for (size_t i = 0; rc == RC_OK && i < k; i++) {
+		mine[i]->locked = rows[i].state == FENCE_LOCKED;
+		if (rows[i].state == FENCE_FREE)
+			mine[n_free++] = mine[i];
+	}
+	if (rc == RC_OK) {
+		if (n_free > 0)
+			rc = store_finish_here(db, who, mine, n_free, err);
+		rc = fence_close(db, rc, err);
+	}
+	for (size_t i = 0; rc != RC_OK && i < n_free; i++)
+		mine[i]->applied = false;
+	free(rows);
+	free(mine);
+	return rc;
+}
+
+enum rc
+store_finish(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+{
+	enum rc rc = RC_OK;
+
+	if (!who->contended) {
+		rc = store_finish_here(db, who, f, n, err);
+		if (!fence_locked_out(rc, err))
+			return rc;
+	}
+	rc = finish_free(db, who, f, n, err);
+	if (!fence_locked_out(rc, err))
+		return rc;
+	/* Not a row of the batch but one that hangs on it is locked (a child, a limit): one by one. */
+	rc = RC_OK;
+	for (size_t i = 0; i < n && rc == RC_OK; i++) {
+		if (!open_end(f[i]))
+			continue;
+		rc = finish_free(db, who, &f[i], 1, err);
+		if (fence_locked_out(rc, err)) {
+			f[i]->locked = true;
+			rc = RC_OK;
+		}
+	}
+	return rc;
+}
+
+enum rc
+store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why, struct err *err)
+{
+	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX], node[NUMBER_MAX];
+	const char *params[] = {number(id, f->id), number(version, f->version),
+	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, number(node, who->node_id),
+	    who->node};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("park"), 7, params, &res, err);
+
+	if (rc == RC_OK)
+		mark_applied(res, &f, 1);
+	PQclear(res);
+	return rc;
 }
 
 enum rc

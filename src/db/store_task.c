@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "db/fence.h"
 #include "db/number.h"
 #include "db/sql.h"
 
@@ -136,21 +137,20 @@ chain_of(const PGresult *res, int64_t incarnation)
 	return chain;
 }
 
-/* claim.sql raises each version by one; held.sql is asked for the raised ones. */
+/* claim.sql raises each version by one; held.sql is asked for the raised ones.  Only rows that are in `only`, if it is given. */
 static enum rc
-claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c, size_t n,
-    int64_t raise, struct run **chain_out, size_t *won_out, struct err *err)
+claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c,
+    const struct fence *only, size_t n, int64_t raise, PGresult **res, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	char node[NUMBER_MAX], incarnation[NUMBER_MAX];
-	PGresult *res = NULL;
 	enum rc rc;
 
-	*chain_out = NULL;
-	*won_out = 0;
 	for (size_t i = 0; i < n; i++) {
-		pgarray_int(&ids, c[i].id);
-		pgarray_int(&versions, c[i].version + raise);
+		if (only == NULL || only[i].state == FENCE_FREE) {
+			pgarray_int(&ids, c[i].id);
+			pgarray_int(&versions, c[i].version + raise);
+		}
 	}
 	number(node, who->node_id);
 	number(incarnation, who->incarnation);
@@ -158,52 +158,104 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	    pgarray_str(&ids), pgarray_str(&versions), node, incarnation, who->instant};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
-	rc = db_query(db, sql, raise ? 3 : 5, raise ? held_params : claim_params, &res, err);
-	if (rc == RC_OK) {
-		*won_out = (size_t)PQntuples(res);
-		*chain_out = chain_of(res, who->incarnation);
-	}
-	PQclear(res);
+	rc = db_query(db, sql, raise ? 3 : 5, raise ? held_params : claim_params, res, err);
 	pgarray_fini(&ids);
 	pgarray_fini(&versions);
 	return rc;
 }
 
-enum rc
-store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
-    struct run **chain_out, size_t *won_out, struct err *err)
+static enum rc
+take_claimed(PGresult *res, enum rc rc, int64_t incarnation, struct run **chain_out, size_t *won_out)
 {
-	return claim_query(db, sql_text("claim"), who, c, n, 0, chain_out, won_out, err);
+	*chain_out = NULL;
+	*won_out = 0;
+	if (rc == RC_OK) {
+		*won_out = (size_t)PQntuples(res);
+		*chain_out = chain_of(res, incarnation);
+	}
+	PQclear(res);
+	return rc;
+}
+
+/* The candidates that nobody has locked. */
+static enum rc
+claim_free(
+    struct db *db, struct claim *who, const struct candidate *c, size_t n, PGresult **res, struct err *err)
+{
+	struct fence *rows = xcalloc(n + 1, sizeof *rows);
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct fence){.id = c[i].id, .version = c[i].version};
+	who->contended = false;
+	rc = fence_open(db, rows, n, err);
+	if (rc == RC_OK) {
+		for (size_t i = 0; i < n; i++)
+			who->contended = who->contended || rows[i].state == FENCE_LOCKED;
+		rc = claim_query(db, sql_text("claim"), who, c, rows, n, 0, res, err);
+		rc = fence_close(db, rc, err);
+	}
+	if (rc != RC_OK) {
+		PQclear(*res);
+		*res = NULL;
+	}
+	free(rows);
+	return rc;
+}
+
+enum rc
+store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t n, struct run **chain_out,
+    size_t *won_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = RC_OK;
+
+	if (!who->contended)
+		rc = claim_query(db, sql_text("claim"), who, c, NULL, n, 0, &res, err);
+	if (who->contended || fence_locked_out(rc, err))
+		rc = claim_free(db, who, c, n, &res, err);
+	return take_claimed(res, rc, who->incarnation, chain_out, won_out);
 }
 
 enum rc
 store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err)
 {
-	return claim_query(db, sql_text("held"), who, c, n, 1, chain_out, won_out, err);
+	PGresult *res = NULL;
+	enum rc rc = claim_query(db, sql_text("held"), who, c, NULL, n, 1, &res, err);
+
+	return take_claimed(res, rc, who->incarnation, chain_out, won_out);
 }
+
+struct fence_key {
+	int64_t id, version;
+};
 
 static int
-by_id(const void *key, const void *element)
+by_fence(const void *key, const void *element)
 {
-	int64_t id = *(const int64_t *)key;
+	const struct fence_key *k = key;
 	const struct run *r = *(struct run *const *)element;
 
-	return id < r->id ? -1 : id > r->id;
+	if (k->id != r->id)
+		return k->id < r->id ? -1 : 1;
+	return k->version < r->version ? -1 : k->version > r->version;
 }
 
-/* (ids, versions, incarnation) is what start, held and release all take. */
+/* (ids, versions, incarnation) is what start, held and release all take; only rows that are in `only`, if it is given. */
 static enum rc
-fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
-    struct err *err)
+fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, const struct fence *only,
+    size_t n, PGresult **res, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	char inc[NUMBER_MAX];
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
-		pgarray_int(&ids, runs[i]->id);
-		pgarray_int(&versions, runs[i]->version);
+		if (only == NULL || only[i].state == FENCE_FREE) {
+			pgarray_int(&ids, runs[i]->id);
+			pgarray_int(&versions, runs[i]->version);
+		}
 	}
 	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
 
@@ -213,15 +265,41 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 	return rc;
 }
 
+/* The same; when somebody has one of the rows locked, for those that are free. */
+static enum rc
+free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
+    struct err *err)
+{
+	enum rc rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
+	struct fence *rows;
+
+	if (!fence_locked_out(rc, err))
+		return rc;
+	rows = xcalloc(n + 1, sizeof *rows);
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct fence){.id = runs[i]->id, .version = runs[i]->version};
+	rc = fence_open(db, rows, n, err);
+	if (rc == RC_OK) {
+		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
+		rc = fence_close(db, rc, err);
+	}
+	if (rc != RC_OK) {
+		PQclear(*res);
+		*res = NULL;
+	}
+	free(rows);
+	return rc;
+}
+
 static enum rc
 start_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, struct err *err)
 {
 	PGresult *res = NULL;
-	enum rc rc = fenced_query(db, sql, incarnation, runs, n, &res, err);
+	enum rc rc = free_query(db, sql, incarnation, runs, n, &res, err);
 
 	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
-		int64_t id = db_int64(res, i, ID);
-		struct run **r = bsearch(&id, runs, n, sizeof *runs, by_id);
+		struct fence_key key = {db_int64(res, i, ID), db_int64(res, i, VERSION)};
+		struct run **r = bsearch(&key, runs, n, sizeof *runs, by_fence);
 
 		if (r != NULL)
 			fill_definition(*r, res, i);
@@ -263,7 +341,7 @@ store_release(
     struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
 {
 	PGresult *res = NULL;
-	enum rc rc = fenced_query(db, sql_text("release"), incarnation, runs, n, &res, err);
+	enum rc rc = free_query(db, sql_text("release"), incarnation, runs, n, &res, err);
 
 	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	PQclear(res);

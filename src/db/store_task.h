@@ -6,6 +6,9 @@
  * pgrab.task. Every write to a claimed task names (id, version, incarnation); a row that does not answer is
  * not ours any more. enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat
  * blindly.
+ *
+ * A row that somebody has locked (a person's open transaction) holds up nobody else: a statement for many rows waits
+ * for a lock only briefly, and is then repeated for those rows that are free.
  */
 #ifndef PGRAB_DB_STORE_TASK_H
 #define PGRAB_DB_STORE_TASK_H
@@ -55,11 +58,12 @@ store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settl
 struct claim {
 	int64_t node_id, incarnation;
 	const char *instant; /* kinds that are started with the claim, array text */
+	bool contended;      /* in: do not wait for locked rows; out: there was one */
 };
 
 /* Claims candidates (sorted by id).  The rows won come as a chain of new runs (run_next), in no particular
  * order. */
-CHECKED enum rc store_claim(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
 /* After store_claim was RC_UNKNOWN: the rows of these candidates that are ours. */
@@ -91,18 +95,28 @@ struct finish {
 	const char *error, *output; /* may be NULL */
 	bool output_truncated;
 	bool applied; /* out: the database has it */
+	bool locked;  /* out: somebody else has the row locked, so nothing was done: ask again later */
+	bool refused; /* out: the server does not take this one, and never will; it says why in the log */
 };
 
 struct finisher_name {
 	int64_t node_id;
 	const char *node;
+	bool contended; /* these rows were locked before: do not wait for them */
 };
 
 /* Writes outcomes and history of runs that are all plain and OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or
- * none of either.  Sorted by id.  ->applied is set for those that were still ours; the others are stale,
+ * none of either.  Sorted by (id, version).  ->applied is set for those that were still ours; the others are stale,
  * unless store_recorded knows them. */
 CHECKED enum rc store_finish(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
+/* The same inside the caller's own transaction, which waits for a locked row as long as its session says. */
+CHECKED enum rc store_finish_here(
+    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
+
+/* A run whose end the server refuses to record is parked, with the reason.  Sets ->applied. */
+CHECKED enum rc store_park(
+    struct db *db, const struct finisher_name *who, struct finish *f, const char *why, struct err *err);
 
 /* Sets ->applied for those that stand in the history. */
 CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err);

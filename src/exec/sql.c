@@ -159,7 +159,7 @@ finish(struct sql_worker *w, struct finish *f, struct err *err)
 {
 	struct finisher_name who = {
 	    .node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
-	enum rc rc = store_finish(w->db, &who, &f, 1, err);
+	enum rc rc = store_finish_here(w->db, &who, &f, 1, err);
 
 	if (rc == RC_OK && !f->applied)
 		rc = err_set(err, RC_LOST, "the task is not this node's any more; its work was rolled back");

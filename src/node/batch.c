@@ -5,18 +5,21 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* By id, the lock order.  A task that was edited between two claims may be in one batch twice. */
 static int
-by_id(const void *a, const void *b)
+by_fence(const void *a, const void *b)
 {
 	const struct run *x = *(struct run *const *)a, *y = *(struct run *const *)b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
 }
 
 void
 batch_sort(struct run **batch, size_t n)
 {
-	qsort(batch, n, sizeof *batch, by_id);
+	qsort(batch, n, sizeof *batch, by_fence);
 }
 
 size_t

@@ -256,28 +256,30 @@ fence(struct boss *b)
 }
 
 static int
-by_id(const void *a, const void *b)
+by_fence(const void *a, const void *b)
 {
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	const struct owned *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
 }
 
 static void
 find_leaks(struct boss *b, struct command *c)
 {
-	int64_t *ids = xcalloc(b->n_in_hand + 1, sizeof *ids);
+	struct owned *held = xcalloc(b->n_in_hand + 1, sizeof *held);
 	size_t n = 0, left = 0;
 	struct run *r;
 
 	TAILQ_FOREACH (r, &b->in_hand, in_hand)
-		ids[n++] = r->id;
-	qsort(ids, n, sizeof *ids, by_id);
+		held[n++] = (struct owned){.id = r->id, .version = r->version};
+	qsort(held, n, sizeof *held, by_fence);
 	for (size_t i = 0; i < c->n_rows; i++) {
-		if (bsearch(&c->rows[i].id, ids, n, sizeof *ids, by_id) == NULL)
+		if (bsearch(&c->rows[i], held, n, sizeof *held, by_fence) == NULL)
 			c->rows[left++] = c->rows[i];
 	}
-	free(ids);
+	free(held);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	c->n_rows = left;
 	c->answered = true;

@@ -4,6 +4,8 @@
  * When idle there is no delay: what has ended is written at once, and what ends while the server works makes
  * the next batch. A finish is fenced by (id, version, incarnation).  One that the row does not answer to is
  * stale: dropped and counted.  One whose reply was lost is looked up in the history before it is tried again.
+ * One whose row somebody has locked is put aside and tried again beside the others; one that the server will not
+ * take harms no other.
  * Nothing here waits longer than the lease: when the node is fenced, results are dropped, because others may
  * have the tasks.
  */
@@ -24,6 +26,7 @@
 
 #define FINISH_MAX   1000
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
+#define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
 
 struct finisher {
 	struct node *node; /* borrowed */
@@ -34,6 +37,8 @@ struct finisher {
 	struct run *batch[FINISH_MAX];
 	struct finish finish[FINISH_MAX];
 	struct finish *part[FINISH_MAX];
+	struct run *locked; /* chain of runs whose rows somebody else has locked */
+	int64_t next_locked_us;
 };
 
 enum part { PART_PLAIN, PART_NOT_STARTED, PART_REST, PART__COUNT };
@@ -83,36 +88,63 @@ write_without_text(struct finisher *s, const struct finisher_name *who, struct f
 	return rc;
 }
 
+/* Nothing of it can be stored as it was: parked, so that it is not run again; or given up, this one only. */
+static enum rc
+write_parked(struct finisher *s, const struct finisher_name *who, struct finish *f, struct err *err)
+{
+	char why[600];
+	enum rc rc;
+
+	log_error("finish_refused", "task=%" PRId64 " version=%" PRId64 " outcome=%s error=\"%s\"", f->id,
+	    f->version, outcome_name(f->outcome), err->text);
+	snprintf(why, sizeof why, "it %s, and that could not be recorded: %s", outcome_name(f->outcome),
+	    err->text);
+	rc = store_park(s->db, who, f, why, err);
+	f->refused = rc == RC_BAD;
+	return rc == RC_BAD ? RC_OK : rc;
+}
+
+static bool
+no_partition(const struct err *err)
+{
+	return strcmp(err->sqlstate, "23514") == 0 && strstr(err->text, "no partition of relation") != NULL;
+}
+
 /* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no
  * other. */
 static enum rc
 write_refused(
     struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n, struct err *err)
 {
-	enum rc rc = RC_BAD;
+	enum rc rc = RC_OK;
 
-	if (strcmp(err->sqlstate, "23514") == 0) {
+	if (no_partition(err)) {
 		rc = store_upkeep(s->db, s->node->set->retention_us, err);
-		return rc == RC_OK ? store_finish(s->db, who, f, n, err) : rc;
+		if (rc == RC_OK)
+			rc = store_finish(s->db, who, f, n, err);
+		/* Another node is at it: soon again. */
+		return rc == RC_BAD && no_partition(err) ? RC_AGAIN : rc;
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && rc == RC_OK; i++) {
+		if (f[i]->applied || f[i]->locked || f[i]->refused)
+			continue;
 		rc = store_finish(s->db, who, &f[i], 1, err);
 		if (rc == RC_BAD)
 			rc = write_without_text(s, who, f[i], err);
-		if (rc != RC_OK)
-			return rc;
+		if (rc == RC_BAD)
+			rc = write_parked(s, who, f[i], err);
 	}
-	return RC_OK;
+	return rc;
 }
 
-/* Those of f[0..n) that are not applied yet, compacted in order. */
+/* Those of f[0..n) that are still to be done, compacted in order. */
 static size_t
 unapplied(struct finish **f, size_t n)
 {
 	size_t left = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!f[i]->applied)
+		if (!f[i]->applied && !f[i]->locked && !f[i]->refused)
 			f[left++] = f[i];
 	}
 	return left;
@@ -160,11 +192,12 @@ count_stale(struct finisher *s, const struct run *r)
 	    "somebody else has the task now, or it was deleted; this result changed nothing");
 }
 
-/* batch[0..n): one incarnation, sorted by id. */
+/* batch[0..n): one incarnation, sorted by (id, version). */
 static void
-finish_batch(struct finisher *s, size_t n)
+finish_batch(struct finisher *s, size_t n, bool contended)
 {
-	struct finisher_name who = {.node_id = atomic_load(&s->node->node_id), .node = s->node->set->name};
+	struct finisher_name who = {
+	    .node_id = atomic_load(&s->node->node_id), .node = s->node->set->name, .contended = contended};
 	int64_t now = clock_mono_us();
 
 	for (size_t i = 0; i < n; i++)
@@ -179,7 +212,8 @@ finish_batch(struct finisher *s, size_t n)
 		write_part(s, &who, s->part, k);
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!s->finish[i].applied && !s->batch[i]->recorded)
+		if (!s->finish[i].applied && !s->finish[i].locked && !s->finish[i].refused &&
+		    !s->batch[i]->recorded)
 			count_stale(s, s->batch[i]);
 	}
 }
@@ -202,25 +236,56 @@ take(struct finisher *s, struct run **chain)
 	return n;
 }
 
+/* Finishes a chain; what is locked goes to s->locked, the rest back to the boss. */
+static void
+finish_chain(struct finisher *s, struct run *chain, bool contended)
+{
+	size_t n;
+
+	while ((n = take(s, &chain)) > 0) {
+		struct run *done = NULL;
+
+		finish_batch(s, n, contended);
+		for (size_t i = 0; i < n; i++) {
+			if (s->finish[i].locked &&
+			    node_may_act(s->node, s->batch[i]->incarnation, clock_boot_us()))
+				s->locked = run_chain(s->batch[i], s->locked);
+			else
+				done = run_chain(s->batch[i], done);
+		}
+		boss_settled(s->node->boss, done);
+	}
+}
+
+static void
+retry_locked(struct finisher *s)
+{
+	struct run *chain = s->locked;
+
+	if (chain == NULL || clock_mono_us() < s->next_locked_us)
+		return;
+	s->locked = NULL;
+	finish_chain(s, chain, true);
+	s->next_locked_us = clock_mono_us() + LOCKED_US;
+}
+
 static void *
 finisher_main(void *arg)
 {
 	struct finisher *s = arg;
-	struct mail *m;
 
-	while (mailbox_pop_all_until(s->node->finish_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
-		struct run *chain = run_of(m);
-		size_t n;
+	for (;;) {
+		struct mail *m = NULL;
+		int64_t until = s->locked == NULL ? CLOCK_NEVER : s->next_locked_us;
+		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, until, &m);
 
-		while ((n = take(s, &chain)) > 0) {
-			struct run *done = NULL;
-
-			finish_batch(s, n);
-			for (size_t i = 0; i < n; i++)
-				done = run_chain(s->batch[i], done);
-			boss_settled(s->node->boss, done);
-		}
+		if (rc == RC_CLOSED)
+			break;
+		if (rc == RC_OK && m != NULL)
+			finish_chain(s, run_of(m), false);
+		retry_locked(s);
 	}
+	boss_settled(s->node->boss, s->locked);
 	db_destroy(&s->db);
 	return NULL;
 }

@@ -56,6 +56,7 @@ struct loader {
 	int64_t next_full_us, next_steal_us;
 	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;       /* the last look left rows behind */
+	bool contended;    /* the last claim met rows that somebody has locked */
 };
 
 struct loaders {
@@ -244,16 +245,23 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	/* With every worker busy a started task would only seem to run. */
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
-	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}"};
+	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
+	    .contended = l->contended};
 	struct run *chain = NULL;
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
+	if (who.contended && !l->contended)
+		log_info("locked", "rows=claim hint=\"%s\"",
+		    "somebody has due tasks locked in an open transaction; the others go on");
+	l->contended = who.contended;
+
 	if (rc == RC_UNKNOWN)
 		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
 		    err.text);
-	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us())) {
-		gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff));
+	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
+	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
+	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
 		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
 		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
 	}
@@ -443,6 +451,18 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
+/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked again and again. */
+static void
+check_durable(struct loader *l)
+{
+	struct err ignored;
+	bool durable;
+
+	if (l->index == 0 && store_durable(l->db, &durable, &ignored) == RC_OK &&
+	    atomic_exchange(&l->node->durable, durable) != durable)
+		log_warn("durable", "at_most_once=%s", durable ? "taken" : "left to others");
+}
+
 /* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
 static int64_t
 look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
@@ -455,6 +475,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	size_t n_shards;
 
 	*rc_out = RC_OK;
+	if (full)
+		check_durable(l);
 	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
 	if (room.ready + room.timed > 0) {
 		bool rung = only_rung && !full && !l->hungry;

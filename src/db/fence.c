@@ -1,0 +1,69 @@
+/* See fence.h. */
+#include "db/fence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sql.h"
+
+bool
+fence_locked_out(enum rc rc, const struct err *err)
+{
+	return rc == RC_AGAIN && strcmp(err->sqlstate, "55P03") == 0;
+}
+
+static int
+by_fence(const void *a, const void *b)
+{
+	const struct fence *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
+}
+
+enum rc
+fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	PGresult *res = NULL;
+	/* What else may be locked (a child, a limit) is not waited for either. */
+	enum rc rc = db_script(db, "begin; set local lock_timeout = '20ms'", err);
+
+	for (size_t i = 0; i < n; i++) {
+		f[i].state = FENCE_GONE;
+		pgarray_int(&ids, f[i].id);
+		pgarray_int(&versions, f[i].version);
+	}
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions)};
+
+	if (rc == RC_OK) {
+		rc = db_query(db, sql_text("free"), 2, params, &res, err);
+		if (rc != RC_OK)
+			rc = fence_close(db, rc, err);
+	}
+	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
+		struct fence key = {.id = db_int64(res, i, 0), .version = db_int64(res, i, 1)};
+		struct fence *at = bsearch(&key, f, n, sizeof *f, by_fence);
+
+		if (at != NULL)
+			at->state = db_bool(res, i, 2) ? FENCE_FREE : FENCE_LOCKED;
+	}
+	PQclear(res);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}
+
+enum rc
+fence_close(struct db *db, enum rc rc, struct err *err)
+{
+	struct err ignored;
+
+	if (rc == RC_OK)
+		return db_script(db, "commit", err);
+	if (db_conn(db) != NULL && db_script(db, "rollback", &ignored) != RC_OK)
+		db_disconnect(db);
+	/* A transaction that did not commit has changed nothing, whatever happened to the statement in it. */
+	return rc == RC_UNKNOWN ? RC_AGAIN : rc;
+}
