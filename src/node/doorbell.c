@@ -1,11 +1,14 @@
 /*
- * LISTEN, without ever blocking the loop: the connection is made, used and watched through one socket event
- * and one timer.
+ * LISTEN, without ever blocking the loop: the connection is used and watched through one socket event and one
+ * timer.  It is made in a thread of its own, because libpq looks up names in it, which takes as long as it takes.
  */
 #include "node/doorbell.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <libpq-fe.h>
@@ -13,7 +16,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/backoff.h"
+#include "db/pg.h"
 #include "db/sql.h"
 #include "pgrab/strategy.h"
 
@@ -23,6 +28,15 @@
 
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 
+/* A connection in the making.  The thread has it until done_fd is readable, the loop from then on. */
+struct call {
+	_Atomic int holders; /* the thread and the loop: the last one to let go frees it */
+	int done_fd;
+	struct db *db;
+	struct err err;
+	_Atomic int rc; /* enum rc; written last */
+};
+
 struct doorbell {
 	struct event_base *base; /* borrowed */
 	char *dsn;
@@ -30,10 +44,10 @@ struct doorbell {
 	doorbell_wish_fn wish;
 	void *ctx;
 	enum bell_state state;
-	PGconn *conn;
-	struct event *socket; /* NULL without connection */
-	struct event
-	    *timer; /* IDLE: connect now; CONNECTING, ASKED: too long; LISTENING: time for a health check */
+	struct call *call;    /* CONNECTING, and afterwards: the connection is in it */
+	PGconn *conn;         /* in call; NULL before */
+	struct event *socket; /* CONNECTING: done_fd */
+	struct event *timer;  /* IDLE: connect now; ASKED: too long; LISTENING: time for a health check */
 	struct backoff backoff;
 };
 
@@ -48,12 +62,22 @@ set_timer(struct doorbell *d, int64_t us)
 }
 
 static void
-watch(struct doorbell *d, short what)
+watch(struct doorbell *d, int fd)
 {
 	if (d->socket != NULL)
 		event_free(d->socket);
-	d->socket = event_new(d->base, PQsocket(d->conn), (short)(what | EV_PERSIST), on_socket, d);
+	d->socket = event_new(d->base, fd, EV_READ | EV_PERSIST, on_socket, d);
 	event_add(d->socket, NULL);
+}
+
+static void
+let_go(struct call *c)
+{
+	if (c == NULL || atomic_fetch_sub(&c->holders, 1) > 1)
+		return;
+	db_destroy(&c->db);
+	close(c->done_fd);
+	free(c);
 }
 
 static void
@@ -62,8 +86,9 @@ hang_up(struct doorbell *d)
 	if (d->socket != NULL)
 		event_free(d->socket);
 	d->socket = NULL;
-	PQfinish(d->conn);
 	d->conn = NULL;
+	let_go(d->call);
+	d->call = NULL;
 	d->state = BELL_IDLE;
 }
 
@@ -77,54 +102,63 @@ retry(struct doorbell *d, const char *why)
 	set_timer(d, backoff_next_us(&d->backoff));
 }
 
-static void
-no_notice(void *arg, const PGresult *res)
+static void *
+connect_main(void *arg)
 {
+	struct call *c = arg;
+	uint64_t one = 1;
+
+	atomic_store(&c->rc, (int)db_connect(c->db, &c->err));
+	if (write(c->done_fd, &one, sizeof one) < 0)
+		abort();
+	let_go(c);
+	return NULL;
 }
 
 static void
 start_connecting(struct doorbell *d)
 {
-	const char *keys[] = {"dbname", "application_name", NULL};
-	const char *values[] = {d->dsn, "pgrab listen", NULL};
-	int skip = d->dsn[0] == '\0' ? 1 : 0;
+	struct call *c = xcalloc(1, sizeof *c);
+	pthread_t thread;
 
-	d->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
-	if (d->conn == NULL || PQstatus(d->conn) == CONNECTION_BAD) {
-		retry(d, d->conn == NULL ? "out of memory" : PQerrorMessage(d->conn));
+	c->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->done_fd < 0) {
+		free(c);
+		retry(d, "out of descriptors");
 		return;
 	}
-	PQsetNoticeReceiver(d->conn, no_notice, NULL);
+	c->holders = 2;
+	c->db = db_create(d->dsn, "pgrab listen", ANSWER_US);
+	db_plain_session(c->db);
+	d->call = c;
 	d->state = BELL_CONNECTING;
-	watch(d, EV_WRITE);
-	set_timer(d, ANSWER_US);
+	watch(d, c->done_fd);
+	thread_start(&thread, "doorbell", connect_main, c);
+	PTHREAD_OK(pthread_detach(thread));
 }
 
 static void
 ask(struct doorbell *d, const char *sql)
 {
-	PQsetnonblocking(d->conn, 1);
 	if (!PQsendQuery(d->conn, sql)) {
 		retry(d, PQerrorMessage(d->conn));
 		return;
 	}
 	PQflush(d->conn); /* a few bytes on an empty socket */
 	d->state = BELL_ASKED;
-	watch(d, EV_READ);
+	watch(d, PQsocket(d->conn));
 	set_timer(d, ANSWER_US);
 }
 
 static void
-go_on_connecting(struct doorbell *d)
+connected(struct doorbell *d)
 {
-	switch (PQconnectPoll(d->conn)) {
-	case PGRES_POLLING_READING: watch(d, EV_READ); break;
-	case PGRES_POLLING_WRITING: watch(d, EV_WRITE); break;
-	case PGRES_POLLING_OK: ask(d, sql_text("listen")); break;
-	case PGRES_POLLING_FAILED:
-	case PGRES_POLLING_ACTIVE:
-	default: retry(d, PQerrorMessage(d->conn)); break;
+	if (atomic_load(&d->call->rc) != RC_OK) {
+		retry(d, d->call->err.text);
+		return;
 	}
+	d->conn = db_conn(d->call->db);
+	ask(d, sql_text("listen"));
 }
 
 /* "17 523 900" to numbers; anything else, or too many: none, which means everywhere. */
@@ -195,7 +229,7 @@ on_socket(evutil_socket_t fd, short what, void *arg)
 	struct doorbell *d = arg;
 
 	if (d->state == BELL_CONNECTING) {
-		go_on_connecting(d);
+		connected(d);
 		return;
 	}
 	if (!PQconsumeInput(d->conn)) {
@@ -215,11 +249,11 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 	switch (d->state) {
 	case BELL_IDLE: start_connecting(d); break;
-	case BELL_CONNECTING:
 	case BELL_ASKED: retry(d, "no answer from the server in time"); break;
 	case BELL_LISTENING:
 		ask(d, sql_text("listen"));
 		break; /* saying it twice does no harm, and shows that somebody is there */
+	case BELL_CONNECTING:
 	default: break;
 	}
 }

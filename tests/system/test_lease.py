@@ -3,12 +3,14 @@ import ctypes
 import http.server
 import os
 import select
+import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from cluster import wait_until
+from proxy import Proxy
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000
@@ -141,3 +143,49 @@ def test_leases_that_are_renewed_in_time_end_nothing(db, nodes):
     node = nodes.start("n1", fence_after="500ms", heartbeat="100ms")
     assert db.wait_run(task).outcome == "succeeded"
     assert "event=lease_over" not in node.log() and "event=fenced" not in node.log()
+
+
+STUCK_LOOKUP = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+
+	while (name != NULL && strcmp(name, "localhost") == 0 && access(getenv("STUCK_FILE"), F_OK) == 0)
+		usleep(50000);
+	return real(name, service, hints, res);
+}
+"""
+
+
+@pytest.fixture
+def resolver(tmp_path):
+    """Looking up localhost takes as long as the file is there."""
+    source, library, stuck = tmp_path / "stuck.c", tmp_path / "stuck.so", tmp_path / "stuck"
+    source.write_text(STUCK_LOOKUP)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    env = {"LD_PRELOAD": library, "STUCK_FILE": stuck}
+    yield stuck, env
+    stuck.unlink(missing_ok=True)
+
+
+def test_a_name_lookup_without_an_end_holds_up_neither_the_fence_nor_a_stop(db, nodes, server, resolver):
+    stuck, env = resolver
+    proxy = Proxy(db.dsn)
+    task = db.add(kind="http", command=server.url, backoff="0")
+    node = nodes.start("n1", dsn=proxy.dsn.replace("127.0.0.1", "localhost"), env=env)
+    server.wait(1)
+    stuck.touch()
+    proxy.lose(b"pgrab")
+    # The heartbeat itself sees the end of the lease, not only after the lookup.
+    node.wait_log("event=lease_over(.|\n)*event=fenced", timeout=6)
+    assert server.requests[0]["left"]
+    node.term()
+    assert node.wait_exit(timeout=15) in (0, 1)
+    assert [r.outcome for r in db.runs(task)] == []
+    proxy.close()

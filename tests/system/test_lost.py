@@ -1,77 +1,9 @@
 """A sql run whose connection or node is lost: its backend may work on, so nobody runs the task before that has ended."""
-import socket
-import threading
-
 import pytest
-from cluster import conninfo, stays, wait_until
+from cluster import conninfo, stays
+from proxy import CANCEL, Proxy
 
 ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and datname = current_database()"
-
-
-class Proxy:
-    """A server's address that can be told to lose clients while the server goes on believing in them."""
-
-    def __init__(self, dsn, until=None):
-        self.given = conninfo.conninfo_to_dict(dsn)
-        self.until = until  # a client that sends this is lost at once
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.clients, self.lost = {}, []
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    @property
-    def dsn(self):
-        return conninfo.make_conninfo(**{**self.given, "host": "127.0.0.1", "port": self.socket.getsockname()[1]})
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            if "/" in self.given["host"]:
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
-            else:
-                server = socket.create_connection((self.given["host"], self.given.get("port", 5432)))
-            self.clients[client] = b""
-            threading.Thread(target=self.pump, args=(client, server, True), daemon=True).start()
-            threading.Thread(target=self.pump, args=(server, client, False), daemon=True).start()
-
-    def pump(self, source, target, up):
-        while True:
-            try:
-                data = source.recv(65536)
-            except OSError:
-                data = b""
-            try:
-                if data:
-                    target.sendall(data)
-            except OSError:
-                data = b""
-            if up and len(self.clients[source]) < 500:
-                self.clients[source] += data
-            if up and data and self.until and self.until in data:
-                self.until = None
-                self.lose_client(source)
-            if not data:
-                if not (up and source in self.lost):
-                    try:
-                        target.shutdown(socket.SHUT_RDWR)
-                    except OSError:
-                        pass
-                return
-
-    def lose_client(self, client):
-        self.lost.append(client)
-        client.shutdown(socket.SHUT_RDWR)
-
-    def lose(self, word):
-        for client, said in list(self.clients.items()):
-            if word in said and client not in self.lost:
-                self.lose_client(client)
-
-    def close(self):
-        self.socket.close()
 
 
 @pytest.fixture
@@ -104,6 +36,15 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(db, nodes, proxy):
     assert db.one("select count(*) from effect") == 1
     assert [r.outcome for r in db.runs(task)][-1] == "succeeded"
     assert db.one("select count(*) filter (where outcome = 'succeeded') from pgrab.run") == 1
+
+
+def test_a_cancel_that_nobody_answers_ends_the_backend_instead(db, nodes, proxy):
+    proxy.swallow = CANCEL
+    task = db.add(command="select pg_sleep(60)", timeout="300 ms", max_attempts=1)
+    nodes.start("n1", dsn=proxy.dsn)
+    first = db.wait(ACTIVE)
+    assert db.wait_run(task, timeout=8).outcome == "timed_out"
+    assert not db.query("select from pg_stat_activity where pid = %s", first)
 
 
 @pytest.fixture
