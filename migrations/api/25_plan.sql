@@ -48,6 +48,8 @@ begin
   set status = 'scheduled', fire_at = v_next, run_at = v_next, due_at = case when not x.paused then v_next + pgrab.jitter_of(x.id, x.jitter) end, attempt = 0,
     version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
   where x.id = t.id returning x.* into t;
+  -- The fire that was given up has been a run of its chain, in which nothing ran.
+  update pgrab.chain c set run = nextval('pgrab.chain_run_seq') where c.id = t.chain;
   return t;
 end $$;
 comment on function pgrab.give_up_fire(pgrab.task, text, text, text) is 'Internal: records that the planned fire will not be run, and plans the next one.';

@@ -276,25 +276,18 @@ comment on function pgrab.task_relink() is 'Internal: another parent_id or run_i
 create or replace trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
   when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null) execute function pgrab.task_relink();
 
--- Only links of chains come here. What has ended goes with its chain; of the rest a parent does not leave its children behind.
-create or replace function pgrab.task_delete() returns trigger
-language plpgsql set enable_seqscan = off set jit = off as $$
-begin
-  if old.status in ('done', 'cancelled', 'skipped') then
-    return old;
-  end if;
-  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting') then
-    raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
-      hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
-  end if;
-  return old;
-end $$;
-comment on function pgrab.task_delete() is 'Internal: refuses to delete a task that others wait for.';
-create or replace trigger task_10_delete before delete on pgrab.task for each row when (old.chain is not null) execute function pgrab.task_delete();
-
+-- Links of chains that a person deleted; what has ended goes with its chain and does not come here. A parent does not leave its children behind; that it and they may go in one statement is why
+-- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
 create or replace function pgrab.task_deleted() returns trigger
 language plpgsql set enable_seqscan = off set jit = off as $$
 begin
+  if not exists (select from pgrab.chain c where c.id = old.chain) then
+    return null; -- gone with its chain
+  end if;
+  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or old.schedule is not null) then
+    raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
+      hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
+  end if;
   delete from pgrab.edge e where e.child_id = old.id or e.parent_id = old.id;
   if old.needs is not null then
     update pgrab.chain c set pending = c.pending - 1 where c.id = old.chain;
@@ -303,9 +296,9 @@ begin
   perform pgrab.chain_end(old.chain);
   return null;
 end $$;
-comment on function pgrab.task_deleted() is 'Internal: a link that a person deleted is missed by its chain.';
+comment on function pgrab.task_deleted() is 'Internal: refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 create or replace trigger task_20_deleted after delete on pgrab.task for each row
-  when (old.chain is not null and old.status not in ('done', 'cancelled', 'skipped')) execute function pgrab.task_deleted();
+  when (old.chain is not null and (old.status not in ('done', 'cancelled', 'skipped') or old.schedule is not null)) execute function pgrab.task_deleted();
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
 create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
@@ -372,7 +365,7 @@ begin
     counted as (
       update pgrab.task t
       set needs = case when n.status = 'skipped' then null else t.needs - c.n end, met = t.met + c.ran, status = n.status, version = t.version + 1,
-        fire_at = greatest(c.fire, case when t.needs > c.n then null else t.fire_at end),
+        fire_at = c.fire,
         due_at = case when n.status = 'scheduled' and not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab.jitter_of(t.id, t.jitter) end
       from c join pgrab.task o on o.id = any (array[c.id])
         cross join lateral (select case when c.bad > 0 or o.needs <= c.n and o.met + c.ran = 0 then 'skipped' when o.needs <= c.n then 'scheduled' else 'waiting' end as status) n
@@ -444,10 +437,10 @@ begin
     return; -- a person may go on from there
   end if;
   delete from pgrab.edge_change g where g.chain = p_chain;
+  delete from pgrab.chain c where c.id = p_chain; -- first: task_deleted() knows by it who deletes
   -- In one statement: when the edges' trigger looks, the tasks have gone.
   with gone as (delete from pgrab.task t where t.chain = p_chain returning t.id)
   delete from pgrab.edge e using gone g where e.child_id = any (array[g.id]);
-  delete from pgrab.chain c where c.id = p_chain;
 end $$;
 comment on function pgrab.chain_end(bigint) is 'Internal: a chain whose last link has ended is armed anew, or leaves the table, or waits for a person to retry what is parked.';
 
@@ -560,18 +553,32 @@ exception when others then
 end $$;
 comment on function pgrab.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
 
--- One parent: its last output. Several: a JSON object of them by name (by id, when there is none). At most 64 KiB together.
+-- One parent: its last output. Several: a JSON object of them by name (by id, when there is none), of the first hundred. At most 64 KiB: it has to fit into the environment of a process.
 create or replace function pgrab.parent_output(t pgrab.task) returns text
-language sql stable as $$
-  select case when count(*) = 1 then max(p.output) when count(*) > 1 then jsonb_object_agg(coalesce(p.name, p.id::text), pgrab.try_jsonb(left(p.output, 65536 / p.n::integer)))::text end
-  from (
-    select p.id, p.name, o.output, count(*) over () as n
-    from (select * from pgrab.parents_of(t.id) union all select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = t.id and not g.added) a join pgrab.task p on p.id = a.parent_id
-    left join lateral (
-      -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
-      select (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
-      where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o on true) p
-$$;
+language plpgsql stable as $$
+declare
+  v_names text[];
+  v_outputs text[];
+  v_all text;
+  v_chars integer;
+begin
+  select array_agg(left(coalesce(p.name, p.id::text), 100) order by p.id), array_agg(o.output order by p.id) into v_names, v_outputs
+  from (select a.parent_id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) a
+  join pgrab.task p on p.id = a.parent_id
+  left join lateral (
+    -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
+    select (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
+    where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o on true;
+  if cardinality(v_names) <= 1 then
+    return v_outputs[1];
+  end if;
+  -- In JSON a character may take six bytes.
+  foreach v_chars in array array[65536, 10000, 1000, 80] loop
+    v_all := (select jsonb_object_agg(u.name, pgrab.try_jsonb(left(u.output, v_chars / cardinality(v_names))))::text from unnest(v_names, v_outputs) u(name, output));
+    exit when octet_length(v_all) <= 65536;
+  end loop;
+  return v_all;
+end $$;
 comment on function pgrab.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
 
 -- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the output as JSON. Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
@@ -661,7 +668,7 @@ comment on column pgrab.chains.path is 'The way down to it: order by this.';
 create or replace view pgrab.chain_runs as
 select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at, date_trunc('second', x.started_at) as started_at, date_trunc('second', case when x.over then x.finished_at end) as finished_at,
   x.links, x.failed, x.skipped,
-  case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' else 'succeeded' end as result
+  case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' when x.skipped = x.links then 'skipped' else 'succeeded' end as result
 from (
   select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
@@ -679,4 +686,4 @@ comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null
 comment on column pgrab.chain_runs.links is 'Links that have ended.';
 comment on column pgrab.chain_runs.failed is 'Of these, those whose last attempt failed, timed out or was lost.';
 comment on column pgrab.chain_runs.skipped is 'Of these, those that were skipped.';
-comment on column pgrab.chain_runs.result is 'running; succeeded: every link that was not skipped succeeded; failed; cancelled.';
+comment on column pgrab.chain_runs.result is 'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it ran.';

@@ -39,7 +39,7 @@ begin
       when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
   from pgrab.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab.link_result(p) as result) r order by a.parent_id;
   return query select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
-    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' else format('In this run of its chain it is %s: %s.', t.status, coalesce(t.last_outcome, t.status)) end
+    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.' else format('It has ended in this run of its chain: %s.', t.status) end
   where t.status in ('done', 'cancelled', 'skipped') or t.status = 'waiting' and t.needs is null;
   if t.status in ('waiting', 'done', 'cancelled', 'skipped') then
     return;

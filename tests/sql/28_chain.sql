@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(74);
+select plan(80);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -119,6 +119,14 @@ select is((select pgrab.parent_output(t)::jsonb from pgrab.task t where id = 3),
 select ok((select pgrab.args_for(t) like '%{"all": {"a": "say \\"hi\\"\\n", "b": {"n": 1}}%' from pgrab.task t where id = 3), 'parent_json is JSON, not a text');
 select pg_temp.fresh();
 
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, command, parent_id) values (3, 'shell', 'true', 1);
+insert into pgrab.edge values (2, 3);
+select pg_temp.ends(1, 'succeeded', repeat(E'\n', 40000));
+select pg_temp.ends(2, 'succeeded', repeat('€', 20000));
+select cmp_ok((select octet_length(pgrab.parent_output(t)) from pgrab.task t where id = 3), '<=', 65536, 'together they fit into an environment');
+select pg_temp.fresh();
+
 -- a chain with a schedule
 insert into pgrab.task (id, kind, schedule, run_at) values (1, 'noop', '0 * * * *', '2026-01-01 10:00Z');
 insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2);
@@ -147,6 +155,19 @@ update pgrab.task set max_runs = fires + 1 where id = 1;
 select pg_temp.ends(1); select pg_temp.ends(2);
 select is(pg_temp.ends(4), 'gone', 'with the last fire of the schedule all of it leaves');
 select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks where id < 5), '1 done, 2 done, 4 done', 'and can be looked up');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind, schedule, run_at) values (1, 'noop', '0 * * * *', '2100-01-01 10:00Z');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1);
+select pgrab.skip_next(1);
+select is((select result || ' ' || links from pgrab.chain_runs), 'skipped 1', 'a firing that was skipped is a run in which nothing ran');
+select pgrab.run_now(1);
+select pg_temp.ends(1);
+select is((select c.fire_at = p.fire_at and p.fire_at <= clock_timestamp() from pgrab.task c, pgrab.task p where c.id = 2 and p.id = 1), true, 'a link has the planned time of this firing');
+select throws_ok('delete from pgrab.task where id = 1', '23503', 'task 1 cannot be deleted: other tasks wait for it');
+select is((select count(distinct chain_id) from pgrab.run), 2::bigint, 'each firing has a number of its own');
+delete from pgrab.task where id in (1, 2);
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'all of it may be deleted at once');
 select pg_temp.fresh();
 
 -- cancel of a root that runs once: what runs is asked to stop, the rest ends
