@@ -73,7 +73,8 @@ read_all(struct procs *all)
 	struct proc p;
 
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		if (!isdigit((unsigned char)e->d_name[0]) || !read_stat((pid_t)strtol(e->d_name, NULL, 10), &p))
+		if (!isdigit((unsigned char)e->d_name[0]) ||
+		    !read_stat((pid_t)strtol(e->d_name, NULL, 10), &p))
 			continue;
 		if (all->count == all->cap) {
 			all->cap = all->cap == 0 ? 256 : 2 * all->cap;

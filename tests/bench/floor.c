@@ -96,7 +96,8 @@ look(struct lane *l)
 	}
 	snprintf(limit, sizeof limit, "%u", l->batch);
 
-	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit, "10000000"};
+	const char *params[] = {
+	    pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit, "10000000"};
 	PGresult *res = query(l, "look", 8, params);
 
 	l->n_rows = PQntuples(res);

@@ -196,7 +196,7 @@ def test_rates_are_those_of_the_nodes_counters(db, nodes):
     with top(db) as screen:
         screen.wait("^0.0 runs/s, 0.0 failures/s")
         db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 200)")
-        assert float(screen.wait(r"^([1-9][0-9]*\.[0-9]) runs/s, 0.0 failures/s   last minute: 200 runs, 0 failed")[1]) <= 1100
+        assert float(screen.wait(r"^([1-9][0-9]*\.[0-9]) runs/s, 0.0 failures/s   last minute: 200 runs, 0 failed")[1]) <= 2500  # 200 within a frame, and frames are not equally long
         screen.wait("^0.0 runs/s")
         screen.keys("q")
         assert screen.wait_exit() == 0
