@@ -21,8 +21,17 @@ comment on column pgrab.cancel.incarnation is 'Who runs it.';
 comment on column pgrab.cancel.asked_at is 'When it was asked for.';
 comment on column pgrab.cancel.asked_by is 'By whom.';
 
-alter table pgrab.node add column drain boolean not null default false;
-comment on column pgrab.node.drain is 'True: a person wants it to take no new tasks, see pgrab.drain(). Stands over restarts, until pgrab.undrain().';
+-- Not in pgrab.node: a person's transaction that is left open would hold that row locked, no heartbeat would get through, and the node would have to stop its runs.
+create table pgrab.drained (
+  node_id  bigint      not null,
+  asked_at timestamptz not null default clock_timestamp(),
+  asked_by text        not null default session_user,
+  constraint drained_pkey primary key (node_id)
+);
+comment on table pgrab.drained is 'Nodes that take no new tasks because a person wants it so: written by pgrab.drain(), read by the node with its heartbeat, gone with pgrab.undrain(). Stands over restarts.';
+comment on column pgrab.drained.node_id is 'The node.';
+comment on column pgrab.drained.asked_at is 'Since when.';
+comment on column pgrab.drained.asked_by is 'Who wants it.';
 
 -- Priority.  Each priority is a lane of its own, first come first: a look reads the head of every lane and compares priority against waiting.  One index over all would have a
 -- million unimportant old rows before the important new one.  Nearly all tasks have priority 0, and stay in the index by shard.

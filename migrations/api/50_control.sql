@@ -152,23 +152,33 @@ comment on function pgrab.node_refuse(text, text) is 'Internal: says which nodes
 
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language plpgsql as $$
+declare
+  n pgrab.node;
 begin
-  return query update pgrab.node n set drain = true, state = case n.state when 'up' then 'draining' else n.state end where n.name = p_node returning n.*;
+  select * into n from pgrab.node x where x.name = p_node;
   if not found then
     perform pgrab.node_refuse('drain', p_node);
   end if;
+  insert into pgrab.drained (node_id) values (n.id) on conflict (node_id) do nothing;
   perform pg_notify('pgrab', 'wish');
+  n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
+  return next n;
 end $$;
 comment on function pgrab.drain(text) is 'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, also over a restart, until pgrab.undrain().';
 
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language plpgsql as $$
+declare
+  n pgrab.node;
 begin
-  return query update pgrab.node n set drain = false, state = case n.state when 'draining' then 'up' else n.state end where n.name = p_node returning n.*;
+  select * into n from pgrab.node x where x.name = p_node;
   if not found then
     perform pgrab.node_refuse('undrain', p_node);
   end if;
+  delete from pgrab.drained d where d.node_id = n.id;
   perform pg_notify('pgrab', 'wish');
+  n.state := case n.state when 'draining' then 'up' else n.state end;
+  return next n;
 end $$;
 comment on function pgrab.undrain(text) is 'The node takes tasks again.';
 

@@ -195,6 +195,18 @@ def test_a_drained_node_finishes_what_it_runs_and_takes_nothing_until_undrain(db
     assert db.wait_run(last).node == "a"
 
 
+def test_a_drain_in_a_transaction_that_is_left_open_harms_nobody(db, nodes):
+    node = nodes.start("a", fence_after="1s")
+    with db.connect(autocommit=False) as person:
+        person.execute("select pgrab.drain('a')")
+        beat = db.one("select beat from pgrab.node where name = 'a'")
+        db.wait("select beat > %s + 10 from pgrab.node where name = 'a'", beat)
+        assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
+        person.commit()
+    db.wait("select state = 'draining' from pgrab.nodes where name = 'a'")
+    assert "event=fenced" not in node.log()
+
+
 def test_the_clock_may_cross_midnight_and_a_partition_may_be_missing(db, nodes):
     """A run whose partition is not there makes it: as after a long pause of all nodes."""
     nodes.start()

@@ -3,10 +3,10 @@
 -- Serves: heartbeat.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 in hand, $6 running, $7.. what to add: attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered.
 update pgrab.node n
-set beat = n.beat + 1, heartbeat_at = clock_timestamp(), state = case when n.drain then 'draining' else $3 end, bell = $4::boolean, in_hand = $5::int, running = $6::int,
+set beat = n.beat + 1, heartbeat_at = clock_timestamp(), state = case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end, bell = $4::boolean, in_hand = $5::int, running = $6::int,
   claims_attempted = n.claims_attempted + $7::bigint, claims_won = n.claims_won + $8::bigint, claims_lost = n.claims_lost + $9::bigint,
   claims_stolen = n.claims_stolen + $10::bigint, runs_started = n.runs_started + $11::bigint, runs_succeeded = n.runs_succeeded + $12::bigint,
   runs_failed = n.runs_failed + $13::bigint, stale_finishes = n.stale_finishes + $14::bigint, fences = n.fences + $15::bigint, recovered = n.recovered + $16::bigint
 where n.id = $1::bigint and n.incarnation = $2::bigint and n.state <> 'down'
-returning n.id, n.drain,
+returning n.id, exists (select from pgrab.drained d where d.node_id = $1::bigint),
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel c where c.incarnation = $2::bigint)
