@@ -26,49 +26,16 @@
 #include "core/backoff.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/loader_inside.h"
 #include "strategy/host.h"
 
 #define LOOK_MAX     1000 /* rows per look: where a bigger batch gains no more */
 #define MISFIRES_MAX 100  /* settled per look: each may write a thousand rows of history */
 
-struct loader {
-	struct node *node; /* borrowed */
-	pthread_t thread;
-	unsigned index; /* of node->set->loaders: shards are dealt among them */
-	struct gate gate;
-
-	/* shared, under bell_lock */
-	pthread_mutex_t bell_lock;
-	struct pgrab_shard_set bell; /* shards that rang */
-	bool bell_all;
-
-	/* owned by the thread */
-	struct db *db;
-	struct strategy *strategy;
-	struct backoff backoff;
-	struct cluster *cluster; /* a reference, or NULL */
-	struct pgrab_shard_set own;
-	uint16_t shards[PGRAB_SHARDS]; /* own ones */
-	size_t n_shards;
-	size_t turn;                         /* where the next look begins in shards */
-	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
-	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
-	int64_t next_full_us, next_steal_us;
-	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
-	bool hungry;       /* the last look left rows behind */
-	bool contended;    /* the last claim met rows that somebody has locked */
-};
-
 struct loaders {
 	size_t count;
 	struct loader loader[];
 };
-
-static void
-forget_marks(struct loader *l)
-{
-	memset(l->mark_text, 0, sizeof l->mark_text);
-}
 
 /* Takes over the newest picture of the cluster; on a new shape asks the strategy which shards are ours. */
 static void
@@ -88,7 +55,7 @@ refresh_cluster(struct loader *l)
 		/* Nodes whose shards overlap do not all begin with the same one. */
 		l->turn =
 		    c->view.n_nodes == 0 ? 0 : c->view.self * kept / c->view.n_nodes % (kept > 0 ? kept : 1);
-		forget_marks(l);
+		loader_forget_marks(l);
 		l->next_full_us = 0;
 		l->published = 0;
 		if (l->index == 0)
@@ -126,82 +93,6 @@ set_hungry(struct loader *l, bool hungry)
 		atomic_fetch_sub(&l->node->hungry, 1);
 }
 
-static int
-by_id(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* The longest overdue first, priority counted as waiting. */
-static int
-by_rank(const void *a, const void *b)
-{
-	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
-	int64_t rank_x = x->overdue_us + x->priority * PRIORITY_STEP_US;
-	int64_t rank_y = y->overdue_us + y->priority * PRIORITY_STEP_US;
-
-	if (rank_x != rank_y)
-		return rank_x > rank_y ? -1 : 1;
-	return by_id(x, y);
-}
-
-static bool
-accepts(struct loader *l, const struct candidate *c)
-{
-	struct pgrab_candidate t = {.size = sizeof t,
-	    .id = c->id,
-	    .shard = c->shard,
-	    .priority = c->priority,
-	    .overdue_us = c->overdue_us,
-	    .has_require = c->has_require};
-
-	return strategy_accept(l->strategy, &l->cluster->view, &t);
-}
-
-/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
- * for this node. */
-static size_t
-choose(struct loader *l, struct candidate *c, size_t n, struct room room)
-{
-	struct candidate **rank = xcalloc(n + 1, sizeof *rank);
-	size_t chosen = 0;
-
-	for (size_t i = 0; i < n; i++)
-		rank[i] = &c[i];
-	qsort(rank, n, sizeof *rank, by_rank);
-	for (size_t i = 0; i < n; i++) {
-		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready : &room.timed;
-
-		if (*left <= 0)
-			continue;
-		rank[i]->refused = !accepts(l, rank[i]);
-		if (rank[i]->refused) {
-			rank[i]->misfired = false; /* somebody else's to settle */
-			continue;
-		}
-		rank[i]->refused = rank[i]->misfired;
-		if (rank[i]->misfired)
-			continue;
-		--*left;
-		rank[i]->chosen = true;
-		chosen++;
-	}
-	free(rank);
-	return chosen;
-}
-
-static bool
-due_left_behind(const struct candidate *c, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (!c[i].chosen && !c[i].refused && c[i].overdue_us >= 0)
-			return true;
-	}
-	return false;
-}
-
 /* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
  * are looked at again. */
 static enum rc
@@ -217,25 +108,12 @@ settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *mor
 			late[k++] = c[i];
 	}
 	if (k > 0) {
-		qsort(late, k, sizeof *late, by_id);
+		qsort(late, k, sizeof *late, loader_by_id);
 		rc = store_misfire(l->db, late, k, &settled, err);
 	}
 	*more_out = *more_out || settled > 0;
 	free(late);
 	return rc;
-}
-
-/* Moves the chosen to the front, sorted by id, the lock order. */
-static void
-keep_chosen(struct candidate *c, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (c[i].chosen)
-			c[kept++] = c[i];
-	}
-	qsort(c, kept, sizeof *c, by_id);
 }
 
 /* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
@@ -292,77 +170,6 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 		node_count(n, COUNT_STOLEN, (int64_t)won);
 }
 
-/* The shards to read, beginning where the last look ended, so that a deep backlog in the first ones starves
- * no other. */
-static size_t
-own_shards(struct loader *l, uint16_t *out)
-{
-	for (size_t i = 0; i < l->n_shards; i++)
-		out[i] = l->shards[(l->turn + i) % l->n_shards];
-	return l->n_shards;
-}
-
-/* Only the shards that rang and are ours. */
-static size_t
-rung_shards(struct loader *l, const struct pgrab_shard_set *bell, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (pgrab_shard_has(bell, l->shards[i]))
-			out[n++] = l->shards[i];
-	}
-	return n;
-}
-
-static size_t
-other_shards(struct loader *l, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
-		/* Each loader of the node its part; turned by a little chance, so that thieves do not meet in
-		 * the same shard. */
-		unsigned s = (i + (unsigned)(l->backoff.random >> 20)) % PGRAB_SHARDS;
-
-		if (!pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
-			out[n++] = (uint16_t)s;
-	}
-	l->backoff.random = pgrab_mix64(l->backoff.random);
-	return n;
-}
-
-/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may
- * fall below a mark. */
-static void
-note_progress(struct loader *l, const struct candidate *c, size_t n)
-{
-	const struct candidate *left = NULL; /* the first that stayed */
-	bool complete = true;                /* so far, in this shard */
-
-	while (n > 0 && c->priority != 0) { /* read by lane, not by shard */
-		c++;
-		n--;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (i == 0 || c[i - 1].shard != c[i].shard)
-			complete = true;
-		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
-		if (!complete && left == NULL)
-			left = &c[i];
-		if (complete && c[i].overdue_us >= 0) {
-			memcpy(l->mark[c[i].shard], c[i].due, sizeof c[i].due);
-			l->mark_text[c[i].shard] = l->mark[c[i].shard];
-		}
-	}
-	if (n == 0)
-		return;
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (l->shards[i] == (left != NULL ? left : &c[n - 1])->shard)
-			l->turn = i; /* it may have more */
-	}
-}
-
 enum look_kind { LOOK_OWN, LOOK_RUNG, LOOK_OTHERS };
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
@@ -390,17 +197,17 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	rc = store_look(l->db, &q, &c, &found, err);
 	if (rc != RC_OK)
 		return rc;
-	chosen = choose(l, c, found, room);
+	chosen = loader_choose(l, c, found, room);
 	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
-	*more_out = (int64_t)found >= q.limit || due_left_behind(c, found);
+	*more_out = (int64_t)found >= q.limit || loader_left_behind(c, found);
 	if (kind == LOOK_OWN)
-		note_progress(l, c, found);
+		loader_note_progress(l, c, found);
 	rc = settle_misfires(l, c, found, more_out, err);
 	if (rc != RC_OK) {
 		free(c);
 		return rc;
 	}
-	keep_chosen(c, found);
+	loader_keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
 		chain = claim(l, incarnation, c, chosen, &won);
 		count_claims(n, chosen, won, kind == LOOK_OTHERS);
@@ -481,7 +288,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	if (room.ready + room.timed > 0) {
 		bool rung = only_rung && !full && !l->hungry;
 
-		n_shards = rung ? rung_shards(l, bell, shards) : own_shards(l, shards);
+		n_shards = rung ? loader_rung_shards(l, bell, shards) : loader_own_shards(l, shards);
 		if (n_shards > 0)
 			*rc_out =
 			    round_of(l, rung ? LOOK_RUNG : LOOK_OWN, shards, n_shards, room, &more, err);
@@ -493,7 +300,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 		bool ignored;
 
 		l->next_steal_us = now + n->set->poll_us;
-		n_shards = other_shards(l, shards);
+		n_shards = loader_other_shards(l, shards);
 		room.timed = 0;
 		if (n_shards > 0)
 			*rc_out = round_of(l, LOOK_OTHERS, shards, n_shards, room, &ignored, err);

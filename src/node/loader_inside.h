@@ -1,0 +1,70 @@
+/*
+ * The inside of a loader, for loader.c (the thread) and loader_choice.c (what it reads and takes) only.
+ */
+#ifndef PGRAB_NODE_LOADER_INSIDE_H
+#define PGRAB_NODE_LOADER_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "db/store_task.h"
+#include "node/boss.h"
+#include "pgrab/strategy.h"
+
+struct cluster;
+struct node;
+struct strategy;
+
+struct loader {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	unsigned index; /* of node->set->loaders: shards are dealt among them */
+	struct gate gate;
+
+	/* shared, under bell_lock */
+	pthread_mutex_t bell_lock;
+	struct pgrab_shard_set bell; /* shards that rang */
+	bool bell_all;
+
+	/* owned by the thread */
+	struct db *db;
+	struct strategy *strategy;
+	struct backoff backoff;
+	struct cluster *cluster; /* a reference, or NULL */
+	struct pgrab_shard_set own;
+	uint16_t shards[PGRAB_SHARDS]; /* own ones */
+	size_t n_shards;
+	size_t turn;                         /* where the next look begins in shards */
+	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
+	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
+	int64_t next_full_us, next_steal_us;
+	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
+	bool hungry;       /* the last look left rows behind */
+	bool contended;    /* the last claim met rows that somebody has locked */
+};
+
+/* qsort's: by id, the lock order. */
+int loader_by_id(const void *a, const void *b);
+
+/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not for this
+ * node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
+size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
+/* Is anything due among them that could be taken, and was not? */
+bool loader_left_behind(const struct candidate *c, size_t n);
+/* Moves the chosen to the front, sorted by id. */
+void loader_keep_chosen(struct candidate *c, size_t n);
+
+/* The shards to read: own ones from where the last look ended; those of them that rang; everybody else's.  out has
+ * room for all; returns how many. */
+size_t loader_own_shards(struct loader *l, uint16_t *out);
+size_t loader_rung_shards(struct loader *l, const struct pgrab_shard_set *bell, uint16_t *out);
+size_t loader_other_shards(struct loader *l, uint16_t *out);
+
+/* Low-water marks: how far each shard was read and taken. */
+void loader_note_progress(struct loader *l, const struct candidate *c, size_t n);
+void loader_forget_marks(struct loader *l);
+
+#endif
