@@ -57,7 +57,7 @@ comment on function pgrab.give_up_fire(pgrab.task, text, text, text) is 'Interna
 -- What becomes of fires that nobody could run in time. The loader calls it for tasks that have been due for longer than misfire_after; it settles at most a thousand
 -- fires of a task at once and leaves the rest, still overdue, to the next look, so that a schedule of seconds after a long outage holds nobody up.
 create or replace function pgrab.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   c_step constant integer := 1000;
   t pgrab.task;

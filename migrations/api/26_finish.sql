@@ -9,7 +9,7 @@
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
 create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_outcomes text[];
@@ -111,7 +111,7 @@ comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[
 -- Puts back what nobody living holds. Claimed ones were never started and go back as they are; running ones are finished as lost, by the same rules as every other run.
 -- A held task has kept its due_at, so only the heads of the due indexes are read, not the table.
 create or replace function pgrab.recover(p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_held record;
   v_claimed bigint[];

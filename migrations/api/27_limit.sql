@@ -36,7 +36,7 @@ $$;
 comment on function pgrab.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
 
 create or replace function pgrab.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
   v_task record;
@@ -47,7 +47,16 @@ begin
   for v_key in
     select distinct t.limit_key from unnest((select p_ids)) c(id) join pgrab.task t on t.id = any (array[c.id]) where t.limit_key is not null order by 1
   loop
-    select * into l from pgrab.limit x where x.key = v_key for update;
+    begin
+      select * into l from pgrab.limit x where x.key = v_key for update;
+    exception when lock_not_available then
+      -- A person has it: its tasks come again in a second, and those of other keys do not wait.
+      update pgrab.task x
+      set status = 'scheduled', due_at = clock_timestamp() + interval '1 s', version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
+      from unnest((select p_ids), (select p_versions)) c(id, version)
+      where x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = v_key;
+      continue;
+    end;
     if found then
       perform pgrab.limit_sweep(l);
       v_line := exists (select from pgrab.task x where x.limit_key = v_key and x.due_at is null and x.status = 'scheduled' and not x.paused);
@@ -105,7 +114,7 @@ comment on function pgrab.limit_first(text) is 'Internal: the first in line of a
 
 -- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
 create or replace function pgrab.limit_wake(l pgrab.limit) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_id bigint;
   v_next timestamptz;
@@ -129,7 +138,7 @@ comment on function pgrab.limit_wake(pgrab.limit) is 'Internal: makes those due 
 
 -- After runs have ended, in their transaction.
 create or replace function pgrab.limit_give_back(p_ids bigint[]) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ended bigint[];
   v_key text;
@@ -138,7 +147,13 @@ begin
   -- A finish that came too late has ended nothing: its task runs elsewhere.
   select array_agg(i.id) into v_ended from unnest((select p_ids)) i(id) where not exists (select from pgrab.task t where t.id = any (array[i.id]) and t.status = 'running');
   for v_key in select distinct p.key from unnest((select v_ended)) i(id) join pgrab.limit_place p on p.task_id = any (array[i.id]) and p.started and not p.over order by 1 loop
-    select * into l from pgrab.limit x where x.key = v_key for update;
+    begin
+      select * into l from pgrab.limit x where x.key = v_key for update;
+    exception when lock_not_available then
+      -- A person has it. The place is given back all the same, and limit_tick() lets the next go.
+      update pgrab.limit_place p set over = true where p.task_id = any (v_ended) and p.key = v_key and p.started;
+      continue;
+    end;
     update pgrab.limit_place p set over = true where p.task_id = any (v_ended) and p.key = v_key and p.started;
     if l.key is not null then
       perform pgrab.limit_sweep(l);
@@ -152,7 +167,7 @@ comment on function pgrab.limit_give_back(bigint[]) is 'Internal: frees the plac
 
 -- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
 create or replace function pgrab.limit_tick() returns bigint
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
   v_n bigint := 0;

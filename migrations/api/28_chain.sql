@@ -50,7 +50,7 @@ comment on function pgrab.chain_under_way(bigint) is 'Internal: true while a rec
 
 -- What may be below what. Locks the parent; the rest of the checks of an edge are the caller's.
 create or replace function pgrab.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
   v_ended text;
@@ -85,7 +85,7 @@ comment on function pgrab.chain_new(pgrab.task) is 'Internal: a task on its own 
 
 -- For a row that is being inserted with a parent_id. pgrab.chain.pending is raised once per statement, by task_inserted().
 create or replace function pgrab.chain_join(t pgrab.task) returns pgrab.task
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task := pgrab.chain_parent(t.parent_id, t.id, t.owner);
 begin
@@ -139,7 +139,7 @@ comment on function pgrab.chain_merge(bigint, bigint) is 'Internal: makes two ch
 
 -- A new edge between two tasks that are there.
 create or replace function pgrab.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
   c pgrab.task;
@@ -184,7 +184,7 @@ comment on function pgrab.edge_add(bigint, bigint, text) is 'Internal: checks a 
 
 -- An edge is gone. In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next firing on.
 create or replace function pgrab.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
   c pgrab.task;
@@ -209,7 +209,7 @@ comment on function pgrab.edge_drop(bigint, bigint, text) is 'Internal: what bec
 
 -- What hangs together with a task, when an edge has gone: if that is not the whole chain any more it becomes a chain of its own.
 create or replace function pgrab.chain_split(p_id bigint) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chain bigint;
   v_part bigint[];
@@ -279,7 +279,7 @@ create or replace trigger task_30_relink after update of parent_id, run_if on pg
 -- Links of chains that a person deleted; what has ended goes with its chain and does not come here. A parent does not leave its children behind; that it and they may go in one statement is why
 -- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
 create or replace function pgrab.task_deleted() returns trigger
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
   if not exists (select from pgrab.chain c where c.id = old.chain) then
     return null; -- gone with its chain
@@ -302,7 +302,7 @@ create or replace trigger task_20_deleted after delete on pgrab.task for each ro
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
 create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_shards smallint[];
 begin
@@ -321,7 +321,7 @@ comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: wa
 
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
 create or replace function pgrab.chain_advance(p_ids bigint[], p_results text[]) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ids bigint[] := p_ids;
   v_results text[] := p_results;
@@ -394,7 +394,7 @@ comment on function pgrab.chain_advance(bigint[], text[]) is 'Internal: what the
 
 -- The end of a chain's run, when nothing is pending. The caller holds the lock on its row, or takes it here.
 create or replace function pgrab.chain_end(p_chain bigint) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
   r pgrab.task;
@@ -465,7 +465,7 @@ comment on function pgrab.link_end(pgrab.task, text, text, text) is 'Internal: e
 
 -- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
 create or replace function pgrab.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
   v_ids bigint[];
@@ -489,7 +489,7 @@ comment on function pgrab.chain_cancel(bigint, text) is 'Internal: cancels what 
 
 -- A parked link is tried again: what was skipped because of it waits again, unless something else keeps it from running.
 create or replace function pgrab.link_reopen(p_id bigint) returns void
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chain bigint;
   v_open bigint[] := array[p_id];
@@ -521,7 +521,7 @@ end $$;
 comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
 
 create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ids bigint[];
 begin

@@ -86,6 +86,7 @@ struct run {
 	int64_t ready_since_us;
 	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
 	bool release;     /* to the starter: hand it back instead of starting it */
+	bool locked;      /* the starter's: somebody else has the row locked */
 
 	/* how a run is told to stop: reason first, then the descriptor */
 	_Atomic int stop; /* enum pgrab_stop */

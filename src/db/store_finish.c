@@ -168,7 +168,7 @@ store_finish(
 	rc = finish_free(db, who, f, n, err);
 	if (!fence_locked_out(rc, err))
 		return rc;
-	/* Not a row of the batch but one that hangs on it is locked (a child, a limit): one by one. */
+	/* Not a row of the batch but one that hangs on it is locked (a child, say): one by one. */
 	rc = RC_OK;
 	for (size_t i = 0; i < n && rc == RC_OK; i++) {
 		if (!open_end(f[i]))
@@ -183,14 +183,15 @@ store_finish(
 }
 
 enum rc
-store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why, struct err *err)
+store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why, bool history,
+    struct err *err)
 {
 	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX], node[NUMBER_MAX];
 	const char *params[] = {number(id, f->id), number(version, f->version),
 	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, number(node, who->node_id),
-	    who->node};
+	    who->node, history ? "t" : "f"};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("park"), 7, params, &res, err);
+	enum rc rc = db_query(db, sql_text("park"), 8, params, &res, err);
 
 	if (rc == RC_OK)
 		mark_applied(res, &f, 1);

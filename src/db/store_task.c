@@ -270,16 +270,25 @@ static enum rc
 free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
     struct err *err)
 {
-	enum rc rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
 	struct fence *rows;
+	bool contended = false;
+	enum rc rc;
 
-	if (!fence_locked_out(rc, err))
-		return rc;
+	for (size_t i = 0; i < n; i++)
+		contended = contended || runs[i]->locked;
+	if (!contended) {
+		rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
+		if (!fence_locked_out(rc, err))
+			return rc;
+	}
+	*res = NULL;
 	rows = xcalloc(n + 1, sizeof *rows);
 	for (size_t i = 0; i < n; i++)
 		rows[i] = (struct fence){.id = runs[i]->id, .version = runs[i]->version};
 	rc = fence_open(db, rows, n, err);
 	if (rc == RC_OK) {
+		for (size_t i = 0; i < n; i++)
+			runs[i]->locked = rows[i].state == FENCE_LOCKED;
 		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
 		rc = fence_close(db, rc, err);
 	}

@@ -73,8 +73,9 @@ CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct 
 /* Lets those go who stand in line of a limit and may start now. */
 CHECKED enum rc store_limit_tick(struct db *db, struct err *err);
 
-/* The last check before execution, for runs of one incarnation, sorted by id.  Those that passed have
- * ->started set and their definition filled in. */
+/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed have
+ * ->started set and their definition filled in.  ->locked, here and in store_release: in, do not wait for locked
+ * rows; out, nothing was done because somebody else has the row locked. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
 CHECKED enum rc
@@ -114,9 +115,10 @@ CHECKED enum rc store_finish(
 CHECKED enum rc store_finish_here(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
 
-/* A run whose end the server refuses to record is parked, with the reason.  Sets ->applied. */
-CHECKED enum rc store_park(
-    struct db *db, const struct finisher_name *who, struct finish *f, const char *why, struct err *err);
+/* A run whose end the server refuses to record is parked, with the reason; with or without a row in the history.
+ * Sets ->applied. */
+CHECKED enum rc store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why,
+    bool history, struct err *err);
 
 /* Sets ->applied for those that stand in the history. */
 CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err);

@@ -38,6 +38,7 @@ struct sql_worker {
 struct backend {
 	char pid[24];
 	char since[48]; /* a moment at which it did: process ids come again */
+	bool plain;     /* the task it works for: see struct finish */
 };
 
 static void *
@@ -148,6 +149,7 @@ begin(struct db *db, const struct pgrab_run *run, const struct pgrab_host *host,
 	if (rc == RC_OK) {
 		snprintf(backend_out->pid, sizeof backend_out->pid, "%s", db_text(res, 0, 0));
 		snprintf(backend_out->since, sizeof backend_out->since, "%s", db_text(res, 0, 1));
+		backend_out->plain = db_bool(res, 0, 2);
 	}
 	PQclear(res);
 	return rc == RC_OK && told_to_stop(host) ? err_set(err, RC_AGAIN, "stopped") : rc;
@@ -292,7 +294,7 @@ clean_up(struct sql_worker *w)
 	if (PQtransactionStatus(db_conn(w->db)) != PQTRANS_IDLE &&
 	    db_script(w->db, "rollback", &ignored) != RC_OK)
 		db_disconnect(w->db);
-	if (db_conn(w->db) != NULL && db_script(w->db, "discard all", &ignored) != RC_OK)
+	if (db_conn(w->db) != NULL && db_script(w->db, sql_text("sql_reset"), &ignored) != RC_OK)
 		db_disconnect(w->db);
 }
 
@@ -324,14 +326,14 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	struct finish f = {.id = run->task_id,
 	    .version = run->version,
 	    .incarnation = run->incarnation,
-	    .outcome = OUTCOME_SUCCEEDED,
-	    .plain = true}; /* most are */
+	    .outcome = OUTCOME_SUCCEEDED};
 	struct backend backend;
 	char *output = NULL;
 	struct err err = {0};
 	enum rc rc = begin(db, run, host, &backend, &err);
 
 	if (rc == RC_OK) {
+		f.plain = backend.plain;
 		rc = carry_out(w, run, host, &f, result, &output, &err);
 		if (rc == RC_UNKNOWN)
 			rc = find_out(w, host, &backend, &f);

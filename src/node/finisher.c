@@ -26,7 +26,9 @@
 
 #define FINISH_MAX   1000
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
+#define LOCKED_MAX   32                /* of these at once: each costs a moment */
 #define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
+#define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
 
 struct finisher {
 	struct node *node; /* borrowed */
@@ -37,8 +39,8 @@ struct finisher {
 	struct run *batch[FINISH_MAX];
 	struct finish finish[FINISH_MAX];
 	struct finish *part[FINISH_MAX];
-	struct run *locked; /* chain of runs whose rows somebody else has locked */
-	int64_t next_locked_us;
+	struct run *locked, *last_locked; /* chain of runs whose rows somebody else has locked, and its end */
+	int64_t next_locked_us, contended_until_us;
 };
 
 enum part { PART_PLAIN, PART_NOT_STARTED, PART_REST, PART__COUNT };
@@ -99,15 +101,30 @@ write_parked(struct finisher *s, const struct finisher_name *who, struct finish 
 	    f->version, outcome_name(f->outcome), err->text);
 	snprintf(why, sizeof why, "it %s, and that could not be recorded: %s", outcome_name(f->outcome),
 	    err->text);
-	rc = store_park(s->db, who, f, why, err);
+	rc = store_park(s->db, who, f, why, true, err);
+	if (rc == RC_BAD)
+		rc = store_park(s->db, who, f, why, false, err);
 	f->refused = rc == RC_BAD;
 	return rc == RC_BAD ? RC_OK : rc;
 }
 
 static bool
-no_partition(const struct err *err)
+no_partition(enum rc rc, const struct err *err)
 {
-	return strcmp(err->sqlstate, "23514") == 0 && strstr(err->text, "no partition of relation") != NULL;
+	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
+	       strstr(err->text, "no partition of relation") != NULL;
+}
+
+/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again. */
+static enum rc
+make_partitions(struct finisher *s, struct err *err)
+{
+	struct err why = {0};
+	enum rc rc = store_upkeep(s->db, s->node->set->retention_us, &why);
+
+	if (rc != RC_OK)
+		*err = why;
+	return RC_AGAIN;
 }
 
 /* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no
@@ -118,17 +135,14 @@ write_refused(
 {
 	enum rc rc = RC_OK;
 
-	if (no_partition(err)) {
-		rc = store_upkeep(s->db, s->node->set->retention_us, err);
-		if (rc == RC_OK)
-			rc = store_finish(s->db, who, f, n, err);
-		/* Another node is at it: soon again. */
-		return rc == RC_BAD && no_partition(err) ? RC_AGAIN : rc;
-	}
+	if (no_partition(RC_BAD, err))
+		return make_partitions(s, err);
 	for (size_t i = 0; i < n && rc == RC_OK; i++) {
 		if (f[i]->applied || f[i]->locked || f[i]->refused)
 			continue;
 		rc = store_finish(s->db, who, &f[i], 1, err);
+		if (no_partition(rc, err))
+			return make_partitions(s, err);
 		if (rc == RC_BAD)
 			rc = write_without_text(s, who, f[i], err);
 		if (rc == RC_BAD)
@@ -196,9 +210,10 @@ count_stale(struct finisher *s, const struct run *r)
 static void
 finish_batch(struct finisher *s, size_t n, bool contended)
 {
-	struct finisher_name who = {
-	    .node_id = atomic_load(&s->node->node_id), .node = s->node->set->name, .contended = contended};
 	int64_t now = clock_mono_us();
+	struct finisher_name who = {.node_id = atomic_load(&s->node->node_id),
+	    .node = s->node->set->name,
+	    .contended = contended || now < s->contended_until_us};
 
 	for (size_t i = 0; i < n; i++)
 		fill(&s->finish[i], s->batch[i], now);
@@ -220,11 +235,11 @@ finish_batch(struct finisher *s, size_t n, bool contended)
 
 /* Like batch_take, but no more output than FINISH_BYTES at once. */
 static size_t
-take(struct finisher *s, struct run **chain)
+take(struct finisher *s, struct run **chain, size_t max)
 {
 	size_t bytes = 0, n = 0;
 
-	while (*chain != NULL && n < FINISH_MAX && bytes < FINISH_BYTES &&
+	while (*chain != NULL && n < max && bytes < FINISH_BYTES &&
 	       (n == 0 || (*chain)->incarnation == s->batch[0]->incarnation)) {
 		struct run *r = *chain;
 
@@ -236,37 +251,62 @@ take(struct finisher *s, struct run **chain)
 	return n;
 }
 
-/* Finishes a chain; what is locked goes to s->locked, the rest back to the boss. */
+/* To the end of the chain: whoever has waited longest is tried first. */
 static void
-finish_chain(struct finisher *s, struct run *chain, bool contended)
+keep_locked(struct finisher *s, struct run *r)
 {
-	size_t n;
+	struct run *chain = run_chain(r, NULL);
 
-	while ((n = take(s, &chain)) > 0) {
-		struct run *done = NULL;
+	if (s->locked == NULL)
+		s->locked = chain;
+	else
+		s->last_locked->note.mail.next = &chain->note.mail;
+	s->last_locked = r;
+	s->contended_until_us = clock_mono_us() + CONTENDED_US;
+}
 
-		finish_batch(s, n, contended);
-		for (size_t i = 0; i < n; i++) {
-			if (s->finish[i].locked &&
-			    node_may_act(s->node, s->batch[i]->incarnation, clock_boot_us()))
-				s->locked = run_chain(s->batch[i], s->locked);
-			else
-				done = run_chain(s->batch[i], done);
+/* After finish_batch: what is locked stays here, the rest goes back to the boss.  Returns how many stayed. */
+static size_t
+settle_batch(struct finisher *s, size_t n)
+{
+	struct run *done = NULL;
+	size_t locked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (s->finish[i].locked && node_may_act(s->node, s->batch[i]->incarnation, clock_boot_us())) {
+			keep_locked(s, s->batch[i]);
+			locked++;
+		} else {
+			done = run_chain(s->batch[i], done);
 		}
-		boss_settled(s->node->boss, done);
 	}
+	boss_settled(s->node->boss, done);
+	return locked;
 }
 
 static void
+finish_chain(struct finisher *s, struct run *chain)
+{
+	size_t n;
+
+	while ((n = take(s, &chain, FINISH_MAX)) > 0) {
+		finish_batch(s, n, false);
+		settle_batch(s, n);
+	}
+}
+
+/* A few of the locked ones, so that what has ended meanwhile need not wait long for its turn; and on with the next
+ * few soon, when these were free again. */
+static void
 retry_locked(struct finisher *s)
 {
-	struct run *chain = s->locked;
+	size_t n;
 
-	if (chain == NULL || clock_mono_us() < s->next_locked_us)
+	if (s->locked == NULL || clock_mono_us() < s->next_locked_us)
 		return;
-	s->locked = NULL;
-	finish_chain(s, chain, true);
-	s->next_locked_us = clock_mono_us() + LOCKED_US;
+	n = take(s, &s->locked, LOCKED_MAX);
+	finish_batch(s, n, true);
+	s->next_locked_us = settle_batch(s, n) == 0 ? 0 : clock_mono_us() + LOCKED_US;
 }
 
 static void *
@@ -282,7 +322,7 @@ finisher_main(void *arg)
 		if (rc == RC_CLOSED)
 			break;
 		if (rc == RC_OK && m != NULL)
-			finish_chain(s, run_of(m), false);
+			finish_chain(s, run_of(m));
 		retry_locked(s);
 	}
 	boss_settled(s->node->boss, s->locked);

@@ -5,6 +5,9 @@
  * over, not due by the database's clock) is handed back, which is fenced, so that it touches nothing that is
  * not ours any more, and returns to the boss. A start whose reply was lost is looked up: what is running
  * under our fence was started by us.
+ *
+ * A row that somebody has locked holds up no other, and no worker: its run returns to the boss as well, and a
+ * copy stays here until the row could be handed back.
  */
 #include "node/starter.h"
 
@@ -19,7 +22,9 @@
 #include "node/boss.h"
 #include "node/context.h"
 
-#define START_MAX 512
+#define START_MAX    512
+#define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
+#define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
 
 struct starter {
 	struct node *node; /* borrowed */
@@ -28,6 +33,8 @@ struct starter {
 	struct db *db;
 	struct backoff backoff;
 	struct run *batch[START_MAX];
+	struct run *locked; /* chain of copies, to be handed back when somebody lets go of their rows */
+	int64_t next_locked_us, contended_until_us;
 };
 
 /* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
@@ -87,6 +94,46 @@ split_releases(struct run **batch, size_t n, struct run **rest)
 	return keep;
 }
 
+/* Copies of what could not be handed back: the runs themselves return to the boss. */
+static void
+keep_locked(struct starter *s, struct run *const *runs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct run *copy;
+
+		if (!runs[i]->locked)
+			continue;
+		log_debug("locked", "task=%lld", (long long)runs[i]->id);
+		copy = run_create(runs[i]->id, runs[i]->version, runs[i]->incarnation);
+		copy->locked = true;
+		s->locked = run_chain(copy, s->locked);
+		s->contended_until_us = clock_mono_us() + CONTENDED_US;
+	}
+}
+
+static void
+retry_locked(struct starter *s)
+{
+	struct run *chain = s->locked;
+	size_t n;
+
+	if (chain == NULL || clock_mono_us() < s->next_locked_us)
+		return;
+	s->locked = NULL;
+	while ((n = batch_take(&chain, s->batch, START_MAX)) > 0) {
+		int64_t incarnation = s->batch[0]->incarnation;
+
+		release_batch(s, incarnation, s->batch, n);
+		for (size_t i = 0; i < n; i++) {
+			if (s->batch[i]->locked && node_may_act(s->node, incarnation, clock_boot_us()))
+				s->locked = run_chain(s->batch[i], s->locked);
+			else
+				run_free(s->batch[i]);
+		}
+	}
+	s->next_locked_us = clock_mono_us() + LOCKED_US;
+}
+
 static void
 work(struct starter *s, size_t n)
 {
@@ -94,6 +141,7 @@ work(struct starter *s, size_t n)
 	int64_t incarnation = s->batch[0]->incarnation;
 	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start;
 
+	s->batch[0]->locked = clock_mono_us() < s->contended_until_us;
 	if (n_start > 0)
 		start_batch(s, incarnation, n_start);
 	for (size_t i = 0; i < n_start; i++) {
@@ -106,6 +154,7 @@ work(struct starter *s, size_t n)
 	}
 	batch_sort(rest, n_rest);
 	release_batch(s, incarnation, rest, n_rest);
+	keep_locked(s, rest, n_rest);
 	for (size_t i = 0; i < n_rest; i++)
 		back = run_chain(rest[i], back);
 	boss_settled(s->node->boss, back);
@@ -115,14 +164,26 @@ static void *
 starter_main(void *arg)
 {
 	struct starter *s = arg;
-	struct mail *m;
 
-	while (mailbox_pop_all_until(s->node->start_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
-		struct run *chain = run_of(m);
+	for (;;) {
+		struct mail *m = NULL;
+		int64_t until = s->locked == NULL ? CLOCK_NEVER : s->next_locked_us;
+		enum rc rc = mailbox_pop_all_until(s->node->start_queue, until, &m);
+		struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
 		size_t n;
 
+		if (rc == RC_CLOSED)
+			break;
 		while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
 			work(s, n);
+		retry_locked(s);
+	}
+	/* Others recover these when this node has left. */
+	while (s->locked != NULL) {
+		struct run *r = s->locked;
+
+		s->locked = run_next(r);
+		run_free(r);
 	}
 	db_destroy(&s->db);
 	return NULL;

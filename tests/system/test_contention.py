@@ -90,3 +90,115 @@ def test_one_outcome_that_the_server_refuses_harms_no_other(db, nodes):
     wait_until(lambda: db.one("select count(*) from pgrab.task") == 1, 3)
     stays(lambda: db.one("select count(*) from pgrab.run") == 41, 1)
     assert "stale_finish" not in node.log()
+
+
+def test_a_locked_claimed_task_holds_up_no_start(db, nodes, probe):
+    """Claimed ahead and locked when it is due: the others start in time, and it is handed back when the lock is gone."""
+    nodes.start(lookahead="10s", workers=4)
+    due = db.one("select now() + interval '2 s'")
+    tasks = [db.add(**probe.shell(str(i)), run_at=due) for i in range(40)]
+    db.wait("select count(*) = 40 from pgrab.task where status = 'claimed'")
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = any (%s) for update", [tasks[::2]])
+        db.wait("select now() >= %s", due)
+        begun = time.monotonic()
+        db.wait("select count(*) = 20 from pgrab.run", timeout=5)
+        other = db.add(kind="shell", command="true")
+        db.wait_run(other, timeout=2)
+        assert time.monotonic() - begun < 4
+        person.rollback()
+    db.wait("select count(*) = 41 from pgrab.run", timeout=5)
+    assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
+    assert len(probe.events("start")) == 40
+
+
+def test_a_locked_limit_holds_up_only_its_own_tasks(db, nodes, probe):
+    db.query("insert into pgrab.limit (key, max_running) values ('a', 30), ('b', 30)")
+    nodes.start(workers=40)
+    probe.close_gate()
+    held = [db.add(**probe.shell("held", gate=True), limit_key="a") for _ in range(25)]
+    probe.wait("start", "held", count=25)
+    with db.connect(autocommit=False) as person:
+        person.execute("update pgrab.limit set max_running = 20 where key = 'a'")
+        behind = [db.add(kind="shell", command="true", limit_key="a") for _ in range(5)]
+        probe.open_gate()
+        probe.wait("end", "held", count=25)
+        begun = time.monotonic()
+        while time.monotonic() - begun < 4:
+            for key in (None, "b"):
+                db.wait_run(db.add(kind="shell", command="true", limit_key=key), timeout=2)
+        assert not [task for task in behind if db.runs(task)]
+        person.commit()
+    for task in held + behind:
+        db.wait_run(task, timeout=5)
+    assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
+    assert len(probe.events("start")) == 25
+    db.wait("select running = 0 from pgrab.limits where key = 'a'")
+
+
+def test_many_finishes_behind_a_lock_hold_up_no_other(db, nodes, probe):
+    """The children of sixty runs are locked, so none of the sixty can be recorded, each for itself."""
+    nodes.start(workers=64)
+    probe.close_gate()
+    parents = [db.add(**probe.shell("p", gate=True)) for _ in range(60)]
+    children = [db.add(kind="noop", parent_id=parent) for parent in parents]
+    probe.wait("start", "p", count=60)
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = any (%s) for update", [children])
+        probe.open_gate()
+        probe.wait("end", "p", count=60)
+        begun = time.monotonic()
+        while time.monotonic() - begun < 4:
+            db.wait_run(db.add(kind="shell", command="true"), timeout=1.5)
+        assert not [p for p in parents if db.runs(p)]
+    for task in parents + children:
+        db.wait_run(task, timeout=5)
+    assert len(probe.events("start")) == 60
+
+
+def refused_tasks(db, n=41):
+    """n tasks, one of which may not leave: its id."""
+    db.query("create table refers (id bigint references pgrab.task)")
+    with db.connect() as conn, conn.transaction():
+        ids = [r.id for r in conn.execute("insert into pgrab.task (kind) select 'noop' from generate_series(1, %s) returning id", [n]).fetchall()]
+        conn.execute("insert into refers values (%s)", [ids[0]])
+    return ids[0]
+
+
+def test_a_missing_partition_and_a_refused_row_in_one_batch(db, nodes):
+    node = nodes.start()
+    db.wait("select count(*) > 0 from pg_inherits where inhparent = 'pgrab.run'::regclass")
+    for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass"):
+        db.query(f"drop table {name}")
+    bad = refused_tasks(db)
+    db.wait("select count(*) = 41 from pgrab.run", timeout=15)
+    assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
+    assert db.query("select id, status from pgrab.task") == [(bad, "parked")]
+    assert "stale_finish" not in node.log()
+
+
+def test_partitions_that_another_makes_just_now_are_waited_for(db, nodes):
+    """While somebody has the lock of upkeep, nothing is made, and nothing is lost either."""
+    node = nodes.start()
+    db.wait("select count(*) > 0 from pg_inherits where inhparent = 'pgrab.run'::regclass")
+    with db.connect(autocommit=False) as other:
+        other.execute("select pg_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0))")
+        for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass"):
+            db.query(f"drop table {name}")
+        bad = refused_tasks(db)
+        node.wait_log("no partition")
+    db.wait("select count(*) = 41 from pgrab.run", timeout=15)
+    assert db.query("select id, status from pgrab.task") == [(bad, "parked")]
+    assert "stale_finish" not in node.log()
+
+
+def test_a_run_that_the_history_refuses_is_parked_without_it(db, nodes):
+    """A constraint of somebody's on the history, which answers 23514 like a missing partition does."""
+    node = nodes.start()
+    db.query("alter table pgrab.run add constraint no_bad check (name is distinct from 'bad')")
+    with db.connect() as conn, conn.transaction():
+        conn.execute("insert into pgrab.task (kind, name) select 'noop', case when i = 20 then 'bad' end from generate_series(1, 41) i")
+    db.wait("select count(*) = 40 from pgrab.run", timeout=15)
+    db.wait("select array_agg(status) = '{parked}' from pgrab.task", timeout=5)
+    assert "could not be recorded" in db.one("select last_error from pgrab.task")
+    assert "event=finish_refused" in node.log() and "stale_finish" not in node.log()
