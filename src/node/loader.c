@@ -32,6 +32,9 @@
 #define LOOK_MAX     1000 /* rows per look: where a bigger batch gains no more */
 #define MISFIRES_MAX 100  /* settled per look: each may write a thousand rows of history */
 
+/* And a poll: so long after a locked row no claim waits for the next one. */
+#define CONTENDED_US (2 * US_PER_S)
+
 struct loaders {
 	size_t count;
 	struct loader loader[];
@@ -124,19 +127,24 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
 	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
-	    .contended = l->contended};
+	    .contended = clock_mono_us() < l->contended_until_us};
+	bool known = who.contended;
 	struct run *chain = NULL;
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
-	if (who.contended && !l->contended)
+	if (who.contended && !known)
 		log_info("locked", "rows=claim hint=\"%s\"",
 		    "somebody has due tasks locked in an open transaction; the others go on");
-	l->contended = who.contended;
+	/* At least until the next full look, which meets them again. */
+	if (who.contended)
+		l->contended_until_us = clock_mono_us() + l->node->set->poll_us + CONTENDED_US;
 
-	if (rc == RC_UNKNOWN)
+	if (rc == RC_UNKNOWN) {
 		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
 		    err.text);
+		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
+	}
 	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
 	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
@@ -258,16 +266,22 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
-/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked again and again. */
-static void
-check_durable(struct loader *l)
+/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked with every full look,
+ * and on a new connection before anything else. */
+static enum rc
+check_durable(struct loader *l, struct err *err)
 {
-	struct err ignored;
-	bool durable;
+	bool durable, full = clock_mono_us() >= l->next_full_us;
+	enum rc rc;
 
-	if (l->index == 0 && store_durable(l->db, &durable, &ignored) == RC_OK &&
-	    atomic_exchange(&l->node->durable, durable) != durable)
-		log_warn("durable", "at_most_once=%s", durable ? "taken" : "left to others");
+	if (!full && db_conn(l->db) != NULL)
+		return RC_OK;
+	rc = store_durable(l->db, &durable, err);
+	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
+		log_warn("durable", "at_most_once=\"%s\"", durable ? "taken" : "left to others");
+		l->next_full_us = 0; /* other tasks are for us now */
+	}
+	return rc;
 }
 
 /* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
@@ -278,14 +292,15 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	uint16_t shards[PGRAB_SHARDS];
 	struct room room = boss_take_room(n->boss), taken = room;
 	int64_t now = clock_mono_us();
-	bool more = false, full = now >= l->next_full_us;
+	bool more = false;
 	size_t n_shards;
 
 	*rc_out = RC_OK;
-	if (full)
-		check_durable(l);
 	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
-	if (room.ready + room.timed > 0) {
+	if (room.ready + room.timed > 0)
+		*rc_out = check_durable(l, err);
+	if (*rc_out == RC_OK && room.ready + room.timed > 0) {
+		bool full = now >= l->next_full_us;
 		bool rung = only_rung && !full && !l->hungry;
 
 		n_shards = rung ? loader_rung_shards(l, bell, shards) : loader_own_shards(l, shards);

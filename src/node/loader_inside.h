@@ -43,7 +43,8 @@ struct loader {
 	int64_t next_full_us, next_steal_us;
 	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;       /* the last look left rows behind */
-	bool contended;    /* the last claim met rows that somebody has locked */
+	int64_t
+	    contended_until_us; /* a claim met rows that somebody has locked: until then none waits for such a row */
 };
 
 /* qsort's: by id, the lock order. */
