@@ -1,6 +1,9 @@
 -- Schedules, and what people ask of running tasks and of nodes.
 -- Breaking: yes.  A node that does not know schedules would drop the result of a recurring task as stale.
 
+-- Its body knows the columns of the table, which could not be changed under it; it comes back with the other functions.
+drop function if exists pgrab.definition(pgrab.task);
+
 alter table pgrab.task add column fires bigint not null default 0;
 comment on column pgrab.task.fires is 'System: fires that have been carried out, whatever their outcome; max_runs counts these.';
 

@@ -333,9 +333,10 @@ create or replace trigger task_20_inserted after insert on pgrab.task referencin
   for each statement execute function pgrab.task_inserted();
 
 -- The definition of a task that leaves pgrab.task, without what is default.  The first test keeps the common plain task cheap.
+-- (Below: a text and not a parsed body, like everything that takes a row of a table. A parsed body would forbid the next migration to add a column.)
 create or replace function pgrab.definition(t pgrab.task) returns jsonb
-language sql stable parallel safe
-return case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
+language sql stable parallel safe as $$
+  select case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
     and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null and t.chain is null then null
   else jsonb_strip_nulls(jsonb_build_object(
@@ -346,7 +347,8 @@ return case when t.command = '' and t.args = '{}' and t.key is null and t.max_at
     'backoff_max', nullif(t.backoff_max, '1 hour'), 'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id, 'run_if', nullif(t.run_if, 'success'),
     'require', nullif(t.require, '{}'), 'limit_key', t.limit_key))
     || case when t.chain is null then '{}' else coalesce((select jsonb_build_object('parents', jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if))) from pgrab.edge e where e.child_id = t.id having count(*) > 0), '{}') end
-    || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end; -- nulls inside args are part of them
+    || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end -- nulls inside args are part of them
+$$;
 comment on function pgrab.definition(pgrab.task) is 'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: all default.';
 
 -- One netstring list of a task's args for the node: key, value, key, value ...; see include/pgrab/executor.h struct pgrab_arg.

@@ -10,8 +10,9 @@
 
 -- A twentieth of a second more than asked for: between the place and the start of the run lies a way to the node, which is not always equally long.
 create or replace function pgrab.limit_span(l pgrab.limit, out starts integer, out within interval)
-language sql immutable
-return (greatest(1, floor(l.per_second))::integer, greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '50 ms');
+language sql immutable as $$
+  select greatest(1, floor(l.per_second))::integer, greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '50 ms'
+$$;
 comment on function pgrab.limit_span(pgrab.limit) is 'Internal: per_second as "so many starts within so long".';
 
 create or replace function pgrab.limit_sweep(l pgrab.limit) returns void

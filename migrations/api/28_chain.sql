@@ -37,8 +37,9 @@ comment on function pgrab.chain_refuse(bigint, bigint, text, text) is 'Internal:
 
 -- The result that the edges below a task see, once it has ended; null before.
 create or replace function pgrab.link_result(t pgrab.task) returns text
-language sql immutable
-return case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
+language sql immutable as $$
+  select case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
+$$;
 comment on function pgrab.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
 
 -- Is a recurring chain between the start of its root and its last link's end? Then the graph stands still.
