@@ -10,11 +10,12 @@ return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
 comment on function pgrab.jitter_of(bigint, interval) is 'By how much the fires of a task are delayed: a pseudo-random part of its jitter, the same for each of its fires.';
 
 create or replace function pgrab.first_fire(t pgrab.task) returns timestamptz
-language sql stable
-return case
+language sql stable as $$
+  select case
   when t.starts_at <= now() or t.starts_at is null then pgrab.next_fire(t.schedule, t.timezone, now())
   when pgrab.schedule_kind(t.schedule) = 'cron' then pgrab.next_fire(t.schedule, t.timezone, t.starts_at - interval '1 us')
-  else t.starts_at end;
+  else t.starts_at end
+$$;
 comment on function pgrab.first_fire(pgrab.task) is 'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at, or one interval from now.';
 
 -- One row of history for a fire that was not run. p_ended: the task leaves pgrab.task with it.
