@@ -19,7 +19,8 @@ struct db {
 	int64_t timeout_us;
 	bool plain;     /* no session settings */
 	PGconn *conn;   /* NULL, or a connection that was usable after its last call */
-	char since[48]; /* a moment at which it was there, on the database's clock */
+	int pid;        /* its backend, which libpq does not tell any more when the connection is lost */
+	char since[48]; /* a moment at which it was there, on the database's clock; "": not settled in */
 	int lost_pid;   /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
@@ -89,7 +90,7 @@ static void
 lose(struct db *db)
 {
 	if (!db->plain && db->since[0] != '\0') {
-		db->lost_pid = PQbackendPID(db->conn);
+		db->lost_pid = db->pid;
 		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
 	}
 	db_disconnect(db);
@@ -282,15 +283,16 @@ settle_in(struct db *db, struct err *err)
 
 	if (rc == RC_OK)
 		rc = db_query(db, "select clock_timestamp()", 0, NULL, &res, err);
-	if (rc == RC_OK)
-		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 0));
-	PQclear(res);
 	if (rc == RC_OK && db->lost_pid != 0) {
 		snprintf(pid, sizeof pid, "%d", db->lost_pid);
 		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
-		if (rc == RC_OK)
-			db->lost_pid = 0;
 	}
+	if (rc == RC_OK) {
+		db->lost_pid = 0;
+		db->pid = PQbackendPID(db->conn);
+		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 0));
+	}
+	PQclear(res);
 	return rc;
 }
 
