@@ -1,7 +1,9 @@
 """A row that somebody has locked, or that the server will not take, harms no other."""
 import time
 
+import pytest
 from cluster import stays, wait_until
+from proxy import Proxy
 
 
 def test_an_edited_claimed_task_runs_once(db, nodes, probe):
@@ -222,3 +224,25 @@ def test_what_the_server_can_promise_is_asked_on_a_new_connection(db, nodes):
     hang_up()
     db.wait_run(db.add(kind="noop"))
     assert db.wait_run(once).outcome == "succeeded"
+
+
+@pytest.mark.parametrize("app, when", [
+    ("load", "before update on pgrab.task for each row when (new.status = 'claimed')"),
+    ("start", "before update on pgrab.task for each row when (new.status = 'running')"),
+    ("finish", "before delete on pgrab.task for each row")])
+def test_a_statement_whose_connection_is_lost_is_over_before_it_is_looked_up(db, nodes, app, when):
+    """Left alone the server would be at it for a minute, and then commit what nobody knows of."""
+    db.query("create sequence public.calls")
+    db.query("""create function public.dawdle() returns trigger language plpgsql as $$
+        begin if nextval('public.calls') = 1 then perform pg_sleep(60); end if; return coalesce(new, old); end $$""")
+    db.query(f"create trigger dawdle {when} execute function public.dawdle()")
+    proxy = Proxy(db.dsn)
+    nodes.start("n1", dsn=proxy.dsn)
+    task = db.add(kind="shell", command="true")
+    at_it = db.wait("select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()")
+    proxy.lose(b"pgrab " + app.encode())
+    run = db.wait_run(task, timeout=8)
+    assert (run.outcome, run.attempt) == ("succeeded", 1)
+    assert not db.query("select from pg_stat_activity where pid = %s", at_it)
+    stays(lambda: len(db.runs(task)) == 1, 0.5)
+    proxy.close()
