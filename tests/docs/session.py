@@ -43,11 +43,10 @@ def statements(block):
     return [lines[a:b] for a, b in zip(starts, starts[1:] + [len(lines)])]
 
 
-def skeleton(text):
-    """The text without what varies, and without the widths that follow from it."""
+def skeleton(text, widths):
+    """The text without what varies, and if need be without the widths that follow from it."""
     text = VARIES.sub(lambda m: m.lastgroup, text)
-    text = re.sub(r"[-+]{3,}", "---", text)
-    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+    return text if widths else [re.sub(r"\s+", " ", re.sub(r"[-+]{3,}", "---", line)).strip() for line in text.splitlines()]
 
 
 def from_the_clock(text):
@@ -59,8 +58,9 @@ def alike(shown, printed):
     shown, printed = (re.sub(r"[ \t]+$", "", text.rstrip(), flags=re.M) for text in (shown, printed))
     if shown == printed:
         return True
-    pairs = zip(VARIES.finditer(shown), VARIES.finditer(printed))
-    return skeleton(shown) == skeleton(printed) and all(a[0] == b[0] or b.lastgroup != "time" or from_the_clock(b[0]) for a, b in pairs)
+    pairs = list(zip(VARIES.finditer(shown), VARIES.finditer(printed)))
+    widths = all(len(a[0]) == len(b[0]) for a, b in pairs)
+    return skeleton(shown, widths) == skeleton(printed, widths) and all(a[0] == b[0] or b.lastgroup != "time" or from_the_clock(b[0]) for a, b in pairs)
 
 
 class Psql:
