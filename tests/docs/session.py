@@ -19,6 +19,8 @@ import subprocess
 import time
 import tty
 
+from cluster import clean_env
+
 HEADING = re.compile(r"^(?=## )", re.M)
 STEP = re.compile(r"^<!-- (?P<what>nodes|wait): *(?P<arg>.*?) *-->$|^```psql\n(?P<block>.*?)^```$", re.M | re.S)
 PROMPT = re.compile(r"(?:^|(?<=\n))pgrab[-=*('\"$!]+> $")
@@ -71,7 +73,7 @@ class Psql:
         tty.setraw(theirs)
         prompts = [f"--set=PROMPT{n}=pgrab%R%x> " for n in (1, 2)]
         self.proc = subprocess.Popen(["psql", "-Xn", "-Ppager=off", "--set=SHOW_CONTEXT=never", *prompts, "-d", dsn], stdin=theirs, stdout=theirs, stderr=theirs,
-                                     env={**os.environ, "TERM": "dumb", "LC_ALL": "C.UTF-8", "PGTZ": "UTC", "PGDATESTYLE": "ISO"}, start_new_session=True)
+                                     env=clean_env(TERM="dumb", LC_ALL="C.UTF-8", PGTZ="UTC", PGDATESTYLE="ISO"), start_new_session=True)
         os.close(theirs)
         self.prompt = self.read()[1]
 

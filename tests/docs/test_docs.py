@@ -58,11 +58,17 @@ def test_psql_prints_what_the_page_shows(db, nodes, page, section):
     assert not wrong, "the page shows something else than psql:\n" + "\n".join(wrong)
 
 
+def anchors(page):
+    """What a # may name: the headings as GitHub and GitLab spell them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_to_files_that_are_there(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")) if "://" not in link):
+        assert (page.parent / target).exists(), target
+        assert not anchor or anchor in anchors(page.parent / target if target else page), anchor
 
 
 def test_the_first_screen_of_the_readme_names_both_commands():
