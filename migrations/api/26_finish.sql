@@ -39,7 +39,7 @@ begin
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- written by a person while it ran
       case when t.chain is not null then h.run end as run, h.root is null as once,
       case when o.plan then t.schedule end as schedule, case when o.plan then t.timezone end as timezone,
-      case when o.plan then case when t.schedule like '%@%' and pgrab.schedule_kind(t.schedule) = 'after' then statement_timestamp() - f.finished_us * interval '1 us' else t.fire_at end end as after
+      case when o.plan then pgrab.fire_after(t, statement_timestamp() - f.finished_us * interval '1 us') end as after
     from pgrab.task t
       left join pgrab.chain h on h.id = any (array[t.chain])
       cross join lateral (select case when f.outcome <> 'succeeded' and exists (select from pgrab.cancel c where c.task_id = t.id and c.version = t.version) then 'cancelled' else f.outcome end as outcome) w
@@ -108,6 +108,46 @@ end $$;
 comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[], text[]) is
   'Internal: records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns those that were still theirs.';
 
+-- All at once; or, when that is refused or something is locked that hangs on one of them, each for itself, so that it harms no other.
+-- What is locked waits for the next round. What the server refuses to record is parked with the reason; it would be refused in every round.
+create or replace function pgrab.finish_lost(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_node_id bigint, p_node text, p_error text) returns bigint[]
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  v_done bigint[];
+  v_some bigint[];
+begin
+  begin
+    select array_agg(f.task_id) into v_done
+    from pgrab.finish(p_ids, p_versions, p_incarnations, p_started_us, array_fill(0::bigint, array[cardinality(p_ids)]), null, null, null, p_node_id, p_node,
+      array_fill('lost'::text, array[cardinality(p_ids)]), array_fill(p_error, array[cardinality(p_ids)])) f;
+    return v_done;
+  exception when lock_not_available or data_exception or integrity_constraint_violation or raise_exception then
+    null;
+  end;
+  perform set_config('lock_timeout', '4ms', true);
+  for i in 1 .. cardinality(p_ids) loop
+    begin
+      select array_agg(f.task_id) into v_some
+      from pgrab.finish(p_ids[i:i], p_versions[i:i], p_incarnations[i:i], p_started_us[i:i], '{0}', null, null, null, p_node_id, p_node, '{lost}', array[p_error]) f;
+      v_done := v_done || v_some;
+    exception
+      when lock_not_available then
+        null;
+      when data_exception or integrity_constraint_violation or raise_exception then
+        if sqlerrm like 'no partition of relation%' then
+          raise;
+        end if;
+        update pgrab.task t
+        set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, failures = t.failures + 1,
+          last_outcome = 'lost', last_error = left(p_error || ', and that could not be recorded: ' || sqlerrm, 1000), last_finished_at = clock_timestamp()
+        where t.id = p_ids[i] and t.version = p_versions[i] and t.incarnation = p_incarnations[i] and t.status = 'running';
+        v_done := v_done || p_ids[i];
+    end;
+  end loop;
+  return v_done;
+end $$;
+comment on function pgrab.finish_lost(bigint[], bigint[], bigint[], bigint[], bigint, text, text) is 'Internal: finishes runs as lost, each for itself when not all can be. Returns those that are done.';
+
 -- Puts back what nobody living holds. Claimed ones were never started and go back as they are; running ones are finished as lost, by the same rules as every other run.
 -- A held task has kept its due_at, so only the heads of the due indexes are read, not the table.
 create or replace function pgrab.recover(p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
@@ -142,9 +182,7 @@ begin
       cross join lateral (select x.id from pgrab.task x where x.id = any (array[o.id]) and x.version = o.version for update skip locked) free
     where o.status = 'running' group by o.node_id, o.incarnation
   loop
-    select array_agg(f.task_id) into v_done
-    from pgrab.finish(v_held.ids, v_held.versions, v_held.incarnations, v_held.started_us, array_fill(0::bigint, array[cardinality(v_held.ids)]), null, null, null, v_held.node_id, v_held.node,
-      array_fill('lost'::text, array[cardinality(v_held.ids)]), array_fill('the node that ran it died or lost its lease; seen by ' || p_by, array[cardinality(v_held.ids)])) f;
+    v_done := pgrab.finish_lost(v_held.ids, v_held.versions, v_held.incarnations, v_held.started_us, v_held.node_id, v_held.node, 'the node that ran it died or lost its lease; seen by ' || p_by);
     had_run := had_run + coalesce(cardinality(v_done), 0);
     parked := parked + (select count(*) from pgrab.task t where t.id = any (v_done) and t.status = 'parked');
   end loop;

@@ -246,3 +246,27 @@ def test_a_statement_whose_connection_is_lost_is_over_before_it_is_looked_up(db,
     assert not db.query("select from pg_stat_activity where pid = %s", at_it)
     stays(lambda: len(db.runs(task)) == 1, 0.5)
     proxy.close()
+
+
+def test_what_is_refused_or_locked_holds_up_no_recovery(db, nodes, probe):
+    """Of a dead node's runs the history refuses one, and the child of another is locked: the others go on."""
+    probe.close_gate()
+    first = nodes.start("n1", workers=10)
+    db.query("alter table pgrab.run add constraint no_bad check (name is distinct from 'bad')")
+    bad = db.add(**probe.shell("bad", gate=True), name="bad")
+    parent = db.add(**probe.shell("parent", gate=True), max_attempts=1)
+    child = db.add(kind="noop", parent_id=parent, run_if="failure")
+    others = [db.add(**probe.shell("other", gate=True)) for _ in range(5)]
+    probe.wait("start", count=7)
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = %s for update", [child])
+        nodes.start("n2", workers=10)
+        first.kill9()
+        probe.open_gate()
+        for task in others:
+            assert db.wait_run(task, 2, timeout=12).outcome == "succeeded"
+        assert not db.runs(parent)
+        assert db.query("select status, last_outcome from pgrab.task where id = %s", bad) == [("parked", "lost")]
+        assert "could not be recorded" in db.one("select last_error from pgrab.task where id = %s", bad)
+    assert db.wait_run(child, timeout=40).outcome == "succeeded"
+    assert [r.outcome for r in db.runs(parent)] == ["lost"]
