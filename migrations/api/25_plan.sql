@@ -18,6 +18,14 @@ language sql stable as $$
 $$;
 comment on function pgrab.first_fire(pgrab.task) is 'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at, or one interval from now.';
 
+-- What the next fire is counted from: the planned time, for @after the end of the run; and not before starts_at (a person may have made it run before that).
+create or replace function pgrab.fire_after(t pgrab.task, p_ended timestamptz) returns timestamptz
+language sql stable as $$
+  select case when t.starts_at > f.base then t.starts_at - case when f.kind = 'cron' then interval '1 us' else make_interval(secs => (pgrab.schedule_compile(t.schedule))[2]) end else f.base end
+  from (select k.kind, case k.kind when 'after' then p_ended else t.fire_at end as base from (select case when t.schedule like '%@%' then pgrab.schedule_kind(t.schedule) else 'cron' end as kind) k) f
+$$;
+comment on function pgrab.fire_after(pgrab.task, timestamptz) is 'Internal: the moment after which the next fire of a schedule is looked for.';
+
 -- One row of history for a fire that was not run. p_ended: the task leaves pgrab.task with it.
 create or replace function pgrab.note_fire(t pgrab.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null) returns void
 language sql as $$
@@ -30,7 +38,7 @@ comment on function pgrab.note_fire(pgrab.task, timestamptz, text, text, text) i
 create or replace function pgrab.give_up_fire(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
 language plpgsql as $$
 declare
-  v_next timestamptz := case when t.status <> 'parked' and t.schedule is not null then pgrab.next_fire(t.schedule, t.timezone, greatest(t.fire_at, case when pgrab.schedule_kind(t.schedule) = 'after' then clock_timestamp() end)) end;
+  v_next timestamptz := case when t.status <> 'parked' and t.schedule is not null then pgrab.next_fire(t.schedule, t.timezone, pgrab.fire_after(t, clock_timestamp())) end;
 begin
   if t.chain is not null and (v_next is null or v_next > t.ends_at or t.attempt > 0) then
     return pgrab.link_end(t, p_outcome, p_ended, p_why);

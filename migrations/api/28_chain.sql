@@ -409,7 +409,7 @@ begin
   if found then
     if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
       v_next := case when r.run_at > r.fire_at then r.run_at
-        else pgrab.next_fire(r.schedule, r.timezone, case when pgrab.schedule_kind(r.schedule) = 'after' then clock_timestamp() else r.fire_at end) end;
+        else pgrab.next_fire(r.schedule, r.timezone, pgrab.fire_after(r, clock_timestamp())) end;
     end if;
     if v_next <= coalesce(r.ends_at, 'infinity') then
       update pgrab.task t

@@ -81,7 +81,8 @@ begin
       perform pgrab.control_refuse('run_now', v_task, 'pgrab.resume(id) first.');
     end if;
   end loop;
-  return query update pgrab.task t set run_at = clock_timestamp() where t.id = any (p_ids) returning t.*;
+  update pgrab.task t set run_at = clock_timestamp() where t.id = any (p_ids);
+  return query update pgrab.task t set due_at = t.run_at where t.id = any (p_ids) returning t.*; -- now, jitter or not
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 

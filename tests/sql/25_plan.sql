@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(62);
+select plan(65);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -98,6 +98,14 @@ select is(pg_temp.task(10), 'scheduled 07:00 07:00 0 1 1 1 failed', 'a one-shot 
 select pg_temp.put(11, 'schedule = null');
 select throws_ok('update pgrab.task set id = 12 where id = 11', '22023', 'task id cannot be ''12''');
 select ok(pgrab.retry_wait('365 days', '365 days', 1000) between '328 days' and '402 days', 'no wait is out of range');
+insert into pgrab.task (id, kind, schedule, starts_at) values (12, 'noop', '0 * * * *', '2100-06-01 00:30Z'), (13, 'noop', '@every 1h', '2100-06-01 00:30Z');
+select count(*) from pgrab.run_now(array[12, 13]);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id in (12, 13);
+select pg_temp.finish(12, 'succeeded'), pg_temp.finish(13, 'succeeded');
+select is((select fire_at from pgrab.task where id = 12), '2100-06-01 01:00Z', 'what a person made run before starts_at does not begin the schedule');
+select is((select fire_at from pgrab.task where id = 13), '2100-06-01 00:30Z', 'neither with @every');
+insert into pgrab.task (id, kind, schedule, jitter) values (14, 'noop', '@daily', '2 hours');
+select is((select due_at <= clock_timestamp() from pgrab.run_now(14)), true, 'run_now does not wait for the jitter');
 -- many at once
 insert into pgrab.task (id, kind, schedule, run_at) select i, 'noop', case when i % 2 = 0 then '0 * * * *' else '*/10 * * * *' end, '2026-01-01 10:00Z' from generate_series(1000, 1999) i;
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id >= 1000;
