@@ -407,9 +407,12 @@ static void
 publish_room(struct boss *b, int64_t now)
 {
 	int64_t burst, waiting = (int64_t)(b->n_in_hand - heap_count(b->delayed));
+	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
 	struct room room = {0, 0};
 	bool grew;
 
+	/* Bounded all the same. */
+	waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
 	if (now >= b->window_ends_us) {
 		b->done_before = now < b->window_ends_us + BURST_US ? b->done_now : 0;
 		b->done_now = 0;

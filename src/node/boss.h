@@ -40,6 +40,10 @@ void boss_idle(struct boss *b, struct run *first);
 /* Runs that are over: outcome recorded, or refused, or dropped.  From starter and finisher. */
 void boss_settled(struct boss *b, struct run *chain);
 
+/* From the finisher: so many runs cannot be recorded, because somebody has their rows locked.  They need no worker, and
+ * so take no room. */
+void boss_ends_locked(struct boss *b, size_t n);
+
 /* Hands back everything unstarted and takes nothing more; and the reverse. */
 void boss_drain(struct boss *b);
 void boss_undrain(struct boss *b);

@@ -37,6 +37,8 @@ struct boss {
 	int empty_fd;
 	struct mailbox *inbox; /* loaders, starter, workers, finisher, control, heartbeat, recover -> boss */
 
+	_Atomic size_t ends_locked; /* of those in hand; by the finisher */
+
 	/* shared, under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* in_hand became 0, or a command was answered */

@@ -73,6 +73,13 @@ boss_settled(struct boss *b, struct run *chain)
 	mailbox_push_chain(b->inbox, &chain->note.mail);
 }
 
+void
+boss_ends_locked(struct boss *b, size_t n)
+{
+	if (atomic_exchange(&b->ends_locked, n) != n)
+		mailbox_poke(b->inbox);
+}
+
 static void
 command_for(struct boss *b, enum command_what what, enum pgrab_stop why, int64_t id, int64_t version)
 {

@@ -40,6 +40,7 @@ struct finisher {
 	struct finish finish[FINISH_MAX];
 	struct finish *part[FINISH_MAX];
 	struct run *locked, *last_locked; /* chain of runs whose rows somebody else has locked, and its end */
+	size_t n_locked;
 	int64_t next_locked_us, contended_until_us;
 };
 
@@ -280,6 +281,8 @@ settle_batch(struct finisher *s, size_t n)
 			done = run_chain(s->batch[i], done);
 		}
 	}
+	s->n_locked += locked;
+	boss_ends_locked(s->node->boss, s->n_locked);
 	boss_settled(s->node->boss, done);
 	return locked;
 }
@@ -305,6 +308,7 @@ retry_locked(struct finisher *s)
 	if (s->locked == NULL || clock_mono_us() < s->next_locked_us)
 		return;
 	n = take(s, &s->locked, LOCKED_MAX);
+	s->n_locked -= n;
 	finish_batch(s, n, true);
 	s->next_locked_us = settle_batch(s, n) == 0 ? 0 : clock_mono_us() + LOCKED_US;
 }

@@ -145,7 +145,8 @@ bury_all(struct recover *r)
 static void
 put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_t n)
 {
-	struct finisher_name who = {.node_id = atomic_load(&r->node->node_id), .node = r->node->set->name};
+	struct finisher_name who = {
+	    .node_id = atomic_load(&r->node->node_id), .node = r->node->set->name, .contended = true};
 	struct err err = {0};
 
 	for (size_t i = 0; i < n; i++) {
@@ -160,15 +161,20 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 				      *one = &f;
 
 			rc = store_finish(r->db, &who, &one, 1, &err);
+			if (rc == RC_OK && f.locked)
+				continue; /* by somebody; the next round will see */
 		} else {
-			struct run run = {.id = rows[i].id, .version = rows[i].version}, *one = &run;
+			struct run run = {.id = rows[i].id, .version = rows[i].version, .locked = true},
+				   *one = &run;
 			int64_t released;
 
 			rc = store_release(r->db, incarnation, &one, 1, &released, &err);
+			if (rc == RC_OK && run.locked)
+				continue;
 		}
 		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running,
 		    rc_name(rc));
-		if (rc != RC_OK)
+		if (rc != RC_OK && rc != RC_BAD) /* a row that is refused harms no other */
 			return;
 	}
 }

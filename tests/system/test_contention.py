@@ -270,3 +270,21 @@ def test_what_is_refused_or_locked_holds_up_no_recovery(db, nodes, probe):
         assert "could not be recorded" in db.one("select last_error from pgrab.task where id = %s", bad)
     assert db.wait_run(child, timeout=40).outcome == "succeeded"
     assert [r.outcome for r in db.runs(parent)] == ["lost"]
+
+
+def test_locked_ends_take_no_room(db, nodes, probe):
+    """As many finishes wait for somebody's lock as there are workers: the workers are free all the same."""
+    nodes.start(workers=4)
+    probe.close_gate()
+    tasks = [db.add(**probe.shell("t", gate=True)) for _ in range(4)]
+    probe.wait("start", "t", count=4)
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = any (%s) for update", [tasks])
+        probe.open_gate()
+        probe.wait("end", "t", count=4)
+        for _ in range(20):
+            db.wait_run(db.add(kind="shell", command="true"), timeout=2)
+        assert not [t for t in tasks if db.runs(t)]
+    for task in tasks:
+        assert db.wait_run(task, timeout=3).outcome == "succeeded"
+    assert len(probe.events("start")) == 4
