@@ -3,7 +3,7 @@ import pytest
 from cluster import conninfo, stays
 from proxy import CANCEL, Proxy
 
-ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and datname = current_database()"
+ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and query like '%%run_sql%%' and datname = current_database()"
 
 
 @pytest.fixture
