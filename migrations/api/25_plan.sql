@@ -38,7 +38,9 @@ comment on function pgrab.note_fire(pgrab.task, timestamptz, text, text, text) i
 create or replace function pgrab.give_up_fire(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
 language plpgsql as $$
 declare
-  v_next timestamptz := case when t.status <> 'parked' and t.schedule is not null then pgrab.next_fire(t.schedule, t.timezone, pgrab.fire_after(t, clock_timestamp())) end;
+  v_tried constant integer := case when t.attempt > 0 then 1 else 0 end; -- between two attempts: the fire counts
+  v_next timestamptz := case when t.status <> 'parked' and t.schedule is not null and (t.fires + v_tried < t.max_runs or t.max_runs is null) then
+    pgrab.next_fire(t.schedule, t.timezone, pgrab.fire_after(t, clock_timestamp())) end;
 begin
   if t.chain is not null and (v_next is null or v_next > t.ends_at or t.attempt > 0) then
     return pgrab.link_end(t, p_outcome, p_ended, p_why);
@@ -54,7 +56,7 @@ begin
   end if;
   perform pgrab.note_fire(t, t.fire_at, p_outcome, p_why);
   update pgrab.task x
-  set status = 'scheduled', fire_at = v_next, run_at = v_next, due_at = case when not x.paused then v_next + pgrab.jitter_of(x.id, x.jitter) end, attempt = 0,
+  set status = 'scheduled', fire_at = v_next, run_at = v_next, due_at = case when not x.paused then v_next + pgrab.jitter_of(x.id, x.jitter) end, attempt = 0, fires = x.fires + v_tried,
     version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
   where x.id = t.id returning x.* into t;
   -- The fire that was given up has been a run of its chain, in which nothing ran.

@@ -20,8 +20,10 @@ language sql as $$
   delete from pgrab.limit_place p
   where p.key = l.key and case
     when p.over then l.per_second is null or p.at < clock_timestamp() - (pgrab.limit_span(l)).within
-    else not exists (select from pgrab.task t where t.id = p.task_id and t.limit_key = p.key
-        and (t.status in ('claimed', 'running') or t.status = 'scheduled' and t.due_at is not null and p.at > clock_timestamp() - interval '10 s')) end
+    -- What runs keeps its place, whatever its limit_key has become since.
+    else not exists (select from pgrab.task t where t.id = p.task_id
+        and (p.started and t.status = 'running'
+          or t.limit_key = p.key and (t.status in ('claimed', 'running') or t.status = 'scheduled' and t.due_at is not null and p.at > clock_timestamp() - interval '10 s'))) end
 $$;
 comment on function pgrab.limit_sweep(pgrab.limit) is 'Internal: removes places that nobody has any more. The caller holds the lock on the limit.';
 
@@ -186,11 +188,12 @@ comment on function pgrab.limit_tick() is 'Internal: the nodes'' look at those w
 create or replace function pgrab.limit_changed() returns trigger
 language plpgsql as $$
 begin
-  if tg_op = 'DELETE' then
+  if tg_op = 'DELETE' or new.key <> old.key then
     delete from pgrab.limit_place p where p.key = old.key;
     update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1 where t.limit_key = old.key and t.due_at is null and t.status = 'scheduled' and not t.paused;
     perform pgrab.ring('{}');
-  else
+  end if;
+  if tg_op = 'UPDATE' then
     perform pgrab.limit_sweep(new);
     perform pgrab.limit_wake(new);
   end if;

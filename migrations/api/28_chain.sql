@@ -28,6 +28,15 @@ language sql stable as $$
 $$;
 comment on function pgrab.children_of(bigint) is 'The children of a task and which end of it starts each.';
 
+create or replace function pgrab.parents_in_run(p_id bigint) returns table (parent_id bigint, run_if text)
+language sql stable as $$
+  select a.parent_id, a.run_if from pgrab.parents_of(p_id) a
+  where not exists (select from pgrab.edge_change g where g.parent_id = a.parent_id and g.child_id = p_id and g.added)
+  union all
+  select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added
+$$;
+comment on function pgrab.parents_in_run(bigint) is 'Internal: the parents that count in the run the chain is in.';
+
 create or replace function pgrab.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
 language plpgsql as $$
 begin
@@ -78,8 +87,8 @@ language plpgsql as $$
 declare
   v_chain bigint;
 begin
-  insert into pgrab.chain (root, pending) values (case when p.schedule is not null then p.id end, 1) returning id into v_chain;
-  update pgrab.task t set chain = v_chain, needs = 0, met = 0 where t.id = p.id;
+  insert into pgrab.chain (root, pending) values (case when p.schedule is not null then p.id end, case when p.status = 'parked' then 0 else 1 end) returning id into v_chain;
+  update pgrab.task t set chain = v_chain, needs = case when p.status = 'parked' then null else 0 end, met = 0 where t.id = p.id;
   return v_chain;
 end $$;
 comment on function pgrab.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
@@ -114,6 +123,13 @@ begin
     perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
   elsif t.schedule is not null and exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
     perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
+  end if;
+  if t.schedule is null then
+    -- It runs once from here on: what has ended in this run has ended for good.
+    update pgrab.run x set ended = d.status, definition = pgrab.definition(d)
+    from pgrab.task d join pgrab.chain h on h.id = d.chain
+    where d.chain = t.chain and d.status in ('done', 'cancelled', 'skipped') and x.task_id = d.id and x.chain_id = h.run
+      and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = d.id and y.chain_id = h.run);
   end if;
   update pgrab.chain c set root = case when t.schedule is not null then t.id end where c.id = t.chain;
 end $$;
@@ -166,7 +182,8 @@ begin
     perform pgrab.chain_refuse(p_parent, p_child, 'it would wait for itself: it hangs below that task already', 'A chain has no circles; take the other edge away first.');
   end if;
   if exists (select from pgrab.chain h where h.id = v_chain and h.root is not null)
-    and (select count(*) from pgrab.task t where t.chain = v_chain and not exists (select from pgrab.parents_of(t.id)) and t.id <> p_child) > 1 then
+    and (select count(*) from pgrab.task t where t.chain = v_chain and t.id <> p_child and not exists (select from pgrab.parents_of(t.id))
+      and not exists (select from pgrab.edge_change g where g.child_id = t.id and not g.added)) > 1 then -- (that one leaves the chain with this run)
     perform pgrab.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots', 'Everything in a recurring chain hangs below the task that has the schedule.');
   end if;
   if pgrab.chain_under_way(v_chain) then
@@ -197,7 +214,10 @@ begin
     return;
   end if;
   if pgrab.chain_under_way(c.chain) then
-    insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
+    delete from pgrab.edge_change g where g.parent_id = p_parent and g.child_id = p_child and g.added;
+    if not found then
+      insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
+    end if;
   elsif c.status = 'waiting' and (p.id is null or pgrab.link_result(p) is null) then
     update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
     if c.needs = 0 then
@@ -230,7 +250,7 @@ begin
     return;
   end if;
   if cardinality(v_part) = 1 and (select t.status in ('scheduled', 'claimed') from pgrab.task t where t.id = p_id) then
-    update pgrab.task t set chain = null, needs = null, met = null where t.id = p_id;
+    update pgrab.task t set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
     update pgrab.chain c set pending = c.pending - 1 where c.id = v_chain;
   else
     insert into pgrab.chain (root, pending)
@@ -285,7 +305,8 @@ begin
   if not exists (select from pgrab.chain c where c.id = old.chain) then
     return null; -- gone with its chain
   end if;
-  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or old.schedule is not null) then
+  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or old.schedule is not null
+      or exists (select from pgrab.chain c where c.id = old.chain and c.root is not null)) then
     raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
       hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
   end if;
@@ -299,7 +320,7 @@ begin
 end $$;
 comment on function pgrab.task_deleted() is 'Internal: refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 create or replace trigger task_20_deleted after delete on pgrab.task for each row
-  when (old.chain is not null and (old.status not in ('done', 'cancelled', 'skipped') or old.schedule is not null)) execute function pgrab.task_deleted();
+  when (old.chain is not null) execute function pgrab.task_deleted();
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
 create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
@@ -399,6 +420,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   h pgrab.chain;
   r pgrab.task;
+  v_loose pgrab.task;
   v_next timestamptz;
 begin
   select * into h from pgrab.chain c where c.id = p_chain for update;
@@ -421,6 +443,11 @@ begin
       where t.id = r.id;
       update pgrab.chain c set run = nextval('pgrab.chain_run_seq'), pending = (select count(*) from pgrab.task t where t.chain = p_chain) where c.id = p_chain;
       delete from pgrab.edge_change g where g.chain = p_chain;
+      -- What lost its last parent while the run was under way goes its own way now.
+      for v_loose in select t.* from pgrab.task t where t.chain = p_chain and t.id <> r.id and t.needs = 0 order by t.id loop
+        perform pgrab.link_release(array[v_loose.id], array[v_loose.fire_at]);
+        perform pgrab.chain_split(v_loose.id);
+      end loop;
       if v_next < clock_timestamp() + interval '1 s' then
         perform pgrab.ring(array[r.shard]);
       end if;
@@ -437,6 +464,7 @@ begin
   if exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') then
     return; -- a person may go on from there
   end if;
+  perform pgrab.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run', 'skipped') from pgrab.task t where t.chain = p_chain and t.status = 'waiting';
   delete from pgrab.edge_change g where g.chain = p_chain;
   delete from pgrab.chain c where c.id = p_chain; -- first: task_deleted() knows by it who deletes
   -- In one statement: when the edges' trigger looks, the tasks have gone.
@@ -511,13 +539,14 @@ begin
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;
+  update pgrab.chain c set pending = c.pending + (select count(*) from pgrab.task t where t.id = any (v_open) and t.needs is null) where c.id = v_chain;
   update pgrab.task t
   set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
-    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where p.id = any (v_open) or pgrab.link_result(p) is null) end,
-    met = (select count(*) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where p.id <> all (v_open) and pgrab.link_result(p) <> 'skipped')
-  where t.id = any (v_open);
+    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_in_run(t.id) a join pgrab.task p on p.id = a.parent_id where p.id = any (v_open) or pgrab.link_result(p) is null) end,
+    met = (select count(*) from pgrab.parents_in_run(t.id) a join pgrab.task p on p.id = a.parent_id where p.id <> all (v_open) and pgrab.link_result(p) <> 'skipped')
+  where t.id = any (v_open)
+    or t.status = 'waiting' and t.needs is not null and t.id = any (array(select x.child_id from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x)); -- had counted the end that is taken back
   update pgrab.run r set ended = null, definition = null where r.task_id = any (v_open) and r.ended = 'skipped';
-  update pgrab.chain c set pending = c.pending + cardinality(v_open) where c.id = v_chain;
 end $$;
 comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
 

@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(65);
+select plan(66);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -72,6 +72,9 @@ select pg_temp.put(4, 'max_runs = 1');
 select pg_temp.finish(4, 'succeeded');
 select is(pg_temp.task(4), null, 'the last fire of max_runs ends the task');
 select is((select ended || ' ' || (definition ->> 'schedule') from pgrab.run where task_id = 4), 'done 0 * * * *', 'with its definition in the history');
+select pg_temp.put(15, 'max_runs = 1, max_attempts = 3');
+select pg_temp.finish(15, 'failed');
+select is((select status from pgrab.cancel(15)), 'cancelled', 'a fire that is cancelled between two attempts counts for max_runs');
 select pg_temp.put(5, 'ends_at = ''2026-01-01 10:30Z''');
 select pg_temp.finish(5, 'failed');
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 3 where id = 5;

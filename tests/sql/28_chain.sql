@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(80);
+select plan(91);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -200,6 +200,63 @@ insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 
 update pgrab.task set parent_id = null where id = 2;
 select is(pg_temp.chain() || ' ' || (select string_agg(pending::text, ',' order by id) from pgrab.chain), '1! 2! 3. 1,2', 'a part that hangs on nothing else is a chain of its own');
 select is(pg_temp.ends(1), '2! 3.', 'and they end apart');
+select pg_temp.fresh();
+
+-- what is done to a chain that has begun
+insert into pgrab.task (id, kind, run_at) values (1, 'noop', now() - interval '1 h');
+insert into pgrab.task (id, kind, parent_id, run_at) values (2, 'noop', 1, now() - interval '1 min');
+update pgrab.task set parent_id = null where id = 2;
+select is(pg_temp.ends(2), '1!', 'a link that was taken out of its chain runs once');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop'), (3, 'noop');
+insert into pgrab.edge values (1, 3, 'always'), (2, 3, 'success');
+select pg_temp.ends(1, 'failed');
+select pgrab.retry(1);
+select is(pg_temp.ends(1), '1+ 2! 3.', 'the end of a parent that is retried counts once');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+select pg_temp.ends(1, 'failed');
+insert into pgrab.edge values (1, 2);
+select pgrab.retry(1);
+select pg_temp.ends(1);
+select pg_temp.ends(2);
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'a parked task may become a parent, and the chain ends with its last link');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1);
+insert into pgrab.task (id, kind, parent_id) values (4, 'noop', 3);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
+update pgrab.task set parent_id = null where id = 2;
+select pg_temp.ends(1);
+select pgrab.finish(array[1], array[7], array[11], array[1], array[0], null, null, null, 1, 'n', array['succeeded'], null);
+select is(pg_temp.chain(), '1+ 2! 3! 4.', 'a link whose only edge is dropped under way takes part in the run');
+insert into pgrab.edge values (1, 4, 'always');
+delete from pgrab.edge;
+select is(pg_temp.ends(2), '1+ 2+ 3! 4.', 'an edge that came and went under way does not count');
+select throws_ok('delete from pgrab.task where id = 3', '23503', 'task 3 cannot be deleted: other tasks wait for it');
+select pg_temp.ends(3);
+select is(pg_temp.ends(4), '1! 2! 3. 4.', 'and after the run it goes its own way');
+select is((select string_agg(root || ' ' || pending, ', ' order by id) from pgrab.chain) || (select coalesce(' ' || chain, '') from pgrab.task where id = 2), '1 3', 'with no chain');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind, schedule, max_runs) values (1, 'noop', '@every 1s', 1);
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1);
+select pg_temp.ends(1);
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+select is(pg_temp.ends(2), 'gone', 'a link that came in the last run leaves with the chain');
+select is(pg_temp.outcomes(), '1 succeeded done, 2 succeeded done, 3 skipped skipped', 'and that is on record');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1);
+select pg_temp.ends(1);
+update pgrab.task set schedule = null where id = 1;
+select pg_temp.ends(2);
+select is(pg_temp.outcomes(), '1 succeeded done, 2 succeeded done', 'a schedule taken away under way: what has ended has ended for good');
+select pg_temp.fresh();
 
 select * from finish();
 rollback;
