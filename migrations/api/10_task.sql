@@ -275,9 +275,6 @@ begin
       new.run_at := pgrab.plan_first(new, case when new.run_at <> old.run_at or v_same then new.run_at end);
     end if;
   end if;
-  if new.chain is not null and (new.schedule is null) <> (old.schedule is null) then
-    perform pgrab.chain_schedule(new);
-  end if;
   new.updated_at := clock_timestamp();
   if old.status = 'running' then
     return new;
@@ -318,7 +315,7 @@ begin
     perform pgrab.ring(v_shards);
   end if;
   if exists (select from new_task t where t.needs is not null) then
-    update pgrab.chain c set pending = c.pending + n.n from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n where c.id = n.chain;
+    update pgrab.chain c set pending = c.pending + n.n from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n where c.id = n.chain and c.root is not null;
   end if;
   return null;
 end $$;
@@ -332,13 +329,22 @@ create or replace trigger task_10_edit before update of
 create or replace trigger task_20_inserted after insert on pgrab.task referencing new table as new_task
   for each statement execute function pgrab.task_inserted();
 
--- The definition of a task that leaves pgrab.task, without what is default.  The first test keeps the common plain task cheap.
+create or replace function pgrab.edges_above(p_id bigint) returns jsonb
+language plpgsql stable parallel safe as $$
+begin
+  return (select jsonb_build_object('parents', jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if))) from pgrab.edge e where e.child_id = p_id having count(*) > 0);
+end $$;
+comment on function pgrab.edges_above(bigint) is 'Internal: the edges of a link besides its parent_id, as they are kept in its definition. Null: there are none.';
+
+-- The definition of a task that leaves pgrab.task, without what is default. Every task passes here at its end: an expression without a subquery, which PostgreSQL puts in the place of the call, and a
+-- test before it that keeps the plain task and the plain link cheap.
 -- (Below: a text and not a parsed body, like everything that takes a row of a table. A parsed body would forbid the next migration to add a column.)
 create or replace function pgrab.definition(t pgrab.task) returns jsonb
 language sql stable parallel safe as $$
   select case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
-    and t.misfire = 'once' and t.jitter = '0' and t.parent_id is null and t.chain is null then null
+    and t.misfire = 'once' and t.jitter = '0' and t.run_if = 'success' then
+    case when t.chain is null then null else case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end || coalesce(pgrab.edges_above(t.id), '{}') end
   else jsonb_strip_nulls(jsonb_build_object(
     'key', t.key, 'command', nullif(t.command, ''), 'schedule', t.schedule,
     'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'), 'misfire_after', nullif(t.misfire_after, '1 minute'),
@@ -346,7 +352,7 @@ language sql stable parallel safe as $$
     'priority', nullif(t.priority, 0), 'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3), 'backoff', nullif(t.backoff, '5 s'),
     'backoff_max', nullif(t.backoff_max, '1 hour'), 'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id, 'run_if', nullif(t.run_if, 'success'),
     'require', nullif(t.require, '{}'), 'limit_key', t.limit_key))
-    || case when t.chain is null then '{}' else coalesce((select jsonb_build_object('parents', jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if))) from pgrab.edge e where e.child_id = t.id having count(*) > 0), '{}') end
+    || case when t.chain is null then '{}' else coalesce(pgrab.edges_above(t.id), '{}') end
     || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end -- nulls inside args are part of them
 $$;
 comment on function pgrab.definition(pgrab.task) is 'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: all default.';

@@ -5,11 +5,11 @@
 --   failed, tries left        again after its backoff; what was lost with its node, at once
 --   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person gave a new run_at while it ran
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
---   over, link of a chain     done, cancelled or parked; what that sets in motion is pgrab.chain_advance()'s
+--   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once. What that sets in motion is pgrab.chain_advance()'s
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
 create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_outcomes text[];
@@ -23,21 +23,27 @@ declare
   v_zones text[];
   v_afters timestamptz[];
   v_next timestamptz[];
+  v_chains bigint[];
   v_runs bigint[];
   v_once boolean[];
   v_links bigint[];
+  v_left bigint[];
+  v_of bigint[];
   v_results text[];
+  v_fires timestamptz[];
+  v_counted boolean;
+  v_stuck bigint[];
 begin
   -- What the rows say now, locked, so that it is still so below. A place in the arrays stays null when the fence does not match.
   select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.attempt order by f.n), array_agg(x.fire_at order by f.n), array_agg(x.claimed_at order by f.n),
     array_agg(x.moved order by f.n), array_agg(x.ends_at order by f.n), array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n),
-    array_agg(x.run order by f.n), array_agg(x.once order by f.n)
-  into v_outcomes, v_again, v_attempts, v_fired, v_claimed, v_moved, v_ends, v_schedules, v_zones, v_afters, v_runs, v_once
+    array_agg(x.chain order by f.n), array_agg(x.run order by f.n), array_agg(x.once order by f.n)
+  into v_outcomes, v_again, v_attempts, v_fired, v_claimed, v_moved, v_ends, v_schedules, v_zones, v_afters, v_chains, v_runs, v_once
   from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_finished_us), (select p_outcomes)) with ordinality f(id, version, incarnation, finished_us, outcome, n)
   left join lateral (
     select o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at, t.ends_at,
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- written by a person while it ran
-      case when t.chain is not null then h.run end as run, h.root is null as once,
+      h.id as chain, h.run, h.root is null as once,
       case when o.plan then t.schedule end as schedule, case when o.plan then t.timezone end as timezone,
       case when o.plan then pgrab.fire_after(t, statement_timestamp() - f.finished_us * interval '1 us') end as after
     from pgrab.task t
@@ -59,24 +65,23 @@ begin
       as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next, run, once)),
   gone as (
     delete from pgrab.task t using f
-    where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.run is null
+    where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
     returning f.*, t.created_at, t.kind, t.owner, t.name, case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended, pgrab.definition(t) as definition,
       null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
-    set status = case when f.again or f.fire is not null then 'scheduled' when f.run is not null and f.outcome = 'succeeded' then 'done' when f.run is not null and f.outcome = 'cancelled' then 'cancelled'
-        else 'parked' end, fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
+    set status = case when f.again or f.fire is not null then 'scheduled' when f.outcome = 'succeeded' then 'done' when f.outcome = 'cancelled' then 'cancelled' else 'parked' end, fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
       due_at = case when t.paused then null when f.fire is not null then f.fire + pgrab.jitter_of(t.id, t.jitter) when not f.again then null when f.outcome = 'lost' then t.due_at
         else clock_timestamp() + pgrab.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
       attempt = case when f.fire is not null then 0 else t.attempt end, needs = case when f.again then t.needs end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
       failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end, last_outcome = f.outcome, last_error = left(f.error, 1000),
       last_finished_at = statement_timestamp() - f.finished_us * interval '1 us'
-    from f cross join lateral (select case when f.run is not null and f.once then case f.outcome when 'succeeded' then 'done' when 'cancelled' then 'cancelled' end end as ended) e
-    where (f.again or f.fire is not null or f.run is not null or f.outcome not in ('succeeded', 'cancelled'))
+    from f
+    where (f.again or f.fire is not null or not f.once or f.outcome not in ('succeeded', 'cancelled'))
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.kind, t.owner, t.name, e.ended, case when e.ended is not null then pgrab.definition(t) end as definition, t.due_at, t.shard),
+    returning f.*, t.created_at, t.kind, t.owner, t.name, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
   bell as (
     select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0)
   insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, chain_id, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
@@ -92,10 +97,17 @@ begin
 
   if array_remove(v_runs, null) <> '{}' then
     -- Links whose fire is over; a place whose fence did not match has no outcome.
-    select array_agg(f.id), array_agg(case when f.outcome in ('succeeded', 'cancelled') then f.outcome else 'failed' end) into v_links, v_results
-    from unnest(p_ids, v_outcomes, v_again, v_runs) f(id, outcome, again, run) where f.run is not null and not f.again;
+    select array_agg(f.id), array_agg(f.chain), array_agg(case when f.outcome in ('succeeded', 'cancelled') then f.outcome else 'failed' end), array_agg(f.fire), bool_or(not f.once),
+      array_agg(f.chain) filter (where f.once and f.outcome not in ('succeeded', 'cancelled')),
+      array_agg(f.id) filter (where f.once and f.outcome in ('succeeded', 'cancelled'))
+    into v_links, v_of, v_results, v_fires, v_counted, v_stuck, v_left
+    from unnest(p_ids, v_outcomes, v_again, v_fired, v_chains, v_once) f(id, outcome, again, fire, chain, once) where f.chain is not null and not f.again;
+    if v_stuck is not null then
+      update pgrab.chain c set stuck = true where c.id = any (array(select distinct x from unnest(v_stuck) x order by 1)) and not c.stuck;
+    end if;
     if v_links is not null then
-      perform pgrab.chain_advance(v_links, v_results);
+      perform pgrab.edges_leave(v_left);
+      perform pgrab.chain_advance(v_links, v_of, v_results, v_fires, v_counted);
     end if;
   end if;
   if exists (select from pgrab.limit_place) then
@@ -142,6 +154,11 @@ begin
           last_outcome = 'lost', last_error = left(p_error || ', and that could not be recorded: ' || sqlerrm, 1000), last_finished_at = clock_timestamp()
         where t.id = p_ids[i] and t.version = p_versions[i] and t.incarnation = p_incarnations[i] and t.status = 'running';
         v_done := v_done || p_ids[i];
+        begin
+          perform pgrab.link_parked(t) from pgrab.task t where t.id = p_ids[i] and t.chain is not null and t.status = 'parked';
+        exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
+          null; -- what hangs below waits until a person has retried it
+        end;
     end;
   end loop;
   return v_done;

@@ -4,8 +4,10 @@
 -- Within one run of the chain a link counts its parents down (needs), under its row lock, so that two parents that end at the same moment on two nodes release it once:
 --   success, failure   are satisfied by just that end of the parent; another end, and they never can be: the link is skipped
 --   always             is satisfied by any end; but a link all of whose parents were skipped is skipped itself
--- The chain counts its links down (pending); with the last one the run is over: a root with a schedule is armed anew and all links wait again, otherwise all of it leaves.
--- A link that failed for good is parked; that is an end too. While a chain without a schedule has a parked link it stays, for pgrab.retry() to go on from there.
+--
+-- A chain that runs once: a link leaves with its end like any other task, and the history (pgrab.run.ended, definition) is its memory. Nothing is counted, and no lock is shared by links that have nothing
+-- to do with each other. A link that failed for good is parked, for pgrab.retry() to go on from there; what is skipped from then on (pgrab.chain.stuck) is kept for that.
+-- A chain with a schedule: ended links stay, and are counted (pending). With the last one the run is over: the root is armed anew and all links wait again; after its last fire it is a chain that runs once.
 --
 -- The functions that people's own sessions come through set enable_seqscan off: a plan that was made while the table was small stays with the session, and would read a
 -- table that has grown since from end to end, once per link. And jit off, because a table without statistics makes such plans look dear.
@@ -51,6 +53,23 @@ language sql immutable as $$
 $$;
 comment on function pgrab.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
 
+-- The same of a parent, which may have left. One that even the history has forgotten has succeeded, as far as anybody can still ask.
+create or replace function pgrab.parent_result(p_id bigint) returns text
+language sql stable as $$
+  select case when t.id is not null then pgrab.link_result(t) else coalesce(h.result, 'succeeded') end
+  from (select p_id as id) p
+    left join pgrab.task t on t.id = p.id
+    left join lateral (
+      select (array_agg(case r.ended when 'done' then 'succeeded' else r.ended end order by r.finished_at desc))[1] as result from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true
+$$;
+comment on function pgrab.parent_result(bigint) is 'Internal: how a parent has ended, wherever it is by now; null: it has not.';
+
+create or replace function pgrab.chain_begun(h pgrab.chain) returns boolean
+language sql stable as $$
+  select exists (select from pgrab.run r where r.chain_id = h.run and r.ended is not null)
+$$;
+comment on function pgrab.chain_begun(pgrab.chain) is 'Internal: has a link of a chain that runs once left it?';
+
 -- Is a recurring chain between the start of its root and its last link's end? Then the graph stands still.
 create or replace function pgrab.chain_under_way(p_chain bigint) returns boolean
 language sql stable as $$
@@ -86,14 +105,17 @@ create or replace function pgrab.chain_new(p pgrab.task) returns bigint
 language plpgsql as $$
 declare
   v_chain bigint;
+  v_parked constant boolean := p.status = 'parked';
 begin
-  insert into pgrab.chain (root, pending) values (case when p.schedule is not null then p.id end, case when p.status = 'parked' then 0 else 1 end) returning id into v_chain;
-  update pgrab.task t set chain = v_chain, needs = case when p.status = 'parked' then null else 0 end, met = 0 where t.id = p.id;
+  insert into pgrab.chain (root, pending, stuck)
+  values (case when p.schedule is not null then p.id end, case when p.schedule is not null then case when v_parked then 0 else 1 end end, p.schedule is null and v_parked)
+  returning id into v_chain;
+  update pgrab.task t set chain = v_chain, needs = case when v_parked then null else 0 end, met = 0 where t.id = p.id;
   return v_chain;
 end $$;
 comment on function pgrab.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
 
--- For a row that is being inserted with a parent_id. pgrab.chain.pending is raised once per statement, by task_inserted().
+-- For a row that is being inserted with a parent_id. Where links are counted task_inserted() does it, once per statement.
 create or replace function pgrab.chain_join(t pgrab.task) returns pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -119,38 +141,113 @@ comment on function pgrab.chain_join(pgrab.task) is 'Internal: makes a new task 
 create or replace function pgrab.chain_schedule(t pgrab.task) returns void
 language plpgsql as $$
 begin
-  if t.schedule is not null and exists (select from pgrab.parents_of(t.id)) then
-    perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
-  elsif t.schedule is not null and exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
-    perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
-  end if;
   if t.schedule is null then
-    -- It runs once from here on: what has ended in this run has ended for good.
-    update pgrab.run x set ended = d.status, definition = pgrab.definition(d)
-    from pgrab.task d join pgrab.chain h on h.id = d.chain
-    where d.chain = t.chain and d.status in ('done', 'cancelled', 'skipped') and x.task_id = d.id and x.chain_id = h.run
-      and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = d.id and y.chain_id = h.run);
+    perform pgrab.chain_once(t.chain);
+    return;
   end if;
-  update pgrab.chain c set root = case when t.schedule is not null then t.id end where c.id = t.chain;
+  if exists (select from pgrab.parents_of(t.id)) then
+    perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
+  elsif exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
+    perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
+  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0 or exists (select from pgrab.chain c where c.id = t.chain and pgrab.chain_begun(c)) then
+    perform pgrab.refuse('schedule', t.schedule, 'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
+  end if;
+  update pgrab.chain c set root = t.id, stuck = false, pending = (select count(*) from pgrab.task x where x.chain = t.chain and x.needs is not null) where c.id = t.chain;
 end $$;
 comment on function pgrab.chain_schedule(pgrab.task) is 'Internal: the root of a chain gets a schedule, or loses it.';
+
+create or replace function pgrab.task_reschedule() returns trigger
+language plpgsql as $$
+begin
+  perform pgrab.chain_schedule(new);
+  return null;
+end $$;
+comment on function pgrab.task_reschedule() is 'Internal: a link with a schedule from now on, or without.';
+create or replace trigger task_40_reschedule after update of schedule on pgrab.task for each row
+  when (new.chain is not null and (old.schedule is null) <> (new.schedule is null)) execute function pgrab.task_reschedule();
+
+-- From here on the chain runs once: what has ended in this run has ended for good and leaves. What a parked link has kept from starting stays as long as that.
+create or replace function pgrab.chain_once(p_chain bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  h pgrab.chain;
+begin
+  update pgrab.chain c set root = null, pending = null, stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') where c.id = p_chain returning * into h;
+  update pgrab.run x set ended = t.status, definition = pgrab.definition(t)
+  from pgrab.task t
+  where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id and x.chain_id = h.run
+    and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.run);
+  perform pgrab.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run', 'skipped') from pgrab.task t where t.chain = p_chain and t.status = 'waiting' and t.needs is null;
+  perform pgrab.links_leave(array(select t.id from pgrab.task t
+    where t.chain = p_chain and (t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck or t.status = 'waiting' and t.needs is null)));
+  perform pgrab.chains_end(array[p_chain]);
+end $$;
+comment on function pgrab.chain_once(bigint) is 'Internal: a chain has lost its schedule, or had its last fire.';
+
+-- The edges above a link go with it; those below stay as long as a child does, which finds its parents' outputs by them.
+create or replace function pgrab.links_leave(p_ids bigint[]) returns void
+language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
+  perform pgrab.edges_leave(p_ids);
+end $$;
+comment on function pgrab.links_leave(bigint[]) is 'Internal: the rows of links that are on record as ended.';
+
+create or replace function pgrab.edges_leave(p_ids bigint[]) returns void
+language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if exists (select from pgrab.edge) then
+    delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  end if;
+end $$;
+comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
+
+-- Of chains that run once: those in which nothing is left but what a parked link had kept from starting. Without a lock, so that links do not wait for each other's commits: when the last two end at the same
+-- moment neither may see it; pgrab.upkeep() does.
+create or replace function pgrab.chains_end(p_chains bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_over bigint[] := array(
+    select i.id from unnest((select p_chains)) i(id)
+      cross join lateral (select c.root from pgrab.chain c where c.id = i.id offset 0) c
+      cross join lateral (select exists (select from pgrab.task t where t.chain = i.id and t.status <> 'skipped' offset 0) as goes_on) t
+    where c.root is null and not t.goes_on order by 1);
+  v_left bigint[];
+begin
+  if v_over <> '{}' then
+    v_left := array(select t.id from unnest((select v_over)) c(id) cross join lateral (select t.id from pgrab.task t where t.chain = c.id offset 0) t order by t.id);
+    if v_left <> '{}' then
+      perform pgrab.links_leave(v_left);
+    end if;
+    delete from pgrab.chain c using unnest((select v_over)) o(id) where c.id = any (array[o.id]);
+    if exists (select from pgrab.edge_change) then
+      delete from pgrab.edge_change g where g.chain = any (v_over);
+    end if;
+  end if;
+end $$;
+comment on function pgrab.chains_end(bigint[]) is 'Internal: chains that run once and have come to their end.';
 
 -- Makes two chains one. Both rows are locked, the lower id first, and stay so to the end of the transaction: two transactions that would close a circle together meet here.
 create or replace function pgrab.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
-  v_into bigint := least(a, b);
-  v_from bigint := greatest(a, b);
-  v_roots integer;
+  v_into pgrab.chain;
+  v_from pgrab.chain;
 begin
   perform from pgrab.chain c where c.id in (a, b) order by c.id for update;
   if a <> b then
-    update pgrab.task t set chain = v_into where t.chain = v_from;
-    update pgrab.edge_change g set chain = v_into where g.chain = v_from;
-    update pgrab.chain c set pending = c.pending + f.pending, root = coalesce(c.root, f.root) from pgrab.chain f where c.id = v_into and f.id = v_from;
-    delete from pgrab.chain c where c.id = v_from;
+    select * into v_into from pgrab.chain c where c.id = least(a, b);
+    delete from pgrab.chain c where c.id = greatest(a, b) returning * into v_from;
+    update pgrab.task t set chain = v_into.id where t.chain = v_from.id;
+    update pgrab.edge_change g set chain = v_into.id where g.chain = v_from.id;
+    update pgrab.run r set chain_id = v_into.run where r.chain_id = v_from.run;
+    v_into.root := coalesce(v_into.root, v_from.root);
+    update pgrab.chain c
+    set root = v_into.root, stuck = v_into.root is null and (c.stuck or v_from.stuck),
+      pending = case when v_into.root is not null then (select count(*) from pgrab.task t where t.chain = v_into.id and t.needs is not null) end
+    where c.id = v_into.id;
   end if;
-  return v_into;
+  return least(a, b);
 end $$;
 comment on function pgrab.chain_merge(bigint, bigint) is 'Internal: makes two chains one; returns its number.';
 
@@ -170,6 +267,9 @@ begin
   p := pgrab.chain_parent(p_parent, p_child, c.owner);
   if c.schedule is not null then
     perform pgrab.chain_refuse(p_parent, p_child, 'the child has a schedule', 'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
+  end if;
+  if exists (select from pgrab.chain h join pgrab.chain o on o.id = c.chain where h.id = p.chain and h.root is not null and o.root is null and pgrab.chain_begun(o)) then
+    perform pgrab.chain_refuse(p_parent, p_child, 'its chain has begun, and runs once', 'What becomes part of a recurring chain runs with it from the start.');
   end if;
   -- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
   v_chain := pgrab.chain_merge(coalesce(p.chain, pgrab.chain_new(p)), coalesce(c.chain, pgrab.chain_new(c)));
@@ -218,7 +318,7 @@ begin
     if not found then
       insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
     end if;
-  elsif c.status = 'waiting' and (p.id is null or pgrab.link_result(p) is null) then
+  elsif c.status = 'waiting' and p.id is not null and pgrab.link_result(p) is null then
     update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
     if c.needs = 0 then
       perform pgrab.link_release(array[p_child], array[c.fire_at]);
@@ -232,34 +332,38 @@ comment on function pgrab.edge_drop(bigint, bigint, text) is 'Internal: what bec
 create or replace function pgrab.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_chain bigint;
+  h pgrab.chain;
   v_part bigint[];
   v_new bigint;
 begin
-  select t.chain into v_chain from pgrab.task t where t.id = p_id;
-  perform from pgrab.chain c where c.id = v_chain for update;
-  if not found or exists (select from pgrab.edge_change g where g.chain = v_chain) then
+  select c.* into h from pgrab.chain c where c.id = (select t.chain from pgrab.task t where t.id = p_id) for update;
+  if not found or exists (select from pgrab.edge_change g where g.chain = h.id) then
     return; -- the run that is under way still needs it whole
   end if;
-  with recursive part(id) as (
+  -- Along the edges in both directions, also over links that have left.
+  with recursive edge(a, b) as materialized (
+    select l.id, x.id from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id)),
+  part(id) as (
     select p_id
     union
-    select x.id from part p cross join lateral (select a.parent_id as id from pgrab.parents_of(p.id) a union all select b.child_id from pgrab.children_of(p.id) b) x)
+    select x.id from part p cross join lateral (select e.b as id from edge e where e.a = p.id union all select e.a from edge e where e.b = p.id) x)
   select array_agg(p.id) into v_part from part p;
-  if not exists (select from pgrab.task t where t.chain = v_chain and t.id <> all (v_part)) then
+  if not exists (select from pgrab.task t where t.chain = h.id and t.id <> all (v_part)) then
     return;
   end if;
   if cardinality(v_part) = 1 and (select t.status in ('scheduled', 'claimed') from pgrab.task t where t.id = p_id) then
     update pgrab.task t set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
-    update pgrab.chain c set pending = c.pending - 1 where c.id = v_chain;
   else
-    insert into pgrab.chain (root, pending)
-    select (select t.id from pgrab.task t where t.id = any (v_part) and t.schedule is not null), count(*) filter (where t.needs is not null) from pgrab.task t where t.id = any (v_part)
-    returning id into v_new;
-    update pgrab.task t set chain = v_new where t.id = any (v_part);
-    update pgrab.chain c set pending = c.pending - n.pending, root = case when c.root = n.root then null else c.root end from pgrab.chain n where c.id = v_chain and n.id = v_new;
+    insert into pgrab.chain (root, stuck) values (case when h.root = any (v_part) then h.root end, h.stuck) returning id into v_new;
+    update pgrab.task t set chain = v_new where t.chain = h.id and t.id = any (v_part);
   end if;
-  perform pgrab.chain_end(v_chain);
+  update pgrab.chain c
+  set root = case when h.root = any (v_part) then null else c.root end
+  where c.id = h.id;
+  update pgrab.chain c
+  set pending = case when c.root is not null then (select count(*) from pgrab.task t where t.chain = c.id and t.needs is not null) end
+  where c.id in (h.id, v_new);
+  perform pgrab.chain_end(h.id);
 end $$;
 comment on function pgrab.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
 
@@ -280,7 +384,9 @@ begin
   return null;
 end $$;
 comment on function pgrab.edge_changed() is 'Internal: keeps chains whole when pgrab.edge changes.';
-create or replace trigger edge_10_changed after insert or update or delete on pgrab.edge for each row execute function pgrab.edge_changed();
+create or replace trigger edge_10_changed after insert or update on pgrab.edge for each row execute function pgrab.edge_changed();
+create or replace trigger edge_20_dropped after delete on pgrab.edge for each row
+  when (current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab.edge_changed();
 
 create or replace function pgrab.task_relink() returns trigger
 language plpgsql as $$
@@ -297,30 +403,32 @@ comment on function pgrab.task_relink() is 'Internal: another parent_id or run_i
 create or replace trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
   when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null) execute function pgrab.task_relink();
 
--- Links of chains that a person deleted; what has ended goes with its chain and does not come here. A parent does not leave its children behind; that it and they may go in one statement is why
+-- Links that a person deletes; those that leave with their end do not come here (pgrab.link_ends). A parent does not leave its children behind; that it and they may go in one statement is why
 -- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
 create or replace function pgrab.task_deleted() returns trigger
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  h pgrab.chain;
 begin
-  if not exists (select from pgrab.chain c where c.id = old.chain) then
-    return null; -- gone with its chain
-  end if;
-  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or old.schedule is not null
-      or exists (select from pgrab.chain c where c.id = old.chain and c.root is not null)) then
+  select * into h from pgrab.chain c where c.id = old.chain;
+  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or h.root is not null or old.schedule is not null) then
     raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
       hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
   end if;
   delete from pgrab.edge e where e.child_id = old.id or e.parent_id = old.id;
-  if old.needs is not null then
-    update pgrab.chain c set pending = c.pending - 1 where c.id = old.chain;
+  if h.root is null then
+    perform pgrab.chains_end(array[h.id]);
+  else
+    update pgrab.chain c
+    set pending = case when h.root <> old.id then c.pending - case when old.needs is not null then 1 else 0 end end, root = nullif(c.root, old.id)
+    where c.id = h.id;
+    perform pgrab.chain_end(h.id);
   end if;
-  update pgrab.chain c set root = null where c.id = old.chain and c.root = old.id;
-  perform pgrab.chain_end(old.chain);
   return null;
 end $$;
 comment on function pgrab.task_deleted() is 'Internal: refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 create or replace trigger task_20_deleted after delete on pgrab.task for each row
-  when (old.chain is not null) execute function pgrab.task_deleted();
+  when (old.chain is not null and current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab.task_deleted();
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
 create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
@@ -342,22 +450,27 @@ end $$;
 comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due without the end of a parent.';
 
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
-create or replace function pgrab.chain_advance(p_ids bigint[], p_results text[]) returns void
+-- p_chains: theirs. p_fires: the planned times of their runs. p_counted: some of these chains have a schedule. The caller has put their ends on record, and holds their locks if they are still there.
+create or replace function pgrab.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ids bigint[] := p_ids;
   v_results text[] := p_results;
+  v_fires timestamptz[] := p_fires;
   v_all bigint[] := p_ids;
-  v_children bigint[];
+  v_links bigint[];
   v_n integer[];
-  v_bad integer[];
   v_ran integer[];
-  v_fires timestamptz[];
-  v_chain bigint;
+  v_status text[];
+  v_when timestamptz[];
+  v_going bigint[];
+  v_on bigint[] := '{}';
+  v_shards smallint[];
 begin
-  while v_ids <> '{}' loop
+  loop
+    -- Their children, locked in id order, and what becomes of each. Who is locked here may have been counted down by another parent a moment ago.
     with w as (
-      select w.id, w.result, t.fire_at as fire from unnest((select v_ids), (select v_results)) w(id, result) join pgrab.task t on t.id = any (array[w.id])),
+      select * from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)),
     -- offset 0: from each parent to its children, and never the other way round, however many children the statistics expect.
     e as (
       select x.child, x.run_if, w.result, w.fire
@@ -373,48 +486,87 @@ begin
       select g.child_id, g.run_if, w.result, w.fire
       from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where g.parent_id = w.id and not g.added offset 0) g),
     c as (
-      select e.child, count(*) as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
-        count(*) filter (where e.result <> 'skipped') as ran, max(e.fire) as fire
-      from e group by e.child)
-    select array_agg(c.child order by c.child), array_agg(c.n order by c.child), array_agg(c.bad order by c.child), array_agg(c.ran order by c.child), array_agg(c.fire order by c.child)
-    into v_children, v_n, v_bad, v_ran, v_fires
-    from c;
-    exit when v_children is null;
-    -- In id order; who is locked here may have been counted down by another parent a moment ago.
-    perform from unnest((select v_children)) c(id) cross join lateral (select t.id from pgrab.task t where t.id = any (array[c.id]) for update) l;
-    with c as (
-      select * from unnest((select v_children), (select v_n), (select v_bad), (select v_ran), (select v_fires)) c(id, n, bad, ran, fire)),
-    counted as (
-      update pgrab.task t
-      set needs = case when n.status = 'skipped' then null else t.needs - c.n end, met = t.met + c.ran, status = n.status, version = t.version + 1,
-        fire_at = c.fire,
-        due_at = case when n.status = 'scheduled' and not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab.jitter_of(t.id, t.jitter) end
-      from c join pgrab.task o on o.id = any (array[c.id])
-        cross join lateral (select case when c.bad > 0 or o.needs <= c.n and o.met + c.ran = 0 then 'skipped' when o.needs <= c.n then 'scheduled' else 'waiting' end as status) n
-      where t.id = any (array[c.id]) and t.status = 'waiting' and t.needs is not null and o.version = t.version
-      returning t.id, t.status, t.shard, c.fire),
-    noted as (
-      insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
-      select t.id, 0, t.version, h.run, k.fire, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
-        'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
-      from counted k join pgrab.task t on t.id = any (array[k.id]) join pgrab.chain h on h.id = t.chain where k.status = 'skipped'),
-    bell as (
-      select pgrab.ring(array_agg(distinct k.shard)) from counted k where k.status = 'scheduled' having count(*) > 0)
-    select coalesce(array_agg(k.id order by k.id) filter (where k.status = 'skipped'), '{}') into v_ids from counted k left join bell b on true;
+      select e.child, count(*)::integer as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
+        (count(*) filter (where e.result <> 'skipped'))::integer as ran, max(e.fire) as fire
+      from e group by e.child order by e.child)
+    select array_agg(c.child), array_agg(c.n), array_agg(c.ran), array_agg(l.status), array_agg(c.fire), array_agg(l.chain) filter (where l.status <> 'skipped')
+    into v_links, v_n, v_ran, v_status, v_when, v_going
+    from c cross join lateral (
+      select t.chain, case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end as status
+      from pgrab.task t where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null for update) l;
+    exit when v_links is null;
+    if v_going is not null then
+      v_on := v_on || v_going;
+      with counted as (
+        update pgrab.task t
+        set needs = t.needs - c.n, met = t.met + c.ran, status = c.status, version = t.version + 1, fire_at = c.fire,
+          due_at = case when c.status = 'scheduled' and not t.paused then greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
+        from unnest((select v_links), (select v_n), (select v_ran), (select v_status), (select v_when)) c(id, n, ran, status, fire)
+        where c.status <> 'skipped' and t.id = any (array[c.id])
+        returning t.shard, t.due_at)
+      select array_agg(distinct k.shard) into v_shards from counted k where k.due_at is not null;
+      if v_shards is not null then
+        perform pgrab.ring(v_shards);
+      end if;
+    end if;
+    exit when array_position(v_status, 'skipped') is null;
+    select array_agg(c.id), array_agg(c.fire) into v_ids, v_fires from unnest(v_links, v_status, v_when) c(id, status, fire) where c.status = 'skipped';
     v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
+    perform pgrab.links_skip(v_ids, v_fires);
     v_all := v_all || v_ids;
   end loop;
-  for v_chain in
-    with n as (
-      select t.chain, count(*) as n from unnest((select v_all)) a(id) join pgrab.task t on t.id = any (array[a.id]) group by t.chain)
-    update pgrab.chain c set pending = c.pending - n.n from n where c.id = n.chain and c.id = any (array(select n.chain from n order by 1)) returning c.id
-  loop
-    perform pgrab.chain_end(v_chain);
-  end loop;
+  if p_counted then
+    perform pgrab.chain_count(v_all);
+  end if;
+  v_going := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
+  if v_going <> '{}' then
+    perform pgrab.chains_end(v_going);
+  end if;
 end $$;
-comment on function pgrab.chain_advance(bigint[], text[]) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
+comment on function pgrab.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
 
--- The end of a chain's run, when nothing is pending. The caller holds the lock on its row, or takes it here.
+-- Links that can never start. They stay when their chain comes again, or a retry may bring them back.
+create or replace function pgrab.links_skip(p_ids bigint[], p_fires timestamptz[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_kept bigint[];
+  v_gone bigint[];
+begin
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
+  select t.id, 0, t.version, h.run, s.fire, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
+    'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
+  from unnest((select p_ids), (select p_fires)) s(id, fire) join pgrab.task t on t.id = any (array[s.id]) cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h;
+  select array_agg(t.id) filter (where h.root is not null or h.stuck), array_agg(t.id) filter (where h.root is null and not h.stuck) into v_kept, v_gone
+  from unnest((select p_ids)) s(id) join pgrab.task t on t.id = any (array[s.id]) cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h;
+  update pgrab.task t set status = 'skipped', needs = null, version = t.version + 1, fire_at = coalesce(s.fire, t.fire_at)
+  from unnest((select v_kept)) k(id) join unnest((select p_ids), (select p_fires)) s(id, fire) on s.id = k.id
+  where t.id = any (array[k.id]);
+  if v_gone is not null then
+    perform pgrab.links_leave(v_gone);
+  end if;
+end $$;
+comment on function pgrab.links_skip(bigint[], timestamptz[]) is 'Internal: puts on record that links will not run.';
+
+-- The lock on the row of a chain with a schedule is the one under which its run ends.
+create or replace function pgrab.chain_count(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_chains bigint[];
+  v_n bigint[];
+begin
+  select array_agg(n.chain order by n.chain), array_agg(n.n order by n.chain) into v_chains, v_n
+  from (select t.chain, count(*) as n from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id]) group by t.chain) n
+    cross join lateral (select c.root from pgrab.chain c where c.id = n.chain offset 0) c
+  where c.root is not null;
+  perform from unnest((select v_chains)) n(chain) cross join lateral (select from pgrab.chain c where c.id = n.chain for update) l;
+  update pgrab.chain c set pending = c.pending - n.n from unnest((select v_chains), (select v_n)) n(chain, n) where c.id = any (array[n.chain]);
+  perform pgrab.chain_end(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.pending = 0;
+  -- Its schedule was taken away while this transaction was about to end one of its links.
+  perform pgrab.chain_once(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.root is null;
+end $$;
+comment on function pgrab.chain_count(bigint[]) is 'Internal: counts ended links of recurring chains, and ends the run of those in which none is left.';
+
+-- The end of a chain's run, when nothing is pending.
 create or replace function pgrab.chain_end(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -424,54 +576,41 @@ declare
   v_next timestamptz;
 begin
   select * into h from pgrab.chain c where c.id = p_chain for update;
-  if not found or h.pending > 0 then
+  if h.root is null then
+    perform pgrab.chains_end(array[p_chain]);
+    return;
+  elsif h.pending > 0 then
     return;
   end if;
   select * into r from pgrab.task t where t.id = h.root;
-  if found then
-    if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
-      v_next := case when r.run_at > r.fire_at then r.run_at
-        else pgrab.next_fire(r.schedule, r.timezone, pgrab.fire_after(r, clock_timestamp())) end;
-    end if;
-    if v_next <= coalesce(r.ends_at, 'infinity') then
-      update pgrab.task t
-      set status = 'waiting', needs = (select count(*) from pgrab.parents_of(t.id)), met = 0, attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-      where t.chain = p_chain and t.id <> r.id;
-      update pgrab.task t
-      set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = v_next, run_at = v_next, due_at = case when not t.paused then v_next + pgrab.jitter_of(t.id, t.jitter) end,
-        version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-      where t.id = r.id;
-      update pgrab.chain c set run = nextval('pgrab.chain_run_seq'), pending = (select count(*) from pgrab.task t where t.chain = p_chain) where c.id = p_chain;
-      delete from pgrab.edge_change g where g.chain = p_chain;
-      -- What lost its last parent while the run was under way goes its own way now.
-      for v_loose in select t.* from pgrab.task t where t.chain = p_chain and t.id <> r.id and t.needs = 0 order by t.id loop
-        perform pgrab.link_release(array[v_loose.id], array[v_loose.fire_at]);
-        perform pgrab.chain_split(v_loose.id);
-      end loop;
-      if v_next < clock_timestamp() + interval '1 s' then
-        perform pgrab.ring(array[r.shard]);
-      end if;
-      return;
-    end if;
-    -- The last run of a schedule: only now it is known that its links have ended for good.
-    update pgrab.run x set ended = case t.status when 'parked' then 'done' else t.status end, definition = pgrab.definition(t)
-    from pgrab.task t
-    where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id and x.chain_id = h.run
-      and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.run);
-    update pgrab.chain c set root = null where c.id = p_chain;
-    update pgrab.task t set schedule = null where t.id = r.id and t.status = 'parked';
+  if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
+    v_next := case when r.run_at > r.fire_at then r.run_at
+      else pgrab.next_fire(r.schedule, r.timezone, pgrab.fire_after(r, clock_timestamp())) end;
   end if;
-  if exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') then
-    return; -- a person may go on from there
+  if v_next is null or v_next > r.ends_at then
+    perform pgrab.chain_once(p_chain);
+    update pgrab.task t set schedule = null where t.id = r.id; -- it is parked
+    return;
   end if;
-  perform pgrab.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run', 'skipped') from pgrab.task t where t.chain = p_chain and t.status = 'waiting';
+  update pgrab.task t
+  set status = 'waiting', needs = (select count(*) from pgrab.parents_of(t.id)), met = 0, attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  where t.chain = p_chain and t.id <> r.id;
+  update pgrab.task t
+  set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = v_next, run_at = v_next, due_at = case when not t.paused then v_next + pgrab.jitter_of(t.id, t.jitter) end,
+    version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  where t.id = r.id;
+  update pgrab.chain c set run = nextval('pgrab.chain_run_seq'), pending = (select count(*) from pgrab.task t where t.chain = p_chain) where c.id = p_chain;
   delete from pgrab.edge_change g where g.chain = p_chain;
-  delete from pgrab.chain c where c.id = p_chain; -- first: task_deleted() knows by it who deletes
-  -- In one statement: when the edges' trigger looks, the tasks have gone.
-  with gone as (delete from pgrab.task t where t.chain = p_chain returning t.id)
-  delete from pgrab.edge e using gone g where e.child_id = any (array[g.id]);
+  -- What lost its last parent while the run was under way goes its own way now.
+  for v_loose in select t.* from pgrab.task t where t.chain = p_chain and t.id <> r.id and t.needs = 0 order by t.id loop
+    perform pgrab.link_release(array[v_loose.id], array[v_loose.fire_at]);
+    perform pgrab.chain_split(v_loose.id);
+  end loop;
+  if v_next < clock_timestamp() + interval '1 s' then
+    perform pgrab.ring(array[r.shard]);
+  end if;
 end $$;
-comment on function pgrab.chain_end(bigint) is 'Internal: a chain whose last link has ended is armed anew, or leaves the table, or waits for a person to retry what is parked.';
+comment on function pgrab.chain_end(bigint) is 'Internal: a recurring chain whose last link has ended is armed anew; after the last fire it is a chain that runs once.';
 
 -- One link ends without a run, by a person's word or because it misfired. The caller holds its lock.
 create or replace function pgrab.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
@@ -482,15 +621,35 @@ declare
 begin
   select * into h from pgrab.chain c where c.id = t.chain;
   perform pgrab.note_fire(t, t.fire_at, p_outcome, p_why, case when h.root is null then p_ended end);
-  update pgrab.task x set status = p_ended, due_at = null, needs = null, version = x.version + 1, node_id = null, incarnation = null, claimed_at = null where x.id = t.id returning x.* into t;
-  if v_takes_part then
-    perform pgrab.chain_advance(array[t.id], array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end]);
+  if h.root is null then
+    perform pgrab.links_leave(array[t.id]);
+    t.status := p_ended;
+    t.due_at := null;
+    t.node_id := null;
+    t.incarnation := null;
   else
-    perform pgrab.chain_end(t.chain); -- it was parked, which was its end
+    update pgrab.task x set status = p_ended, due_at = null, needs = null, version = x.version + 1, node_id = null, incarnation = null, claimed_at = null where x.id = t.id returning x.* into t;
+  end if;
+  if v_takes_part then
+    perform pgrab.chain_advance(array[t.id], array[h.id], array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end], array[t.fire_at], h.root is not null);
+  else
+    perform pgrab.chain_end(h.id); -- it was parked, which was its end
   end if;
   return t;
 end $$;
 comment on function pgrab.link_end(pgrab.task, text, text, text) is 'Internal: ends a link that is not running.';
+
+-- A link is parked without pgrab.finish().
+create or replace function pgrab.link_parked(t pgrab.task) returns void
+language plpgsql as $$
+declare
+  h pgrab.chain;
+begin
+  update pgrab.task x set needs = null where x.id = t.id;
+  update pgrab.chain c set stuck = c.stuck or c.root is null where c.id = t.chain returning * into h;
+  perform pgrab.chain_advance(array[t.id], array[h.id], array['failed'], array[t.fire_at], h.root is not null);
+end $$;
+comment on function pgrab.link_parked(pgrab.task) is 'Internal: what the end of a link sets in motion that could not be recorded as it was.';
 
 -- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
 create or replace function pgrab.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
@@ -502,19 +661,29 @@ begin
   perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   select * into h from pgrab.chain c where c.id = p_chain for update;
   return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
-  with ended as (
-    update pgrab.task t set status = 'cancelled', due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-    where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked') and (t.needs is not null or t.status = 'parked') returning t.*)
-  select array_agg(e.id) into v_ids from ended e;
+  v_ids := array(select t.id from pgrab.task t where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked') and (t.needs is not null or t.status = 'parked') order by t.id);
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
   select t.id, t.attempt, t.version, h.run, t.fire_at, clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind, t.owner, t.name, p_why,
     case when h.root is null then pgrab.definition(t) end
   from pgrab.task t where t.id = any (v_ids);
-  update pgrab.chain c set pending = c.pending - (select count(*) from pgrab.task t where t.id = any (v_ids) and t.needs is not null) where c.id = p_chain;
-  update pgrab.task t set needs = null where t.id = any (v_ids);
+  if h.root is null then
+    perform pgrab.links_leave(v_ids);
+  else
+    update pgrab.chain c set pending = c.pending - (select count(*) from pgrab.task t where t.id = any (v_ids) and t.needs is not null) where c.id = p_chain;
+    update pgrab.task t set status = 'cancelled', due_at = null, needs = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null where t.id = any (v_ids);
+  end if;
   perform pgrab.chain_end(p_chain);
 end $$;
 comment on function pgrab.chain_cancel(bigint, text) is 'Internal: cancels what a chain has not ended yet, and returns its running links.';
+
+create or replace function pgrab.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
+language sql stable as $$
+  select c.id, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
+  from pgrab.run r join pgrab.chain c on c.run = r.chain_id
+  where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id) and exists (select from pgrab.task t where t.chain = c.id and t.status <> 'skipped')
+  limit 1
+$$;
+comment on function pgrab.chain_of_ended(bigint) is 'Internal: the chain that a link has left and that goes on without it; was it a root?';
 
 -- A parked link is tried again: what was skipped because of it waits again, unless something else keeps it from running.
 create or replace function pgrab.link_reopen(p_id bigint) returns void
@@ -534,16 +703,16 @@ begin
     select array_agg(distinct t.id) into v_more
     from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = x.child_id
     where t.status = 'skipped' and t.id <> all (v_open)
-      and not exists (select from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-        where p.id <> all (v_open) and (a.run_if = 'success' and pgrab.link_result(p) <> 'succeeded' or a.run_if = 'failure' and pgrab.link_result(p) <> 'failed'));
+      and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select pgrab.parent_result(a.parent_id) as result) p
+        where a.parent_id <> all (v_open) and (a.run_if = 'success' and p.result <> 'succeeded' or a.run_if = 'failure' and p.result <> 'failed'));
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;
-  update pgrab.chain c set pending = c.pending + (select count(*) from pgrab.task t where t.id = any (v_open) and t.needs is null) where c.id = v_chain;
+  update pgrab.chain c set pending = c.pending + (select count(*) from pgrab.task t where t.id = any (v_open) and t.needs is null) where c.id = v_chain and c.root is not null;
   update pgrab.task t
   set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
-    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_in_run(t.id) a join pgrab.task p on p.id = a.parent_id where p.id = any (v_open) or pgrab.link_result(p) is null) end,
-    met = (select count(*) from pgrab.parents_in_run(t.id) a join pgrab.task p on p.id = a.parent_id where p.id <> all (v_open) and pgrab.link_result(p) <> 'skipped')
+    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_in_run(t.id) a where a.parent_id = any (v_open) or pgrab.parent_result(a.parent_id) is null) end,
+    met = (select count(*) from pgrab.parents_in_run(t.id) a where a.parent_id <> all (v_open) and pgrab.parent_result(a.parent_id) <> 'skipped')
   where t.id = any (v_open)
     or t.status = 'waiting' and t.needs is not null and t.id = any (array(select x.child_id from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x)); -- had counted the end that is taken back
   update pgrab.run r set ended = null, definition = null where r.task_id = any (v_open) and r.ended = 'skipped';
@@ -553,15 +722,20 @@ comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes 
 create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
+  v_chain bigint := (select e.chain from pgrab.chain_of_ended(p_id) e);
   v_ids bigint[];
 begin
-  perform pgrab.control_lock(array[p_id], 'delete_chain');
-  with recursive below(id) as (
+  if v_chain is null then
+    select t.chain into v_chain from pgrab.control_lock(array[p_id], 'delete_chain') t;
+  end if;
+  with recursive edge(parent, child) as materialized (
+    select x.id, l.id from pgrab.chain c cross join lateral pgrab.chain_links(c.run) l cross join unnest(l.parents) x(id) where c.id = v_chain),
+  below(id) as (
     select p_id
     union
-    select x.child_id from below b cross join lateral pgrab.children_of(b.id) x)
-  select array_agg(b.id order by b.id) into v_ids from below b;
-  perform from pgrab.task t where t.id = any (v_ids) order by t.id for update;
+    select e.child from below b join edge e on e.parent = b.id)
+  select array_agg(b.id) into v_ids from below b;
+  v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
   -- Children first, so that nobody is left waiting at any moment.
   while v_ids <> '{}' loop
     return query
@@ -592,13 +766,12 @@ declare
   v_all text;
   v_chars integer;
 begin
-  select array_agg(left(coalesce(p.name, p.id::text), 100) order by p.id), array_agg(o.output order by p.id) into v_names, v_outputs
-  from (select a.parent_id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) a
-  join pgrab.task p on p.id = a.parent_id
-  left join lateral (
+  select array_agg(left(coalesce(o.name, p.id::text), 100) order by p.id), array_agg(o.output order by p.id) into v_names, v_outputs
+  from (select a.parent_id as id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
+  cross join lateral (
     -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
-    select (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
-    where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o on true;
+    select (array_agg(r.name order by r.finished_at desc))[1] as name, (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
+    where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o;
   if cardinality(v_names) <= 1 then
     return v_outputs[1];
   end if;
@@ -656,33 +829,37 @@ language sql stable as $$
 $$;
 comment on function pgrab.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
 
+-- Who has left is known by the definition in its last row of history.
+create or replace function pgrab.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
+language sql stable as $$
+  select t.id, t.name, t.kind, t.status,
+    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > 0 then t.last_outcome end,
+    case when t.status = 'running' or t.attempt > 0 then t.started_at end,
+    case when t.status in ('done', 'parked') then t.last_finished_at end, array(select p.parent_id from pgrab.parents_of(t.id) p)
+  from pgrab.chain c join pgrab.task t on t.chain = c.id
+  where c.run = p_run
+  union all
+  select r.task_id, r.name, r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
+    array(select (p.value ->> 'parent_id')::bigint from jsonb_array_elements(jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p where p.value ->> 'parent_id' is not null)
+  from pgrab.run r
+  where r.chain_id = p_run and r.ended is not null and not exists (select from pgrab.chain c join pgrab.task t on t.chain = c.id where c.run = p_run and t.id = r.task_id)
+$$;
+comment on function pgrab.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
+
 create or replace view pgrab.chains as
-select r.id as root, o.depth, repeat('  ', o.depth) || coalesce(left(t.name, 40), '#' || t.id) as task, t.id, t.kind, t.status,
-  case when t.status in ('done', 'parked', 'cancelled', 'skipped') or t.attempt > 0 then case t.status when 'skipped' then 'skipped' when 'cancelled' then 'cancelled' else t.last_outcome end end as outcome,
-  date_trunc('second', case when t.status = 'running' or t.attempt > 0 then t.started_at end) as started_at,
-  date_trunc('second', case when t.status in ('done', 'parked') then t.last_finished_at end) as finished_at, o.path
-from pgrab.task r
+select r.id as root, o.depth, repeat('  ', o.depth) || coalesce(left(l.name, 40), '#' || l.id) as task, l.id, l.kind, l.status, l.outcome,
+  date_trunc('second', l.started_at) as started_at, date_trunc('second', l.finished_at) as finished_at, o.path
+from (
+  select t.id, c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.parent_id is null and not exists (select from pgrab.edge e where e.child_id = t.id)
+  union all
+  select t.task_id, t.chain_id from pgrab.run t
+  where t.chain_id is not null and t.ended is not null and not coalesce(t.definition ?| array['parent_id', 'parents'], false) and not exists (select from pgrab.task x where x.id = t.task_id)) r
 cross join lateral (
-  select array_agg(distinct t.id) as ids, array_agg(p.parent_id) filter (where p.parent_id is not null) as parents, array_agg(t.id) filter (where p.parent_id is not null) as children
-  from pgrab.task t left join lateral pgrab.parents_of(t.id) p on true where t.chain = r.chain) g
+  select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
+  from pgrab.chain_links(r.run) l left join lateral unnest(l.parents) p(id) on true) g
 cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o
-join pgrab.task t on t.id = o.id
-where r.chain is not null and r.parent_id is null and not exists (select from pgrab.edge e where e.child_id = r.id) and o.root = r.id
-union all
-select r.task_id, o.depth, repeat('  ', o.depth) || coalesce(left(t.name, 40), '#' || t.task_id), t.task_id, t.kind, t.ended, t.outcome, date_trunc('second', t.started_at), date_trunc('second', t.finished_at), o.path
-from pgrab.run r
-cross join lateral (
-  select array_agg(distinct t.task_id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(t.task_id) filter (where p.id is not null) as children
-  from pgrab.run t
-    left join lateral (
-      select (t.definition ->> 'parent_id')::bigint as id where t.definition ? 'parent_id'
-      union all
-      select (x ->> 'parent_id')::bigint from jsonb_array_elements(t.definition -> 'parents') x) p on true
-  where t.chain_id = r.chain_id and t.ended is not null) g
-cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o
-join pgrab.run t on t.task_id = o.id and t.chain_id = r.chain_id and t.ended is not null
-where r.chain_id is not null and r.ended is not null and not coalesce(r.definition ?| array['parent_id', 'parents'], false) and o.root = r.task_id
-  and not exists (select from pgrab.task x where x.id = r.task_id);
+join lateral pgrab.chain_links(r.run) l on l.id = o.id
+where o.root = r.id;
 comment on view pgrab.chains is 'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A link with several parents stands below the deepest.';
 comment on column pgrab.chains.root is 'The root of the chain.';
 comment on column pgrab.chains.depth is 'How many links are above it.';
@@ -703,7 +880,7 @@ from (
   select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
     count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped, count(*) filter (where l.outcome = 'cancelled') as cancelled,
-    not exists (select from pgrab.chain c where c.run = l.chain_id and c.pending > 0) as over
+    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'skipped')))) as over
   from (select distinct on (r.chain_id, r.task_id) r.* from pgrab.run r where r.chain_id is not null order by r.chain_id, r.task_id, r.finished_at desc) l
   group by l.chain_id) x;
 comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';

@@ -86,16 +86,28 @@ begin
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 
+create or replace function pgrab.wish_stop(p_ids bigint[]) returns void
+language plpgsql as $$
+begin
+  insert into pgrab.cancel as c (task_id, version, incarnation) select t.id, t.version, t.incarnation from pgrab.task t where t.id = any (p_ids) and t.status = 'running'
+  on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
+  where c.version <> excluded.version;
+  if found then
+    perform pg_notify('pgrab', 'wish');
+  end if;
+end $$;
+comment on function pgrab.wish_stop(bigint[]) is 'Internal: asks the nodes to stop these runs.';
+
 -- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads pgrab.cancel with its heartbeat; the NOTIFY only makes it look at once.
 create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
-  v_wish boolean := false;
+  v_ended record;
   v_stop bigint[];
   v_why constant text := 'cancelled by ' || session_user;
 begin
-  for v_task in select * from pgrab.control_lock(p_ids, 'cancel') loop
+  for v_task in select * from pgrab.control_lock(array(select i from unnest(p_ids) i where not exists (select from pgrab.chain_of_ended(i) e where e.root)), 'cancel') loop
     if v_task.chain is not null then
       select * into v_task from pgrab.task t where t.id = v_task.id; -- its chain may have gone with an earlier one of the list
       continue when not found;
@@ -111,15 +123,21 @@ begin
       v_stop := '{}';
       v_task := pgrab.give_up_fire(v_task, 'cancelled', 'cancelled', v_why);
     end if;
-    insert into pgrab.cancel as c (task_id, version, incarnation) select t.id, t.version, t.incarnation from pgrab.task t where t.id = any (v_stop) and t.status = 'running'
-    on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
-    where c.version <> excluded.version;
-    v_wish := v_wish or v_stop <> '{}';
+    perform pgrab.wish_stop(v_stop);
     return next v_task;
   end loop;
-  if v_wish then
-    perform pg_notify('pgrab', 'wish');
-  end if;
+  -- Roots that have ended, of chains that go on without them.
+  for v_ended in select distinct on (i) i as id, e.chain, r.name, r.kind, r.owner from unnest(p_ids) i cross join lateral pgrab.chain_of_ended(i) e join pgrab.run r on r.task_id = i and r.ended is not null where e.root loop
+    v_stop := array(select (c).id from pgrab.chain_cancel(v_ended.chain, v_why) c);
+    perform pgrab.wish_stop(v_stop);
+    v_task := null;
+    v_task.id := v_ended.id;
+    v_task.name := v_ended.name;
+    v_task.kind := v_ended.kind;
+    v_task.owner := v_ended.owner;
+    v_task.status := case when v_stop = '{}' then 'cancelled' else 'running' end;
+    return next v_task;
+  end loop;
 end $$;
 comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns the rows: those still running stop in a moment.';
 

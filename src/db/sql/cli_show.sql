@@ -13,18 +13,10 @@ task as (
     r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
     r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')), (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome, r.error, r.finished_at, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
-link as ( -- while the chain is live, else as it ended
-  select t.id, coalesce(t.name, '#' || t.id) as task, t.kind, t.status,
-    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > 0 then t.last_outcome end as outcome,
-    case when t.status = 'running' or t.attempt > 0 then t.started_at end as started_at,
-    case when t.status in ('done', 'parked') then t.last_finished_at end as finished_at, array(select p.parent_id from pgrab.parents_of(t.id) p) as parents
-  from pgrab.task t where t.chain = (select x.chain from pgrab.task x where x.id = $1::bigint)
-  union all
-  select r.task_id, coalesce(r.name, '#' || r.task_id), r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
-    array(select (p.value ->> 'parent_id')::bigint from jsonb_array_elements(jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p where p.value ->> 'parent_id' is not null)
-  from pgrab.run r
-  where r.ended is not null and not exists (select from pgrab.task x where x.id = $1::bigint)
-    and r.chain_id = (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1)),
+link as (
+  select l.*, coalesce(l.name, '#' || l.id) as task
+  from pgrab.chain_links(coalesce((select c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.id = $1::bigint),
+    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l),
 edge as (
   select array_agg(p.parent) as parents, array_agg(l.id) as children from link l cross join unnest(l.parents) p(parent))
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
