@@ -338,13 +338,13 @@ comment on function pgrab.edges_above(bigint) is 'Internal: the edges of a link 
 
 -- The definition of a task that leaves pgrab.task, without what is default. Every task passes here at its end: an expression without a subquery, which PostgreSQL puts in the place of the call, and a
 -- test before it that keeps the plain task and the plain link cheap.
--- (Below: a text and not a parsed body, like everything that takes a row of a table. A parsed body would forbid the next migration to add a column.)
-create or replace function pgrab.definition(t pgrab.task) returns jsonb
+-- (A text and not a parsed body, like everything that takes a row of a table. A parsed body would forbid the next migration to add a column.)
+create or replace function pgrab.definition_own(t pgrab.task) returns jsonb
 language sql stable parallel safe as $$
   select case when t.command = '' and t.args = '{}' and t.key is null and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
     and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour' and t.schedule is null and t.limit_key is null
     and t.misfire = 'once' and t.jitter = '0' and t.run_if = 'success' then
-    case when t.chain is null then null else case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end || coalesce(pgrab.edges_above(t.id), '{}') end
+    case when t.chain is null then null when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
   else jsonb_strip_nulls(jsonb_build_object(
     'key', t.key, 'command', nullif(t.command, ''), 'schedule', t.schedule,
     'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'), 'misfire_after', nullif(t.misfire_after, '1 minute'),
@@ -352,8 +352,13 @@ language sql stable parallel safe as $$
     'priority', nullif(t.priority, 0), 'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3), 'backoff', nullif(t.backoff, '5 s'),
     'backoff_max', nullif(t.backoff_max, '1 hour'), 'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id, 'run_if', nullif(t.run_if, 'success'),
     'require', nullif(t.require, '{}'), 'limit_key', t.limit_key))
-    || case when t.chain is null then '{}' else coalesce(pgrab.edges_above(t.id), '{}') end
     || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end end -- nulls inside args are part of them
+$$;
+comment on function pgrab.definition_own(pgrab.task) is 'Internal: pgrab.definition() without the rows of pgrab.edge.';
+
+create or replace function pgrab.definition(t pgrab.task) returns jsonb
+language sql stable parallel safe as $$
+  select case when t.chain is null then pgrab.definition_own(t) else pgrab.definition_own(t) || coalesce(pgrab.edges_above(t.id), '{}') end
 $$;
 comment on function pgrab.definition(pgrab.task) is 'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: all default.';
 

@@ -1,5 +1,46 @@
 -- The end of a run, of any kind of task, and what dead nodes held. The plain success of a plain task has a statement of its own, complete.sql, which is faster.
 
+-- The runs among these that succeeded and are the end of a task that nothing will plan anew, plain or a link: the row leaves and the history row is written, in one statement. Most runs end so.
+-- The chain comes by subqueries: as a join it might be read as a whole, for a few rows.
+create or replace function pgrab.finish_last(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[]) returns table (task_id bigint, version bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+  v_versions bigint[];
+  v_links bigint[];
+  v_chains bigint[];
+  v_fires timestamptz[];
+  v_edges constant boolean := exists (select from pgrab.edge);
+begin
+  with gone as (
+    delete from pgrab.task t
+    using unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated), (select p_outcomes))
+      as f(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, outcome)
+    where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
+      and case when t.status = 'running' and t.schedule is null and t.limit_key is null and (t.chain is not null or t.run_at <= t.fire_at) then t.chain is null or (select c.root from pgrab.chain c where c.id = t.chain) is null end
+    returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind, t.owner, t.name, t.chain, (select c.run from pgrab.chain c where c.id = t.chain) as run,
+      pgrab.definition_own(t) || case when v_edges and t.chain is not null then coalesce(pgrab.edges_above(t.id), '{}') else '{}' end as definition,
+      f.started_us, f.finished_us, f.exit_code, f.output, f.truncated),
+  noted as (
+    insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, chain_id, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
+      outcome, ended, kind, node, owner, name, output, definition)
+    select g.id, g.attempt, g.exit_code, p_node_id, g.incarnation, g.version, g.run, g.fire_at, g.claimed_at,
+      statement_timestamp() - g.started_us * interval '1 us', statement_timestamp() - g.finished_us * interval '1 us', g.created_at, coalesce(g.truncated, false),
+      'succeeded', 'done', g.kind, p_node, g.owner, g.name, g.output, g.definition
+    from gone g)
+  select array_agg(g.id), array_agg(g.version), array_agg(g.id) filter (where g.chain is not null), array_agg(g.chain) filter (where g.chain is not null), array_agg(g.fire_at) filter (where g.chain is not null)
+  into v_ids, v_versions, v_links, v_chains, v_fires from gone g;
+  if v_links is not null then
+    perform pgrab.edges_leave(v_links);
+    perform pgrab.chain_advance(v_links, v_chains, array_fill('succeeded'::text, array[cardinality(v_links)]), v_fires, false);
+  end if;
+  return query select * from unnest(v_ids, v_versions);
+end $$;
+comment on function pgrab.finish_last(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[]) is
+  'Internal: the part of pgrab.finish() for runs that succeeded and were the last of their task. Returns those.';
+
 -- One row per run: recorded, and the task planned anew, all in this statement. Arrays of one length, sorted by id, which is the order in which the rows are locked.
 -- p_versions, p_incarnations are the fence: a run that does not answer to it changes nothing and is not returned.
 --   failed, tries left        again after its backoff; what was lost with its node, at once
@@ -7,9 +48,9 @@
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
 --   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once. What that sets in motion is pgrab.chain_advance()'s
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
-create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
+create or replace function pgrab.finish_rest(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql as $$
 #variable_conflict use_column
 declare
   v_outcomes text[];
@@ -109,6 +150,25 @@ begin
       perform pgrab.edges_leave(v_left);
       perform pgrab.chain_advance(v_links, v_of, v_results, v_fires, v_counted);
     end if;
+  end if;
+end $$;
+comment on function pgrab.finish_rest(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[], text[]) is
+  'Internal: the part of pgrab.finish() for what is planned anew, parked, or kept by its chain. Returns the runs that were still theirs.';
+
+-- All of it; what has ended already is not found again by the second part.
+create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
+language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  v_last integer := 0;
+begin
+  if 'succeeded' = any (p_outcomes) then
+    return query select * from pgrab.finish_last(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes);
+    get diagnostics v_last = row_count;
+  end if;
+  if v_last < cardinality(p_ids) then
+    return query select * from pgrab.finish_rest(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes, p_errors);
   end if;
   if exists (select from pgrab.limit_place) then
     perform pgrab.limit_give_back(p_ids);

@@ -458,17 +458,14 @@ declare
   v_results text[] := p_results;
   v_fires timestamptz[] := p_fires;
   v_all bigint[] := p_ids;
-  v_links bigint[];
-  v_n integer[];
-  v_ran integer[];
-  v_status text[];
-  v_when timestamptz[];
   v_going bigint[];
   v_on bigint[] := '{}';
   v_shards smallint[];
+  v_edges constant boolean := exists (select from pgrab.edge);
+  v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
-  loop
-    -- Their children, locked in id order, and what becomes of each. Who is locked here may have been counted down by another parent a moment ago.
+  while v_ids <> '{}' loop
+    -- Their children, locked in id order. Who is counted down here may have been counted down by another parent a moment ago: what becomes of it is decided by the row as it is under its lock.
     with w as (
       select * from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)),
     -- offset 0: from each parent to its children, and never the other way round, however many children the statistics expect.
@@ -476,44 +473,40 @@ begin
       select x.child, x.run_if, w.result, w.fire
       from w cross join lateral (
         select t.id as child, t.run_if from pgrab.task t
-        where t.parent_id = w.id and not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added) offset 0) x
+        where t.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)) offset 0) x
       union all
       select x.child_id, x.run_if, w.result, w.fire
       from w cross join lateral (
         select d.child_id, d.run_if from pgrab.edge d
-        where d.parent_id = w.id and not exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added) offset 0) x
+        where v_edges and d.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added)) offset 0) x
       union all
       select g.child_id, g.run_if, w.result, w.fire
-      from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where g.parent_id = w.id and not g.added offset 0) g),
+      from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where v_changes and g.parent_id = w.id and not g.added offset 0) g),
     c as (
-      select e.child, count(*)::integer as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
-        (count(*) filter (where e.result <> 'skipped'))::integer as ran, max(e.fire) as fire
-      from e group by e.child order by e.child)
-    select array_agg(c.child), array_agg(c.n), array_agg(c.ran), array_agg(l.status), array_agg(c.fire), array_agg(l.chain) filter (where l.status <> 'skipped')
-    into v_links, v_n, v_ran, v_status, v_when, v_going
-    from c cross join lateral (
-      select t.chain, case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end as status
-      from pgrab.task t where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null for update) l;
-    exit when v_links is null;
-    if v_going is not null then
-      v_on := v_on || v_going;
-      with counted as (
-        update pgrab.task t
-        set needs = t.needs - c.n, met = t.met + c.ran, status = c.status, version = t.version + 1, fire_at = c.fire,
-          due_at = case when c.status = 'scheduled' and not t.paused then greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
-        from unnest((select v_links), (select v_n), (select v_ran), (select v_status), (select v_when)) c(id, n, ran, status, fire)
-        where c.status <> 'skipped' and t.id = any (array[c.id])
-        returning t.shard, t.due_at)
-      select array_agg(distinct k.shard) into v_shards from counted k where k.due_at is not null;
-      if v_shards is not null then
-        perform pgrab.ring(v_shards);
-      end if;
+      select e.child, count(*) as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
+        count(*) filter (where e.result <> 'skipped') as ran, max(e.fire) as fire
+      from e group by e.child order by e.child),
+    counted as (
+      update pgrab.task t
+      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1, fire_at = c.fire,
+        status = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end,
+        due_at = case when c.bad > 0 or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
+      from c
+      where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
+      returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
+    select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'), array_agg(k.fire_at) filter (where k.status = 'skipped'),
+      coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'), array_agg(distinct k.shard) filter (where k.due_at is not null)
+    into v_ids, v_fires, v_going, v_shards
+    from counted k;
+    v_on := v_on || v_going;
+    if v_shards is not null then
+      perform pgrab.ring(v_shards);
     end if;
-    exit when array_position(v_status, 'skipped') is null;
-    select array_agg(c.id), array_agg(c.fire) into v_ids, v_fires from unnest(v_links, v_status, v_when) c(id, status, fire) where c.status = 'skipped';
-    v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
-    perform pgrab.links_skip(v_ids, v_fires);
-    v_all := v_all || v_ids;
+    if v_ids <> '{}' then
+      v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
+      v_all := v_all || v_ids;
+      perform pgrab.links_skip(v_ids);
+    end if;
   end loop;
   if p_counted then
     perform pgrab.chain_count(v_all);
@@ -525,27 +518,23 @@ begin
 end $$;
 comment on function pgrab.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
 
--- Links that can never start. They stay when their chain comes again, or a retry may bring them back.
-create or replace function pgrab.links_skip(p_ids bigint[], p_fires timestamptz[]) returns void
+-- Links that can never start, as chain_advance has made them. They stay when their chain comes again, or a retry may bring them back.
+create or replace function pgrab.links_skip(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_kept bigint[];
   v_gone bigint[];
 begin
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
-  select t.id, 0, t.version, h.run, s.fire, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
+  select t.id, 0, t.version, h.run, t.fire_at, clock_timestamp(), t.created_at, 'skipped', case when h.root is null then 'skipped' end, t.kind, t.owner, t.name,
     'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
-  from unnest((select p_ids), (select p_fires)) s(id, fire) join pgrab.task t on t.id = any (array[s.id]) cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h;
-  select array_agg(t.id) filter (where h.root is not null or h.stuck), array_agg(t.id) filter (where h.root is null and not h.stuck) into v_kept, v_gone
   from unnest((select p_ids)) s(id) join pgrab.task t on t.id = any (array[s.id]) cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h;
-  update pgrab.task t set status = 'skipped', needs = null, version = t.version + 1, fire_at = coalesce(s.fire, t.fire_at)
-  from unnest((select v_kept)) k(id) join unnest((select p_ids), (select p_fires)) s(id, fire) on s.id = k.id
-  where t.id = any (array[k.id]);
-  if v_gone is not null then
+  v_gone := array(select t.id from unnest((select p_ids)) s(id) join pgrab.task t on t.id = any (array[s.id])
+    cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h where h.root is null and not h.stuck);
+  if v_gone <> '{}' then
     perform pgrab.links_leave(v_gone);
   end if;
 end $$;
-comment on function pgrab.links_skip(bigint[], timestamptz[]) is 'Internal: puts on record that links will not run.';
+comment on function pgrab.links_skip(bigint[]) is 'Internal: puts on record that links will not run.';
 
 -- The lock on the row of a chain with a schedule is the one under which its run ends.
 create or replace function pgrab.chain_count(p_ids bigint[]) returns void

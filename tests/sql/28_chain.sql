@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(91);
+select plan(120);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -259,6 +259,91 @@ update pgrab.task set schedule = null where id = 1;
 select pg_temp.ends(2);
 select is(pg_temp.outcomes(), '1 succeeded done, 2 succeeded done', 'a schedule taken away under way: what has ended has ended for good');
 select pg_temp.fresh();
+
+-- links leave with their end; the history remembers them
+insert into pgrab.task (id, name, kind) values (1, 'root', 'noop');
+insert into pgrab.task (id, name, kind, parent_id) values (2, 'left', 'noop', 1), (3, 'right', 'noop', 1);
+insert into pgrab.task (id, name, kind, parent_id, run_if) values (4, 'alarm', 'noop', 2, 'failure'), (5, 'last', 'noop', 2, 'success'), (6, 'end', 'noop', 5, 'success');
+insert into pgrab.edge values (3, 5);
+select pg_temp.ends(1, 'succeeded', 'out of root'); select pg_temp.ends(2);
+select is((select string_agg(id::text, ' ' order by id) from pgrab.task), '3 5 6', 'what has ended has left, and what can never start');
+select is((select string_agg(task || ' ' || status, '/' order by path) from pgrab.chains where root = 1), 'root done/  left done/    alarm skipped/    last waiting/      end waiting/  right scheduled', 'the chain is drawn with those that have left');
+select is((select result || ' ' || links from pgrab.chain_runs), 'running 3', 'its run is not over');
+select is((select detail from pgrab.explain(5) where gate = 'parent left'), 'It has ended: succeeded; asked for: success.', 'explain knows a parent that has left');
+select is((select pgrab.parent_output(t) from pgrab.task t where id = 3), 'out of root', 'and so does its child');
+select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 2)', '22023', 'task 2 cannot be a parent of task 9: it has ended: done');
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 3;
+select is((select name || ' ' || status from pgrab.cancel(1)), 'root running', 'cancel of a root that has left, whose chain goes on');
+select is((select string_agg(id || ' ' || status, ' ') from pgrab.task) || ' ' || (select string_agg(task_id::text, ' ') from pgrab.cancel), '3 running 3', 'stops the rest of it');
+select throws_ok('select pgrab.cancel(2)', 'P0002', 'pgrab.cancel: task 2 has ended: done');
+select pgrab.finish(array[3], array[7], array[11], array[1], array[0], null, null, null, 1, 'n', array['failed'], array['stopped']);
+select throws_ok('select pgrab.cancel(1)', 'P0002', 'pgrab.cancel: task 1 has ended: done');
+select is((select result from pgrab.chain_runs) || (select count(*) from pgrab.chain) || (select count(*) from pgrab.edge), 'cancelled00', 'and nothing is left of it');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind) values (1, 'noop'), (8, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2), (9, 'noop', 8);
+insert into pgrab.edge values (8, 2, 'always');
+select pg_temp.ends(1);
+select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 8', '22023', 'task schedule cannot be ''@daily''', 'a chain that has begun gets no schedule');
+select results_eq('select pgrab.delete_chain(1)', 'values (3::bigint), (2)', 'delete_chain of a root that has left');
+select is(pg_temp.chain(), '1+ 8! 9.', 'takes what hangs below it');
+select throws_ok('select pgrab.delete_chain(4711)', 'P0002', 'pgrab.delete_chain: task 4711 does not exist');
+select pg_temp.fresh();
+
+-- two chains that have begun become one; and apart again
+insert into pgrab.task (id, kind) values (1, 'noop'), (11, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1), (12, 'noop', 11), (13, 'noop', 12);
+select pg_temp.ends(1); select pg_temp.ends(11);
+insert into pgrab.edge values (2, 13);
+select is((select string_agg(distinct chain::text, ',') || ' ' || count(*) from pgrab.task), (select id || ' 4' from pgrab.chain), 'an edge between two chains that have begun');
+select is((select count(distinct chain_id) from pgrab.run), 1::bigint, 'makes them one, with their history');
+delete from pgrab.edge;
+select is((select string_agg(id || ' ' || c, ', ' order by id) from (select id, dense_rank() over (order by chain) as c from pgrab.task) t), '2 1, 3 1, 12 2, 13 2', 'apart again: what hangs together over a link that has left stays together');
+select pg_temp.ends(2); select pg_temp.ends(12); select pg_temp.ends(3); select pg_temp.ends(13);
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and each comes to its end');
+select pg_temp.fresh();
+
+-- a parked link: what is skipped is kept for a retry, and only for that
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1), (4, 'noop', 3);
+insert into pgrab.edge values (2, 3);
+select pg_temp.ends(1, 'failed');
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.task), '1 parked, 2 scheduled, 3 skipped, 4 skipped', 'what a parked link keeps from starting is kept');
+select pg_temp.ends(2);
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.task), '1 parked, 3 skipped, 4 skipped', 'as long as that');
+select count(*) from pgrab.retry(1);
+select is((select string_agg(id || ' ' || status || ' ' || needs, ', ' order by id) from pgrab.task), '1 scheduled 0, 3 waiting 1, 4 waiting 1', 'the retry knows that the other parent has ended');
+select pg_temp.ends(1, 'failed');
+select is((select string_agg(status, '') from pgrab.cancel(1)), 'cancelled', 'a parked link is given up');
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and what hung on it leaves');
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks), '1 cancelled, 2 done, 3 skipped, 4 skipped', 'on record, each once');
+select pg_temp.fresh();
+
+insert into pgrab.task (id, kind) values (7, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (1, 'noop', 7), (2, 'noop', 7);
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1), (4, 'noop', 3);
+insert into pgrab.edge values (2, 3);
+select pg_temp.ends(7); select pg_temp.ends(1, 'failed');
+select pgrab.cancel(2);
+select count(*) from pgrab.retry(1);
+select is(pg_temp.chain(), '1! 2x 3o 4o 7+', 'what another end has kept from starting as well is not brought back');
+select pg_temp.ends(1);
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and leaves with the last');
+select pg_temp.fresh();
+
+-- parked because its end could not be recorded
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'failure'), (3, 'noop', 1, 'success');
+update pgrab.task set status = 'parked', due_at = null where id = 1;
+select pgrab.link_parked(t) from pgrab.task t where id = 1;
+select is(pg_temp.chain(), '1- 2! 3o', 'a link that was parked without a finish sets its chain going');
+select pg_temp.fresh();
+
+-- the last two end at the same moment, and neither sees it
+insert into pgrab.chain (root) values (null);
+select count(*) from pgrab.upkeep();
+select is((select count(*) from pgrab.chain), 0::bigint, 'upkeep finds chains that nobody ended');
 
 select * from finish();
 rollback;
