@@ -202,7 +202,7 @@ begin
 end $$;
 comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
 
--- Of chains that run once: those in which nothing is left but what a parked link had kept from starting. Without a lock, so that links do not wait for each other's commits: when the last two end at the same
+-- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or a finish that began before its chain lost the schedule). Without a lock, so that links do not wait for each other's commits: when the last two end at the same
 -- moment neither may see it; pgrab.upkeep() does.
 create or replace function pgrab.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -210,7 +210,7 @@ declare
   v_over bigint[] := array(
     select i.id from unnest((select p_chains)) i(id)
       cross join lateral (select c.root from pgrab.chain c where c.id = i.id offset 0) c
-      cross join lateral (select exists (select from pgrab.task t where t.chain = i.id and t.status <> 'skipped' offset 0) as goes_on) t
+      cross join lateral (select exists (select from pgrab.task t where t.chain = i.id and t.status not in ('done', 'cancelled', 'skipped') offset 0) as goes_on) t
     where c.root is null and not t.goes_on order by 1);
   v_left bigint[];
 begin
@@ -669,7 +669,7 @@ create or replace function pgrab.chain_of_ended(p_id bigint) returns table (chai
 language sql stable as $$
   select c.id, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.run = r.chain_id
-  where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id) and exists (select from pgrab.task t where t.chain = c.id and t.status <> 'skipped')
+  where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id) and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('done', 'cancelled', 'skipped'))
   limit 1
 $$;
 comment on function pgrab.chain_of_ended(bigint) is 'Internal: the chain that a link has left and that goes on without it; was it a root?';
@@ -869,7 +869,7 @@ from (
   select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
     count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped, count(*) filter (where l.outcome = 'cancelled') as cancelled,
-    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'skipped')))) as over
+    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
   from (select distinct on (r.chain_id, r.task_id) r.* from pgrab.run r where r.chain_id is not null order by r.chain_id, r.task_id, r.finished_at desc) l
   group by l.chain_id) x;
 comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';

@@ -95,6 +95,23 @@ def test_one_outcome_that_the_server_refuses_harms_no_other(db, nodes):
     assert "stale_finish" not in node.log()
 
 
+def test_a_link_that_may_not_leave_is_parked_and_its_chain_goes_on(db, nodes):
+    """As above, of a link: parked is an end like any other for those below it, and a retry goes on from there."""
+    db.query("create table refers (id bigint references pgrab.task)")
+    nodes.start()
+    with db.connect() as conn, conn.transaction():
+        conn.execute("insert into pgrab.task (id, kind) values (1, 'noop')")
+        conn.execute("insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'success'), (3, 'noop', 1, 'failure'), (4, 'noop', 3, 'success')")
+        conn.execute("insert into refers values (1)")
+    assert db.wait_run(4, timeout=15).outcome == "succeeded"
+    assert db.query("select id, status from pgrab.task order by id") == [(1, "parked"), (2, "skipped")]
+    db.query("delete from refers")
+    db.query("select pgrab.retry(1)")
+    db.wait("select count(*) = 0 from pgrab.chain")
+    assert db.one("select string_agg(id || ' ' || status, ', ' order by id) from pgrab.tasks") == "1 done, 2 done, 3 done, 4 done"
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
 def test_a_locked_claimed_task_holds_up_no_start(db, nodes, probe):
     """Claimed ahead and locked when it is due: the others start in time, and it is handed back when the lock is gone."""
     nodes.start(lookahead="10s", workers=4)
