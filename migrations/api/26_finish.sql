@@ -1,4 +1,4 @@
--- The end of a run, of any kind of task, and what dead nodes held. The plain success of a plain task has a statement of its own, complete.sql, which is faster.
+-- The end of a run, of any outcome and any task, and what dead nodes held.
 
 -- The runs among these that succeeded and are the end of a task that nothing will plan anew, plain or a link: the row leaves and the history row is written, in one statement. Most runs end so.
 -- The chain comes by subqueries: as a join it might be read as a whole, for a few rows.

@@ -75,7 +75,6 @@ struct run {
 	int64_t timeout_us, fire_us;
 	char *name, *kind, *command;
 	struct pairs args;
-	bool plain; /* a success ends the task: struct finish says more */
 
 	/* the boss's */
 	enum run_phase phase;

@@ -8,7 +8,7 @@
 #include "db/sql.h"
 #include "db/store_task.h"
 
-/* The parameter arrays of complete.sql and finish.sql, in their order. */
+/* The parameter arrays of finish.sql (unstart.sql has the first three), in their order. */
 enum {
 	A_ID,
 	A_VERSION,
@@ -110,14 +110,9 @@ enum rc
 store_finish_here(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
 {
-	enum rc rc = RC_OK;
-
 	if (f[0]->outcome == OUTCOME_NOT_STARTED)
 		return finish_by(db, "unstart", 3, who, f, n, err);
-	if (f[0]->outcome == OUTCOME_SUCCEEDED && f[0]->plain)
-		rc = finish_by(db, "complete", 10, who, f, n, err);
-	/* Whether a task is plain may have changed while it ran. */
-	return rc == RC_OK ? finish_by(db, "finish", 12, who, f, n, err) : rc;
+	return finish_by(db, "finish", 12, who, f, n, err);
 }
 
 /* Those of f[0..n) that are free, in a transaction that has locked them. */

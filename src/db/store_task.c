@@ -27,7 +27,6 @@ enum {
 	ARGS,
 	TIMEOUT,
 	FIRE,
-	PLAIN,
 	LIMITED
 };
 
@@ -111,7 +110,6 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	if (!r->started)
 		return;
 	r->fire_us = db_int64(res, row, FIRE);
-	r->plain = db_bool(res, row, PLAIN);
 	r->timeout_us = db_int64(res, row, TIMEOUT);
 	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));

@@ -90,7 +90,6 @@ struct finish {
 	int64_t id, version, incarnation;
 	int64_t begun_ago_us, ended_ago_us;
 	enum outcome outcome;
-	bool plain; /* as far as is known the task ends with a success: no schedule, no limit */
 	bool has_exit_code;
 	int32_t exit_code;
 	const char *error, *output; /* may be NULL */
@@ -106,9 +105,8 @@ struct finisher_name {
 	bool contended; /* these rows were locked before: do not wait for them */
 };
 
-/* Writes outcomes and history of runs that are all plain and OUTCOME_SUCCEEDED, or all OUTCOME_NOT_STARTED, or
- * none of either.  Sorted by (id, version).  ->applied is set for those that were still ours; the others are stale,
- * unless store_recorded knows them. */
+/* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by (id, version).
+ * ->applied is set for those that were still ours; the others are stale, unless store_recorded knows them. */
 CHECKED enum rc store_finish(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
 /* The same inside the caller's own transaction, which waits for a locked row as long as its session says. */

@@ -38,7 +38,6 @@ struct sql_worker {
 struct backend {
 	char pid[24];
 	char since[48]; /* a moment at which it did: process ids come again */
-	bool plain;     /* the task it works for: see struct finish */
 };
 
 static void *
@@ -149,7 +148,6 @@ begin(struct db *db, const struct pgrab_run *run, const struct pgrab_host *host,
 	if (rc == RC_OK) {
 		snprintf(backend_out->pid, sizeof backend_out->pid, "%s", db_text(res, 0, 0));
 		snprintf(backend_out->since, sizeof backend_out->since, "%s", db_text(res, 0, 1));
-		backend_out->plain = db_bool(res, 0, 2);
 	}
 	PQclear(res);
 	return rc == RC_OK && told_to_stop(host) ? err_set(err, RC_AGAIN, "stopped") : rc;
@@ -333,7 +331,6 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	enum rc rc = begin(db, run, host, &backend, &err);
 
 	if (rc == RC_OK) {
-		f.plain = backend.plain;
 		rc = carry_out(w, run, host, &f, result, &output, &err);
 		if (rc == RC_UNKNOWN)
 			rc = find_out(w, host, &backend, &f);

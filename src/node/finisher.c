@@ -44,14 +44,12 @@ struct finisher {
 	int64_t next_locked_us, contended_until_us;
 };
 
-enum part { PART_PLAIN, PART_NOT_STARTED, PART_REST, PART__COUNT };
+enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
 
 static enum part
 part_of(const struct run *r)
 {
-	if (r->outcome == OUTCOME_SUCCEEDED && r->plain)
-		return PART_PLAIN;
-	return r->outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_REST;
+	return r->outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_ENDED;
 }
 
 static void
@@ -63,7 +61,6 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .begun_ago_us = now - r->begun_us,
 	    .ended_ago_us = now - r->ended_us,
 	    .outcome = r->outcome,
-	    .plain = r->plain,
 	    .has_exit_code = r->has_exit_code,
 	    .exit_code = r->exit_code,
 	    .error = r->error,

@@ -1,5 +1,5 @@
 /*
- * The floor under the drain benchmark: the node's own statements (look, claim, complete; the texts that are
+ * The floor under the drain benchmark: the node's own statements (look, claim, finish; the texts that are
  * built into pgrab) in a plain loop on blocking connections, and nothing else: no threads that hand work to
  * each other, no heaps, no lease, no doorbell. What a node loses against this program is the price of being a
  * scheduler.
@@ -131,9 +131,9 @@ claim(struct lane *l)
 }
 
 static void
-complete(struct lane *l, int64_t begun_us)
+finish(struct lane *l, int64_t begun_us)
 {
-	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, ARRAYS };
+	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, OUTCOME, ERROR, ARRAYS };
 	struct pgarray a[ARRAYS] = {0};
 	const char *params[ARRAYS + 2];
 	int64_t ago_us = clock_mono_us() - begun_us;
@@ -147,13 +147,17 @@ complete(struct lane *l, int64_t begun_us)
 		pgarray_null(&a[EXIT]);
 		pgarray_null(&a[OUTPUT]);
 		pgarray_text(&a[CUT], "f");
+		pgarray_text(&a[OUTCOME], "succeeded");
+		pgarray_null(&a[ERROR]);
 	}
-	for (int i = 0; i < ARRAYS; i++)
+	for (int i = 0; i < OUTCOME; i++)
 		params[i] = pgarray_str(&a[i]);
-	params[ARRAYS] = NODE_ID;
-	params[ARRAYS + 1] = NODE_NAME;
+	params[OUTCOME] = NODE_ID;
+	params[OUTCOME + 1] = NODE_NAME;
+	for (int i = OUTCOME; i < ARRAYS; i++)
+		params[i + 2] = pgarray_str(&a[i]);
 
-	PGresult *res = query(l, "complete", ARRAYS + 2, params);
+	PGresult *res = query(l, "finish", ARRAYS + 2, params);
 
 	if (PQntuples(res) != l->n_rows) {
 		fprintf(stderr, "floor: %d of %d runs could be finished\n", PQntuples(res), l->n_rows);
@@ -179,7 +183,7 @@ drain(struct lane *l)
 				return;
 		}
 		claim(l);
-		complete(l, clock_mono_us());
+		finish(l, clock_mono_us());
 	}
 }
 

@@ -15,6 +15,6 @@ where t.id = any (array[c.id]) and t.version = c.version and case when t.status 
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, t.status = 'running' as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once,
   case when t.status = 'running' then t.name end, case when t.status = 'running' then t.command end,
-  case when t.status = 'running' and (t.args <> '{}' or t.chain is not null) then pgrab.args_for(t) end,
+  case when t.status = 'running' and (t.args <> '{}' or t.chain is not null and t.kind in ('shell', 'exec')) then pgrab.args_for(t) end,
   case when t.status = 'running' then (date_part('epoch', t.timeout) * 1e6)::bigint end,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null and t.chain is null as plain, t.limit_key is not null as limited
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.limit_key is not null as limited

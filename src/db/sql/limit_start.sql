@@ -7,5 +7,5 @@ from placed p join unnest((select $1::bigint[]), (select $2::bigint[])) as c(id,
 where t.id = any (array[p.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed'
 returning t.id, t.version, (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.priority, true as started,
   t.attempt, t.max_attempts, t.kind, t.delivery = 'at_most_once' as once, t.name, t.command,
-  case when t.args <> '{}' or t.chain is not null then pgrab.args_for(t) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
-  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.schedule is null and t.limit_key is null and t.chain is null as plain, t.limit_key is not null as limited
+  case when t.args <> '{}' or t.chain is not null and t.kind in ('shell', 'exec') then pgrab.args_for(t) end, (date_part('epoch', t.timeout) * 1e6)::bigint,
+  (date_part('epoch', t.fire_at) * 1e6)::bigint as fire_us, t.limit_key is not null as limited
