@@ -202,8 +202,8 @@ begin
 end $$;
 comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
 
--- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or a finish that began before its chain lost the schedule). Without a lock, so that links do not wait for each other's commits: when the last two end at the same
--- moment neither may see it; pgrab.upkeep() does.
+-- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or what ended by a finish that began before the chain lost its schedule).
+-- Without a lock, so that links do not wait for each other's commits: when the last two end at the same moment neither may see it; pgrab.upkeep() does.
 create or replace function pgrab.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -328,6 +328,17 @@ begin
 end $$;
 comment on function pgrab.edge_drop(bigint, bigint, text) is 'Internal: what becomes of a child that has lost a parent.';
 
+-- With a hash join the edges are read once; with any other, once per step of a long line.
+create or replace function pgrab.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
+language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
+  with recursive part(id) as (
+    select p_from
+    union
+    select e.b from part p join unnest(p_a, p_b) e(a, b) on e.a = p.id)
+  select array_agg(p.id) from part p
+$$;
+comment on function pgrab.chain_part(bigint, bigint[], bigint[]) is 'Internal: what can be reached from a task along edges from a to b, itself included.';
+
 -- What hangs together with a task, when an edge has gone: if that is not the whole chain any more it becomes a chain of its own.
 create or replace function pgrab.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -335,27 +346,24 @@ declare
   h pgrab.chain;
   v_part bigint[];
   v_new bigint;
+  v_run bigint;
 begin
   select c.* into h from pgrab.chain c where c.id = (select t.chain from pgrab.task t where t.id = p_id) for update;
   if not found or exists (select from pgrab.edge_change g where g.chain = h.id) then
     return; -- the run that is under way still needs it whole
   end if;
-  -- Along the edges in both directions, also over links that have left.
-  with recursive edge(a, b) as materialized (
-    select l.id, x.id from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id)),
-  part(id) as (
-    select p_id
-    union
-    select x.id from part p cross join lateral (select e.b as id from edge e where e.a = p.id union all select e.a from edge e where e.b = p.id) x)
-  select array_agg(p.id) into v_part from part p;
+  -- In both directions, also over links that have left.
+  select pgrab.chain_part(p_id, array_agg(e.a), array_agg(e.b)) into v_part
+  from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id) cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b);
   if not exists (select from pgrab.task t where t.chain = h.id and t.id <> all (v_part)) then
     return;
   end if;
   if cardinality(v_part) = 1 and (select t.status in ('scheduled', 'claimed') from pgrab.task t where t.id = p_id) then
     update pgrab.task t set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
   else
-    insert into pgrab.chain (root, stuck) values (case when h.root = any (v_part) then h.root end, h.stuck) returning id into v_new;
+    insert into pgrab.chain (root, stuck) values (case when h.root = any (v_part) then h.root end, h.stuck) returning id, run into v_new, v_run;
     update pgrab.task t set chain = v_new where t.chain = h.id and t.id = any (v_part);
+    update pgrab.run r set chain_id = v_run where h.root is null and r.chain_id = h.run and r.task_id = any (v_part); -- of those that have left
   end if;
   update pgrab.chain c
   set root = case when h.root = any (v_part) then null else c.root end
@@ -711,27 +719,24 @@ comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes 
 create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
+  h pgrab.chain;
   v_chain bigint := (select e.chain from pgrab.chain_of_ended(p_id) e);
   v_ids bigint[];
 begin
   if v_chain is null then
     select t.chain into v_chain from pgrab.control_lock(array[p_id], 'delete_chain') t;
   end if;
-  with recursive edge(parent, child) as materialized (
-    select x.id, l.id from pgrab.chain c cross join lateral pgrab.chain_links(c.run) l cross join unnest(l.parents) x(id) where c.id = v_chain),
-  below(id) as (
-    select p_id
-    union
-    select e.child from below b join edge e on e.parent = b.id)
-  select array_agg(b.id) into v_ids from below b;
+  select * into h from pgrab.chain c where c.id = v_chain;
+  select pgrab.chain_part(p_id, array_agg(x.id), array_agg(l.id)) into v_ids from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id);
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
-  -- Children first, so that nobody is left waiting at any moment.
-  while v_ids <> '{}' loop
-    return query
-      delete from pgrab.task t
-      where t.id = any (v_ids) and not exists (select from pgrab.children_of(t.id) x where x.child_id = any (v_ids)) returning t.id;
-    v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids));
-  end loop;
+  perform pgrab.links_leave(v_ids);
+  if h.root = any (v_ids) then
+    perform pgrab.chain_once(h.id);
+  elsif h.id is not null then
+    update pgrab.chain c set pending = (select count(*) from pgrab.task t where t.chain = c.id and t.needs is not null) where c.id = h.id and c.root is not null;
+    perform pgrab.chain_end(h.id);
+  end if;
+  return query select unnest(v_ids);
 end $$;
 comment on function pgrab.delete_chain(bigint) is 'Deletes a task with everything that hangs below it; what runs of it is not accepted any more. Returns the ids.';
 
@@ -755,12 +760,15 @@ declare
   v_all text;
   v_chars integer;
 begin
-  select array_agg(left(coalesce(o.name, p.id::text), 100) order by p.id), array_agg(o.output order by p.id) into v_names, v_outputs
-  from (select a.parent_id as id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
-  cross join lateral (
-    -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
-    select (array_agg(r.name order by r.finished_at desc))[1] as name, (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
-    where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) o;
+  select array_agg(case when o.twice then o.called || '#' || o.id else o.called end order by o.id), array_agg(o.output order by o.id) into v_names, v_outputs
+  from (
+    select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
+    from (select a.parent_id as id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
+    cross join lateral (
+      -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
+      select (array_agg(r.name order by r.finished_at desc))[1] as name, (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
+      where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) x
+    cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
   if cardinality(v_names) <= 1 then
     return v_outputs[1];
   end if;

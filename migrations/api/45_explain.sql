@@ -9,6 +9,7 @@ declare
   r pgrab.run;
   v_now timestamptz := statement_timestamp();
   v_owner text;
+  v_sooner text;
 begin
   select * into t from pgrab.task x where x.id = p_id;
   if not found then
@@ -46,10 +47,11 @@ begin
   end if;
   return query select 'schedule', 'ok', format('%s (%s), %s%s%s', t.schedule, t.timezone, 'carried out ' || t.fires || case when t.max_runs is not null then ' of ' || t.max_runs else '' end || ' times',
       coalesce(', not before ' || t.starts_at, ''), coalesce(', not after ' || t.ends_at, '')) where t.schedule is not null;
+  v_sooner := case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end;
   return query select 'due', case when coalesce(t.due_at, t.fire_at) <= v_now then 'ok' else 'waits' end,
-    case when t.due_at > v_now and t.attempt > 0 then format('Attempt %s is due in %s (%s); the last: %s. select pgrab.run_now(%s) does not wait.', t.attempt + 1, date_trunc('second', t.due_at - v_now), date_trunc('second', t.due_at), coalesce(t.last_error, t.last_outcome), t.id)
-      when coalesce(t.due_at, t.fire_at) > v_now then format('Planned for %s, in %s%s. select pgrab.run_now(%s) does not wait.', t.fire_at, date_trunc('second', coalesce(t.due_at, t.fire_at) - v_now),
-        case when t.due_at > t.fire_at then ', jitter included' else '' end, t.id)
+    case when t.due_at > v_now and t.attempt > 0 then format('Attempt %s is due in %s (%s); the last: %s.%s', t.attempt + 1, date_trunc('second', t.due_at - v_now), date_trunc('second', t.due_at), coalesce(t.last_error, t.last_outcome), v_sooner)
+      when coalesce(t.due_at, t.fire_at) > v_now then format('Planned for %s, in %s%s.%s', t.fire_at, date_trunc('second', coalesce(t.due_at, t.fire_at) - v_now),
+        case when t.due_at > t.fire_at then ', jitter included' else '' end, v_sooner)
       else format('Due since %s.', date_trunc('second', coalesce(t.due_at, t.fire_at))) end;
   return query
   select 'limit', case when p.kept or l.key is null or u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,

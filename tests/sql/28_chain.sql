@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(120);
+select plan(122);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -49,7 +49,7 @@ select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
 select throws_ok('insert into pgrab.task (id, kind, parent_id) values (9, ''noop'', 77)', '22023', 'task 77 cannot be a parent of task 9: it has ended: done');
 select is(pg_temp.chain(), '1! 2! 3. 4.', 'nothing of this has changed anything');
-select results_eq('select * from pgrab.delete_chain(3)', 'values (4::bigint), (3)', 'delete_chain takes what hangs below, children first');
+select results_eq('select * from pgrab.delete_chain(3)', 'values (3::bigint), (4)', 'delete_chain takes what hangs below');
 select is(pg_temp.chain(), '1! 2!', 'and the rest of the chain is there');
 select pg_temp.fresh();
 
@@ -286,7 +286,7 @@ insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 
 insert into pgrab.edge values (8, 2, 'always');
 select pg_temp.ends(1);
 select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 8', '22023', 'task schedule cannot be ''@daily''', 'a chain that has begun gets no schedule');
-select results_eq('select pgrab.delete_chain(1)', 'values (3::bigint), (2)', 'delete_chain of a root that has left');
+select results_eq('select pgrab.delete_chain(1)', 'values (2::bigint), (3)', 'delete_chain of a root that has left');
 select is(pg_temp.chain(), '1+ 8! 9.', 'takes what hangs below it');
 select throws_ok('select pgrab.delete_chain(4711)', 'P0002', 'pgrab.delete_chain: task 4711 does not exist');
 select pg_temp.fresh();
@@ -294,12 +294,13 @@ select pg_temp.fresh();
 -- two chains that have begun become one; and apart again
 insert into pgrab.task (id, kind) values (1, 'noop'), (11, 'noop');
 insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1), (12, 'noop', 11), (13, 'noop', 12);
-select pg_temp.ends(1); select pg_temp.ends(11);
+select pg_temp.ends(1); select pg_temp.ends(11, 'succeeded', 'of 11');
 insert into pgrab.edge values (2, 13);
 select is((select string_agg(distinct chain::text, ',') || ' ' || count(*) from pgrab.task), (select id || ' 4' from pgrab.chain), 'an edge between two chains that have begun');
 select is((select count(distinct chain_id) from pgrab.run), 1::bigint, 'makes them one, with their history');
 delete from pgrab.edge;
 select is((select string_agg(id || ' ' || c, ', ' order by id) from (select id, dense_rank() over (order by chain) as c from pgrab.task) t), '2 1, 3 1, 12 2, 13 2', 'apart again: what hangs together over a link that has left stays together');
+select is((select pgrab.parent_output(t) from pgrab.task t where id = 12), 'of 11', 'and keeps what that has printed');
 select pg_temp.ends(2); select pg_temp.ends(12); select pg_temp.ends(3); select pg_temp.ends(13);
 select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and each comes to its end');
 select pg_temp.fresh();
@@ -338,6 +339,14 @@ insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'fail
 update pgrab.task set status = 'parked', due_at = null where id = 1;
 select pgrab.link_parked(t) from pgrab.task t where id = 1;
 select is(pg_temp.chain(), '1- 2! 3o', 'a link that was parked without a finish sets its chain going');
+select pg_temp.fresh();
+
+-- parents of one name
+insert into pgrab.task (id, name, kind) values (1, 'part', 'noop'), (2, 'part', 'noop'), (3, 'other', 'noop');
+insert into pgrab.task (id, kind, parent_id) values (4, 'noop', 1);
+insert into pgrab.edge values (2, 4), (3, 4);
+select pg_temp.ends(1, 'succeeded', '1'); select pg_temp.ends(2, 'succeeded', '2'); select pg_temp.ends(3, 'succeeded', '3');
+select is((select pgrab.parent_output(t)::jsonb from pgrab.task t where id = 4), '{"part#1": 1, "part#2": 2, "other": 3}', 'do not hide each other');
 select pg_temp.fresh();
 
 -- the last two end at the same moment, and neither sees it

@@ -1,6 +1,6 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
-select plan(33);
+select plan(34);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -35,7 +35,9 @@ select matches(pg_temp.gate(1, 'node n1'), 'blocked: It has been silent for 00:0
 update pgrab.node set heartbeat_at = now();
 update pgrab.task set paused = true where id = 1;
 select is(pg_temp.gate(1, 'paused'), 'blocked: Paused: select pgrab.resume(1) lets it go.', 'paused');
-update pgrab.task set paused = false, run_at = now() + interval '1 hour' where id = 1;
+update pgrab.task set run_at = now() + interval '1 hour' where id = 1;
+select unalike(pg_temp.gate(1, 'due'), '%run_now%', 'and nothing is said of what would be refused');
+update pgrab.task set paused = false where id = 1;
 select matches(pg_temp.gate(1, 'due'), 'waits: Planned for .*, in 0(1:00:00|0:59:59)\. select pgrab.run_now\(1\)');
 update pgrab.task set attempt = 1, last_error = 'boom' where id = 1;
 select matches(pg_temp.gate(1, 'due'), 'waits: Attempt 2 is due in .*: boom');
