@@ -142,3 +142,16 @@ gate_wait(struct gate *g, int64_t until_us)
 	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
 	return wake;
 }
+
+bool
+gate_pause(struct gate *g, int64_t until_us)
+{
+	bool stopped;
+
+	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	while (!g->stopped && sleep_until(g, until_us))
+		;
+	stopped = g->stopped;
+	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
+	return !stopped;
+}

@@ -33,6 +33,7 @@ void gate_ring(struct gate *g); /* remembered until the next wait; many rings ar
 void gate_stop(struct gate *g);
 bool gate_stopped(struct gate *g);
 enum gate_wake gate_wait(struct gate *g, int64_t until_us); /* clock_mono_us; a ring that is there is eaten */
+bool gate_pause(struct gate *g, int64_t until_us);          /* rings stay for the next wait; false: stopped */
 
 /* pthread calls that can only fail by a bug of ours. */
 #define PTHREAD_OK(call)                                       \

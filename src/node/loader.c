@@ -31,6 +31,8 @@
 
 #define LOOK_MAX     1000 /* rows per look: where a bigger batch gains no more */
 #define MISFIRES_MAX 100  /* settled per look: each may write a thousand rows of history */
+#define LOOK_GAP_US \
+	(2 * US_PER_MS) /* between looks that the bell asks for: what rings meanwhile is one look */
 
 /* And a poll: so long after a locked row no claim waits for the next one. */
 #define CONTENDED_US (2 * US_PER_S)
@@ -203,6 +205,7 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	q.limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
 	q.marks = kind == LOOK_OWN && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
 	rc = store_look(l->db, &q, &c, &found, err);
+	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
 		return rc;
 	chosen = loader_choose(l, c, found, room);
@@ -343,6 +346,8 @@ loader_main(void *arg)
 		enum rc rc = RC_OK;
 		enum gate_wake wake = gate_wait(&l->gate, next);
 
+		if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
+			wake = GATE_STOPPED;
 		if (wake == GATE_STOPPED)
 			break;
 		refresh_cluster(l);

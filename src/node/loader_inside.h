@@ -41,6 +41,7 @@ struct loader {
 	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
 	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
 	int64_t next_full_us, next_steal_us;
+	int64_t looked_us; /* when the last look had ended */
 	int64_t published; /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;       /* the last look left rows behind */
 	int64_t

@@ -82,6 +82,22 @@ gate_ring_before_the_wait_is_remembered_once(void **state)
 }
 
 static void
+gate_pause_leaves_a_ring_and_ends_by_time_or_stop(void **state)
+{
+	int64_t until = clock_mono_us() + 30 * US_PER_MS;
+	struct gate g;
+
+	gate_init(&g);
+	gate_ring(&g);
+	assert_true(gate_pause(&g, until));
+	assert_true(clock_mono_us() >= until);
+	assert_int_equal(gate_wait(&g, CLOCK_NEVER), GATE_RUNG);
+	gate_stop(&g);
+	assert_false(gate_pause(&g, CLOCK_NEVER));
+	gate_fini(&g);
+}
+
+static void
 gate_stop_is_for_good_and_before_a_ring(void **state)
 {
 	struct gate g;
@@ -186,6 +202,7 @@ main(void)
 	    cmocka_unit_test(thread_starts_with_its_name_and_all_signals_blocked),
 	    cmocka_unit_test(gate_wait_ends_by_time),
 	    cmocka_unit_test(gate_ring_before_the_wait_is_remembered_once),
+	    cmocka_unit_test(gate_pause_leaves_a_ring_and_ends_by_time_or_stop),
 	    cmocka_unit_test(gate_stop_is_for_good_and_before_a_ring),
 	    cmocka_unit_test(gate_wakes_a_sleeper_by_ring_and_by_stop),
 	    cmocka_unit_test(gate_stop_wakes_all_sleepers),
