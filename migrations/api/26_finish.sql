@@ -1,7 +1,7 @@
 -- The end of a run, of any outcome and any task, and what dead nodes held.
 
 -- The runs among these that succeeded and are the end of a task that nothing will plan anew, plain or a link: the row leaves and the history row is written, in one statement. Most runs end so.
--- The chain comes by subqueries: as a join it might be read as a whole, for a few rows.
+-- The chain comes by subqueries: as a join it might be read as a whole, for a few rows. A chain that the task has come into while this waited for its row is not seen here: finish_rest() does.
 create or replace function pgrab.finish_last(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[]) returns table (task_id bigint, version bigint)
 language plpgsql as $$
@@ -19,7 +19,7 @@ begin
     using unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated), (select p_outcomes))
       as f(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, outcome)
     where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
-      and case when t.status = 'running' and t.schedule is null and t.limit_key is null and (t.chain is not null or t.run_at <= t.fire_at) then t.chain is null or (select c.root from pgrab.chain c where c.id = t.chain) is null end
+      and case when t.status = 'running' and t.schedule is null and t.limit_key is null and (t.chain is not null or t.run_at <= t.fire_at) then t.chain is null or (select c.root is null from pgrab.chain c where c.id = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind, t.owner, t.name, t.chain, (select c.run from pgrab.chain c where c.id = t.chain) as run,
       pgrab.definition_own(t) || case when v_edges and t.chain is not null then coalesce(pgrab.edges_above(t.id), '{}') else '{}' end as definition,
       f.started_us, f.finished_us, f.exit_code, f.output, f.truncated),
@@ -75,7 +75,10 @@ declare
   v_counted boolean;
   v_stuck bigint[];
 begin
-  -- What the rows say now, locked, so that it is still so below. A place in the arrays stays null when the fence does not match.
+  -- Locked in a statement of its own: the next one sees the chains that the tasks have come into while this one waited.
+  perform from unnest((select p_ids), (select p_versions), (select p_incarnations)) f(id, version, incarnation)
+    cross join lateral (select from pgrab.task t where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
+  -- What the rows say now, so that it is still so below. A place in the arrays stays null when the fence does not match.
   select array_agg(x.outcome order by f.n), array_agg(x.again order by f.n), array_agg(x.attempt order by f.n), array_agg(x.fire_at order by f.n), array_agg(x.claimed_at order by f.n),
     array_agg(x.moved order by f.n), array_agg(x.ends_at order by f.n), array_agg(x.schedule order by f.n), array_agg(x.timezone order by f.n), array_agg(x.after order by f.n),
     array_agg(x.chain order by f.n), array_agg(x.run order by f.n), array_agg(x.once order by f.n)

@@ -14,9 +14,10 @@
 --
 -- Lock order: rows of tasks in id order, parents before children (a waiting child is locked by nobody else but a person), then pgrab.chain in id order.
 
+-- any (array[...]) and CASE: by its key. As `parent_id is not null` it could be read by task_parent_idx, which for a table taken for a small one is every link of it, once per link.
 create or replace function pgrab.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
 language sql stable as $$
-  select t.parent_id, t.run_if from pgrab.task t where t.id = p_id and t.parent_id is not null
+  select t.parent_id, t.run_if from pgrab.task t where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
   union all
   select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id
 $$;
@@ -149,7 +150,8 @@ begin
     perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
   elsif exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
     perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
-  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0 or exists (select from pgrab.chain c where c.id = t.chain and pgrab.chain_begun(c)) then
+  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0 or exists (select from pgrab.chain c where c.id = t.chain and pgrab.chain_begun(c))
+    or exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab.refuse('schedule', t.schedule, 'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
   end if;
   update pgrab.chain c set root = t.id, stuck = false, pending = (select count(*) from pgrab.task x where x.chain = t.chain and x.needs is not null) where c.id = t.chain;
@@ -172,6 +174,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   h pgrab.chain;
 begin
+  perform from pgrab.chain c where c.id = p_chain for update; -- the next statement sees what the last one who had it has parked
   update pgrab.chain c set root = null, pending = null, stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked') where c.id = p_chain returning * into h;
   update pgrab.run x set ended = t.status, definition = pgrab.definition(t)
   from pgrab.task t
@@ -268,7 +271,8 @@ begin
   if c.schedule is not null then
     perform pgrab.chain_refuse(p_parent, p_child, 'the child has a schedule', 'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
   end if;
-  if exists (select from pgrab.chain h join pgrab.chain o on o.id = c.chain where h.id = p.chain and h.root is not null and o.root is null and pgrab.chain_begun(o)) then
+  if exists (select from pgrab.chain h join pgrab.chain o on o.id = c.chain where h.id = p.chain and h.root is not null and o.root is null
+      and (pgrab.chain_begun(o) or exists (select from pgrab.task x where x.chain = o.id and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0)))) then
     perform pgrab.chain_refuse(p_parent, p_child, 'its chain has begun, and runs once', 'What becomes part of a recurring chain runs with it from the start.');
   end if;
   -- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
@@ -289,6 +293,8 @@ begin
   if pgrab.chain_under_way(v_chain) then
     insert into pgrab.edge_change values (v_chain, p_parent, p_child, p_run_if, true);
     return;
+  elsif p.status = 'parked' then
+    perform pgrab.chain_refuse(p_parent, p_child, 'it is parked', format('select pgrab.retry(%s) first.', p_parent));
   end if;
   select * into c from pgrab.task t where t.id = p_child;
   if c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0 then
@@ -313,11 +319,11 @@ begin
   if c.id is null or c.chain is null then
     return;
   end if;
-  if pgrab.chain_under_way(c.chain) then
-    delete from pgrab.edge_change g where g.parent_id = p_parent and g.child_id = p_child and g.added;
-    if not found then
-      insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-    end if;
+  delete from pgrab.edge_change g where g.parent_id = p_parent and g.child_id = p_child and g.added;
+  if found then
+    null; -- it has never counted (and the chain may have lost its schedule since)
+  elsif pgrab.chain_under_way(c.chain) then
+    insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
   elsif c.status = 'waiting' and p.id is not null and pgrab.link_result(p) is null then
     update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
     if c.needs = 0 then
@@ -371,7 +377,7 @@ begin
   update pgrab.chain c
   set pending = case when c.root is not null then (select count(*) from pgrab.task t where t.chain = c.id and t.needs is not null) end
   where c.id in (h.id, v_new);
-  perform pgrab.chain_end(h.id);
+  perform pgrab.chain_end(c.id) from (select h.id union all select v_new where v_new is not null) c;
 end $$;
 comment on function pgrab.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
 
@@ -496,7 +502,8 @@ begin
       from e group by e.child order by e.child),
     counted as (
       update pgrab.task t
-      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1, fire_at = c.fire,
+      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1,
+        fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of several roots, the latest
         status = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end,
         due_at = case when c.bad > 0 or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
       from c
@@ -558,8 +565,10 @@ begin
   perform from unnest((select v_chains)) n(chain) cross join lateral (select from pgrab.chain c where c.id = n.chain for update) l;
   update pgrab.chain c set pending = c.pending - n.n from unnest((select v_chains), (select v_n)) n(chain, n) where c.id = any (array[n.chain]);
   perform pgrab.chain_end(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.pending = 0;
-  -- Its schedule was taken away while this transaction was about to end one of its links.
-  perform pgrab.chain_once(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.root is null;
+  -- Its schedule was taken away while this transaction was about to end one of its links, which therefore is still there.
+  v_chains := array(select distinct c.id from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id])
+    cross join lateral (select c.id, c.root from pgrab.chain c where c.id = t.chain offset 0) c where t.status in ('done', 'cancelled') and c.root is null order by 1);
+  perform pgrab.chain_once(n.chain) from unnest((select v_chains)) n(chain);
 end $$;
 comment on function pgrab.chain_count(bigint[]) is 'Internal: counts ended links of recurring chains, and ends the run of those in which none is left.';
 
@@ -700,8 +709,8 @@ begin
     select array_agg(distinct t.id) into v_more
     from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = x.child_id
     where t.status = 'skipped' and t.id <> all (v_open)
-      and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select pgrab.parent_result(a.parent_id) as result) p
-        where a.parent_id <> all (v_open) and (a.run_if = 'success' and p.result <> 'succeeded' or a.run_if = 'failure' and p.result <> 'failed'));
+      and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select case when a.parent_id <> all (v_open) then pgrab.parent_result(a.parent_id) end as result offset 0) p
+        where (a.run_if = 'success' and p.result <> 'succeeded' or a.run_if = 'failure' and p.result <> 'failed'));
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;
@@ -877,7 +886,7 @@ from (
   select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
     count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped, count(*) filter (where l.outcome = 'cancelled') as cancelled,
-    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
+    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.root is not null and c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
   from (select distinct on (r.chain_id, r.task_id) r.* from pgrab.run r where r.chain_id is not null order by r.chain_id, r.task_id, r.finished_at desc) l
   group by l.chain_id) x;
 comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';

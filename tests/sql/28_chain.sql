@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(122);
+select plan(135);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -220,11 +220,12 @@ select pg_temp.fresh();
 
 insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
 select pg_temp.ends(1, 'failed');
-insert into pgrab.edge values (1, 2);
+select throws_ok('insert into pgrab.edge values (1, 2)', '22023', 'task 1 cannot be a parent of task 2: it is parked', 'its end has been counted');
 select pgrab.retry(1);
+insert into pgrab.edge values (1, 2);
 select pg_temp.ends(1);
 select pg_temp.ends(2);
-select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'a parked task may become a parent, and the chain ends with its last link');
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'one that is tried again may become a parent');
 select pg_temp.fresh();
 
 insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
@@ -347,6 +348,76 @@ insert into pgrab.task (id, kind, parent_id) values (4, 'noop', 1);
 insert into pgrab.edge values (2, 4), (3, 4);
 select pg_temp.ends(1, 'succeeded', '1'); select pg_temp.ends(2, 'succeeded', '2'); select pg_temp.ends(3, 'succeeded', '3');
 select is((select pgrab.parent_output(t)::jsonb from pgrab.task t where id = 4), '{"part#1": 1, "part#2": 2, "other": 3}', 'do not hide each other');
+select pg_temp.fresh();
+
+-- an edge that was added under way does not count, also when the schedule is taken away
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 1), (4, 'noop', 2);
+select pg_temp.ends(1);
+insert into pgrab.edge values (3, 4);
+update pgrab.task set schedule = null where id = 1;
+delete from pgrab.edge;
+select is(pg_temp.chain(), '1+ 2! 3! 4.', 'nor does its end');
+select pg_temp.ends(2);
+select is((select status from pgrab.task where id = 4), 'scheduled', 'the link starts after its parent');
+select pg_temp.fresh();
+
+-- taken apart over links that have left
+insert into pgrab.task (id, kind) values (1, 'noop'), (11, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (12, 'noop', 11), (13, 'noop', 11);
+insert into pgrab.edge values (2, 13);
+select pg_temp.ends(11, 'succeeded', 'out of 11');
+delete from pgrab.edge;
+select is((select pgrab.parent_output(t) from pgrab.task t where id = 12), 'out of 11', 'the part keeps its history');
+select is((select string_agg(task, '/' order by path) from pgrab.chains where root = 11), '#11/  #12/  #13', 'and its picture');
+select pg_temp.fresh();
+insert into pgrab.task (id, kind) values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2);
+select pg_temp.ends(1, 'failed');
+update pgrab.task set parent_id = null where id = 2;
+select is((select string_agg(id::text, ' ') || ' ' || (select count(*) from pgrab.chain) from pgrab.task), '1 1', 'a part that has been skipped leaves');
+select pg_temp.fresh();
+
+-- what has begun does not become part of a recurring chain
+insert into pgrab.task (id, kind) values (5, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) values (6, 'noop', 5, 'failure');
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1);
+select pg_temp.ends(1);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 3 where id = 5;
+select throws_ok('insert into pgrab.edge values (2, 5)', '22023', 'task 2 cannot be a parent of task 5: its chain has begun, and runs once');
+select pgrab.finish(array[5], array[7], array[11], array[1], array[0], null, null, null, 1, 'n', array['failed'], array['why']);
+select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 5', '22023', 'task schedule cannot be ''@daily''', 'nor gets it a schedule while a link is free');
+select pg_temp.fresh();
+
+-- with several roots
+insert into pgrab.task (id, kind, run_at) values (1, 'noop', '2026-01-01 11:00Z'), (2, 'noop', '2026-01-01 10:00Z');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+insert into pgrab.edge values (2, 3);
+select pg_temp.ends(1); select pg_temp.ends(2);
+select is((select fire_at from pgrab.task), '2026-01-01 11:00Z', 'a link has the latest planned time of its parents');
+select pg_temp.fresh();
+
+-- a finish whose links are not counted any more when it comes to that
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2);
+select pg_temp.ends(1);
+update pgrab.task set status = 'done', needs = null, due_at = null where id = 2; -- its finish, up to here
+insert into pgrab.run (task_id, attempt, version, chain_id, finished_at, created_at, outcome, kind, owner) select 2, 1, 1, run, now(), now(), 'succeeded', 'noop', 'o' from pgrab.chain;
+update pgrab.chain set root = null, pending = null; -- its schedule is taken away
+select pgrab.chain_advance('{2}', array[id], '{succeeded}', array[now()], true) from pgrab.chain;
+select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.task where id <> 1), '3 scheduled', 'what has ended leaves all the same');
+select pg_temp.fresh();
+
+-- deleting from the middle
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2), (4, 'noop', 1);
+insert into pgrab.edge values (4, 3);
+select pg_temp.ends(1); select pg_temp.ends(4);
+select is((select count(*) from pgrab.delete_chain(2)), 2::bigint, 'delete_chain of what a recurring chain still waits for');
+select is(pg_temp.chain() || (select pending from pgrab.chain) || (select count(*) from pgrab.edge), '1! 4.20', 'ends its run');
+select count(*) from pgrab.delete_chain(1);
+select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and of all of it');
 select pg_temp.fresh();
 
 -- the last two end at the same moment, and neither sees it
