@@ -31,3 +31,6 @@ update pgrab.chain c set pending = null, stuck = exists (select from pgrab.task 
 delete from pgrab.task t using pgrab.chain c where c.id = t.chain and c.root is null and (t.status in ('done', 'cancelled') or t.status = 'skipped' and not c.stuck);
 delete from pgrab.edge e where not exists (select from pgrab.task t where t.id = e.child_id);
 delete from pgrab.chain c where not exists (select from pgrab.task t where t.chain = c.id);
+
+create type pgrab.ended as (task_id bigint, version bigint, chain bigint, result text, fire_at timestamptz, counted boolean);
+comment on type pgrab.ended is 'Internal: a run whose end is on record. result: of a link whose fire is over with it, what its children go by. counted: its chain has a schedule.';

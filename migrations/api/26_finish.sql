@@ -3,17 +3,12 @@
 -- The runs among these that succeeded and are the end of a task that nothing will plan anew, plain or a link: the row leaves and the history row is written, in one statement. Most runs end so.
 -- The chain comes by subqueries: as a join it might be read as a whole, for a few rows. A chain that the task has come into while this waited for its row is not seen here: finish_rest() does.
 create or replace function pgrab.finish_last(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
-  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[]) returns table (task_id bigint, version bigint)
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[]) returns setof pgrab.ended
 language plpgsql as $$
-#variable_conflict use_column
 declare
-  v_ids bigint[];
-  v_versions bigint[];
-  v_links bigint[];
-  v_chains bigint[];
-  v_fires timestamptz[];
   v_edges constant boolean := exists (select from pgrab.edge);
 begin
+  return query
   with gone as (
     delete from pgrab.task t
     using unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated), (select p_outcomes))
@@ -30,13 +25,7 @@ begin
       statement_timestamp() - g.started_us * interval '1 us', statement_timestamp() - g.finished_us * interval '1 us', g.created_at, coalesce(g.truncated, false),
       'succeeded', 'done', g.kind, p_node, g.owner, g.name, g.output, g.definition
     from gone g)
-  select array_agg(g.id), array_agg(g.version), array_agg(g.id) filter (where g.chain is not null), array_agg(g.chain) filter (where g.chain is not null), array_agg(g.fire_at) filter (where g.chain is not null)
-  into v_ids, v_versions, v_links, v_chains, v_fires from gone g;
-  if v_links is not null then
-    perform pgrab.edges_leave(v_links);
-    perform pgrab.chain_advance(v_links, v_chains, array_fill('succeeded'::text, array[cardinality(v_links)]), v_fires, false);
-  end if;
-  return query select * from unnest(v_ids, v_versions);
+  select g.id, g.version, g.chain, case when g.chain is not null then 'succeeded' end, g.fire_at, false from gone g;
 end $$;
 comment on function pgrab.finish_last(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[]) is
   'Internal: the part of pgrab.finish() for runs that succeeded and were the last of their task. Returns those.';
@@ -49,9 +38,8 @@ comment on function pgrab.finish_last(bigint[], bigint[], bigint[], bigint[], bi
 --   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once. What that sets in motion is pgrab.chain_advance()'s
 -- The plan is made before the rows are written (v_ arrays, in the order of p_ids), so that the calendar is asked once per batch and equal questions are worked out once.
 create or replace function pgrab.finish_rest(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
-  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns setof pgrab.ended
 language plpgsql as $$
-#variable_conflict use_column
 declare
   v_outcomes text[];
   v_again boolean[];
@@ -67,13 +55,6 @@ declare
   v_chains bigint[];
   v_runs bigint[];
   v_once boolean[];
-  v_links bigint[];
-  v_left bigint[];
-  v_of bigint[];
-  v_results text[];
-  v_fires timestamptz[];
-  v_counted boolean;
-  v_stuck bigint[];
 begin
   -- Locked in a statement of its own: the next one sees the chains that the tasks have come into while this one waited.
   perform from unnest((select p_ids), (select p_versions), (select p_incarnations)) f(id, version, incarnation)
@@ -105,8 +86,8 @@ begin
   with f as (
     select u.*, case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity') then coalesce(u.moved, u.next) end as fire
     from unnest((select p_ids), (select p_versions), (select p_incarnations), (select p_started_us), (select p_finished_us), (select p_exit_codes), (select p_outputs), (select p_truncated),
-        (select p_errors), (select v_outcomes), (select v_again), (select v_attempts), (select v_fired), (select v_claimed), (select v_moved), (select v_ends), (select v_next), (select v_runs), (select v_once))
-      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next, run, once)),
+        (select p_errors), (select v_outcomes), (select v_again), (select v_attempts), (select v_fired), (select v_claimed), (select v_moved), (select v_ends), (select v_next), (select v_chains), (select v_runs), (select v_once))
+      as u(id, version, incarnation, started_us, finished_us, exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, next, chain, run, once)),
   gone as (
     delete from pgrab.task t using f
     where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once
@@ -127,33 +108,19 @@ begin
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation and case when t.status = 'running' then true end
     returning f.*, t.created_at, t.kind, t.owner, t.name, null::text as ended, null::jsonb as definition, t.due_at, t.shard),
   bell as (
-    select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0)
-  insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, chain_id, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
-    outcome, ended, kind, node, owner, name, error, output, definition)
-  select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.run, e.fired, e.claimed_at,
-    statement_timestamp() - e.started_us * interval '1 us', statement_timestamp() - e.finished_us * interval '1 us', e.created_at, coalesce(e.truncated, false),
-    e.outcome, e.ended, e.kind, p_node, e.owner, e.name, e.error, e.output, e.definition
-  from (
+    select pgrab.ring(array_agg(distinct k.shard)) from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0),
+  e as (
     select g.* from gone g
     union all
-    select k.* from kept k left join bell b on true) e
-  returning task_id, version;
-
-  if array_remove(v_runs, null) <> '{}' then
-    -- Links whose fire is over; a place whose fence did not match has no outcome.
-    select array_agg(f.id), array_agg(f.chain), array_agg(case when f.outcome in ('succeeded', 'cancelled') then f.outcome else 'failed' end), array_agg(f.fire), bool_or(not f.once),
-      array_agg(f.chain) filter (where f.once and f.outcome not in ('succeeded', 'cancelled')),
-      array_agg(f.id) filter (where f.once and f.outcome in ('succeeded', 'cancelled'))
-    into v_links, v_of, v_results, v_fires, v_counted, v_stuck, v_left
-    from unnest(p_ids, v_outcomes, v_again, v_fired, v_chains, v_once) f(id, outcome, again, fire, chain, once) where f.chain is not null and not f.again;
-    if v_stuck is not null then
-      update pgrab.chain c set stuck = true where c.id = any (array(select distinct x from unnest(v_stuck) x order by 1)) and not c.stuck;
-    end if;
-    if v_links is not null then
-      perform pgrab.edges_leave(v_left);
-      perform pgrab.chain_advance(v_links, v_of, v_results, v_fires, v_counted);
-    end if;
-  end if;
+    select k.* from kept k left join bell b on true),
+  noted as (
+    insert into pgrab.run (task_id, attempt, exit_code, node_id, incarnation, version, chain_id, fire_at, claimed_at, started_at, finished_at, created_at, output_truncated,
+      outcome, ended, kind, node, owner, name, error, output, definition)
+    select e.id, e.attempt, e.exit_code, p_node_id, e.incarnation, e.version, e.run, e.fired, e.claimed_at,
+      statement_timestamp() - e.started_us * interval '1 us', statement_timestamp() - e.finished_us * interval '1 us', e.created_at, coalesce(e.truncated, false),
+      e.outcome, e.ended, e.kind, p_node, e.owner, e.name, e.error, e.output, e.definition
+    from e)
+  select e.id, e.version, e.chain, case when e.chain is null or e.again then null when e.outcome in ('succeeded', 'cancelled') then e.outcome else 'failed' end, e.fired, not e.once from e;
 end $$;
 comment on function pgrab.finish_rest(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[], text[]) is
   'Internal: the part of pgrab.finish() for what is planned anew, parked, or kept by its chain. Returns the runs that were still theirs.';
@@ -164,15 +131,31 @@ create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_i
 language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  v_last integer := 0;
+  v_ended pgrab.ended[] := '{}';
+  v_links bigint[];
+  v_chains bigint[];
+  v_results text[];
+  v_fires timestamptz[];
+  v_left bigint[];
+  v_counted boolean;
 begin
   if 'succeeded' = any (p_outcomes) then
-    return query select * from pgrab.finish_last(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes);
-    get diagnostics v_last = row_count;
+    v_ended := array(select x from pgrab.finish_last(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes) x);
   end if;
-  if v_last < cardinality(p_ids) then
-    return query select * from pgrab.finish_rest(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes, p_errors);
+  if cardinality(v_ended) < cardinality(p_ids) then
+    v_ended := v_ended || array(select x from pgrab.finish_rest(p_ids, p_versions, p_incarnations, p_started_us, p_finished_us, p_exit_codes, p_outputs, p_truncated, p_node_id, p_node, p_outcomes, p_errors) x);
   end if;
+  -- All links at once: the locks of their children are taken in one order.
+  select array_agg(e.task_id), array_agg(e.chain), array_agg(e.result), array_agg(e.fire_at), array_agg(e.task_id) filter (where not e.counted and e.result <> 'failed'), bool_or(e.counted)
+  into v_links, v_chains, v_results, v_fires, v_left, v_counted
+  from unnest(v_ended) e where e.result is not null;
+  if v_links is not null then
+    if v_left is not null then
+      perform pgrab.edges_leave(v_left);
+    end if;
+    perform pgrab.chain_advance(v_links, v_chains, v_results, v_fires, v_counted);
+  end if;
+  return query select e.task_id, e.version from unnest(v_ended) e;
   if exists (select from pgrab.limit_place) then
     perform pgrab.limit_give_back(p_ids);
   end if;

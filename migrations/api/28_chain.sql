@@ -514,6 +514,10 @@ begin
     into v_ids, v_fires, v_going, v_shards
     from counted k;
     v_on := v_on || v_going;
+    if 'failed' = any (v_results) then
+      update pgrab.chain c set stuck = true
+      where c.id = any (array(select distinct f.chain from unnest(p_chains, p_results) f(chain, result) where f.result = 'failed' order by 1)) and c.root is null and not c.stuck;
+    end if;
     if v_shards is not null then
       perform pgrab.ring(v_shards);
     end if;
@@ -652,7 +656,7 @@ declare
   h pgrab.chain;
 begin
   update pgrab.task x set needs = null where x.id = t.id;
-  update pgrab.chain c set stuck = c.stuck or c.root is null where c.id = t.chain returning * into h;
+  select * into h from pgrab.chain c where c.id = t.chain;
   perform pgrab.chain_advance(array[t.id], array[h.id], array['failed'], array[t.fire_at], h.root is not null);
 end $$;
 comment on function pgrab.link_parked(pgrab.task) is 'Internal: what the end of a link sets in motion that could not be recorded as it was.';
