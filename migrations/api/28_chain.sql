@@ -471,9 +471,10 @@ declare
   v_ids bigint[] := p_ids;
   v_results text[] := p_results;
   v_fires timestamptz[] := p_fires;
-  v_all bigint[] := p_ids;
-  v_going bigint[];
-  v_on bigint[] := '{}';
+  v_all bigint[] := p_ids; -- with those that were skipped
+  v_going bigint[]; -- chains of children that wait on or can start
+  v_on bigint[] := '{}'; -- of all waves
+  v_over bigint[];
   v_shards smallint[];
   v_edges constant boolean := exists (select from pgrab.edge);
   v_changes constant boolean := exists (select from pgrab.edge_change);
@@ -530,9 +531,10 @@ begin
   if p_counted then
     perform pgrab.chain_count(v_all);
   end if;
-  v_going := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
-  if v_going <> '{}' then
-    perform pgrab.chains_end(v_going);
+  -- Below the others nothing goes on.
+  v_over := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
+  if v_over <> '{}' then
+    perform pgrab.chains_end(v_over);
   end if;
 end $$;
 comment on function pgrab.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
