@@ -29,10 +29,13 @@
 #include "node/loader_inside.h"
 #include "strategy/host.h"
 
-#define LOOK_MAX     1000 /* rows per look: where a bigger batch gains no more */
-#define MISFIRES_MAX 100  /* settled per look: each may write a thousand rows of history */
-#define LOOK_GAP_US \
-	(2 * US_PER_MS) /* between looks that the bell asks for: what rings meanwhile is one look */
+#define LOOK_MAX     1000            /* rows per look: where a bigger batch gains no more */
+#define MISFIRES_MAX 100             /* settled per look: each may write a thousand rows of history */
+#define LOOK_GAP_US  (2 * US_PER_MS) /* at least, between looks that rings ask for */
+
+/* So long after we were busy, or asked for the bell, one more look, and again after twice as long, up to a poll:
+ * who did not ring because nobody wanted it may commit only then. */
+#define ECHO_US (50 * US_PER_MS)
 
 /* And a poll: so long after a locked row no claim waits for the next one. */
 #define CONTENDED_US (2 * US_PER_S)
@@ -87,15 +90,24 @@ publish_shards(struct loader *l)
 }
 
 static void
+expect_echoes(struct loader *l)
+{
+	l->echo_gap_us = ECHO_US;
+	l->echo_us = clock_mono_us() + ECHO_US;
+}
+
+static void
 set_hungry(struct loader *l, bool hungry)
 {
 	if (hungry == l->hungry)
 		return;
 	l->hungry = hungry;
-	if (hungry)
+	if (hungry) {
 		atomic_fetch_add(&l->node->hungry, 1);
-	else
+	} else {
 		atomic_fetch_sub(&l->node->hungry, 1);
+		expect_echoes(l);
+	}
 }
 
 /* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
@@ -203,7 +215,7 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 		     : room.timed > 0    ? n->set->lookahead_us
 					 : 0;
 	q.limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
-	q.marks = kind == LOOK_OWN && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
+	q.marks = kind == LOOK_OWN && l->hungry && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
 	rc = store_look(l->db, &q, &c, &found, err);
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
@@ -287,6 +299,19 @@ check_durable(struct loader *l, struct err *err)
 	return rc;
 }
 
+/* When nothing rings. */
+static int64_t
+next_look(struct loader *l, int64_t now)
+{
+	int64_t poll_us = l->node->set->poll_us;
+
+	if (now >= l->echo_us && l->echo_gap_us < poll_us) {
+		l->echo_gap_us *= 2;
+		l->echo_us = now + l->echo_gap_us;
+	}
+	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
+}
+
 /* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
 static int64_t
 look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
@@ -331,7 +356,11 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 		return now + n->set->heartbeat_us;
 	if (more && taken.ready > 0)
 		return 0;
-	return !l->hungry && want_bell(l) ? 0 : now + n->set->poll_us;
+	if (!l->hungry && want_bell(l)) {
+		expect_echoes(l);
+		return 0;
+	}
+	return next_look(l, now);
 }
 
 static void *
@@ -388,6 +417,7 @@ loaders_create(struct node *n, struct loaders **out, struct err *err)
 		l->db = node_db(n, "load");
 		l->mark = xcalloc(PGRAB_SHARDS, sizeof *l->mark);
 		l->bell_all = true;
+		l->echo_gap_us = INT64_MAX / 2; /* none */
 		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
 		gate_init(&l->gate);
 		PTHREAD_OK(pthread_mutex_init(&l->bell_lock, NULL));

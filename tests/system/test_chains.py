@@ -150,6 +150,15 @@ def test_cancel_of_a_root_stops_what_runs_below_it(db, nodes, probe):
     assert db.one("select array_agg(outcome order by task_id) from pgrab.run") == ["succeeded", "cancelled", "cancelled"]
 
 
+def test_no_link_waits_for_a_poll_when_nodes_fall_asleep(db, nodes):
+    """Many short lines, so that nodes are busy and idle by turns: whoever frees a link just as a node asks for the bell has not rung."""
+    for name in ("a", "b"):
+        nodes.start(name, poll="15s")
+    for lot in range(5):
+        db.query(f"insert into pgrab.task (id, kind, parent_id) select {lot * 10000} + i, 'noop', case when i % 10 <> 1 then {lot * 10000} + i - 1 end from generate_series(1, 4000) i")
+        db.wait("select not exists (select from pgrab.task)", timeout=8)
+
+
 def test_a_parked_link_is_retried_and_its_chain_goes_on(db, nodes, tmp_path):
     nodes.start()
     flag = tmp_path / "mended"
