@@ -11,7 +11,7 @@
  * have an older due time than the mark.
  *
  * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
- * do in the own ones.
+ * do in the own ones: once in every poll, and on from there while there is more and we win some of it.
  */
 #include "node/loader.h"
 
@@ -236,6 +236,8 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 		count_claims(n, chosen, won, kind == LOOK_OTHERS);
 		set_due(n, chain);
 	}
+	if (kind == LOOK_OTHERS && won == 0)
+		*more_out = false; /* somebody else is at it */
 	boss_give(n->boss, chain, (struct room){0, 0});
 	free(c);
 	return RC_OK;
@@ -299,6 +301,20 @@ check_durable(struct loader *l, struct err *err)
 	return rc;
 }
 
+static enum rc
+steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct err *err)
+{
+	uint16_t shards[PGRAB_SHARDS];
+	size_t n_shards = loader_other_shards(l, shards);
+	enum rc rc = RC_OK;
+
+	room.timed = 0;
+	if (n_shards > 0)
+		rc = round_of(l, LOOK_OTHERS, shards, n_shards, room, more_out, err);
+	l->next_steal_us = *more_out ? now : now + l->node->set->poll_us;
+	return rc;
+}
+
 /* When nothing rings. */
 static int64_t
 next_look(struct loader *l, int64_t now)
@@ -338,16 +354,9 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 		if (full)
 			l->next_full_us = now + n->set->poll_us;
 	}
+	if (*rc_out == RC_OK && !more && room.ready > 0 && now >= l->next_steal_us)
+		*rc_out = steal(l, room, now, &more, err);
 	set_hungry(l, more || taken.ready == 0);
-	if (*rc_out == RC_OK && !l->hungry && room.ready > 0 && now >= l->next_steal_us) {
-		bool ignored;
-
-		l->next_steal_us = now + n->set->poll_us;
-		n_shards = loader_other_shards(l, shards);
-		room.timed = 0;
-		if (n_shards > 0)
-			*rc_out = round_of(l, LOOK_OTHERS, shards, n_shards, room, &ignored, err);
-	}
 	boss_give(n->boss, NULL, taken);
 	if (*rc_out != RC_OK)
 		return now + backoff_next_us(&l->backoff);
