@@ -150,7 +150,7 @@ begin
   into v_links, v_chains, v_results, v_fires, v_left, v_counted
   from unnest(v_ended) e where e.result is not null;
   if v_links is not null then
-    if v_left is not null then
+    if v_left is not null and exists (select from pgrab.edge) then
       perform pgrab.edges_leave(v_left);
     end if;
     perform pgrab.chain_advance(v_links, v_chains, v_results, v_fires, v_counted);

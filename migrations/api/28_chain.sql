@@ -65,6 +65,12 @@ language sql stable as $$
 $$;
 comment on function pgrab.parent_result(bigint) is 'Internal: how a parent has ended, wherever it is by now; null: it has not.';
 
+create or replace function pgrab.run_if_met(p_run_if text, p_result text) returns boolean
+language sql immutable as $$
+  select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed' else true end
+$$;
+comment on function pgrab.run_if_met(text, text) is 'Internal: may a child start, so far as this parent goes?';
+
 create or replace function pgrab.chain_begun(h pgrab.chain) returns boolean
 language sql stable as $$
   select exists (select from pgrab.run r where r.chain_id = h.run and r.ended is not null)
@@ -476,51 +482,70 @@ declare
   v_on bigint[] := '{}'; -- of all waves
   v_over bigint[];
   v_shards smallint[];
+  -- Their children, in id order: by how many of them each, whether it can never start now, how many have run, and when.
+  v_children bigint[];
+  v_by integer[];
+  v_bad boolean[];
+  v_ran integer[];
+  v_from timestamptz[];
   v_edges constant boolean := exists (select from pgrab.edge);
   v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
   while v_ids <> '{}' loop
-    -- Their children, locked in id order. Who is counted down here may have been counted down by another parent a moment ago: what becomes of it is decided by the row as it is under its lock.
-    with w as (
-      select * from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)),
     -- offset 0: from each parent to its children, and never the other way round, however many children the statistics expect.
-    e as (
-      select x.child, x.run_if, w.result, w.fire
-      from w cross join lateral (
-        select t.id as child, t.run_if from pgrab.task t
-        where t.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)) offset 0) x
-      union all
-      select x.child_id, x.run_if, w.result, w.fire
-      from w cross join lateral (
-        select d.child_id, d.run_if from pgrab.edge d
-        where v_edges and d.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added)) offset 0) x
-      union all
-      select g.child_id, g.run_if, w.result, w.fire
-      from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where v_changes and g.parent_id = w.id and not g.added offset 0) g),
-    c as (
-      select e.child, count(*) as n, count(*) filter (where e.run_if = 'success' and e.result <> 'succeeded' or e.run_if = 'failure' and e.result <> 'failed') as bad,
-        count(*) filter (where e.result <> 'skipped') as ran, max(e.fire) as fire
-      from e group by e.child order by e.child),
-    counted as (
-      update pgrab.task t
-      set needs = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1,
-        fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of several roots, the latest
-        status = case when c.bad > 0 or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end,
-        due_at = case when c.bad > 0 or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
-      from c
-      where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
-      returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
-    select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'), array_agg(k.fire_at) filter (where k.status = 'skipped'),
-      coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'), array_agg(distinct k.shard) filter (where k.due_at is not null)
-    into v_ids, v_fires, v_going, v_shards
-    from counted k;
-    v_on := v_on || v_going;
+    if v_edges or v_changes then
+      with w as (
+        select * from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)),
+      e as (
+        select x.child, x.run_if, w.result, w.fire
+        from w cross join lateral (
+          select t.id as child, t.run_if from pgrab.task t
+          where t.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)) offset 0) x
+        union all
+        select x.child_id, x.run_if, w.result, w.fire
+        from w cross join lateral (
+          select d.child_id, d.run_if from pgrab.edge d
+          where v_edges and d.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added)) offset 0) x
+        union all
+        select g.child_id, g.run_if, w.result, w.fire
+        from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where v_changes and g.parent_id = w.id and not g.added offset 0) g)
+      select array_agg(c.child), array_agg(c.n), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
+      from (
+        select e.child, count(*)::integer as n, bool_or(not pgrab.run_if_met(e.run_if, e.result)) as bad, sum(case when e.result <> 'skipped' then 1 else 0 end)::integer as ran, max(e.fire) as fire
+        from e group by e.child order by e.child) c;
+    else
+      -- Nobody has several parents: the same, at a third of the cost.
+      select array_agg(c.child), array_agg(1), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
+      from (
+        select x.child, not pgrab.run_if_met(x.run_if, w.result) as bad, case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
+        from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)
+          cross join lateral (select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
+        order by x.child) c;
+    end if;
+    v_ids := '{}';
+    if v_children is not null then
+      -- Who is counted down here may have been counted down by another parent a moment ago: what becomes of it is decided by the row as it is under its lock.
+      with counted as (
+        update pgrab.task t
+        set needs = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1,
+          fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of several roots, the latest
+          status = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end,
+          due_at = case when c.bad or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
+        from unnest((select v_children), (select v_by), (select v_bad), (select v_ran), (select v_from)) c(child, n, bad, ran, fire)
+        where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
+        returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
+      select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'), array_agg(k.fire_at) filter (where k.status = 'skipped'),
+        coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'), array_agg(distinct k.shard) filter (where k.due_at is not null)
+      into v_ids, v_fires, v_going, v_shards
+      from counted k;
+      v_on := v_on || v_going;
+      if v_shards is not null then
+        perform pgrab.ring(v_shards);
+      end if;
+    end if;
     if 'failed' = any (v_results) then
       update pgrab.chain c set stuck = true
       where c.id = any (array(select distinct f.chain from unnest(p_chains, p_results) f(chain, result) where f.result = 'failed' order by 1)) and c.root is null and not c.stuck;
-    end if;
-    if v_shards is not null then
-      perform pgrab.ring(v_shards);
     end if;
     if v_ids <> '{}' then
       v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
@@ -532,7 +557,10 @@ begin
     perform pgrab.chain_count(v_all);
   end if;
   -- Below the others nothing goes on.
-  v_over := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
+  v_over := p_chains;
+  if v_on <> '{}' or cardinality(p_chains) > 1 then
+    v_over := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
+  end if;
   if v_over <> '{}' then
     perform pgrab.chains_end(v_over);
   end if;
@@ -716,7 +744,7 @@ begin
     from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = x.child_id
     where t.status = 'skipped' and t.id <> all (v_open)
       and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select case when a.parent_id <> all (v_open) then pgrab.parent_result(a.parent_id) end as result offset 0) p
-        where (a.run_if = 'success' and p.result <> 'succeeded' or a.run_if = 'failure' and p.result <> 'failed'));
+        where not pgrab.run_if_met(a.run_if, p.result));
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;

@@ -35,7 +35,7 @@ begin
       else format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts) end;
   return query select 'paused', case when t.paused then 'blocked' else 'ok' end, case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id) else 'Not paused.' end;
   return query
-  select 'parent ' || coalesce(p.name, (select (array_agg(x.name order by x.finished_at desc))[1] from pgrab.run x where x.task_id = a.parent_id and p.id is null), '#' || a.parent_id), case when r.result is null then 'waits' when a.run_if = 'always' or a.run_if = 'success' and r.result = 'succeeded' or a.run_if = 'failure' and r.result = 'failed' then 'ok' else 'blocked' end,
+  select 'parent ' || coalesce(p.name, (select (array_agg(x.name order by x.finished_at desc))[1] from pgrab.run x where x.task_id = a.parent_id and p.id is null), '#' || a.parent_id), case when r.result is null then 'waits' when pgrab.run_if_met(a.run_if, r.result) then 'ok' else 'blocked' end,
     case when r.result is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status, case when p.status = 'waiting' then ' itself' else '' end)
       when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
   from pgrab.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab.parent_result(a.parent_id) as result) r order by a.parent_id;
