@@ -469,6 +469,33 @@ begin
 end $$;
 comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due without the end of a parent.';
 
+-- The children of links that have ended, in id order: by how many of them each, whether it can never start now, how many of them have run, and when they were planned.
+-- offset 0, here and in chain_advance(): from each parent to its children, and never the other way round, however many children the statistics expect.
+create or replace function pgrab.links_below(p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns table (child bigint, n integer, bad boolean, ran integer, fire timestamptz)
+language plpgsql stable set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+  return query
+  with w as (
+    select * from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)),
+  e as (
+    select x.child, x.run_if, w.result, w.fire
+    from w cross join lateral (
+      select t.id as child, t.run_if from pgrab.task t
+      where t.parent_id = w.id and not (p_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)) offset 0) x
+    union all
+    select x.child_id, x.run_if, w.result, w.fire
+    from w cross join lateral (
+      select d.child_id, d.run_if from pgrab.edge d
+      where d.parent_id = w.id and not (p_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added)) offset 0) x
+    union all
+    select g.child_id, g.run_if, w.result, w.fire
+    from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where p_changes and g.parent_id = w.id and not g.added offset 0) g)
+  select e.child, count(*)::integer, bool_or(not pgrab.run_if_met(e.run_if, e.result)), (count(*) filter (where e.result <> 'skipped'))::integer, max(e.fire)
+  from e group by e.child order by e.child;
+end $$;
+comment on function pgrab.links_below(bigint[], text[], timestamptz[], boolean) is 'Internal: whom the end of links concerns. p_changes: some graph has changed while its chain runs.';
+
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
 -- p_chains: theirs. p_fires: the planned times of their runs. p_counted: some of these chains have a schedule. The caller has put their ends on record, and holds their locks if they are still there.
 create or replace function pgrab.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
@@ -482,39 +509,19 @@ declare
   v_on bigint[] := '{}'; -- of all waves
   v_over bigint[];
   v_shards smallint[];
-  -- Their children, in id order: by how many of them each, whether it can never start now, how many have run, and when.
-  v_children bigint[];
+  v_children bigint[]; -- this and the next four: the columns of links_below()
   v_by integer[];
   v_bad boolean[];
   v_ran integer[];
   v_from timestamptz[];
-  v_edges constant boolean := exists (select from pgrab.edge);
   v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
   while v_ids <> '{}' loop
-    -- offset 0: from each parent to its children, and never the other way round, however many children the statistics expect.
-    if v_edges or v_changes then
-      with w as (
-        select * from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)),
-      e as (
-        select x.child, x.run_if, w.result, w.fire
-        from w cross join lateral (
-          select t.id as child, t.run_if from pgrab.task t
-          where t.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = t.id and g.added)) offset 0) x
-        union all
-        select x.child_id, x.run_if, w.result, w.fire
-        from w cross join lateral (
-          select d.child_id, d.run_if from pgrab.edge d
-          where v_edges and d.parent_id = w.id and not (v_changes and exists (select from pgrab.edge_change g where g.parent_id = w.id and g.child_id = d.child_id and g.added)) offset 0) x
-        union all
-        select g.child_id, g.run_if, w.result, w.fire
-        from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where v_changes and g.parent_id = w.id and not g.added offset 0) g)
+    if v_changes or exists (select from pgrab.edge d where d.parent_id = any (v_ids)) then
       select array_agg(c.child), array_agg(c.n), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
-      from (
-        select e.child, count(*)::integer as n, bool_or(not pgrab.run_if_met(e.run_if, e.result)) as bad, sum(case when e.result <> 'skipped' then 1 else 0 end)::integer as ran, max(e.fire) as fire
-        from e group by e.child order by e.child) c;
+      from pgrab.links_below(v_ids, v_results, v_fires, v_changes) c;
     else
-      -- Nobody has several parents: the same, at a third of the cost.
+      -- No edges from them: the same, for a fraction of the cost.
       select array_agg(c.child), array_agg(1), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
       from (
         select x.child, not pgrab.run_if_met(x.run_if, w.result) as bad, case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
