@@ -408,6 +408,14 @@ create or replace trigger edge_10_changed after insert or update on pgrab.edge f
 create or replace trigger edge_20_dropped after delete on pgrab.edge for each row
   when (current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab.edge_changed();
 
+create or replace function pgrab.edge_truncate() returns trigger
+language plpgsql as $$
+begin
+  raise exception using errcode = '0A000', message = 'pgrab.edge cannot be truncated: the tasks below would wait for ever', hint = 'delete from pgrab.edge lets them go.';
+end $$;
+comment on function pgrab.edge_truncate() is 'Internal: no trigger is told which rows go.';
+create or replace trigger edge_30_truncate before truncate on pgrab.edge for each statement execute function pgrab.edge_truncate();
+
 create or replace function pgrab.task_relink() returns trigger
 language plpgsql as $$
 begin
@@ -415,6 +423,9 @@ begin
     perform pgrab.edge_drop(old.parent_id, old.id, old.run_if);
   end if;
   if new.parent_id is not null then
+    if exists (select from pgrab.edge e where e.parent_id = new.parent_id and e.child_id = new.id) then
+      perform pgrab.chain_refuse(new.parent_id, new.id, 'there is an edge between them already', 'One edge between two tasks is enough.');
+    end if;
     perform pgrab.edge_add(new.parent_id, new.id, new.run_if);
   end if;
   return null;
@@ -425,6 +436,21 @@ create or replace trigger task_30_relink after update of parent_id, run_if on pg
 
 -- Links that a person deletes; those that leave with their end do not come here (pgrab.link_ends). A parent does not leave its children behind; that it and they may go in one statement is why
 -- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
+-- The run under way goes by the graph it began with: who is waited for there cannot go before its end, whatever the graph says now.
+create or replace function pgrab.refuse_awaited(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  g pgrab.edge_change;
+begin
+  select x.* into g from pgrab.edge_change x join pgrab.task t on t.id = x.child_id
+  where x.parent_id = any (p_ids) and not x.added and t.status = 'waiting' and t.needs is not null and t.id <> all (p_ids) order by x.parent_id limit 1;
+  if found then
+    raise exception using errcode = '23503', message = format('task %s cannot be deleted: task %s waits for it in the run that is under way', g.parent_id, g.child_id),
+      hint = format('The graph was changed since that run began; delete it when the run has ended. select pgrab.cancel(%s) ends the run.', (select c.root from pgrab.chain c where c.id = g.chain)), schema = 'pgrab', table = 'task';
+  end if;
+end $$;
+comment on function pgrab.refuse_awaited(bigint[]) is 'Internal: refuses to delete what has not ended and others wait for in this run.';
+
 create or replace function pgrab.task_deleted() returns trigger
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -439,6 +465,9 @@ begin
   if h.root is null then
     perform pgrab.chains_end(array[h.id]);
   else
+    if old.needs is not null then
+      perform pgrab.refuse_awaited(array[old.id]);
+    end if;
     update pgrab.chain c
     set pending = case when h.root <> old.id then c.pending - case when old.needs is not null then 1 else 0 end end, root = nullif(c.root, old.id)
     where c.id = h.id;
@@ -710,7 +739,7 @@ begin
   return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
   v_ids := array(select t.id from pgrab.task t where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked') and (t.needs is not null or t.status = 'parked') order by t.id);
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended, kind, owner, name, error, definition)
-  select t.id, t.attempt, t.version, h.run, t.fire_at, clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind, t.owner, t.name, p_why,
+  select t.id, t.attempt, t.version, h.run, coalesce(case when t.status = 'waiting' then (select r.fire_at from pgrab.task r where r.id = h.root) end, t.fire_at), clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind, t.owner, t.name, p_why,
     case when h.root is null then pgrab.definition(t) end
   from pgrab.task t where t.id = any (v_ids);
   if h.root is null then
@@ -738,7 +767,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_chain bigint;
   v_open bigint[] := array[p_id];
-  v_more bigint[];
+  v_more bigint[] := v_open;
 begin
   select t.chain into v_chain from pgrab.task t where t.id = p_id;
   if v_chain is null then
@@ -748,7 +777,7 @@ begin
   perform from pgrab.chain c where c.id = v_chain for update;
   loop
     select array_agg(distinct t.id) into v_more
-    from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = x.child_id
+    from unnest(v_more) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = any (array[x.child_id])
     where t.status = 'skipped' and t.id <> all (v_open)
       and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select case when a.parent_id <> all (v_open) then pgrab.parent_result(a.parent_id) end as result offset 0) p
         where not pgrab.run_if_met(a.run_if, p.result));
@@ -779,6 +808,7 @@ begin
   select * into h from pgrab.chain c where c.id = v_chain;
   select pgrab.chain_part(p_id, array_agg(x.id), array_agg(l.id)) into v_ids from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id);
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
+  perform pgrab.refuse_awaited(array(select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
   perform pgrab.links_leave(v_ids);
   if h.root = any (v_ids) then
     perform pgrab.chain_once(h.id);

@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(135);
+select plan(144);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -418,6 +418,39 @@ select is((select count(*) from pgrab.delete_chain(2)), 2::bigint, 'delete_chain
 select is(pg_temp.chain() || (select pending from pgrab.chain) || (select count(*) from pgrab.edge), '1! 4.20', 'ends its run');
 select count(*) from pgrab.delete_chain(1);
 select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and of all of it');
+select pg_temp.fresh();
+
+-- a link that the run under way still needs, though the graph has changed meanwhile
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1), (3, 'noop', 2), (4, 'noop', 1);
+insert into pgrab.edge values (4, 3);
+select pg_temp.ends(1);
+update pgrab.task set parent_id = 1 where id = 3;
+delete from pgrab.edge where child_id = 3;
+select throws_ok('delete from pgrab.task where id = 2', '23503', 'task 2 cannot be deleted: task 3 waits for it in the run that is under way');
+select throws_ok('select pgrab.delete_chain(4)', '23503', 'task 4 cannot be deleted: task 3 waits for it in the run that is under way');
+select pg_temp.ends(2);
+select lives_ok('delete from pgrab.task where id = 2', 'not once it has ended');
+select is(pg_temp.ends(4), '1+ 3! 4+', 'and the run goes on');
+select is(pg_temp.ends(3), '1! 3. 4.', 'to its end');
+select lives_ok('delete from pgrab.task where id = 4', 'between two runs everything may go');
+select pg_temp.fresh();
+
+-- a parent twice
+insert into pgrab.task (id, kind) values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+insert into pgrab.edge values (2, 3);
+select throws_ok('update pgrab.task set parent_id = 2 where id = 3', '22023', 'task 2 cannot be a parent of task 3: there is an edge between them already');
+select throws_ok('truncate pgrab.edge', '0A000', 'pgrab.edge cannot be truncated: the tasks below would wait for ever');
+select pg_temp.fresh();
+
+-- who is cancelled while he waits has the planned time of the run
+insert into pgrab.task (id, kind, schedule) values (1, 'noop', '@every 1h');
+insert into pgrab.task (id, kind, parent_id) values (2, 'noop', 1);
+select count(*) from pgrab.run_now(1);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
+select count(*) from pgrab.cancel(1);
+select is((select fire_at from pgrab.run where task_id = 2), (select fire_at from pgrab.task where id = 1), 'a waiting link is cancelled as part of the run');
 select pg_temp.fresh();
 
 -- the last two end at the same moment, and neither sees it
