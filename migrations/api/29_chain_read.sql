@@ -82,11 +82,14 @@ language sql stable as $$
 $$;
 comment on function pgrab.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
 
--- Who has left is known by the definition in its last row of history.
+-- Who has left is known by the definition in its last row of history. By keys alone, whatever its caller has set.
 create or replace function pgrab.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
-language sql stable as $$
+language plpgsql stable set enable_seqscan = off set enable_nestloop = on set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+  return query
   select t.id, t.name, t.kind, t.status,
-    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > 0 then t.last_outcome end,
+    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end then t.last_outcome end,
     case when t.status = 'running' or t.attempt > 0 then t.started_at end,
     case when t.status in ('done', 'parked') then t.last_finished_at end, array(select p.parent_id from pgrab.parents_of(t.id) p)
   from pgrab.chain c join pgrab.task t on t.chain = c.id
@@ -95,23 +98,34 @@ language sql stable as $$
   select r.task_id, r.name, r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
     array(select (p.value ->> 'parent_id')::bigint from jsonb_array_elements(jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p where p.value ->> 'parent_id' is not null)
   from pgrab.run r
-  where r.chain_id = p_run and r.ended is not null and not exists (select from pgrab.chain c join pgrab.task t on t.chain = c.id where c.run = p_run and t.id = r.task_id)
-$$;
+  where r.chain_id = p_run and r.ended is not null and not exists (select from pgrab.task t where t.id = any (array[r.task_id]) and t.chain = (select c.id from pgrab.chain c where c.run = p_run));
+end $$;
 comment on function pgrab.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
 
+-- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take the square of its width.
+create or replace function pgrab.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
+language plpgsql stable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off set jit = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+  return query
+  with link as materialized (
+    select * from pgrab.chain_links(p_run)),
+  graph as (
+    select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
+    from link l left join lateral unnest(l.parents) p(id) on true)
+  select o.root, o.depth, repeat('  ', o.depth) || coalesce(left(l.name, 40), '#' || l.id), l.id, l.kind, l.status, l.outcome, date_trunc('second', l.started_at), date_trunc('second', l.finished_at), o.path
+  from graph g cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o join link l on l.id = o.id;
+end $$;
+comment on function pgrab.chain_tree(bigint) is 'Internal: one run of a chain, drawn.';
+
 create or replace view pgrab.chains as
-select r.id as root, o.depth, repeat('  ', o.depth) || coalesce(left(l.name, 40), '#' || l.id) as task, l.id, l.kind, l.status, l.outcome,
-  date_trunc('second', l.started_at) as started_at, date_trunc('second', l.finished_at) as finished_at, o.path
+select o.*
 from (
   select t.id, c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.parent_id is null and not exists (select from pgrab.edge e where e.child_id = t.id)
   union all
   select t.task_id, t.chain_id from pgrab.run t
   where t.chain_id is not null and t.ended is not null and not coalesce(t.definition ?| array['parent_id', 'parents'], false) and not exists (select from pgrab.task x where x.id = t.task_id)) r
-cross join lateral (
-  select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
-  from pgrab.chain_links(r.run) l left join lateral unnest(l.parents) p(id) on true) g
-cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o
-join lateral pgrab.chain_links(r.run) l on l.id = o.id
+cross join lateral pgrab.chain_tree(r.run) o
 where o.root = r.id;
 comment on view pgrab.chains is 'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A link with several parents stands below the deepest.';
 comment on column pgrab.chains.root is 'The root of the chain.';
