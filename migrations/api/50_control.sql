@@ -52,6 +52,7 @@ begin
   for v_task in select * from pgrab.control_lock(p_ids, 'retry') loop
     if v_task.status <> 'parked' then
       perform pgrab.control_refuse('retry', v_task, case when v_task.status = 'running' then 'It is being tried at this moment.'
+        when v_task.status = 'skipped' then 'It was skipped because a parent did not end as it asks; pgrab.explain(id) names that parent: retry it.'
         when v_task.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
         else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
     end if;
@@ -75,6 +76,8 @@ begin
       perform pgrab.control_refuse('run_now', v_task, 'It runs already; a task never overlaps itself.');
     elsif v_task.status = 'parked' then
       perform pgrab.control_refuse('run_now', v_task, 'pgrab.retry(id) tries it again.');
+    elsif v_task.status not in ('scheduled', 'claimed') and v_task.schedule is not null then
+      perform pgrab.control_refuse('run_now', v_task, 'Its chain is under way, and never overlaps itself. pgrab.cancel(id) ends this run.');
     elsif v_task.status not in ('scheduled', 'claimed') then
       perform pgrab.control_refuse('run_now', v_task, 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
     elsif v_task.paused then

@@ -57,7 +57,8 @@ static const struct option_key keys[] = {
 	"a fire that could not start within this counts as missed (default 1m)"),
     TEXT("misfire_limit", 0, misfire_limit, "N", "at most so many catch-up runs with all (default 100)"),
     /* after what */
-    TEXT("parent", 0, parent, "ID", "starts when this task has ended: a link of its chain"),
+    TEXT("parent", 0, parent, "ID[,ID...]",
+	"starts when this task, or all of these, have ended: a link of their chain"),
     TEXT(
 	"run_if", 0, run_if, "WORD", "which end of the parent starts it: success (default), failure, always"),
     /* how */
@@ -91,7 +92,6 @@ static const struct column {
     {"max_runs", offsetof(struct options, max_runs)},
     {"misfire", offsetof(struct options, misfire)},
     {"misfire_limit", offsetof(struct options, misfire_limit)},
-    {"parent_id", offsetof(struct options, parent)},
     {"run_if", offsetof(struct options, run_if)},
     {"priority", offsetof(struct options, priority)},
     {"max_attempts", offsetof(struct options, max_attempts)},
@@ -214,12 +214,46 @@ put_args(struct cli *c, struct columns *v)
 	return rc;
 }
 
+static bool
+is_id_list(const char *s)
+{
+	for (;; s++) {
+		size_t digits = strspn(s, "0123456789");
+
+		s += digits;
+		if (digits == 0 || (*s != ',' && *s != '\0'))
+			return false;
+		if (*s == '\0')
+			return true;
+	}
+}
+
+/* The first is the column, the others are edges. */
+static enum rc
+put_parents(struct columns *v, const char *ids, struct err *err)
+{
+	size_t first;
+
+	if (ids == NULL)
+		return RC_OK;
+	if (!is_id_list(ids))
+		return err_set(err, RC_BAD,
+		    "--parent cannot be \"%.60s\"; it is the id of a task, or several: 17,18", ids);
+	first = strcspn(ids, ",");
+	put_made(v, "parent_id", xmemdup0(ids, first));
+	if (ids[first] == ',')
+		put_made(v, NEW_EDGES, xasprintf("{%s}", ids + first + 1));
+	return RC_OK;
+}
+
 static enum rc
 collect(struct cli *c, struct columns *v)
 {
 	const struct options *o = c->options;
 	enum rc rc = put_durations(v, o, &c->err);
 
+	if (rc == RC_OK)
+		rc = put_parents(v, o->parent, &c->err);
 	if (rc != RC_OK)
 		return rc;
 	if (o->run_at != NULL && o->in != NULL)

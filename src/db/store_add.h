@@ -16,6 +16,8 @@ struct new_value {
 
 /* A column that is not one: microseconds from now, for run_at. */
 #define NEW_IN_US "in_us"
+/* Nor this: ids of further parents, '{18,19}', which become rows of pgrab.edge. */
+#define NEW_EDGES "edges"
 
 #define NEW_VALUES_MAX 32
 

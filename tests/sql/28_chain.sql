@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(144);
+select plan(146);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -432,6 +432,7 @@ select throws_ok('select pgrab.delete_chain(4)', '23503', 'task 4 cannot be dele
 select pg_temp.ends(2);
 select lives_ok('delete from pgrab.task where id = 2', 'not once it has ended');
 select is(pg_temp.ends(4), '1+ 3! 4+', 'and the run goes on');
+select is((select verdict || ': ' || detail from pgrab.explain(1) where gate = 'chain'), 'waits: Its chain is under way, and fires again when it has ended: 1 of its links have not: #3.', 'explain says what the root waits for');
 select is(pg_temp.ends(3), '1! 3. 4.', 'to its end');
 select lives_ok('delete from pgrab.task where id = 4', 'between two runs everything may go');
 select pg_temp.fresh();
@@ -451,6 +452,35 @@ select count(*) from pgrab.run_now(1);
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
 select count(*) from pgrab.cancel(1);
 select is((select fire_at from pgrab.run where task_id = 2), (select fire_at from pgrab.task where id = 1), 'a waiting link is cancelled as part of the run');
+select pg_temp.fresh();
+
+-- with the rights of docs/operations.md and no more
+create role pgrab_test_builder;
+grant usage on schema pgrab to pgrab_test_builder;
+grant select, insert, update, delete on pgrab.task, pgrab.edge, pgrab.edge_change, pgrab.chain to pgrab_test_builder;
+grant select, update on pgrab.run to pgrab_test_builder;
+grant select on pgrab.node, pgrab.kind, pgrab.limit to pgrab_test_builder;
+grant usage on sequence pgrab.chain_run_seq to pgrab_test_builder;
+set local role pgrab_test_builder;
+insert into pgrab.task (id, kind, run_at) values (1, 'noop', '2099-01-01'), (2, 'noop', '2099-01-01');
+insert into pgrab.task (id, kind, parent_id) values (3, 'noop', 1);
+insert into pgrab.edge values (2, 3);
+update pgrab.task set parent_id = null where id = 3;
+delete from pgrab.edge;
+update pgrab.task set parent_id = 1 where id = 3;
+delete from pgrab.task where id = 3;
+insert into pgrab.task (id, kind, schedule) values (11, 'noop', '@every 1h');
+insert into pgrab.task (id, kind, parent_id) values (12, 'noop', 11), (13, 'noop', 12), (14, 'noop', 11);
+insert into pgrab.edge values (14, 13);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 11;
+delete from pgrab.edge;
+update pgrab.task set parent_id = 11 where id = 13;
+insert into pgrab.task (id, kind, parent_id) values (15, 'noop', 14);
+select count(*) from pgrab.delete_chain(15);
+update pgrab.task set schedule = null where id = 11;
+reset role;
+select is(pg_temp.chain(), '1! 2! 11r 12. 13. 14.', 'chains can be built, edited and taken down without owning the schema');
+drop owned by pgrab_test_builder;
 select pg_temp.fresh();
 
 -- the last two end at the same moment, and neither sees it
