@@ -205,9 +205,7 @@ comment on function pgrab.links_leave(bigint[]) is 'Internal: the rows of links 
 create or replace function pgrab.edges_leave(p_ids bigint[]) returns void
 language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
-  if exists (select from pgrab.edge) then
-    delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
-  end if;
+  delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
 end $$;
 comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
 

@@ -113,13 +113,14 @@ begin
   graph as (
     select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
     from link l left join lateral unnest(l.parents) p(id) on true)
-  select o.root, o.depth, repeat('  ', o.depth) || coalesce(left(l.name, 40), '#' || l.id), l.id, l.kind, l.status, l.outcome, date_trunc('second', l.started_at), date_trunc('second', l.finished_at), o.path
+  select o.root, o.depth, coalesce(l.name, '#' || l.id), l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, o.path
   from graph g cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o join link l on l.id = o.id;
 end $$;
-comment on function pgrab.chain_tree(bigint) is 'Internal: one run of a chain, drawn.';
+comment on function pgrab.chain_tree(bigint) is 'Internal: the links of one run of a chain and their places in its tree.';
 
 create or replace view pgrab.chains as
-select o.*
+select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
+  date_trunc('second', o.started_at) as started_at, date_trunc('second', o.finished_at) as finished_at, o.path
 from (
   select t.id, c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.parent_id is null and not exists (select from pgrab.edge e where e.child_id = t.id)
   union all

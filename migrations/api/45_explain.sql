@@ -39,11 +39,13 @@ begin
     case when r.result is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status, case when p.status = 'waiting' then ' itself' else '' end)
       when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
   from pgrab.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab.parent_result(a.parent_id) as result) r order by a.parent_id;
-  return query select 'chain', case when t.status = 'waiting' or t.schedule is not null then 'waits' else 'blocked' end,
-    case when t.schedule is not null then format('Its chain is under way, and fires again when it has ended: %s.', (select count(*) || ' of its links have not' || coalesce(': ' || string_agg(coalesce(left(x.name, 40), '#' || x.id), ', ' order by x.id) filter (where x.n <= 3), '') || case when count(*) > 3 then ' ...' else '' end
-      from (select l.id, l.name, row_number() over (order by l.id) as n from pgrab.task l where l.chain = t.chain and l.needs is not null) x))
-    else case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.' else format('It has ended in this run of its chain: %s.', t.status) end end
-  where t.status in ('done', 'cancelled', 'skipped') or t.status = 'waiting' and t.needs is null;
+  return query select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its links have not (%s%s).', count(*),
+      string_agg(coalesce(left(x.name, 40), '#' || x.id), ', ' order by x.id) filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
+  from (select l.id, l.name, row_number() over (order by l.id) as n from pgrab.task l where l.chain = t.chain and l.needs is not null) x
+  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is not null having count(*) > 0;
+  return query select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
+    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.' else format('It has ended in this run of its chain: %s.', t.status) end
+  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null or t.status = 'waiting' and t.needs is null;
   if t.status in ('waiting', 'done', 'cancelled', 'skipped') then
     return;
   end if;

@@ -426,7 +426,7 @@ loaders_create(struct node *n, struct loaders **out, struct err *err)
 		l->db = node_db(n, "load");
 		l->mark = xcalloc(PGRAB_SHARDS, sizeof *l->mark);
 		l->bell_all = true;
-		l->echo_gap_us = INT64_MAX / 2; /* none */
+		expect_echoes(l);
 		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
 		gate_init(&l->gate);
 		PTHREAD_OK(pthread_mutex_init(&l->bell_lock, NULL));

@@ -14,17 +14,14 @@ task as (
     r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')), (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome, r.error, r.finished_at, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
-  select l.*, coalesce(l.name, '#' || l.id) as task
-  from pgrab.chain_links(coalesce((select c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.id = $1::bigint),
-    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l),
-edge as (
-  select array_agg(p.parent) as parents, array_agg(l.id) as children from link l cross join unnest(l.parents) p(parent))
+  select l.*
+  from pgrab.chain_tree(coalesce((select c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.id = $1::bigint),
+    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l)
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, t.runs, t.failures, t.last_outcome, t.last_error, t.last_finished_at,
-  (select coalesce(json_agg(json_build_object('root', o.root, 'depth', o.depth, 'task', l.task, 'id', l.id, 'kind', l.kind, 'status', l.status, 'outcome', l.outcome,
-     'started_at', l.started_at, 'finished_at', l.finished_at) order by o.path), '[]')
-   from edge e cross join pgrab.chain_order(array(select l.id from link l), e.parents, e.children) o join link l on l.id = o.id) as chain,
+  (select coalesce(json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind', l.kind, 'status', l.status, 'outcome', l.outcome,
+     'started_at', l.started_at, 'finished_at', l.finished_at) order by l.path), '[]') from link l) as chain,
   (select coalesce(json_agg(json_build_object('attempt', r.attempt, 'outcome', r.outcome, 'node', r.node, 'claimed_at', r.claimed_at, 'started_at', r.started_at,
      'finished_at', r.finished_at, 'seconds', round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
      'output_truncated', r.output_truncated) order by r.finished_at), '[]') from runs r) as attempts,
