@@ -128,9 +128,10 @@ comment on function pgrab.finish_rest(bigint[], bigint[], bigint[], bigint[], bi
 -- All of it; what has ended already is not found again by the second part.
 create or replace function pgrab.finish(p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_started_us bigint[], p_finished_us bigint[], p_exit_codes integer[],
   p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text, p_outcomes text[], p_errors text[]) returns table (task_id bigint, version bigint)
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
+  v_before constant text := pgrab.link_ends('on');
   v_ended pgrab.ended[] := '{}';
   v_links bigint[];
   v_chains bigint[];
@@ -162,6 +163,7 @@ begin
   if exists (select from pgrab.cancel) then
     delete from pgrab.cancel c using unnest(p_ids, p_versions) f(id, version) where c.task_id = f.id and c.version = f.version;
   end if;
+  perform pgrab.link_ends(v_before);
 end $$;
 comment on function pgrab.finish(bigint[], bigint[], bigint[], bigint[], bigint[], integer[], text[], boolean[], bigint, text, text[], text[]) is
   'Internal: records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns those that were still theirs.';

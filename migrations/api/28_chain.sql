@@ -193,19 +193,37 @@ begin
 end $$;
 comment on function pgrab.chain_once(bigint) is 'Internal: a chain has lost its schedule, or had its last fire.';
 
+-- Says, from here to the end of the transaction or to the next call, whether rows that go are links that have ended ('on'), or a person's delete (''). Returns what was said before.
+-- By a call, because only a superuser may make a function with a SET of a setting that is ours.
+create or replace function pgrab.link_ends(p_value text) returns text
+language plpgsql as $$
+declare
+  v_before constant text := coalesce(current_setting('pgrab.link_ends', true), '');
+begin
+  perform set_config('pgrab.link_ends', p_value, true);
+  return v_before;
+end $$;
+comment on function pgrab.link_ends(text) is 'Internal: are the rows that go now links that have ended?';
+
 -- The edges above a link go with it; those below stay as long as a child does, which finds its parents' outputs by them.
 create or replace function pgrab.links_leave(p_ids bigint[]) returns void
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab.link_ends('on');
 begin
   delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
   perform pgrab.edges_leave(p_ids);
+  perform pgrab.link_ends(v_before);
 end $$;
 comment on function pgrab.links_leave(bigint[]) is 'Internal: the rows of links that are on record as ended.';
 
 create or replace function pgrab.edges_leave(p_ids bigint[]) returns void
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab.link_ends('on');
 begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  perform pgrab.link_ends(v_before);
 end $$;
 comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
 

@@ -24,9 +24,11 @@ $$;
 create function pg_temp.outcomes() returns text language sql as $$
   select string_agg(r.task_id || ' ' || r.outcome || coalesce(' ' || r.ended, ''), ', ' order by r.task_id, r.finished_at) from pgrab.run r
 $$;
-create function pg_temp.fresh() returns text language plpgsql set pgrab.link_ends = 'on' as $$
+create function pg_temp.fresh() returns text language plpgsql as $$
 begin
+  perform set_config('pgrab.link_ends', 'on', true);
   delete from pgrab.edge_change; delete from pgrab.edge; delete from pgrab.task; delete from pgrab.chain; delete from pgrab.run;
+  perform set_config('pgrab.link_ends', '', true);
   return '';
 end $$;
 
@@ -456,6 +458,7 @@ select pg_temp.fresh();
 
 -- with the rights of docs/operations.md and no more
 create role pgrab_test_builder;
+grant pgrab_test_builder to current_user;
 grant usage on schema pgrab to pgrab_test_builder;
 grant select, insert, update, delete on pgrab.task, pgrab.edge, pgrab.edge_change, pgrab.chain to pgrab_test_builder;
 grant select, update on pgrab.run to pgrab_test_builder;
