@@ -138,7 +138,7 @@ def test_cancel_stops_runs_of_every_kind_within_two_seconds(db, nodes, probe, be
         db.query("select pgrab.cancel(%s)", tasks)
         db.wait("select count(*) = 4 from pgrab.run where outcome = 'cancelled' and ended = 'cancelled'", timeout=5)
         assert time.monotonic() - asked < 2.2
-        assert not db.query("select from pgrab.task") and not db.query("select from pgrab.cancel")
+        assert not db.query("select from pgrab.task") and not db.query("select from pgrab.cancel_request")
         assert len(probe.unfinished()) == 1 and node.running()
     finally:
         go_on.set()
