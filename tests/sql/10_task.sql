@@ -1,4 +1,4 @@
--- What pgrab.task refuses, completes and honours (migrations/0001_task.sql, migrations/api/10_task.sql).
+-- What pgrab.task refuses, completes and honours (migrations/0001_schema.sql, migrations/api/10_check.sql, 11_task.sql).
 begin;
 select plan(285);
 
