@@ -168,7 +168,7 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->kinds, q->labels,
 	    q->once ? "t" : "f", number(limit, q->limit)};
 
-	rc = db_query(db, sql_text("look"), 10, params, &res, err);
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 10, params, &res, err);
 	if (rc == RC_OK) {
 		*n_out = (size_t)PQntuples(res);
 		*out = xcalloc(*n_out + 1, sizeof **out);
