@@ -96,6 +96,7 @@ struct run {
 	enum outcome outcome;
 	bool recorded; /* the finish is in the database already */
 	bool stale;    /* refused by the fence, or dropped with it */
+	bool unsure;   /* the answer to its finish was lost: it may be in the database */
 	bool has_exit_code;
 	int32_t exit_code;
 	int64_t begun_us, ended_us; /* clock_mono_us */

@@ -3,25 +3,30 @@
  */
 #include "db/pg.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "db/aside.h"
+#include "db/dial.h"
+#include "db/fault.h"
 #include "db/sql.h"
 
 struct db {
 	char *dsn;
 	char *app;
 	int64_t timeout_us;
-	bool plain;     /* no session settings */
-	PGconn *conn;   /* NULL, or a connection that was usable after its last call */
-	int pid;        /* its backend, which libpq does not tell any more when the connection is lost */
-	char since[48]; /* a moment at which it was there, on the database's clock; "": not settled in */
-	int lost_pid;   /* of a backend that may still work on a statement of ours, or 0 */
+	bool plain;   /* no session settings */
+	bool primary; /* of a node: a standby will not do */
+	bool patient; /* of a node that is up: what a person can mend is waited for */
+	int stop_fd;  /* while a run's calls wait for nothing but its stop; else -1 */
+	int64_t stop_cancel_us;
+	unsigned generation; /* connections made so far */
+	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
+	int pid;             /* its backend, which libpq does not tell any more when the connection is lost */
+	char since[48];      /* a moment at which it was there, on the database's clock; "": not settled in */
+	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
 };
@@ -50,6 +55,7 @@ db_create(const char *dsn, const char *app, int64_t timeout_us)
 	db->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	db->app = xstrdup(app);
 	db->timeout_us = timeout_us;
+	db->stop_fd = -1;
 	return db;
 }
 
@@ -79,6 +85,31 @@ db_plain_session(struct db *db)
 	db->plain = true;
 }
 
+void
+db_of_node(struct db *db)
+{
+	db->primary = true;
+}
+
+void
+db_patient(struct db *db)
+{
+	db->patient = true;
+}
+
+unsigned
+db_generation(const struct db *db)
+{
+	return db->generation;
+}
+
+void
+db_wait_for(struct db *db, int stop_fd, int64_t cancel_us)
+{
+	db->stop_fd = stop_fd;
+	db->stop_cancel_us = cancel_us;
+}
+
 PGconn *
 db_conn(struct db *db)
 {
@@ -106,170 +137,6 @@ db_target(struct db *db)
 		    PQport(db->conn), PQdb(db->conn));
 	}
 	return db->target;
-}
-
-/* One line, blanks folded, without libpq's trailing newline. */
-static void
-one_line(char *out, size_t size, const char *text)
-{
-	size_t n = 0;
-
-	for (; text != NULL && *text != '\0' && n + 1 < size; text++) {
-		bool blank = *text == '\n' || *text == '\t' || *text == ' ';
-
-		if (!blank || (n > 0 && out[n - 1] != ' '))
-			out[n++] = blank ? ' ' : *text;
-	}
-	while (n > 0 && out[n - 1] == ' ')
-		n--;
-	out[n] = '\0';
-	/* libpq's guess at why adds nothing. */
-	char *guess = strstr(out, " This probably means");
-
-	if (guess != NULL)
-		*guess = '\0';
-}
-
-/*
- * A refusal for good while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.
- * Everything that is not plainly a refusal is taken as transient: waiting is safe, giving up is not.
- */
-static enum rc
-connect_refusal(const char *why, struct err *err)
-{
-	static const char *const final[] = {"password authentication failed", "no password supplied",
-	    "does not exist", "is not permitted to log in", "no pg_hba.conf entry",
-	    "invalid connection option", "missing \"=\"", "invalid port", "certificate",
-	    "authentication failed", "invalid sslmode", "permission denied for database",
-	    "could not translate host name", "definition of service"};
-	char line[400];
-
-	one_line(line, sizeof line, why);
-	for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
-		/* A socket file that is not there yet reads "No such file or directory ... Is the server
-		 * running": transient. */
-		if (strstr(line, final[i]) != NULL)
-			return err_set(err, RC_BAD, "could not connect: %s", line);
-	}
-	return err_set(err, RC_AGAIN, "could not connect: %s", line[0] != '\0' ? line : "no reason given");
-}
-
-/* Waits for the socket; false when the deadline passed or stop_fd (if >= 0) became readable (*stopped_out set
- * then). */
-static bool
-wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bool *stopped_out)
-{
-	for (;;) {
-		struct pollfd p[2] = {
-		    {.fd = PQsocket(conn), .events = POLLIN | (for_write ? POLLOUT : 0)},
-		    {.fd = stop_fd, .events = POLLIN},
-		};
-		int n = poll(p, stop_fd >= 0 ? 2 : 1, clock_poll_ms(clock_mono_us(), until_us));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n > 0 && p[0].revents != 0)
-			return true;
-		if (n > 0) {
-			if (stopped_out != NULL)
-				*stopped_out = true;
-			return false;
-		}
-		if (n < 0 || clock_mono_us() >= until_us)
-			return false;
-	}
-}
-
-/* NOTICE and WARNING of the server are of no use to us: what matters comes as an answer. */
-static void
-no_notice(void *arg, const PGresult *r)
-{
-}
-
-/* One try to connect.  Names of servers are looked up in it, for which libpq has no deadline: so it is made
- * aside. */
-struct dial {
-	char *dsn, *app;
-	int64_t timeout_us, until_us;
-	/* what came of it */
-	PGconn *conn;
-	enum rc rc;
-	struct err err;
-};
-
-static enum rc
-no_answer(int64_t timeout_us, struct err *err)
-{
-	return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms",
-	    (long long)(timeout_us / US_PER_MS));
-}
-
-static enum rc
-connect_poll(struct dial *d)
-{
-	PostgresPollingStatusType st = PGRES_POLLING_WRITING;
-
-	while (st != PGRES_POLLING_OK) {
-		if (st == PGRES_POLLING_FAILED || PQstatus(d->conn) == CONNECTION_BAD)
-			return connect_refusal(PQerrorMessage(d->conn), &d->err);
-		if (!wait_socket(d->conn, st == PGRES_POLLING_WRITING, d->until_us, -1, NULL))
-			return no_answer(d->timeout_us, &d->err);
-		st = PQconnectPoll(d->conn);
-	}
-	return RC_OK;
-}
-
-static void
-dial(void *arg)
-{
-	struct dial *d = arg;
-	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except
-	 * the defaults. */
-	const char *keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", NULL};
-	const char *values[] = {d->dsn, d->app, "UTF8", "10000", NULL};
-	int skip = d->dsn[0] == '\0' ? 1 : 0; /* an empty dbname would hide PGDATABASE */
-
-	d->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
-	if (d->conn == NULL) {
-		d->rc = err_set(&d->err, RC_AGAIN, "could not connect: out of memory");
-		return;
-	}
-	PQsetNoticeReceiver(d->conn, no_notice, NULL);
-	d->rc = connect_poll(d);
-}
-
-static void
-drop_dial(void *arg)
-{
-	struct dial *d = arg;
-
-	PQfinish(d->conn);
-	free(d->dsn);
-	free(d->app);
-	free(d);
-}
-
-static enum rc
-call_server(struct db *db, struct err *err)
-{
-	struct dial *d = xcalloc(1, sizeof *d);
-	enum rc rc;
-
-	d->dsn = xstrdup(db->dsn);
-	d->app = xstrdup(db->app);
-	d->timeout_us = db->timeout_us;
-	d->until_us = clock_mono_us() + db->timeout_us;
-	if (!aside_call(dial, drop_dial, d, d->until_us))
-		return no_answer(db->timeout_us, err);
-	rc = d->rc;
-	if (rc == RC_OK) {
-		db->conn = d->conn;
-		d->conn = NULL;
-	} else if (err != NULL) {
-		*err = d->err;
-	}
-	drop_dial(d);
-	return rc;
 }
 
 /* Before anything is asked on a new connection: what the old one was at is over. */
@@ -304,8 +171,9 @@ db_connect(struct db *db, struct err *err)
 	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK)
 		return RC_OK;
 	db_disconnect(db);
-	rc = call_server(db, err);
+	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &db->conn, err);
 	if (rc == RC_OK) {
+		db->generation++;
 		PQsetnonblocking(db->conn, 1);
 		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
@@ -313,33 +181,28 @@ db_connect(struct db *db, struct err *err)
 	}
 	if (rc != RC_OK)
 		db_disconnect(db);
-	return rc;
+	return rc == RC_BAD && db->patient ? RC_AGAIN : rc;
 }
 
 /* What an error answer of the server means for the caller.  An error answer also means: this statement did
  * not commit. */
 static enum rc
-classify(const PGresult *r, struct err *err)
+classify(const struct db *db, const PGresult *r, struct err *err)
 {
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 	const char *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
 	const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
-	enum rc rc = RC_BAD;
+	enum rc rc;
 
 	if (state == NULL) {
 		char line[300];
 
-		one_line(line, sizeof line, PQresultErrorMessage(r));
+		dial_one_line(line, sizeof line, PQresultErrorMessage(r));
 		return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 	}
-	if (severity != NULL && strcmp(severity, "FATAL") == 0)
-		rc = RC_UNKNOWN; /* terminated while it worked: the commit may be through */
-	else if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)
-		rc = RC_LOST;
-	else if (strncmp(state, "53", 2) == 0 || strncmp(state, "57", 2) == 0 ||
-		 strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0 || strcmp(state, "25006") == 0)
-		rc = RC_AGAIN;
+	/* FATAL: terminated while it worked, so the commit may be through. */
+	rc = severity != NULL && strcmp(severity, "FATAL") == 0 ? RC_UNKNOWN : fault_rc(state, db->patient);
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL)
 		snprintf(err->sqlstate, sizeof err->sqlstate, "%s", state);
@@ -351,7 +214,7 @@ lost(struct db *db, struct err *err)
 {
 	char line[300];
 
-	one_line(line, sizeof line, PQerrorMessage(db->conn));
+	dial_one_line(line, sizeof line, PQerrorMessage(db->conn));
 	lose(db);
 	return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 }
@@ -362,7 +225,7 @@ flush(struct db *db, int64_t until_us, struct err *err)
 	int left;
 
 	while ((left = PQflush(db->conn)) == 1) {
-		if (!wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
+		if (!dial_wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
 			lose(db);
 			return err_set(err, RC_UNKNOWN, "could not send within the deadline");
 		}
@@ -379,7 +242,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 
 	for (;;) {
 		while (PQisBusy(db->conn)) {
-			if (!wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
+			if (!dial_wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
 				if (stopped_out != NULL && *stopped_out)
 					return RC_CLOSED; /* the caller cancels and comes back */
 				lose(db);
@@ -400,7 +263,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			return err_set(err, RC_BAD, "COPY from or to the client is not possible here");
 		}
 		if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK && st != PGRES_EMPTY_QUERY && rc == RC_OK)
-			rc = classify(r, err);
+			rc = classify(db, r, err);
 		if (rc == RC_OK && out != NULL) {
 			PQclear(*out);
 			*out = r;
@@ -430,13 +293,19 @@ enum rc
 db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
-	enum rc rc = db_connect(db, err);
-	int64_t until = clock_mono_us() + db->timeout_us;
+	enum rc rc;
+	bool stopped;
+	int64_t until;
 
 	if (out != NULL)
 		*out = NULL;
+	if (db->stop_fd >= 0 && out != NULL)
+		return db_query_stoppable(
+		    db, sql, n_params, params, db->stop_fd, db->stop_cancel_us, &stopped, out, err);
+	rc = db_connect(db, err);
 	if (rc != RC_OK)
 		return rc;
+	until = clock_mono_us() + db->timeout_us;
 	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
 		return lost(db, err);
 	rc = flush(db, until, err);

@@ -4,7 +4,7 @@
  * Rules kept here and nowhere else:
  *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the connection
  *     is thrown away;
- *   - SQLSTATE is mapped to enum rc here only;
+ *   - what an SQLSTATE means is said in fault.h only;
  *   - nothing depends on session state: the settings made after connecting (read committed, time zone UTC, an
  *     empty search path) are belt and braces, so that a pooler in transaction mode may stand in between.  No
  *     named prepared statements, for the same reason, and because a generic plan for these array statements
@@ -35,6 +35,19 @@ void db_destroy(struct db **db);
 CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
+
+/* Of a node: a server that only reads (a standby) is as good as none.  Before the first connect. */
+void db_of_node(struct db *db);
+
+/* Of a node that is up: what a person can mend (a login, rights, a database's name) is RC_AGAIN from now on, not RC_BAD. */
+void db_patient(struct db *db);
+
+/* How many connections were made so far: a new one may be to another server. */
+unsigned db_generation(const struct db *db);
+
+/* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as db_query_stoppable does: for
+ * statements that may have to wait for somebody's lock as long as the run itself.  -1: as usual. */
+void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
 
 /* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
  * Before the first connect. */

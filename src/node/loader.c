@@ -279,7 +279,7 @@ may_look(const struct loader *l)
 {
 	struct node *n = l->node;
 
-	return !node_draining(n) && l->cluster != NULL &&
+	return !node_draining(n) && health_may_claim(n) && l->cluster != NULL &&
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
