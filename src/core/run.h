@@ -97,6 +97,7 @@ struct run {
 	bool recorded; /* the finish is in the database already */
 	bool stale;    /* refused by the fence, or dropped with it */
 	bool unsure;   /* the answer to its finish was lost: it may be in the database */
+	bool copy;     /* the starter's, of a run that has gone back to the boss: the finisher frees it */
 	bool has_exit_code;
 	int32_t exit_code;
 	int64_t begun_us, ended_us; /* clock_mono_us */

@@ -6,7 +6,7 @@
  *                   \______ (instant runs) ____/
  *
  * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the
- * control loop. Stop order: the reverse; heartbeat ends last, because it keeps the lease.
+ * control loop. Stop order: loaders; heartbeat, when nothing is in hand any more; then the reverse.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
 #define PGRAB_NODE_CONTEXT_H

@@ -129,6 +129,7 @@ start_connecting(struct doorbell *d)
 	}
 	c->holders = 2;
 	c->db = db_create(d->dsn, "pgrab listen", ANSWER_US);
+	db_of_node(c->db);
 	db_plain_session(c->db);
 	d->call = c;
 	d->state = BELL_CONNECTING;

@@ -290,10 +290,13 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		} else if (open && rc != RC_OK) {
 			append_one(&s->kept, r);
 		} else {
-			if (open || r->stale)
+			if ((open && !r->copy) || r->stale)
 				count_stale(s, r);
-			done = run_chain(r, done);
 			settled++;
+			if (r->copy)
+				run_free(r);
+			else
+				done = run_chain(r, done);
 		}
 	}
 	atomic_fetch_sub(&s->node->ended, (int64_t)settled);
@@ -358,6 +361,21 @@ next_round(const struct finisher *s)
 	return until;
 }
 
+static void
+drop(struct finisher *s, struct run *chain)
+{
+	struct run *mine = NULL, *r;
+
+	while ((r = chain) != NULL) {
+		chain = run_next(r);
+		if (r->copy)
+			run_free(r);
+		else
+			mine = run_chain(r, mine);
+	}
+	boss_settled(s->node->boss, mine);
+}
+
 static void *
 finisher_main(void *arg)
 {
@@ -375,8 +393,8 @@ finisher_main(void *arg)
 		say_stale(s);
 	}
 	/* Only when the node must stop at once: others find these runs by our silence. */
-	boss_settled(s->node->boss, empty(&s->locked));
-	boss_settled(s->node->boss, empty(&s->kept));
+	drop(s, empty(&s->locked));
+	drop(s, empty(&s->kept));
 	db_destroy(&s->db);
 	return NULL;
 }

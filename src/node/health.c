@@ -22,6 +22,12 @@ health_may_claim(const struct node *n)
 	return true;
 }
 
+bool
+health_part_well(const struct node *n, enum health_part part)
+{
+	return atomic_load(&n->health.since_us[part]) == 0;
+}
+
 static void
 say(enum health_part part, const struct err *why)
 {

@@ -32,6 +32,8 @@ struct health {
 void health_ill(struct node *n, enum health_part part, bool no_claims, const struct err *why);
 void health_well(struct node *n, enum health_part part);
 
+bool health_part_well(const struct node *n, enum health_part part);
+
 /* May the node claim?  Any thread. */
 bool health_may_claim(const struct node *n);
 

@@ -88,7 +88,7 @@ def test_one_bad_row_among_many_is_found_and_the_others_pass(db, nodes):
         conn.execute("insert into pgrab.task (kind, name) select 'noop', case when i <= 20 then 'bad' end from generate_series(1, 300) i")
     db.wait("select count(*) = 280 from pgrab.run", timeout=15)
     db.wait("select count(*) = 20 and bool_and(status = 'parked') from pgrab.task", timeout=10)
-    assert "event=fault part=finish" not in node.log() and "stale_finish" not in node.log()
+    assert "stale_finish" not in node.log()
 
 
 def test_a_row_refused_for_a_reason_of_the_servers_waits_and_holds_up_no_other(db, nodes):
