@@ -292,11 +292,12 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		} else {
 			if ((open && !r->copy) || r->stale)
 				count_stale(s, r);
-			settled++;
-			if (r->copy)
+			if (r->copy) {
 				run_free(r);
-			else
-				done = run_chain(r, done);
+				continue;
+			}
+			done = run_chain(r, done);
+			settled++;
 		}
 	}
 	atomic_fetch_sub(&s->node->ended, (int64_t)settled);

@@ -68,13 +68,12 @@ static void
 give_up(struct starter *s, struct run **runs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct run *r = runs[i], *lost = run_create(r->id, r->version, r->incarnation);
+		struct run *r = runs[i], *lost = run_copy(r);
 
 		lost->outcome = OUTCOME_LOST;
 		lost->begun_us = lost->ended_us = clock_mono_us();
 		lost->error = xstrdup("the answer to its start was lost, so it was not executed");
 		lost->copy = true;
-		atomic_fetch_add(&s->node->ended, 1);
 		mailbox_push(s->node->finish_queue, &lost->note.mail);
 	}
 }
@@ -140,7 +139,7 @@ static void
 hand_over(struct starter *s, struct run *const *runs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct run *copy = run_create(runs[i]->id, runs[i]->version, runs[i]->incarnation);
+		struct run *copy = run_copy(runs[i]);
 
 		mailbox_push(s->node->back_queue, &copy->note.mail);
 	}
@@ -207,7 +206,7 @@ keep_locked(struct starter *s, struct run *const *runs, size_t n)
 		if (!runs[i]->locked)
 			continue;
 		log_debug("locked", "task=%lld", (long long)runs[i]->id);
-		copy = run_create(runs[i]->id, runs[i]->version, runs[i]->incarnation);
+		copy = run_copy(runs[i]);
 		copy->locked = true;
 		s->locked = run_chain(copy, s->locked);
 		s->contended_until_us = clock_mono_us() + CONTENDED_US;

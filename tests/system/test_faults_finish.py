@@ -1,25 +1,8 @@
 """Outcomes that cannot be recorded: a fault of the server keeps them all in hand, a fault of one row harms only that row."""
 import pytest
 
-from cluster import conninfo, stays, wait_until
-
-
-@pytest.fixture
-def role(db):
-    """A role that may do what a node does, but is no superuser."""
-    name = f"{db.name}_node"
-    db.query(f"create role {name} login")
-    db.query(f"grant usage on schema pgrab to {name}; grant all on all tables in schema pgrab to {name}; grant all on all sequences in schema pgrab to {name}")
-    yield name
-    db.query(f"drop owned by {name}; drop role {name}")
-
-
-def as_role(db, name):
-    return conninfo.make_conninfo(db.dsn, user=name)
-
-
-def hang_up(db, app):
-    db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()", f"pgrab {app}")
+from cluster import stays, wait_until
+from faulty import as_role, hang_up, role  # noqa: F401 (fixtures)
 
 
 def test_a_refused_login_keeps_outcomes_in_hand(db, nodes, probe, role):

@@ -4,33 +4,8 @@ import time
 
 import pytest
 
-from cluster import clean_env, conninfo, pgrab_bin, stays, wait_until
-from proxy import Proxy
-
-
-@pytest.fixture
-def role(db):
-    """A role that may do what a node does, but is no superuser."""
-    name = f"{db.name}_node"
-    db.query(f"create role {name} login")
-    db.query(f"grant usage on schema pgrab to {name}; grant all on all tables in schema pgrab to {name}; grant all on all sequences in schema pgrab to {name}")
-    yield name
-    db.query(f"drop owned by {name}; drop role {name}")
-
-
-@pytest.fixture
-def proxy(db):
-    made = Proxy(db.dsn)
-    yield made
-    made.close()
-
-
-def as_role(db, name):
-    return conninfo.make_conninfo(db.dsn, user=name)
-
-
-def hang_up(db, app):
-    db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()", f"pgrab {app}")
+from cluster import clean_env, pgrab_bin, stays, wait_until
+from faulty import as_role, hang_up, proxy, role  # noqa: F401 (fixtures)
 
 
 def test_a_node_that_cannot_start_hands_back_and_claims_nothing(db, nodes, role):

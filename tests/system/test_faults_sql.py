@@ -1,7 +1,8 @@
 """SQL runs whose finish cannot be written for now: the work is not thrown away, or costs no attempt."""
 import pytest
 
-from cluster import conninfo, stays
+from cluster import stays
+from faulty import as_role, role  # noqa: F401 (fixtures)
 
 
 def test_a_finished_run_waits_for_a_row_that_somebody_has_locked(db, nodes):
@@ -32,22 +33,17 @@ def test_a_run_that_waits_for_a_lock_still_has_its_timeout(db, nodes):
 
 
 @pytest.mark.parametrize("what", ["login", "right"])
-def test_a_fault_of_the_servers_costs_no_attempt(db, nodes, what):
+def test_a_fault_of_the_servers_costs_no_attempt(db, nodes, role, what):
     """Neither a login that is refused before the text, nor a right that is missing at its finish."""
-    role = f"{db.name}_node"
-    db.query(f"create role {role} login")
-    db.query(f"grant usage on schema pgrab to {role}; grant all on all tables in schema pgrab to {role}; grant all on all sequences in schema pgrab to {role}")
-    try:
-        db.query(f"create table eff (n int); grant all on eff to {role}")
-        node = nodes.start("n1", dsn=conninfo.make_conninfo(db.dsn, user=role))
-        db.wait_run(db.add(kind="noop"))
-        db.query(f"alter role {role} nologin" if what == "login" else f"revoke insert on pgrab.run from {role}")
-        task = db.add(kind="sql", command="insert into public.eff values (1)", max_attempts=1)
-        db.wait("select attempt = 0 and version > 1 from pgrab.task where id = %s", task)
-        assert not db.runs(task)
-        db.query(f"alter role {role} login; grant insert on pgrab.run to {role}")
-        assert db.wait_run(task, timeout=15).outcome == "succeeded"
-        assert db.one("select count(*) from eff") == 1 and db.runs(task)[0].attempt == 1
-        node.end()
-    finally:
-        db.query(f"drop owned by {role}; drop role {role}")
+    db.query(f"create table eff (n int); grant all on eff to {role}")
+    node = nodes.start("n1", dsn=as_role(db, role))
+    db.wait_run(db.add(kind="noop"))
+    db.query(f"alter role {role} nologin" if what == "login" else f"revoke insert on pgrab.run from {role}")
+    task = db.add(kind="sql", command="insert into public.eff values (1)", max_attempts=1)
+    first = db.one("select version from pgrab.task where id = %s", task)
+    db.wait("select attempt = 0 and version > %s from pgrab.task where id = %s", first, task)
+    assert not db.runs(task)
+    db.query(f"alter role {role} login; grant insert on pgrab.run to {role}")
+    assert db.wait_run(task, timeout=15).outcome == "succeeded"
+    assert db.one("select count(*) from eff") == 1 and db.runs(task)[0].attempt == 1
+    node.end()

@@ -3,14 +3,7 @@ import time
 
 import pytest
 
-from proxy import Proxy
-
-
-@pytest.fixture
-def proxy(db):
-    made = Proxy(db.dsn)
-    yield made
-    made.close()
+from faulty import proxy  # noqa: F401 (fixtures)
 
 
 def test_term_with_a_silent_database_ends_in_time(db, nodes, probe, proxy):
