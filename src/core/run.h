@@ -68,9 +68,9 @@ struct run {
 	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
 	int band;            /* of its priority, see BAND_STEP_US */
 	struct hold *hold;   /* the claim it came with; a reference, or NULL */
-	bool started; /* status in the database is running */
-	bool once;    /* at_most_once */
-	bool limited; /* has to find a place under a limit before it starts */
+	bool started;        /* status in the database is running */
+	bool once;           /* at_most_once */
+	bool limited;        /* has to find a place under a limit before it starts */
 
 	/* the definition, filled when started; owned */
 	int32_t attempt, max_attempts;

@@ -31,9 +31,9 @@ fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
 	 *
 	 * What else may be locked (a child, a limit) is not waited for either; least of all for one row alone, because
 	 * many of these may follow each other. */
-	enum rc rc = db_script(db,
-	    n > 1 ? "begin; set local synchronous_commit = on; set local lock_timeout = '20ms'"
-		  : "begin; set local synchronous_commit = on; set local lock_timeout = '4ms'",
+	enum rc rc = db_begin(db,
+	    n > 1 ? "set local synchronous_commit = on; set local lock_timeout = '20ms'"
+		  : "set local synchronous_commit = on; set local lock_timeout = '4ms'",
 	    err);
 
 	for (size_t i = 0; i < n; i++) {

@@ -1,51 +1,33 @@
-/*
- * libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules.
- */
-#include "db/pg.h"
+/* libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules. */
+#include "db/pg_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "db/aside.h"
 #include "db/dial.h"
 #include "db/fault.h"
 #include "db/sql.h"
 
-struct db {
-	char *dsn;
-	char *app;
-	int64_t timeout_us;
-	bool plain;   /* no session settings */
-	bool primary; /* of a node: a standby will not do */
-	bool patient; /* of a node that is up: what a person can mend is waited for */
-	int stop_fd;  /* while a run's calls wait for nothing but its stop; else -1 */
-	int64_t stop_cancel_us;
-	unsigned generation; /* connections made so far */
-	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
-	int pid;             /* its backend, which libpq does not tell any more when the connection is lost */
-	char since[48];      /* a moment at which it was there, on the database's clock; "": not settled in */
-	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
-	char lost_since[48];
-	char target[256];
-};
-
 /*
- * Not needed for correctness (a pooler may lose them).  Read committed: a higher default would turn lost claims into errors.
+ * What our statements want of a session.  Read committed: a higher default would turn lost claims into errors.
  * Search path: a hostile one must not reach us.  JIT compiles our short statements for longer than they run (a heartbeat:
  * 16 ms instead of 0.4).
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was vacuumed while it
  * was empty and then filled is taken for one row, and then reading another index from end to end, with a sort or a
  * materialized copy, seems as cheap: seen at 700 tasks/s instead of 50,000.  So those ways are closed.
+ *
+ * A connection of our own is set so once.  The servers behind a pooler are other people's too: there each transaction of ours
+ * sets itself, and leaves nothing behind (pg_pooled.c, adr/0014).
  */
-static const char session_sql[] =
-    "set session characteristics as transaction isolation level read committed;"
-    "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
-    "set lock_timeout = '300ms'; set idle_in_transaction_session_timeout = '60s'; set jit = off;"
-    "set enable_seqscan = off; set enable_sort = off; set enable_material = off; set enable_bitmapscan = off;"
-    "set enable_hashjoin = off; set enable_mergejoin = off";
+const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
+    {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},
+    {"jit", "off"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
+    {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {NULL, NULL}};
 
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)
@@ -97,6 +79,12 @@ db_patient(struct db *db)
 	db->patient = true;
 }
 
+bool
+db_pooled(const struct db *db)
+{
+	return db->pooled;
+}
+
 unsigned
 db_generation(const struct db *db)
 {
@@ -117,10 +105,10 @@ db_conn(struct db *db)
 }
 
 /* The connection went while the server worked, which may go on for all we know. */
-static void
-lose(struct db *db)
+void
+db_lose(struct db *db)
 {
-	if (!db->plain && db->since[0] != '\0') {
+	if (!db->plain && !db->pooled && db->since[0] != '\0') {
 		db->lost_pid = db->pid;
 		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
 	}
@@ -139,6 +127,20 @@ db_target(struct db *db)
 	return db->target;
 }
 
+static enum rc
+set_session(struct db *db, struct err *err)
+{
+	struct buf sql = {0};
+	enum rc rc;
+
+	buf_adds(&sql, "set session characteristics as transaction isolation level read committed");
+	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
+		buf_addf(&sql, "; select pg_catalog.set_config('%s', '%s', false)", s->name, s->value);
+	rc = db_script(db, buf_str(&sql), err);
+	buf_fini(&sql);
+	return rc;
+}
+
 /* Before anything is asked on a new connection: what the old one was at is over. */
 static enum rc
 settle_in(struct db *db, struct err *err)
@@ -146,10 +148,15 @@ settle_in(struct db *db, struct err *err)
 	char pid[16];
 	const char *params[] = {pid, db->lost_since};
 	PGresult *res = NULL;
-	enum rc rc = db_script(db, session_sql, err);
+	enum rc rc;
 
-	if (rc == RC_OK)
-		rc = db_query(db, "select clock_timestamp()", 0, NULL, &res, err);
+	db->pooled = false; /* until we know */
+	rc = db_query(
+	    db, "select pg_catalog.pg_backend_pid(), pg_catalog.clock_timestamp()", 0, NULL, &res, err);
+	/* A pooler makes up the number by which a client would cancel. */
+	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
+	if (rc == RC_OK && !db->pooled)
+		rc = set_session(db, err);
 	if (rc == RC_OK && db->lost_pid != 0) {
 		snprintf(pid, sizeof pid, "%d", db->lost_pid);
 		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
@@ -157,7 +164,7 @@ settle_in(struct db *db, struct err *err)
 	if (rc == RC_OK) {
 		db->lost_pid = 0;
 		db->pid = PQbackendPID(db->conn);
-		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 0));
+		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 1));
 	}
 	PQclear(res);
 	return rc;
@@ -186,8 +193,8 @@ db_connect(struct db *db, struct err *err)
 
 /* What an error answer of the server means for the caller.  An error answer also means: this statement did
  * not commit. */
-static enum rc
-classify(const struct db *db, const PGresult *r, struct err *err)
+enum rc
+db_classify(const struct db *db, const PGresult *r, struct err *err)
 {
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
@@ -209,28 +216,28 @@ classify(const struct db *db, const PGresult *r, struct err *err)
 	return rc;
 }
 
-static enum rc
-lost(struct db *db, struct err *err)
+enum rc
+db_lost(struct db *db, struct err *err)
 {
 	char line[300];
 
 	dial_one_line(line, sizeof line, PQerrorMessage(db->conn));
-	lose(db);
+	db_lose(db);
 	return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 }
 
-static enum rc
-flush(struct db *db, int64_t until_us, struct err *err)
+enum rc
+db_flush(struct db *db, int64_t until_us, struct err *err)
 {
 	int left;
 
 	while ((left = PQflush(db->conn)) == 1) {
 		if (!dial_wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
-			lose(db);
+			db_lose(db);
 			return err_set(err, RC_UNKNOWN, "could not send within the deadline");
 		}
 	}
-	return left == 0 ? RC_OK : lost(db, err);
+	return left == 0 ? RC_OK : db_lost(db, err);
 }
 
 /* Reads until the server is idle again.  The first error or the last rows count. */
@@ -245,12 +252,12 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			if (!dial_wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
 				if (stopped_out != NULL && *stopped_out)
 					return RC_CLOSED; /* the caller cancels and comes back */
-				lose(db);
+				db_lose(db);
 				return err_set(
 				    err, RC_UNKNOWN, "no answer from the server within the deadline");
 			}
 			if (!PQconsumeInput(db->conn))
-				return lost(db, err);
+				return db_lost(db, err);
 		}
 		r = PQgetResult(db->conn);
 		if (r == NULL)
@@ -263,7 +270,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			return err_set(err, RC_BAD, "COPY from or to the client is not possible here");
 		}
 		if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK && st != PGRES_EMPTY_QUERY && rc == RC_OK)
-			rc = classify(db, r, err);
+			rc = db_classify(db, r, err);
 		if (rc == RC_OK && out != NULL) {
 			PQclear(*out);
 			*out = r;
@@ -272,7 +279,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 		}
 	}
 	if (PQstatus(db->conn) != CONNECTION_OK) {
-		lose(db);
+		db_lose(db);
 		if (rc == RC_OK)
 			rc = err_set(err, RC_UNKNOWN, "connection lost");
 	}
@@ -306,9 +313,11 @@ db_query(
 	if (rc != RC_OK)
 		return rc;
 	until = clock_mono_us() + db->timeout_us;
+	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
+		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
 	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
-		return lost(db, err);
-	rc = flush(db, until, err);
+		return db_lost(db, err);
+	rc = db_flush(db, until, err);
 	if (rc == RC_OK)
 		rc = collect(db, until, -1, NULL, out, err);
 	return finish(rc, out);
@@ -323,8 +332,8 @@ db_script(struct db *db, const char *sql, struct err *err)
 	if (rc != RC_OK)
 		return rc;
 	if (!PQsendQuery(db->conn, sql))
-		return lost(db, err);
-	rc = flush(db, until, err);
+		return db_lost(db, err);
+	rc = db_flush(db, until, err);
 	return rc == RC_OK ? collect(db, until, -1, NULL, NULL, err) : rc;
 }
 
@@ -368,8 +377,8 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 	if (rc != RC_OK)
 		return rc;
 	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
-		return lost(db, err);
-	rc = flush(db, clock_mono_us() + db->timeout_us, err);
+		return db_lost(db, err);
+	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
 	if (rc == RC_OK)
 		rc = collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
 	if (rc == RC_CLOSED) {
@@ -380,28 +389,4 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 			rc = collect(db, until, -1, NULL, out, err);
 	}
 	return finish(rc, out);
-}
-
-int64_t
-db_int64(const PGresult *r, int row, int col)
-{
-	return strtoll(PQgetvalue(r, row, col), NULL, 10);
-}
-
-double
-db_double(const PGresult *r, int row, int col)
-{
-	return strtod(PQgetvalue(r, row, col), NULL);
-}
-
-bool
-db_bool(const PGresult *r, int row, int col)
-{
-	return PQgetvalue(r, row, col)[0] == 't';
-}
-
-const char *
-db_text(const PGresult *r, int row, int col)
-{
-	return PQgetvalue(r, row, col);
 }

@@ -138,7 +138,7 @@ same_server(struct heartbeat *h, struct err *err)
 	bool other, back;
 	enum rc rc = db_connect(h->db, err);
 
-	if (rc != RC_OK || h->generation == db_generation(h->db))
+	if (rc != RC_OK || (h->generation == db_generation(h->db) && !db_pooled(h->db)))
 		return rc;
 	rc = store_server_mark(h->db, &now, err);
 	if (rc == RC_OK)

@@ -22,6 +22,9 @@ static const char *const formats[] = {"text", "json", NULL};
 const struct option_key settings_keys[] = {
     {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
 	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"listen_dsn", 0, OPTION_TEXT, FIELD(listen_dsn), NULL, 0, 0, NULL, "DSN",
+	"where to listen for new tasks, when dsn is a pooler that passes no notifications on; default: dsn",
+	true},
     {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
 	"read these settings from an ini file", false},
     {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME",

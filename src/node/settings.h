@@ -13,6 +13,7 @@
 
 struct settings {
 	char *dsn;
+	char *listen_dsn; /* NULL: dsn */
 	char *config;
 	char *name;
 	char *strategy, *strategy_options;

@@ -9,8 +9,8 @@ from proxy import Proxy
 @pytest.mark.deadline(90)
 def test_a_start_is_on_disk_before_anything_is_executed(cluster, db, nodes, probe):
     """The role's own setting would let a crash forget it: the transaction that promises sets what it needs."""
-    cluster.admin("alter system set wal_writer_delay = '10s'")
-    cluster.admin("select pg_reload_conf()")
+    cluster.superuser("alter system set wal_writer_delay = '10s'")
+    cluster.superuser("select pg_reload_conf()")
     db.query(f'alter database "{db.name}" set synchronous_commit = off')
     try:
         probe.close_gate()
@@ -19,12 +19,14 @@ def test_a_start_is_on_disk_before_anything_is_executed(cluster, db, nodes, prob
         probe.wait("start", "a")
         cluster.pg_stop("immediate")
         cluster.pg_start()
-        db.wait("select status = 'parked' and last_outcome = 'lost' from pgrab.task where id = %s", task, timeout=25)
-        assert len(probe.events("start")) == 1
+        assert db.query("select status, attempt from pgrab.task where id = %s", task) == [("running", 1)], "not forgotten"
+        probe.open_gate()
+        assert db.wait_run(task, timeout=25).outcome in ("succeeded", "lost")
+        assert len(probe.events("start")) == 1 and len(db.runs(task)) == 1
     finally:
         cluster.pg_start()
-        cluster.admin("alter system reset wal_writer_delay")
-        cluster.admin("select pg_reload_conf()")
+        cluster.superuser("alter system reset wal_writer_delay")
+        cluster.superuser("select pg_reload_conf()")
 
 
 @pytest.mark.parametrize("word", [b"set status = 'running'", b"commit\0"])
@@ -47,7 +49,7 @@ def test_a_start_that_was_not_acknowledged_is_never_executed(db, nodes, probe, w
 
 @pytest.mark.private_server
 def test_an_asynchronous_standby_refuses_them_unless_the_node_says_otherwise(cluster, db, nodes):
-    cluster.admin("select pg_create_physical_replication_slot('standby')")
+    cluster.superuser("select pg_create_physical_replication_slot('standby')")
     try:
         node = nodes.start("n1", poll="300ms")
         node.wait_log("event=durability .*not synchronous")
@@ -60,5 +62,5 @@ def test_an_asynchronous_standby_refuses_them_unless_the_node_says_otherwise(clu
         task = db.add(kind="noop", delivery="at_most_once")
         stays(lambda: not db.runs(task), 1)
     finally:
-        cluster.admin("select pg_drop_replication_slot('standby')")
+        cluster.superuser("select pg_drop_replication_slot('standby')")
     assert db.wait_run(task).outcome == "succeeded", "the node asks again by itself"
