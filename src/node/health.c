@@ -45,8 +45,12 @@ health_ill(struct node *n, enum health_part part, bool no_claims, const struct e
 		atomic_store(&n->health.since_us[part], clock_mono_us());
 		say(part, why);
 	}
-	if (no_claims && !atomic_exchange(&n->health.no_claims[part], true))
+	if (atomic_exchange(&n->health.no_claims[part], no_claims) == no_claims)
+		return;
+	if (no_claims)
 		boss_drain(n->boss);
+	else
+		boss_undrain(n->boss);
 }
 
 void
@@ -59,5 +63,5 @@ health_well(struct node *n, enum health_part part)
 	atomic_store(&n->health.since_us[part], 0);
 	log_info("fault_over", "part=%s ms=%" PRId64, part_name[part], (clock_mono_us() - since) / US_PER_MS);
 	if (atomic_exchange(&n->health.no_claims[part], false))
-		boss_undrain(n->boss); /* which asks whether the node is well as a whole */
+		boss_undrain(n->boss);
 }

@@ -353,6 +353,7 @@ say_goodbye(struct heartbeat *h)
 	struct node_beat last = make_beat(h);
 	struct node_wishes ignored;
 
+	hand_back(h);
 	last.draining = true;
 	if (store_node_beat(h->db, &last, &ignored, &err) != RC_OK ||
 	    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
