@@ -37,13 +37,6 @@
 #define TRIAL_MAX    64       /* refused one after the other as bad rows are: then it is not the rows */
 #define STALE_US     US_PER_S /* between lines of the log about stale finishes */
 
-/* Runs that stay here for a while, oldest first. */
-struct waiting {
-	struct run *first, *last;
-	size_t count;
-	int64_t next_us; /* when they are tried again */
-};
-
 struct finisher {
 	struct node *node; /* borrowed */
 	pthread_t thread;
@@ -84,38 +77,6 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .error = r->error,
 	    .output = r->output,
 	    .output_truncated = r->output_truncated};
-}
-
-static void
-append(struct waiting *w, struct run *chain)
-{
-	if (chain == NULL)
-		return;
-	if (w->first == NULL)
-		w->first = chain;
-	else
-		w->last->note.mail.next = &chain->note.mail;
-	for (; chain != NULL; chain = run_next(chain)) {
-		w->last = chain;
-		w->count++;
-	}
-}
-
-static void
-append_one(struct waiting *w, struct run *r)
-{
-	append(w, run_chain(r, NULL));
-}
-
-/* All of it. */
-static struct run *
-empty(struct waiting *w)
-{
-	struct run *chain = w->first;
-
-	w->first = w->last = NULL;
-	w->count = 0;
-	return chain;
 }
 
 /* Those of f[0..n) that are still to be done, compacted in order. */
@@ -212,11 +173,10 @@ note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 	s->writer.tries = s->backoff.tries;
 }
 
-/* What is known when a batch is begun. */
+/* What is known when a batch is begun.  aside: these were locked, or refused while others passed, so that what becomes of them
+ * says nothing about the server.  alone: nothing else is here. */
 struct round {
-	bool
-	    aside; /* these were locked, or refused while others passed: what becomes of them says nothing about the server */
-	bool alone; /* nothing else is here */
+	bool aside, alone;
 };
 
 /* batch[0..n): one incarnation, sorted by (id, version).  Not RC_OK: what is open is to be kept. */
@@ -267,7 +227,7 @@ take(struct finisher *s, struct run **chain, size_t max)
 static void
 keep_locked(struct finisher *s, struct run *r)
 {
-	append_one(&s->locked, r);
+	waiting_add_one(&s->locked, r);
 	s->contended_until_us = clock_mono_us() + CONTENDED_US;
 }
 
@@ -288,7 +248,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 			keep_locked(s, r);
 			aside++;
 		} else if (open && rc != RC_OK) {
-			append_one(&s->kept, r);
+			waiting_add_one(&s->kept, r);
 		} else {
 			if ((open && !r->copy) || r->stale)
 				count_stale(s, r);
@@ -313,10 +273,10 @@ finish_chain(struct finisher *s, struct run *chain)
 	struct err err = {0};
 	size_t n;
 
-	append(&s->kept, chain);
+	waiting_add(&s->kept, chain);
 	if (clock_mono_us() < s->kept.next_us)
 		return;
-	rest = empty(&s->kept);
+	rest = waiting_take(&s->kept);
 	while ((n = take(s, &rest, FINISH_MAX)) > 0) {
 		struct round round = {.alone = n == 1 && rest == NULL};
 		enum rc rc = finish_batch(s, n, round, &err);
@@ -325,7 +285,7 @@ finish_chain(struct finisher *s, struct run *chain)
 		if (rc != RC_OK)
 			break;
 	}
-	append(&s->kept, rest);
+	waiting_add(&s->kept, rest);
 }
 
 /* A few of those aside, so that what has ended meanwhile need not wait long for its turn; and on with the next
@@ -341,9 +301,9 @@ retry_locked(struct finisher *s)
 
 	if (s->locked.first == NULL || clock_mono_us() < s->locked.next_us)
 		return;
-	rest = empty(&s->locked);
+	rest = waiting_take(&s->locked);
 	n = take(s, &rest, LOCKED_MAX);
-	append(&s->locked, rest);
+	waiting_add(&s->locked, rest);
 	rc = finish_batch(s, n, round, &err);
 	s->locked.next_us = settle_batch(s, n, round, rc) == 0 ? 0 : clock_mono_us() + LOCKED_US;
 	if (rc != RC_OK && err.sqlstate[0] == '\0') /* no connection */
@@ -394,8 +354,8 @@ finisher_main(void *arg)
 		say_stale(s);
 	}
 	/* Only when the node must stop at once: others find these runs by our silence. */
-	drop(s, empty(&s->locked));
-	drop(s, empty(&s->kept));
+	drop(s, waiting_take(&s->locked));
+	drop(s, waiting_take(&s->kept));
 	db_destroy(&s->db);
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The inside of the heartbeat, for heartbeat.c (beats and the fence) and heartbeat_name.c (whose the name is) only.
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_fence.c and heartbeat_name.c (whose the name is) only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_INSIDE_H
 #define PGRAB_NODE_HEARTBEAT_INSIDE_H
@@ -46,6 +46,11 @@ struct heartbeat {
 /* A reading of all rows; the clock is noted. */
 enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
 void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
+/* The picture of the cluster, for the loaders; the dead, for recover. */
+void heartbeat_publish(struct heartbeat *h);
+
+/* From the loss of the lease to a new incarnation.  Returns early on stop. */
+void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);
 
 /* Before the threads: waits for the server and for the name; as heartbeat_create. */
 CHECKED enum rc heartbeat_name_first(struct heartbeat *h, struct err *err);

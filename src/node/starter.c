@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/backoff.h"
+#include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
@@ -51,7 +52,7 @@ again(struct starter *s, const char *what, enum rc rc, int64_t until_us, const s
 {
 	bool go_on = batch_pause(&s->backoff, &s->node->hurry, rc, what, err);
 
-	if (rc != RC_LOST && s->backoff.tries >= ILL_TRIES)
+	if ((rc == RC_AGAIN || rc == RC_UNKNOWN) && s->backoff.tries >= ILL_TRIES)
 		health_ill(s->node, HEALTH_START, true, err);
 	return go_on && clock_mono_us() < until_us;
 }
@@ -68,8 +69,11 @@ static void
 give_up(struct starter *s, struct run **runs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct run *r = runs[i], *lost = run_copy(r);
+		struct run *lost;
 
+		if (runs[i]->started) /* by a statement before, which was answered */
+			continue;
+		lost = run_copy(runs[i]);
 		lost->outcome = OUTCOME_LOST;
 		lost->begun_us = lost->ended_us = clock_mono_us();
 		lost->error = xstrdup("the answer to its start was lost, so it was not executed");
@@ -79,7 +83,7 @@ give_up(struct starter *s, struct run **runs, size_t n)
 }
 
 /* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
- * fenced meanwhile, or because there is no connection. */
+ * fenced meanwhile, or because there is no connection.  One row that the server cannot take harms no other. */
 static void
 start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {
@@ -93,6 +97,11 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 
 		if (rc == RC_OK) {
 			well(s);
+			return;
+		}
+		if (rc == RC_BAD && n > 1 && fault_of(err.sqlstate) == FAULT_ROW) {
+			for (size_t i = 0; i < n; i++)
+				start_batch(s, incarnation, batch + i, 1);
 			return;
 		}
 		unknown = unknown || rc == RC_UNKNOWN;

@@ -102,6 +102,7 @@ def test_a_promoted_standby_that_may_lack_claims_fences_the_node(cluster, db, no
         assert conn.execute("select incarnation <> %s from pgrab.node where name = 'n1'", [old]).fetchone()[0]
         assert [r[0] for r in conn.execute("select outcome from pgrab.run where task_id = %s order by attempt", [task])] == ["lost", "succeeded"]
     probe.assert_no_overlap()
+    assert node.log().count("went back in time") == 1
     node.end()
 
 

@@ -158,3 +158,19 @@ def test_logins_that_are_refused_cost_a_few_tries_and_few_lines(db, nodes, role)
     db.query(f"alter role {role} login")
     assert len(node.log().splitlines()) - lines < 30
     db.wait("select not exists (select from pgrab.task)", timeout=40)
+
+
+def test_one_task_that_cannot_be_started_holds_up_no_other(db, nodes):
+    """A trigger of somebody's refuses its start: the others of its batch start, and the node is not ill."""
+    db.query("create function public.no() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$")
+    db.query("create trigger no before update on pgrab.task for each row when (new.status = 'running' and new.name = 'bad') execute function public.no()")
+    node = nodes.start("n1")
+    due = db.one("select now() + interval '1 s'")
+    bad = db.add(kind="shell", command="true", name="bad", run_at=due)
+    others = [db.add(kind="shell", command="true", run_at=due) for _ in range(12)]
+    for task in others:
+        assert db.wait_run(task, timeout=5).outcome == "succeeded"
+    assert db.wait_run(db.add(kind="noop"), timeout=3).outcome == "succeeded"
+    assert "event=fault part=start" not in node.log() and not db.runs(bad)
+    db.query("drop trigger no on pgrab.task")
+    assert db.wait_run(bad).outcome == "succeeded"

@@ -27,6 +27,7 @@ def test_term_while_fenced_ends_without_a_crash(db, nodes, proxy, dead):
     for i in range(3):
         proxy.silent = False
         node = nodes.start(f"m{i}", dsn=proxy.dsn, fence_after="2s", dead_after="6s", drain_timeout="1s")
+        node.wait_log("event=up")  # its row says so before the node knows
         proxy.silent = True
         node.wait_log("event=fenced")
         proxy.silent = False
