@@ -10,6 +10,7 @@
 #include "db/fence.h"
 #include "db/number.h"
 #include "db/sql.h"
+#include "db/store_node.h"
 
 /* Columns of claim.sql, start.sql and held.sql. */
 enum {
@@ -439,6 +440,24 @@ store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, str
 	/* Each of the two passes by what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
 		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+	return rc;
+}
+
+enum rc
+store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs, size_t n,
+    bool *durable_out, struct err *why)
+{
+	enum rc rc = store_durable(db, async_ok, durable_out, why);
+	unsigned generation = db_generation(db);
+
+	if (rc != RC_OK || !*durable_out)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		runs[i]->locked = true; /* by way of a transaction of its own: fence_open */
+	rc = store_start(db, incarnation, runs, n, why);
+	/* Whoever answered may be another server than the one that was asked. */
+	if (rc == RC_OK && generation != db_generation(db))
+		rc = err_set(why, RC_UNKNOWN, "the connection was made anew while they were started");
 	return rc;
 }
 

@@ -103,6 +103,11 @@ CHECKED enum rc store_limit_tick(struct db *db, struct err *err);
  * ->started set and their definition filled in.  ->locked, here and in store_release: in, do not wait for locked
  * rows; out, nothing was done because somebody else has the row locked. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
+/* The same for at_most_once tasks, in a transaction that sets itself what it needs to be durable, if the server is
+ * (*durable_out; why->text says why not, and nothing was started then).  What was not acknowledged is never to be executed: on
+ * RC_UNKNOWN they are lost. */
+CHECKED enum rc store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs,
+    size_t n, bool *durable_out, struct err *why);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
 CHECKED enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);

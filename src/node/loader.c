@@ -321,7 +321,7 @@ may_look(const struct loader *l)
 {
 	struct node *n = l->node;
 
-	return !node_draining(n) && l->cluster != NULL &&
+	return !node_draining(n) && health_may_claim(n) && l->cluster != NULL &&
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
@@ -335,9 +335,10 @@ check_durable(struct loader *l, struct err *err)
 
 	if (!full && db_conn(l->db) != NULL)
 		return RC_OK;
-	rc = store_durable(l->db, &durable, err);
+	rc = store_durable(l->db, l->node->set->at_most_once_async, &durable, err);
 	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
-		log_warn("durable", "at_most_once=\"%s\"", durable ? "taken" : "left to others");
+		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
+		    durable ? "" : err->text);
 		l->next_full_us = 0; /* other tasks are for us now */
 	}
 	return rc;
@@ -402,8 +403,9 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	set_hungry(l, more || taken.ready == 0);
 	boss_give(n->boss, NULL, taken);
 	if (*rc_out != RC_OK)
-		return now + backoff_next_us(&l->backoff);
-	backoff_reset(&l->backoff);
+		return l->retry_us = now + backoff_next_us(&l->backoff);
+	if (taken.ready + taken.timed > 0) /* else nobody was asked */
+		backoff_reset(&l->backoff);
 	if (more && room.ready < taken.ready) /* the strategy's quota: wait for a new picture of the others */
 		return now + n->set->heartbeat_us;
 	if (more && taken.ready > 0)
@@ -431,6 +433,10 @@ loader_main(void *arg)
 			wake = GATE_STOPPED;
 		if (wake == GATE_STOPPED)
 			break;
+		if (clock_mono_us() < l->retry_us) { /* whatever rang: the last answer was a refusal */
+			next = l->retry_us;
+			continue;
+		}
 		refresh_cluster(l);
 		publish_shards(l);
 		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;

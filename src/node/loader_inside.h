@@ -41,6 +41,7 @@ struct loader {
 	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
 	int64_t next_full_us, next_steal_us;
+	int64_t retry_us;    /* after an answer in vain: not before that */
 	int64_t looked_us;   /* when the last look had ended */
 	int64_t echo_us;     /* the next look without a bell */
 	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
