@@ -1,11 +1,9 @@
 /*
- * The worker's side of a child process: one poll on its output, on its shim,
- * and on the host's stop_fd.
+ * The worker's side of a child process: one poll on its output, on its run socket, and on the host's stop_fd.
  *
- * What the shim says counts: the run is over when it reports that nothing is
- * left, not when the pipe ends (a grandchild may keep that), and why it ended
- * is what the shim saw first, so that a stop that comes too late takes nothing
- * away from a success.
+ * The run is over when the run socket is at its end: not when the output ends (a grandchild may keep that), not
+ * when the shim has reported, and not after any time.  For as long as it may still run, its task stays running.
+ * How it ended is what the shim saw first, so that a stop that comes too late takes nothing away from a success.
  */
 #include "exec/child.h"
 
@@ -30,21 +28,24 @@
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define GIVE_UP_US  (5 * US_PER_S)    /* after a stop and kill_grace */
+#define TAIL_BYTES  512               /* of the output, for the last line in the error */
 
 struct child {
 	const struct exec_env *env;
 	char chunk[CHUNK_BYTES];
 };
 
-/* One run; -1: not there, or no longer. */
+/* One run; descriptors are -1 when they are not there, or no longer. */
 struct watch {
 	const struct pgrab_host *host;
 	char *chunk;
-	int out_fd, run_fd, stop_fd;
-	int64_t kill_grace_us, give_up_us; /* give_up_us: monotonic, CLOCK_NEVER until a stop */
+	struct keeper_run run;
+	int out_fd, stop_fd;
 	enum pgrab_stop stop;
-	struct keeper_msg last; /* event 0: none yet */
+	struct keeper_msg last; /* of the shim; event 0: none yet */
+	bool gone;              /* the keeper said that nothing is left */
+	char tail[TAIL_BYTES];  /* the end of the output */
+	size_t tail_len;
 };
 
 void *
@@ -96,9 +97,9 @@ make_stdin(const char *text, int *fd_out, struct err *err)
 		     : RC_OK;
 }
 
-/* On RC_OK the caller has out_fd (does not block) and run_fd to close. */
+/* On RC_OK the caller has out_fd (does not block) and the run's descriptor to close. */
 static enum rc
-start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, struct err *err)
+start(struct keeper *k, const struct child_plan *p, int *out_fd, struct keeper_run *run, struct err *err)
 {
 	struct keeper_spec spec = {.argv = p->argv.item, .env = p->env.item, .cwd = p->cwd, .stdin_fd = -1};
 	int out[2] = {-1, -1};
@@ -110,7 +111,7 @@ start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, st
 		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {
 		spec.output_fd = out[1];
-		rc = keeper_spawn(k, &spec, run_fd, err);
+		rc = keeper_spawn(k, &spec, run, err);
 	}
 	if (rc == RC_OK) {
 		*out_fd = out[0];
@@ -122,17 +123,29 @@ start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, st
 	return rc;
 }
 
-/* One chunk at a time, so that a flood of output delays neither the shim nor a
- * stop.  Returns its size. */
+static void
+keep_tail(struct watch *w, size_t n)
+{
+	size_t add = n < TAIL_BYTES ? n : TAIL_BYTES;
+	size_t keep = w->tail_len < TAIL_BYTES - add ? w->tail_len : TAIL_BYTES - add;
+
+	memmove(w->tail, w->tail + w->tail_len - keep, keep);
+	memcpy(w->tail + keep, w->chunk + n - add, add);
+	w->tail_len = keep + add;
+}
+
+/* One chunk at a time, so that a flood of output delays neither the shim nor a stop.  Returns its size. */
 static size_t
 take_output(struct watch *w)
 {
 	ssize_t n = read(w->out_fd, w->chunk, CHUNK_BYTES);
 
-	if (n > 0)
+	if (n > 0) {
 		w->host->output(w->host->ctx, w->chunk, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		keep_tail(w, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		close_fd(&w->out_fd);
+	}
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -152,41 +165,41 @@ drain_output(struct watch *w)
 static void
 pass_on_stop(struct watch *w)
 {
-	const char word = KEEPER_STOP;
-
 	w->stop = w->host->stop(w->host->ctx);
 	w->stop_fd = -1; /* it stays readable */
-	w->give_up_us = clock_mono_us() + w->kill_grace_us + GIVE_UP_US;
-	(void)send(w->run_fd, &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is gone we read its end */
+	keeper_stop_run(&w->run);
 }
 
-/* True: there will be no more.  A stop that the shim did not live to read resets the connection: that is told
- * first, and once, although its last word lies behind it. */
+/* True: the end of the socket. */
 static bool
 take_message(struct watch *w)
 {
 	struct keeper_msg m;
-	ssize_t n = recv(w->run_fd, &m, sizeof m, MSG_DONTWAIT);
+	ssize_t n = recv(w->run.fd, &m, sizeof m, MSG_DONTWAIT);
 
 	if (n < 0)
-		return errno != EAGAIN && errno != EINTR && errno != ECONNRESET;
+		return errno != EAGAIN && errno != EINTR;
 	if (n != (ssize_t)sizeof m)
 		return true;
 	m.where[sizeof m.where - 1] = '\0';
-	w->last = m;
-	return m.event != KEEPER_STARTED;
+	if (m.event == KEEPER_GONE)
+		w->gone = true;
+	else
+		w->last = m;
+	return false;
 }
 
+/* Returns when nothing of the run is left, whatever it takes. */
 static void
-watch_run(struct watch *w)
+watch_run(struct watch *w, struct keeper *k)
 {
 	bool over = false;
 
-	while (!over && clock_mono_us() < w->give_up_us) {
-		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run_fd, .events = POLLIN},
+	while (!over) {
+		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run.fd, .events = POLLIN},
 		    {.fd = w->stop_fd, .events = POLLIN}};
 
-		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->give_up_us)) < 0)
+		if (poll(p, 3, -1) < 0)
 			continue;
 		if (p[0].revents != 0)
 			take_output(w);
@@ -195,7 +208,28 @@ watch_run(struct watch *w)
 		if (p[2].revents != 0)
 			pass_on_stop(w);
 	}
+	if (!w->gone)
+		keeper_await_end(k, w->run.life);
 	drain_output(w);
+}
+
+/* The last line of the output that is not blank, "" if there is none; changes the tail. */
+static const char *
+last_line(struct watch *w)
+{
+	size_t end = w->tail_len, start;
+
+	while (end > 0 && strchr(" \t\r\n", w->tail[end - 1]) != NULL)
+		end--;
+	for (start = end; start > 0 && w->tail[start - 1] != '\n'; start--)
+		;
+	if (end == 0)
+		return "";
+	memmove(w->tail, w->tail + start, end - start);
+	if (end - start == TAIL_BYTES)
+		end--;
+	w->tail[end - start] = '\0';
+	return w->tail;
 }
 
 static const char *
@@ -212,12 +246,12 @@ why_stopped(enum pgrab_stop stop)
 }
 
 static void
-explain_exit(const struct watch *w, struct pgrab_result *result)
+explain_exit(struct watch *w, struct pgrab_result *result)
 {
 	int status = w->last.value;
 	bool by_signal = WIFSIGNALED(status);
 	int sig = by_signal ? WTERMSIG(status) : 0;
-	const char *name = sigdescr_np(sig);
+	const char *name = sigdescr_np(sig), *line = last_line(w), *colon = line[0] == '\0' ? "" : ": ";
 
 	result->has_exit_code = true;
 	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
@@ -228,9 +262,10 @@ explain_exit(const struct watch *w, struct pgrab_result *result)
 	else if (w->last.why == KEEPER_BY_NODE_DEATH)
 		result_fail(result, "stopped: the keeper process was killed");
 	else if (by_signal)
-		result_fail(result, "killed by signal %d (%s)", sig, name == NULL ? "real-time" : name);
+		result_fail(result, "killed by signal %d (%s)%s%s", sig, name == NULL ? "real-time" : name,
+		    colon, line);
 	else if (WEXITSTATUS(status) != 0)
-		result_fail(result, "exit code %d", WEXITSTATUS(status));
+		result_fail(result, "exit code %d%s%s", WEXITSTATUS(status), colon, line);
 	else
 		result->succeeded = true;
 }
@@ -257,23 +292,19 @@ explain_no_start(const struct watch *w, const char *program, struct pgrab_result
 	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
 }
 
-/* The shim's end without its last word.  What was started can not be known, so
- * it counts as an attempt. */
+/* The shim's end without its last word.  What was started can not be known, so it counts as an attempt. */
 static void
 explain_silence(const struct watch *w, struct pgrab_result *result)
 {
 	if (w->stop == PGRAB_STOP_NONE)
 		result_fail(result, "the process that watched over the run was killed; how "
 				    "the run ended is unknown");
-	else if (clock_mono_us() < w->give_up_us)
-		result_fail(result, "%s", why_stopped(w->stop));
 	else
-		result_fail(result, "%s, and had not ended %d s after it should have been killed",
-		    why_stopped(w->stop), (int)(GIVE_UP_US / US_PER_S));
+		result_fail(result, "%s", why_stopped(w->stop));
 }
 
 static void
-explain(const struct watch *w, const struct child_plan *p, struct pgrab_result *result)
+explain(struct watch *w, const struct child_plan *p, struct pgrab_result *result)
 {
 	char line[100];
 
@@ -283,6 +314,7 @@ explain(const struct watch *w, const struct child_plan *p, struct pgrab_result *
 		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 ? p->cwd : p->argv.item[0], result);
 		break;
 	case KEEPER_STARTED:
+	case KEEPER_GONE:
 	default: explain_silence(w, result); break;
 	}
 	if (w->last.leftovers > 0) {
@@ -298,22 +330,20 @@ carry_out(
 {
 	struct watch w = {.host = host,
 	    .chunk = c->chunk,
+	    .run = {.fd = -1},
 	    .out_fd = -1,
-	    .run_fd = -1,
-	    .stop_fd = host->stop_fd,
-	    .kill_grace_us = c->env->kill_grace_us,
-	    .give_up_us = CLOCK_NEVER};
+	    .stop_fd = host->stop_fd};
 	struct err err = {0};
-	enum rc rc = start(c->env->keeper, p, &w.out_fd, &w.run_fd, &err);
+	enum rc rc = start(c->env->keeper, p, &w.out_fd, &w.run, &err);
 
 	if (rc == RC_OK) {
-		watch_run(&w);
+		watch_run(&w, c->env->keeper);
 		explain(&w, p, result);
 	} else {
 		result->not_started = rc != RC_BAD;
 		result_fail(result, "could not start: %s", err.text);
 	}
-	close_fd(&w.run_fd);
+	close_fd(&w.run.fd);
 	close_fd(&w.out_fd);
 }
 

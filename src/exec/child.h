@@ -16,9 +16,7 @@ void child_close(void *self);
 /*
  * Runs argv (ended by NULL), followed by the texts of args.argv for a kind that
  * has them, with args.env, args.stdin and args.cwd; fills in the result.
- * Returns when nothing of the run is left, or when it can not be ended (then
- * the keeper goes on trying, and nothing of it executes an instruction any
- * more).
+ * Returns when nothing of the run is left, and not before, however long that takes.
  */
 void child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
     const struct pgrab_host *host, struct pgrab_result *result);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FALLBACK_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -29,15 +30,16 @@ give_up(const struct launch *l, const char *where)
 	_exit(n == sizeof f ? 127 : 126);
 }
 
-/* exec keeps a mask and what is ignored, so both have to be put back. */
+/* exec keeps a mask and what is ignored, so both have to be put back.  By the system call, for libc leaves its own
+ * two signals alone, which posix_spawn made ignored. */
 static void
 restore_signals(void)
 {
-	struct sigaction plain = {.sa_handler = SIG_DFL};
+	static const uint64_t plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
 	sigset_t none;
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		(void)sigaction(sig, &plain, NULL); /* KILL, STOP and libc's own refuse */
+		(void)syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

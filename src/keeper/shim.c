@@ -34,8 +34,7 @@
 #include "keeper/proctree.h"
 
 #define LEASE_TICK_US (500 * US_PER_MS)
-#define KILL_TICK_US \
-	(200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
+#define KILL_TICK_US  (200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
 
 enum phase { RUNNING, ENDING, KILLING };
 
@@ -116,8 +115,7 @@ watch(struct shim *s, int timeout_ms)
 	if (news[NEWS_NODE].revents != 0 || news[NEWS_KEEPER].revents != 0)
 		return KEEPER_BY_NODE_DEATH;
 	if (news[NEWS_WORKER].revents != 0) {
-		/* KEEPER_STOP, or it has closed its end.  A word left unread would reset the connection. */
-		(void)recv(u->run_fd, drain, sizeof drain, MSG_DONTWAIT);
+		/* It never writes: it has closed its end, or half of it. */
 		return KEEPER_BY_WORKER;
 	}
 	return all && lease_passed(s) ? KEEPER_BY_LEASE : KEEPER_BY_ITSELF;
@@ -151,6 +149,8 @@ reap(struct shim *s)
 			kill(-s->main, SIGKILL);
 			s->phase = KILLING;
 		}
+		if (s->phase == KILLING)
+			proctree_chase(pid);
 		if (waitpid(pid, &status, 0) != pid)
 			continue;
 		if (pid == s->main) {
@@ -163,13 +163,21 @@ reap(struct shim *s)
 	return pid == 0;
 }
 
+int64_t
+shim_kill_at_us(const struct shim_setup *setup, int64_t now_us)
+{
+	int64_t lease = atomic_load(setup->lease);
+
+	return (lease < now_us ? lease : now_us) + setup->kill_grace_us;
+}
+
 /* CONT, so that a stopped one can do what it does on TERM. */
 static void
 begin_ending(struct shim *s, enum keeper_why why)
 {
 	s->phase = ENDING;
 	s->why = why;
-	s->kill_at_us = clock_boot_us() + s->setup->kill_grace_us;
+	s->kill_at_us = shim_kill_at_us(s->setup, clock_boot_us());
 	proctree_signal(getpid(), SIGTERM, NULL, NULL);
 	proctree_signal(getpid(), SIGCONT, NULL, NULL);
 }

@@ -8,15 +8,27 @@
 
 #include <stddef.h>
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "base/rc.h"
 #include "keeper/keeper.h"
+
+/* One page, shared by the node, the keeper and its shims. */
+struct wire_page {
+	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
+	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
+	/* Whose death the keeper has to report; incarnation 0: nobody's.  By the node. */
+	_Atomic int64_t node_id, incarnation;
+};
 
 /* Descriptors that the keeper process starts with, besides 0 to 2. */
 enum {
 	WIRE_SPAWN_FD = 3,
 	WIRE_LIFELINE_FD, /* reading end; the node alone has the other */
 	WIRE_PRESENCE_FD, /* writing end; the keeper and its shims have it, what they run has not */
-	WIRE_LEASE_FD,
+	WIRE_PAGE_FD,
+	WIRE_WILL_FD, /* only with a farewell: see keeper.h */
 	WIRE__END_FD
 };
 #define WIRE_FIRST_FD WIRE_SPAWN_FD
@@ -25,7 +37,7 @@ enum {
 #define WIRE_READY     'R' /* keeper -> node, once, on the spawn socket: it works */
 #define WIRE_RUN       'S' /* node -> keeper: a run */
 #define WIRE_SPEC_MAX  (1024 * 1024)
-#define WIRE_LEASE_LEN 4096
+#define WIRE_PAGE_LEN  4096
 
 /* The run socket comes first: with nothing but it the keeper can still say why
  * the rest did not arrive. */

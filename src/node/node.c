@@ -53,7 +53,15 @@ kind_arrays(struct node *n)
 	pgarray_fini(&instant);
 }
 
-/* Before anything else, and before any thread: the executors, and the keeper when children are to be run. */
+static enum rc
+start_keeper(struct node *n, struct err *err)
+{
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .will_fd = -1};
+
+	return keeper_start(&n->keeper, &setup, err);
+}
+
+/* Before anything else: the executors, and the keeper, which runs children and reports our death. */
 static enum rc
 prepare(struct node *n, struct err *err)
 {
@@ -64,8 +72,7 @@ prepare(struct node *n, struct err *err)
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);
-	if (exec_set_find(n->execs, "shell") != NULL || exec_set_find(n->execs, "exec") != NULL)
-		rc = keeper_start(&n->keeper, n->set->kill_grace_us, err);
+	rc = start_keeper(n, err);
 	n->exec_env = (struct exec_env){.keeper = n->keeper,
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
@@ -217,6 +224,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
 	recover_stop(&n->recover);
@@ -293,7 +301,9 @@ node_main(const struct settings *set)
 	early_block();
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
-	rc = prepare(&n, &err);
+	rc = log_start(&err);
+	if (rc == RC_OK)
+		rc = prepare(&n, &err);
 	if (rc == RC_OK)
 		rc = run(&n, &err);
 	if (rc == RC_OK || rc == RC_CLOSED)
@@ -301,5 +311,6 @@ node_main(const struct settings *set)
 	else
 		log_error("failed", "error=\"%s\"", err.text);
 	fini(&n);
+	log_stop();
 	return rc == RC_OK || rc == RC_CLOSED ? 0 : 1;
 }

@@ -367,6 +367,7 @@ static void
 without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 {
 	struct exec_env none = {0};
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct keeper *dead = NULL, *alive = env.keeper;
 	struct err err = {0};
 	struct stage s;
@@ -374,7 +375,7 @@ without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 
 	assert_null(exec_shell.open(&none, text, sizeof text));
 	assert_non_null(strstr(text, "keeper"));
-	assert_int_equal(keeper_start(&dead, GRACE_US, &err), RC_OK);
+	assert_int_equal(keeper_start(&dead, &setup, &err), RC_OK);
 	kill(keeper_pid(dead), SIGKILL);
 	env.keeper = dead;
 	stage_init(&s);
@@ -388,9 +389,10 @@ without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 static int
 start_keeper(void **state)
 {
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct err err = {0};
 
-	if (keeper_start(&env.keeper, GRACE_US, &err) != RC_OK)
+	if (keeper_start(&env.keeper, &setup, &err) != RC_OK)
 		return -1;
 	keeper_lease(env.keeper, CLOCK_NEVER);
 	return 0;

@@ -21,7 +21,7 @@ keeper_runs_a_program_and_reports_its_end(void **state)
 	assert_int_equal(m.why, KEEPER_BY_ITSELF);
 	assert_int_equal(m.leftovers, 0);
 	expect_output(&t, "out\nerr\n");
-	expect_eof(&t);
+	expect_gone(&t);
 	trial_end(&t);
 }
 
@@ -50,7 +50,7 @@ expect_refused(const char *program, const char *argument, const char *cwd, int e
 
 	expect_not_started(&t, error, where);
 	expect_output(&t, "");
-	expect_eof(&t);
+	expect_gone(&t);
 	trial_end(&t);
 }
 
@@ -94,13 +94,14 @@ keeper_refuses_more_than_a_mebibyte(void **state)
 	const char *argv[13] = {
 	    "/bin/true", part, part, part, part, part, part, part, part, part, part, part, NULL};
 	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
+	struct keeper_run run;
 	struct trial t;
 	struct err err = {0};
 
 	memset(part, 'x', 100000);
 	part[100000] = '\0';
-	assert_int_equal(keeper_spawn(keeper, &spec, &t.run_fd, &err), RC_BAD);
-	assert_int_equal(t.run_fd, -1);
+	assert_int_equal(keeper_spawn(keeper, &spec, &run, &err), RC_BAD);
+	assert_int_equal(run.fd, -1);
 	argv[10] = NULL;
 	t = trial_of(keeper, spec);
 	expect_started(&t);
@@ -196,14 +197,6 @@ output_of_any_size_and_bytes_arrives_whole(void **state)
 	expect_exited(&t);
 	buf_fini(&b);
 	trial_end(&t);
-}
-
-static void
-stop_run(const struct trial *t)
-{
-	char word = KEEPER_STOP;
-
-	assert_int_equal(send(t->run_fd, &word, 1, MSG_NOSIGNAL), 1);
 }
 
 static void
@@ -360,7 +353,7 @@ two_hundred_runs_of_eight_threads_leave_nothing(void **state)
 
 	expect_started(&last);
 	expect_exited(&last);
-	expect_eof(&last);
+	expect_gone(&last);
 	trial_end(&last);
 	ours = count_fds(getpid());
 	theirs = count_fds(keeper_pid(keeper));
@@ -371,7 +364,7 @@ two_hundred_runs_of_eight_threads_leave_nothing(void **state)
 	last = trial_sh(keeper, "exit 0"); /* by then the keeper has seen the others end */
 	expect_started(&last);
 	expect_exited(&last);
-	expect_eof(&last);
+	expect_gone(&last);
 	trial_end(&last);
 	assert_int_equal(count_fds(getpid()), ours);
 	assert_true(count_fds(keeper_pid(keeper)) <= theirs + 1);
