@@ -41,7 +41,8 @@ struct node {
 	char *instant; /* array text of instant kinds */
 	struct exec_set *execs;
 	struct exec_env exec_env;
-	struct keeper *keeper; /* NULL: no child processes here */
+	struct keeper *keeper;
+	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 
 	/* written by the heartbeat, read by all */
 	struct lease lease;

@@ -18,6 +18,7 @@
 #include "node/context.h"
 #include "node/control.h"
 #include "node/early.h"
+#include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
@@ -56,9 +57,11 @@ kind_arrays(struct node *n)
 static enum rc
 start_keeper(struct node *n, struct err *err)
 {
-	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .will_fd = -1};
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .farewell = FAREWELL_ARGV1};
+	enum rc rc = farewell_will(n->set, &n->will_fd, err);
 
-	return keeper_start(&n->keeper, &setup, err);
+	setup.will_fd = n->will_fd;
+	return rc == RC_OK ? keeper_start(&n->keeper, &setup, err) : rc;
 }
 
 /* Before anything else: the executors, and the keeper, which runs children and reports our death. */
@@ -278,6 +281,8 @@ static void
 fini(struct node *n)
 {
 	keeper_stop(&n->keeper);
+	if (n->will_fd >= 0)
+		close(n->will_fd);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 	gate_fini(&n->hurry);
@@ -292,7 +297,7 @@ fini(struct node *n)
 int
 node_main(const struct settings *set)
 {
-	struct node n = {.set = set};
+	struct node n = {.set = set, .will_fd = -1};
 	struct err err = {0};
 	enum rc rc;
 

@@ -4,11 +4,15 @@
  */
 #include <setjmp.h>
 #include <signal.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -216,6 +220,8 @@ ends_are_told_apart(void **state)
 	shell_fails("kill -KILL $$", 137, "killed by signal 9 (Killed)");
 	shell_fails("kill -SEGV $$", 139, "killed by signal 11 (Segmentation fault)");
 	shell_fails("/no/such/program 2>/dev/null", 127, "exit code 127");
+	shell_fails("echo begun; echo 'disk full' >&2; echo; exit 3", 3, "exit code 3: disk full");
+	shell_fails("echo on my own; kill -KILL $$", 137, "killed by signal 9 (Killed): on my own");
 }
 
 static void
@@ -311,6 +317,49 @@ static void
 stop_is_heard_through_a_flood_of_output(void **state)
 {
 	stopped_on_ready("trap '' TERM; echo ready; yes; yes", PGRAB_STOP_CANCEL, 137, "cancelled");
+}
+
+/* Ended, waited for or not. */
+static bool
+is_dead(pid_t pid)
+{
+	struct pollfd p = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+	bool dead = p.fd < 0 || poll(&p, 1, 0) == 1;
+
+	if (p.fd >= 0)
+		close(p.fd);
+	return dead;
+}
+
+/* The line freezes or kills what watches over it, then says its id, "ready", and hears no TERM. */
+#define KEEPER_OF_PPID "$(cut -d' ' -f4 /proc/$PPID/stat)"
+static void
+is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *error)
+{
+	char line[300];
+	struct stage s;
+
+	snprintf(line, sizeof line, "trap '' TERM; %s; echo $$ ready; sleep 100; sleep 100", harm);
+	stage_init(&s);
+	s.stop_at = "ready";
+	s.why = why;
+	perform(&s, &exec_shell, line, NULL);
+	assert_true(s.stopped && !s.result.succeeded);
+	assert_true(is_dead((pid_t)atoi(buf_str(&s.f.output))));
+	assert_string_equal(s.result.error, error);
+	fake_host_fini(&s.f);
+}
+
+static void
+no_run_is_reported_while_it_still_runs(void **state)
+{
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_TIMEOUT, "timed out");
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_CANCEL, "cancelled");
+	is_dead_when_it_is_reported("kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out");
+	is_dead_when_it_is_reported(
+	    "kill -STOP $PPID; kill -KILL " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out");
+	is_dead_when_it_is_reported(
+	    "kill -STOP $PPID; kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_CANCEL, "cancelled");
 }
 
 static void
@@ -423,6 +472,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(stops_are_told_apart),
 	    cmocka_unit_test(stop_ends_the_deaf_and_those_who_say_that_all_is_well),
 	    cmocka_unit_test(stop_is_heard_through_a_flood_of_output),
+	    cmocka_unit_test(no_run_is_reported_while_it_still_runs),
 	    cmocka_unit_test(stop_before_the_start_counts),
 	    cmocka_unit_test(stop_that_comes_too_late_takes_nothing_away),
 	    cmocka_unit_test(lease_that_is_over_is_no_attempt),
