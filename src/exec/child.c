@@ -24,6 +24,7 @@
 #include "exec/child_plan.h"
 #include "exec/exec.h"
 #include "exec/result.h"
+#include "exec/surroundings.h"
 #include "keeper/keeper.h"
 
 #define CHUNK_BYTES 65536
@@ -32,6 +33,8 @@
 
 struct child {
 	const struct exec_env *env;
+	struct surroundings own; /* when the node has none */
+	const struct surroundings *around;
 	char chunk[CHUNK_BYTES];
 };
 
@@ -59,15 +62,24 @@ child_open(const void *internal, char *err, size_t err_size)
 		    err, err_size, "the keeper process, which starts programs, does not run on this node");
 		return NULL;
 	}
-	c = xmalloc(sizeof *c);
+	c = xcalloc(1, sizeof *c);
 	c->env = env;
+	c->around = env->surroundings;
+	if (c->around == NULL) {
+		c->around = &c->own;
+		if (surroundings_make(&c->own, NULL, "/", "077", 0, NULL) != RC_OK)
+			abort(); /* these are our own values */
+	}
 	return c;
 }
 
 void
 child_close(void *self)
 {
-	free(self);
+	struct child *c = self;
+
+	surroundings_fini(&c->own);
+	free(c);
 }
 
 static void
@@ -80,10 +92,10 @@ close_fd(int *fd)
 
 /* RC_AGAIN: the system refused. */
 static enum rc
-make_stdin(const char *text, int *fd_out, struct err *err)
+make_file(const char *what, const char *text, int *fd_out, struct err *err)
 {
 	size_t len = strlen(text), done = 0;
-	int fd = memfd_create("pgrab-stdin", MFD_CLOEXEC);
+	int fd = memfd_create(what, MFD_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : 0;
 
 	while (n >= 0 && done < len) {
@@ -93,25 +105,32 @@ make_stdin(const char *text, int *fd_out, struct err *err)
 	if (n >= 0 && lseek(fd, 0, SEEK_SET) < 0)
 		n = -1;
 	*fd_out = fd;
-	return n < 0 ? err_set(err, RC_AGAIN, "could not put down args.stdin: %s", strerrordesc_np(errno))
+	return n < 0 ? err_set(err, RC_AGAIN, "could not put down the %s: %s", what, strerrordesc_np(errno))
 		     : RC_OK;
 }
 
 /* On RC_OK the caller has out_fd (does not block) and the run's descriptor to close. */
 static enum rc
-start(struct keeper *k, const struct child_plan *p, int *out_fd, struct keeper_run *run, struct err *err)
+start(struct child *c, const struct child_plan *p, int *out_fd, struct keeper_run *run, struct err *err)
 {
-	struct keeper_spec spec = {.argv = p->argv.item, .env = p->env.item, .cwd = p->cwd, .stdin_fd = -1};
+	struct keeper_spec spec = {.argv = p->argv.item,
+	    .env = p->env.item,
+	    .cwd = p->cwd == NULL ? c->around->cwd : p->cwd,
+	    .umask = c->around->umask,
+	    .nice = c->around->nice,
+	    .stdin_fd = -1};
 	int out[2] = {-1, -1};
 	enum rc rc = RC_OK;
 
 	if (p->stdin_text != NULL)
-		rc = make_stdin(p->stdin_text, &spec.stdin_fd, err);
+		rc = make_file("stdin", p->stdin_text, &spec.stdin_fd, err);
+	if (rc == RC_OK && p->script != NULL)
+		rc = make_file("command", p->script, &spec.script_fd, err);
 	if (rc == RC_OK && (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0))
 		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {
 		spec.output_fd = out[1];
-		rc = keeper_spawn(k, &spec, run, err);
+		rc = keeper_spawn(c->env->keeper, &spec, run, err);
 	}
 	if (rc == RC_OK) {
 		*out_fd = out[0];
@@ -120,6 +139,8 @@ start(struct keeper *k, const struct child_plan *p, int *out_fd, struct keeper_r
 	close_fd(&out[0]);
 	close_fd(&out[1]);
 	close_fd(&spec.stdin_fd);
+	if (spec.script_fd > 0)
+		close(spec.script_fd);
 	return rc;
 }
 
@@ -311,7 +332,7 @@ explain(struct watch *w, const struct child_plan *p, struct pgrab_result *result
 	switch ((enum keeper_event)w->last.event) {
 	case KEEPER_EXITED: explain_exit(w, result); break;
 	case KEEPER_NOT_STARTED:
-		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 ? p->cwd : p->argv.item[0], result);
+		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 && p->cwd != NULL ? p->cwd : p->argv.item[0], result);
 		break;
 	case KEEPER_STARTED:
 	case KEEPER_GONE:
@@ -334,7 +355,7 @@ carry_out(
 	    .out_fd = -1,
 	    .stop_fd = host->stop_fd};
 	struct err err = {0};
-	enum rc rc = start(c->env->keeper, p, &w.out_fd, &w.run, &err);
+	enum rc rc = start(c, p, &w.out_fd, &w.run, &err);
 
 	if (rc == RC_OK) {
 		watch_run(&w, c->env->keeper);
@@ -348,14 +369,18 @@ carry_out(
 }
 
 void
-child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+child_run(void *self, const struct child_command *cmd, const struct pgrab_run *run,
     const struct pgrab_host *host, struct pgrab_result *result)
 {
+	struct child *c = self;
 	struct child_plan plan;
 	struct err err = {0};
+	enum rc rc = child_plan_make(
+	    &plan, cmd->argv, cmd->takes_argv, (const char *const *)c->around->env, run, &err);
 
-	if (child_plan_make(&plan, argv, takes_argv, run, &err) == RC_OK)
-		carry_out(self, &plan, host, result);
+	plan.script = cmd->script;
+	if (rc == RC_OK)
+		carry_out(c, &plan, host, result);
 	else
 		result_fail(result, "%s", err.text);
 	child_plan_fini(&plan);

@@ -5,6 +5,7 @@
 #include "keeper/keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,13 +198,19 @@ ask(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, uint64_t *lif
 enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err)
 {
-	int fds[WIRE_FD__COUNT] = {-1, -1, spec->output_fd, spec->stdin_fd};
-	size_t n_fds = spec->stdin_fd < 0 ? WIRE_FD_STDIN : WIRE_FD__COUNT;
-	int pair[2] = {-1, -1};
+	int fds[WIRE_FD__COUNT] = {-1, -1, spec->output_fd, spec->stdin_fd, spec->script_fd};
+	size_t n_fds = spec->script_fd > 0 ? WIRE_FD__COUNT : spec->stdin_fd >= 0 ? WIRE_FD_SCRIPT : WIRE_FD_STDIN;
+	int pair[2] = {-1, -1}, null = -1;
 	enum rc rc;
 
 	*out = (struct keeper_run){.fd = -1};
 	rc = wire_pack(spec, &fds[WIRE_FD_SPEC], err);
+	if (rc == RC_OK && spec->script_fd > 0 && spec->stdin_fd < 0) {
+		null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		fds[WIRE_FD_STDIN] = null;
+		if (null < 0)
+			rc = err_set(err, RC_AGAIN, "could not open /dev/null: %s", strerrordesc_np(errno));
+	}
 	if (rc == RC_OK && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		rc =
 		    err_set(err, RC_AGAIN, "could not make a socket for the run: %s", strerrordesc_np(errno));
@@ -217,6 +224,7 @@ keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run
 	}
 	close_fd(&pair[0]);
 	close_fd(&pair[1]);
+	close_fd(&null);
 	close_fd(&fds[WIRE_FD_SPEC]);
 	return rc;
 }

@@ -75,9 +75,13 @@ struct keeper_spec {
 	const char *const *argv; /* ended by NULL */
 	const char *const *env;  /* "KEY=value", ended by NULL: the whole environment of the child */
 	const char *cwd;         /* NULL: "/" */
+	int umask;               /* 0: 077 */
+	int nice;                /* added to the node's own */
 	int stdin_fd;            /* -1: /dev/null */
 	int output_fd;           /* the child's stdout and stderr */
+	int script_fd;           /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
 };
+#define KEEPER_SCRIPT_FD 3
 
 struct keeper_run {
 	int fd;        /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */

@@ -126,6 +126,7 @@ start_run(struct guard *g, int fds[WIRE_FD__COUNT], size_t n)
 	g->setup.spec_fd = fds[WIRE_FD_SPEC];
 	g->setup.output_fd = fds[WIRE_FD_OUTPUT];
 	g->setup.stdin_fd = n > WIRE_FD_STDIN ? fds[WIRE_FD_STDIN] : -1;
+	g->setup.script_fd = n > WIRE_FD_SCRIPT ? fds[WIRE_FD_SCRIPT] : -1;
 	if (n <= WIRE_FD_OUTPUT)
 		errno = EMFILE; /* the kernel dropped what we had no room for */
 	else
@@ -170,7 +171,7 @@ receive(int fd, int fds[WIRE_FD__COUNT])
 static void
 take_requests(struct guard *g)
 {
-	int fds[WIRE_FD__COUNT] = {-1, -1, -1, -1};
+	int fds[WIRE_FD__COUNT];
 	int n;
 
 	while ((n = receive(g->spawn_fd, fds)) >= 0)

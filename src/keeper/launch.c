@@ -57,6 +57,10 @@ connect_stdio(const struct launch *l)
 		give_up(l, "output");
 	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
 		give_up(l, "close_range");
+	/* Last, for it may take the place of any other; only what is reported to has to be out of the way. */
+	if (l->script_fd == KEEPER_SCRIPT_FD ? fcntl(KEEPER_SCRIPT_FD, F_SETFD, 0) != 0
+					     : l->script_fd >= 0 && dup2(l->script_fd, KEEPER_SCRIPT_FD) < 0)
+		give_up(l, "script");
 }
 
 static const char *
@@ -106,7 +110,9 @@ launch(const struct launch *l)
 		_exit(126); /* it died before the line above */
 	if (setsid() < 0)
 		give_up(l, "setsid");
-	umask(077);
+	umask((mode_t)l->spec->umask);
+	if (l->spec->nice != 0)
+		(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + l->spec->nice);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		give_up(l, "no_new_privs");
 	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);

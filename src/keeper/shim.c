@@ -220,6 +220,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	struct launch l = {.spec = spec,
 	    .shim = getpid(),
 	    .stdin_fd = u->stdin_fd,
+	    .script_fd = u->script_fd,
 	    .output_fd = u->output_fd,
 	    .nofile = u->nofile};
 	int p[2];
@@ -228,14 +229,19 @@ start_main(struct shim *s, const struct wire_spec *spec)
 		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
 		return false;
 	}
-	l.failed_fd = p[1];
+	l.failed_fd = fcntl(p[1], F_DUPFD_CLOEXEC, KEEPER_SCRIPT_FD + 1);
+	close(p[1]);
+	if (l.failed_fd < 0) {
+		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
+		return false;
+	}
 	s->failed_fd = p[0];
 	s->main = fork();
 	if (s->main == 0)
 		launch(&l);
 	if (s->main < 0)
 		tell(s, KEEPER_NOT_STARTED, errno, "fork");
-	close(p[1]);
+	close(l.failed_fd);
 	return s->main > 0;
 }
 
@@ -247,6 +253,8 @@ let_go(const struct shim_setup *u)
 	close(u->output_fd);
 	if (u->stdin_fd >= 0)
 		close(u->stdin_fd);
+	if (u->script_fd >= 0)
+		close(u->script_fd);
 }
 
 static void

@@ -18,7 +18,7 @@ struct shim_setup {
 	struct rlimit nofile;
 	/* of this run */
 	int run_fd, spec_fd, output_fd;
-	int stdin_fd; /* -1: none */
+	int stdin_fd, script_fd; /* -1: none */
 };
 
 /* When a run that is told to stop at now_us (boot clock) is killed: kill_grace later, counted from the end of the

@@ -1,5 +1,5 @@
 /*
- * The memory file: two counts, then the strings of argv and env and cwd, each
+ * The memory file: a head with the counts, then the strings of argv and env and cwd, each
  * with its NUL.
  */
 #include "keeper/wire.h"
@@ -17,6 +17,7 @@
 
 struct head {
 	uint32_t argc, envc;
+	int32_t umask, nice;
 };
 
 static uint32_t
@@ -69,7 +70,7 @@ store(const struct buf *b, int *fd_out, struct err *err)
 enum rc
 wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 {
-	struct head head = {0};
+	struct head head = {.umask = spec->umask == 0 ? 077 : spec->umask, .nice = spec->nice};
 	struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
 	enum rc rc;
@@ -162,6 +163,8 @@ wire_unpack(int fd, struct wire_spec *out)
 		return RC_BAD;
 	}
 	out->cwd = cwd[0];
+	out->umask = head.umask;
+	out->nice = head.nice;
 	free(cwd);
 	return RC_OK;
 }

@@ -39,9 +39,9 @@ enum {
 #define WIRE_SPEC_MAX  (1024 * 1024)
 #define WIRE_PAGE_LEN  4096
 
-/* The run socket comes first: with nothing but it the keeper can still say why
- * the rest did not arrive. */
-enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD__COUNT };
+/* The run socket comes first: with nothing but it the keeper can still say why the rest did not arrive.  Stdin and
+ * script may be missing, a script comes with stdin. */
+enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT, WIRE_FD__COUNT };
 
 /* A memory file (close-on-exec) with argv, env and cwd of the spec.  RC_BAD:
  * larger than WIRE_SPEC_MAX; RC_AGAIN: the system refused. */
@@ -50,6 +50,7 @@ CHECKED enum rc wire_pack(const struct keeper_spec *spec, int *fd_out, struct er
 struct wire_spec {
 	const char **argv, **env; /* ended by NULL; they point into text */
 	const char *cwd;
+	int umask, nice;
 	char *text;
 };
 

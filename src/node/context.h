@@ -24,6 +24,7 @@
 #include "db/store_node.h"
 #include "db/store_task.h"
 #include "exec/exec.h"
+#include "exec/surroundings.h"
 #include "node/settings.h"
 
 struct boss;
@@ -41,6 +42,7 @@ struct node {
 	char *instant; /* array text of instant kinds */
 	struct exec_set *execs;
 	struct exec_env exec_env;
+	struct surroundings surroundings;
 	struct keeper *keeper;
 	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 

@@ -72,6 +72,9 @@ prepare(struct node *n, struct err *err)
 
 	if (rc == RC_OK)
 		rc = settings_labels_json(n->set->labels, &n->labels, err);
+	if (rc == RC_OK)
+		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
+		    (int)n->set->job_nice, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);
@@ -80,6 +83,7 @@ prepare(struct node *n, struct err *err)
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
+	    .surroundings = &n->surroundings,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
 }
@@ -289,6 +293,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
+	surroundings_fini(&n->surroundings);
 	free(n->labels);
 	free(n->kinds);
 	free(n->instant);

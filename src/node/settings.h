@@ -24,6 +24,8 @@ struct settings {
 	int64_t steal_after_us;
 	char *allow;
 	char *executors; /* paths of .so files, comma-separated */
+	char *job_env, *job_cwd, *job_umask; /* what children find; see exec/surroundings.h */
+	int64_t job_nice;
 	int64_t drain_timeout_us;
 	int64_t retention_us;
 	int log_level;  /* enum log_level */

@@ -5,12 +5,14 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 
 #include "base/clock.h"
 #include "exec/exec.h"
+#include "exec/surroundings.h"
 #include "fake_host.h"
 #include "keeper/keeper.h"
 
@@ -160,12 +163,20 @@ child_gets_exactly_its_environment(void **state)
 	const struct pgrab_arg args[] = {{"env", "A=1 2"}, {"env", "PGRAB_FENCE=mine"}, {"env", "HOME=/tmp"},
 	    {"env", "A=3"}, {"env", "EMPTY="}, {NULL, NULL}};
 
+	struct surroundings around;
+
+	assert_int_equal(surroundings_make(&around,
+			     "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me", "/", "077", 0, NULL),
+	    RC_OK);
+	env.surroundings = &around;
 	setenv("PGPASSWORD", "secret", 1);
 	setenv("PGRAB_DSN", "secret", 1);
 	prints(&exec_exec, "/usr/bin/env", args,
-	    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nLANG=C.UTF-8\nHOME=/tmp\n"
-	    "A=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00.000000Z\n"
+	    "PATH=/srv/bin:/usr/bin:/bin\nLANG=C.UTF-8\nHOME=/tmp\nSHELL=/bin/sh\nUSER=me\nLOGNAME=me\n"
+	    "TZ=Europe/Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00.000000Z\n"
 	    "PGRAB_ATTEMPT=2\n");
+	env.surroundings = NULL;
+	surroundings_fini(&around);
 }
 
 static void
@@ -175,6 +186,62 @@ child_gets_its_input_and_its_folder(void **state)
 
 	prints(&exec_shell, "cat; pwd", args, "in\nput/usr\n");
 	prints(&exec_shell, "cat; pwd", NULL, "/\n");
+}
+
+static void
+child_gets_the_surroundings_of_its_node(void **state)
+{
+	struct passwd *me = getpwuid(getuid());
+	struct surroundings around;
+	char want[300];
+
+	snprintf(want, sizeof want, "%s %s %s /bin/sh C.UTF-8\n", me->pw_dir, me->pw_name, me->pw_name);
+	prints(&exec_shell, "echo $HOME $USER $LOGNAME $SHELL $LANG", NULL, want);
+	assert_int_equal(surroundings_make(&around, NULL, "/usr", "027", 3, NULL), RC_OK);
+	env.surroundings = &around;
+	snprintf(want, sizeof want, "/usr\n0027\n%d\n", getpriority(PRIO_PROCESS, 0) + 3);
+	prints(&exec_shell, "pwd; umask; nice", NULL, want);
+	env.surroundings = NULL;
+	surroundings_fini(&around);
+}
+
+static void
+surroundings_are_checked(const char *job_env, const char *cwd, const char *mask, const char *error)
+{
+	struct surroundings around;
+	struct err err = {0};
+
+	assert_int_equal(surroundings_make(&around, job_env, cwd, mask, 0, &err), RC_BAD);
+	assert_string_equal(err.text, error);
+	surroundings_fini(&around);
+}
+
+static void
+wrong_surroundings_are_named(void **state)
+{
+	surroundings_are_checked("A", "/", "077",
+	    "job_env: \"A\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin");
+	surroundings_are_checked(NULL, "tmp", "077", "job_cwd: \"tmp\" does not begin with a slash");
+	surroundings_are_checked(NULL, "/", "8", "job_umask: \"8\" is not an octal number from 001 to 777");
+}
+
+/* The kernel takes 128 KiB in one argument. */
+static void
+shell_runs_a_text_of_a_mebibyte(void **state)
+{
+	size_t size = 1024 * 1024;
+	char *text = malloc(size + 1);
+	const char end[] = "\nls /proc/self/fd; cat; echo \"$x\"; exit 0";
+	const struct pgrab_arg args[] = {{"stdin", "in\n"}, {NULL, NULL}};
+
+	memset(text, ' ', size);
+	memcpy(text, "x=seen; : '", 11);
+	memset(text + 11, 'y', size / 2);
+	memcpy(text + 11 + size / 2, "'", 1);
+	memcpy(text + size - strlen(end), end, sizeof end);
+	prints(&exec_shell, text, NULL, "0\n1\n2\n3\nseen\n"); /* 3 is the folder that ls reads */
+	prints(&exec_shell, text, args, "0\n1\n2\n3\nin\nseen\n");
+	free(text);
 }
 
 static void
@@ -462,6 +529,9 @@ main(int argc, char **argv)
 	    cmocka_unit_test(exec_passes_its_arguments_untouched),
 	    cmocka_unit_test(child_gets_exactly_its_environment),
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
+	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),
+	    cmocka_unit_test(wrong_surroundings_are_named),
+	    cmocka_unit_test(shell_runs_a_text_of_a_mebibyte),
 	    cmocka_unit_test(child_gets_input_of_a_megabyte),
 	    cmocka_unit_test(wrong_args_are_named),
 	    cmocka_unit_test(ends_are_told_apart),
