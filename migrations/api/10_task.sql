@@ -33,8 +33,8 @@ declare
   -- member and the JSON types it may have
   v_known constant jsonb := '{
     "sql":    {"params": "array"},
-    "shell":  {"env": "object", "stdin": "string", "cwd": "string"},
-    "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string"},
+    "shell":  {"env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
+    "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
     "http":   {"method": "string", "headers": "object", "body": "string object array", "expect": "array string number", "follow": "boolean"},
     "notify": {"payload": "string"},
     "noop":   {}}';

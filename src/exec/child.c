@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "exec/child_plan.h"
 #include "exec/exec.h"
+#include "exec/limits.h"
 #include "exec/result.h"
 #include "exec/surroundings.h"
 #include "keeper/keeper.h"
@@ -30,6 +31,7 @@
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
 #define TAIL_BYTES  512               /* of the output, for the last line in the error */
+#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: from then on the log says why nothing happens */
 
 struct child {
 	const struct exec_env *env;
@@ -47,6 +49,7 @@ struct watch {
 	enum pgrab_stop stop;
 	struct keeper_msg last; /* of the shim; event 0: none yet */
 	bool gone;              /* the keeper said that nothing is left */
+	int64_t kill_grace_us, late_us; /* late_us: monotonic, CLOCK_NEVER before a stop and once it was said */
 	char tail[TAIL_BYTES];  /* the end of the output */
 	size_t tail_len;
 };
@@ -120,9 +123,9 @@ start(struct child *c, const struct child_plan *p, int *out_fd, struct keeper_ru
 	    .nice = c->around->nice,
 	    .stdin_fd = -1};
 	int out[2] = {-1, -1};
-	enum rc rc = RC_OK;
+	enum rc rc = limits_within(&c->around->limits, &p->limits, &spec.limits, err);
 
-	if (p->stdin_text != NULL)
+	if (rc == RC_OK && p->stdin_text != NULL)
 		rc = make_file("stdin", p->stdin_text, &spec.stdin_fd, err);
 	if (rc == RC_OK && p->script != NULL)
 		rc = make_file("command", p->script, &spec.script_fd, err);
@@ -189,6 +192,16 @@ pass_on_stop(struct watch *w)
 	w->stop = w->host->stop(w->host->ctx);
 	w->stop_fd = -1; /* it stays readable */
 	keeper_stop_run(&w->run);
+	w->late_us = clock_mono_us() + w->kill_grace_us + LATE_US;
+}
+
+static void
+say_if_late(struct watch *w)
+{
+	if (clock_mono_us() < w->late_us)
+		return;
+	w->late_us = CLOCK_NEVER;
+	w->host->log(w->host->ctx, "was killed and has not ended yet; its task stays running until it has");
 }
 
 /* True: the end of the socket. */
@@ -220,8 +233,9 @@ watch_run(struct watch *w, struct keeper *k)
 		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run.fd, .events = POLLIN},
 		    {.fd = w->stop_fd, .events = POLLIN}};
 
-		if (poll(p, 3, -1) < 0)
+		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->late_us)) < 0)
 			continue;
+		say_if_late(w);
 		if (p[0].revents != 0)
 			take_output(w);
 		if (p[1].revents != 0)
@@ -282,6 +296,8 @@ explain_exit(struct watch *w, struct pgrab_result *result)
 		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
 	else if (w->last.why == KEEPER_BY_NODE_DEATH)
 		result_fail(result, "stopped: the keeper process was killed");
+	else if (w->last.memory_kills > 0 && (by_signal || WEXITSTATUS(status) != 0))
+		result_fail(result, "killed for memory: it used more than args.limits or job_limits allow");
 	else if (by_signal)
 		result_fail(result, "killed by signal %d (%s)%s%s", sig, name == NULL ? "real-time" : name,
 		    colon, line);
@@ -306,6 +322,11 @@ explain_no_start(const struct watch *w, const char *program, struct pgrab_result
 	if (strcmp(m->where, "lease") == 0) {
 		result->not_started = true;
 		result_fail(result, "could not start: the node's lease is over");
+		return;
+	}
+	if (strcmp(m->where, "limits") == 0) {
+		result_fail(result, "could not start: this node can not keep limits of processes and cpu (%s)",
+		    strerrordesc_np(m->value));
 		return;
 	}
 	result->not_started =
@@ -353,7 +374,9 @@ carry_out(
 	    .chunk = c->chunk,
 	    .run = {.fd = -1},
 	    .out_fd = -1,
-	    .stop_fd = host->stop_fd};
+	    .stop_fd = host->stop_fd,
+	    .kill_grace_us = c->env->kill_grace_us,
+	    .late_us = CLOCK_NEVER};
 	struct err err = {0};
 	enum rc rc = start(c, p, &w.out_fd, &w.run, &err);
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "keeper/keeper.h"
 #include "pgrab/executor.h"
 
 struct text_list {
@@ -20,6 +21,7 @@ struct child_plan {
 	const char *cwd;        /* NULL: not given */
 	const char *stdin_text; /* NULL: not given */
 	const char *script;     /* NULL: none; the caller's */
+	struct keeper_limits limits; /* those that args names */
 	char *own[4];           /* the texts that are not the run's */
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "exec/limits.h"
 
 static void
 set(struct surroundings *s, const char *text, size_t len)
@@ -81,6 +82,18 @@ surroundings_make(struct surroundings *s, const char *env, const char *cwd, cons
 	if (cwd[0] != '/')
 		return err_set(err, RC_BAD, "job_cwd: \"%.200s\" does not begin with a slash", cwd);
 	return set_wanted(s, env, err);
+}
+
+enum rc
+surroundings_limit(struct surroundings *s, const char *limits, struct err *err)
+{
+	char *copy = xstrdup(limits == NULL ? "" : limits), *save = NULL;
+	enum rc rc = RC_OK;
+
+	for (char *one = strtok_r(copy, ", ", &save); one != NULL && rc == RC_OK; one = strtok_r(NULL, ", ", &save))
+		rc = limits_read(&s->limits, "job_limits", one, err);
+	free(copy);
+	return rc;
 }
 
 void

@@ -8,11 +8,13 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "keeper/keeper.h"
 
 struct surroundings {
 	char **env; /* "NAME=value", ended by NULL; owned */
 	char *cwd;
 	int umask, nice;
+	struct keeper_limits limits; /* what a task gets, and may not go beyond */
 };
 
 /*
@@ -22,6 +24,9 @@ struct surroundings {
  */
 CHECKED enum rc surroundings_make(struct surroundings *s, const char *env, const char *cwd, const char *umask,
     int nice, struct err *err);
+
+/* "memory=1GB,processes=200,cpu=2"; NULL: none.  RC_BAD: the text names the setting. */
+CHECKED enum rc surroundings_limit(struct surroundings *s, const char *limits, struct err *err);
 void surroundings_fini(struct surroundings *s);
 
 #endif

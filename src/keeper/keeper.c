@@ -74,6 +74,7 @@ keeper_start(struct keeper **out, const struct keeper_setup *setup, struct err *
 	*out = NULL;
 	k->setup = (struct link_setup){.page_fd = -1,
 	    .kill_grace_us = setup->kill_grace_us,
+	    .cgroups = setup->cgroups,
 	    .farewell = setup->farewell,
 	    .will_fd = setup->will_fd};
 	k->link = LINK_NONE;

@@ -34,6 +34,7 @@ struct keeper; /* the node's side; at most one per process, made before any thre
 
 struct keeper_setup {
 	int64_t kill_grace_us;
+	bool cgroups; /* make a control group per run where that can be done */
 	/*
 	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop and nothing
 	 * of its runs is left: this program, with the node's id and incarnation (keeper_vouch) as further
@@ -69,6 +70,13 @@ pid_t keeper_pid(struct keeper *k);
  * Owned by the keeper; only poll it. */
 int keeper_alive_fd(const struct keeper *k);
 
+/* 0: not limited. */
+struct keeper_limits {
+	int64_t memory;      /* bytes, of all processes together; without control groups of each */
+	int64_t processes;   /* only with control groups */
+	int64_t cpu_percent; /* of one processor; only with control groups */
+};
+
 /* What to run.  All borrowed.  argv[0] is the program (absolute, or with a slash, or looked up in the PATH of
  * env). */
 struct keeper_spec {
@@ -77,6 +85,7 @@ struct keeper_spec {
 	const char *cwd;         /* NULL: "/" */
 	int umask;               /* 0: 077 */
 	int nice;                /* added to the node's own */
+	struct keeper_limits limits;
 	int stdin_fd;            /* -1: /dev/null */
 	int output_fd;           /* the child's stdout and stderr */
 	int script_fd;           /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
@@ -123,7 +132,8 @@ struct keeper_msg {
 	int32_t value;
 	int32_t why;       /* KEEPER_EXITED: who ended it, enum keeper_why */
 	int32_t leftovers; /* KEEPER_EXITED: processes that had to be killed after the main one ended */
-	char where[32];    /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", ... */
+	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
+	char where[32];    /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", ... */
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -32,6 +33,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "keeper/cgroup.h"
 #include "keeper/proctree.h"
 #include "keeper/shim.h"
 #include "keeper/wire.h"
@@ -221,14 +223,20 @@ kill_strays(struct guard *g)
 {
 	size_t found;
 
+	for (size_t i = 0; i < g->count; i++) {
+		if (g->run[i].orphaned)
+			cgroup_kill_of(&g->setup.groups, g->run[i].pid);
+	}
 	do
 		found = proctree_kill(getpid(), is_shim, g);
 	while (reap(g) && found == 0);
 	if (found > 0)
 		return;
 	for (size_t i = g->count; i-- > 0;) {
-		if (g->run[i].orphaned)
-			forget(g, i);
+		if (!g->run[i].orphaned)
+			continue;
+		cgroup_kill_of(&g->setup.groups, g->run[i].pid); /* it is empty, and goes */
+		forget(g, i);
 	}
 	g->orphaned = 0;
 }
@@ -386,17 +394,20 @@ keeper_main(int argc, char **argv)
 	char word = WIRE_READY;
 
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (argc < 3 || argc > 4 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
+	if (argc < 4 || argc > 5 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
 		fputs("pgrab: " KEEPER_ARGV1
 		      " is how a node starts its own helper; it is of no use by hand\n",
 		    stderr);
 		return 2;
 	}
-	g.farewell = argv[3]; /* NULL at the end of argv */
+	g.farewell = argv[4]; /* NULL at the end of argv */
 	prctl(PR_SET_NAME, "pgrab-keeper");
 	setsid(); /* out of reach of the terminal's signals; already a leader: just as well */
 	if (chdir("/") != 0)
 		return 1;
+	g.setup.groups = (struct cgroup_base){.fd = -1};
+	if (strcmp(argv[3], "cgroups") == 0)
+		cgroup_base_open(&g.setup.groups, getppid());
 	if (send(g.spawn_fd, &word, 1, MSG_NOSIGNAL) == 1)
 		serve(&g);
 	if (g.node_gone)

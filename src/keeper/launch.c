@@ -97,6 +97,18 @@ exec_by_path(const char *const *argv, const char *const *env)
 	errno = error;
 }
 
+/* Before anything of the run is executed.  Without a group memory is bounded by the address space. */
+static void
+limit(const struct launch *l)
+{
+	const struct rlimit memory = {(rlim_t)l->spec->limits.memory, (rlim_t)l->spec->limits.memory};
+
+	if (!cgroup_enter(l->group))
+		give_up(l, "cgroup");
+	if (!(l->group->fd >= 0 && l->group->memory) && l->spec->limits.memory > 0 && setrlimit(RLIMIT_AS, &memory) != 0)
+		give_up(l, "limits");
+}
+
 void
 launch(const struct launch *l)
 {
@@ -116,6 +128,7 @@ launch(const struct launch *l)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		give_up(l, "no_new_privs");
 	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);
+	limit(l);
 	connect_stdio(l);
 	if (chdir(l->spec->cwd) != 0)
 		give_up(l, "chdir");

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "keeper/cgroup.h"
 #include "keeper/wire.h"
 
 struct launch {
@@ -19,6 +20,7 @@ struct launch {
 	int output_fd;        /* stdout and stderr */
 	int failed_fd;        /* where a struct launch_failed goes; exec closes it */
 	struct rlimit nofile; /* as the node got it */
+	const struct cgroup *group;
 };
 
 struct launch_failed {

@@ -85,7 +85,8 @@ static enum rc
 launch(struct link *l, const struct link_setup *setup, const int theirs[WIRE_FDS], struct err *err)
 {
 	char grace[32];
-	char *argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace, (char *)setup->farewell, NULL};
+	char *argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace, (char *)(setup->cgroups ? "cgroups" : "plain"),
+	    (char *)setup->farewell, NULL};
 	char *env[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	int error;

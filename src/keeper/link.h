@@ -27,6 +27,7 @@ struct link {
 struct link_setup {
 	int page_fd;
 	int64_t kill_grace_us;
+	bool cgroups;
 	const char *farewell; /* NULL: none */
 	int will_fd;
 };

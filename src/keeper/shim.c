@@ -49,13 +49,19 @@ struct shim {
 	int leftovers;
 	int failed_fd;               /* what launch() says; -1 once it has been read */
 	struct launch_failed failed; /* error 0: exec succeeded */
+	struct cgroup group;
+	int memory_kills;
 };
 
 static void
 tell(const struct shim *s, enum keeper_event event, int value, const char *where)
 {
 	struct keeper_msg m = {
-	    .event = (int32_t)event, .value = value, .why = (int32_t)s->why, .leftovers = s->leftovers};
+	    .event = (int32_t)event,
+	    .value = value,
+	    .why = (int32_t)s->why,
+	    .leftovers = s->leftovers,
+	    .memory_kills = s->memory_kills};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
 	(void)send(s->setup->run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL); /* the worker may be gone */
@@ -192,6 +198,7 @@ act(struct shim *s, enum keeper_why why)
 	if (s->phase == KILLING) {
 		if (!s->main_ended)
 			kill(-s->main, SIGKILL);
+		cgroup_kill(&s->group);
 		proctree_kill(getpid(), NULL, NULL);
 	}
 }
@@ -212,6 +219,14 @@ until_next_look_ms(const struct shim *s)
 	return clock_poll_ms(now, then < next ? then : next);
 }
 
+/* False: limits can not be kept here.  Without limits a run does without a group. */
+static bool
+make_group(struct shim *s, const struct keeper_limits *limits)
+{
+	return cgroup_make(&s->setup->groups, getpid(), limits, &s->group) ||
+	       (limits->processes == 0 && limits->cpu_percent == 0);
+}
+
 /* False: told the worker why not. */
 static bool
 start_main(struct shim *s, const struct wire_spec *spec)
@@ -222,8 +237,14 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	    .stdin_fd = u->stdin_fd,
 	    .script_fd = u->script_fd,
 	    .output_fd = u->output_fd,
-	    .nofile = u->nofile};
+	    .nofile = u->nofile,
+	    .group = &s->group};
 	int p[2];
+
+	if (!make_group(s, &spec->limits)) {
+		tell(s, KEEPER_NOT_STARTED, errno, "limits");
+		return false;
+	}
 
 	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) != 0) {
 		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
@@ -236,7 +257,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 		return false;
 	}
 	s->failed_fd = p[0];
-	s->main = fork();
+	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
 	if (s->main < 0)
@@ -268,6 +289,8 @@ supervise(struct shim *s)
 		act(s, why);
 	}
 	note_launch(s);
+	s->memory_kills = cgroup_memory_kills(&s->group);
+	cgroup_remove(&s->group);
 	if (s->failed.error != 0)
 		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
 	else
@@ -277,7 +300,7 @@ supervise(struct shim *s)
 void
 shim_main(const struct shim_setup *setup)
 {
-	struct shim s = {.setup = setup, .failed_fd = -1};
+	struct shim s = {.setup = setup, .failed_fd = -1, .group = {.fd = -1, .base_fd = -1}};
 	struct wire_spec spec;
 	enum keeper_why why;
 
@@ -296,8 +319,10 @@ shim_main(const struct shim_setup *setup)
 		tell(&s, KEEPER_NOT_STARTED, ECANCELED, why == KEEPER_BY_LEASE ? "lease" : "stop");
 		_exit(0);
 	}
-	if (!start_main(&s, &spec))
+	if (!start_main(&s, &spec)) {
+		cgroup_remove(&s.group);
 		_exit(0);
+	}
 	wire_spec_fini(&spec);
 	let_go(setup);
 	supervise(&s);

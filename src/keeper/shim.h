@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "keeper/cgroup.h"
+
 /* All borrowed from the keeper, which the shim is a fork of. */
 struct shim_setup {
 	const _Atomic int64_t *lease; /* shared with the node */
@@ -16,6 +18,7 @@ struct shim_setup {
 	int keeper_pidfd; /* readable: the keeper is gone */
 	int sigchld_fd;   /* a signalfd: it tells whoever reads it about its own signals */
 	struct rlimit nofile;
+	struct cgroup_base groups;
 	/* of this run */
 	int run_fd, spec_fd, output_fd;
 	int stdin_fd, script_fd; /* -1: none */

@@ -18,6 +18,7 @@
 struct head {
 	uint32_t argc, envc;
 	int32_t umask, nice;
+	struct keeper_limits limits;
 };
 
 static uint32_t
@@ -70,7 +71,7 @@ store(const struct buf *b, int *fd_out, struct err *err)
 enum rc
 wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 {
-	struct head head = {.umask = spec->umask == 0 ? 077 : spec->umask, .nice = spec->nice};
+	struct head head = {.umask = spec->umask == 0 ? 077 : spec->umask, .nice = spec->nice, .limits = spec->limits};
 	struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
 	enum rc rc;
@@ -165,6 +166,7 @@ wire_unpack(int fd, struct wire_spec *out)
 	out->cwd = cwd[0];
 	out->umask = head.umask;
 	out->nice = head.nice;
+	out->limits = head.limits;
 	free(cwd);
 	return RC_OK;
 }

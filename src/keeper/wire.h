@@ -51,6 +51,7 @@ struct wire_spec {
 	const char **argv, **env; /* ended by NULL; they point into text */
 	const char *cwd;
 	int umask, nice;
+	struct keeper_limits limits;
 	char *text;
 };
 

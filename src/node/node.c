@@ -57,7 +57,7 @@ kind_arrays(struct node *n)
 static enum rc
 start_keeper(struct node *n, struct err *err)
 {
-	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .farewell = FAREWELL_ARGV1};
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .cgroups = n->set->job_cgroups == 0, .farewell = FAREWELL_ARGV1};
 	enum rc rc = farewell_will(n->set, &n->will_fd, err);
 
 	setup.will_fd = n->will_fd;
@@ -75,6 +75,8 @@ prepare(struct node *n, struct err *err)
 	if (rc == RC_OK)
 		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
 		    (int)n->set->job_nice, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(&n->surroundings, n->set->job_limits, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);

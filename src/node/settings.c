@@ -17,6 +17,7 @@
 #define DAY      S(86400)
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const auto_or_off[] = {"auto", "off", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 
 const struct option_key settings_keys[] = {
@@ -62,6 +63,10 @@ const struct option_key settings_keys[] = {
 	false},
     {"job_nice", 0, OPTION_INT, FIELD(job_nice), "0", 0, 19, NULL, "N",
 	"how much lower than the node's the priority of shell and exec tasks is", false},
+    {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+	"what a shell or exec task may use at most; args.limits may ask for less", false},
+    {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
+	"put each shell or exec task into a control group (version 2) where that can be done", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
 	"on TERM running tasks get so long", false},
     {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",

@@ -26,6 +26,8 @@ struct settings {
 	char *executors; /* paths of .so files, comma-separated */
 	char *job_env, *job_cwd, *job_umask; /* what children find; see exec/surroundings.h */
 	int64_t job_nice;
+	char *job_limits;
+	int job_cgroups; /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
 	int64_t retention_us;
 	int log_level;  /* enum log_level */

@@ -225,6 +225,38 @@ wrong_surroundings_are_named(void **state)
 	surroundings_are_checked(NULL, "/", "8", "job_umask: \"8\" is not an octal number from 001 to 777");
 }
 
+static void
+limits_are_read_and_bounded(void **state)
+{
+	const struct pgrab_arg size[] = {{"limits", "memory=12"}, {NULL, NULL}},
+			       word[] = {{"limits", "disk=1GB"}, {NULL, NULL}},
+			       half[] = {{"limits", "processes=0.5"}, {NULL, NULL}},
+			       cpu[] = {{"limits", "cpu=much"}, {NULL, NULL}},
+			       more[] = {{"limits", "memory=2GB"}, {NULL, NULL}},
+			       less[] = {{"limits", "memory=512MB"}, {NULL, NULL}};
+	struct surroundings around;
+
+	exec_fails("/bin/true", size, -1,
+	    "args.limits: \"memory=12\": memory is a size of 1MB or more, such as 512MB");
+	exec_fails("/bin/true", word, -1, "args.limits: \"disk=1GB\": there are memory, processes and cpu");
+	exec_fails("/bin/true", half, -1,
+	    "args.limits: \"processes=0.5\": processes is a whole number of 1 or more");
+	exec_fails(
+	    "/bin/true", cpu, -1, "args.limits: \"cpu=much\": cpu is a number of processors, such as 0.5");
+	assert_int_equal(surroundings_make(&around, NULL, "/", "077", 0, NULL), RC_OK);
+	assert_int_equal(surroundings_limit(&around, "memory=1GB", NULL), RC_OK);
+	env.surroundings = &around;
+	exec_fails("/bin/true", more, -1,
+	    "could not start: args.limits: memory is more than this node allows (job_limits)");
+	prints(&exec_shell, "ulimit -v", NULL, "1048576\n"); /* without control groups, as here */
+	prints(&exec_shell, "ulimit -v", less, "524288\n");
+	assert_int_equal(surroundings_limit(&around, "processes=10", NULL), RC_OK);
+	exec_fails("/bin/true", NULL, -1,
+	    "could not start: this node can not keep limits of processes and cpu (Operation not supported)");
+	env.surroundings = NULL;
+	surroundings_fini(&around);
+}
+
 /* The kernel takes 128 KiB in one argument. */
 static void
 shell_runs_a_text_of_a_mebibyte(void **state)
@@ -266,7 +298,7 @@ wrong_args_are_named(void **state)
 			       name[] = {{"env", "A"}, {NULL, NULL}};
 
 	exec_fails(
-	    "/bin/true", unknown, -1, "kind exec knows no args.comand; it knows argv, env, stdin, cwd");
+	    "/bin/true", unknown, -1, "kind exec knows no args.comand; it knows argv, env, stdin, cwd, limits");
 	exec_fails("/bin/true", twice, -1, "args.cwd must be one text, not an array or an object");
 	exec_fails("/bin/true", name, -1,
 	    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"A\"");
@@ -276,7 +308,7 @@ wrong_args_are_named(void **state)
 
 	stage_init(&s);
 	perform(&s, &exec_shell, "true", argv);
-	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd");
+	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd, limits");
 	fake_host_fini(&s.f);
 }
 
@@ -401,7 +433,7 @@ is_dead(pid_t pid)
 /* The line freezes or kills what watches over it, then says its id, "ready", and hears no TERM. */
 #define KEEPER_OF_PPID "$(cut -d' ' -f4 /proc/$PPID/stat)"
 static void
-is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *error)
+is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *error, unsigned lines_logged)
 {
 	char line[300];
 	struct stage s;
@@ -414,19 +446,21 @@ is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *e
 	assert_true(s.stopped && !s.result.succeeded);
 	assert_true(is_dead((pid_t)atoi(buf_str(&s.f.output))));
 	assert_string_equal(s.result.error, error);
+	assert_int_equal(s.lines_logged, lines_logged);
 	fake_host_fini(&s.f);
 }
 
 static void
 no_run_is_reported_while_it_still_runs(void **state)
 {
-	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_TIMEOUT, "timed out");
-	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_CANCEL, "cancelled");
-	is_dead_when_it_is_reported("kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out");
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_TIMEOUT, "timed out", 0);
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_CANCEL, "cancelled", 0);
 	is_dead_when_it_is_reported(
-	    "kill -STOP $PPID; kill -KILL " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out");
+	    "kill -STOP $PPID; kill -KILL " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out", 0);
+	/* Until it is noticed that the keeper does nothing, the log says what is waited for. */
 	is_dead_when_it_is_reported(
-	    "kill -STOP $PPID; kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_CANCEL, "cancelled");
+	    "kill -STOP $PPID; kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_CANCEL, "cancelled", 1);
+	is_dead_when_it_is_reported("kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out", 1);
 }
 
 static void
@@ -531,6 +565,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
 	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),
 	    cmocka_unit_test(wrong_surroundings_are_named),
+	    cmocka_unit_test(limits_are_read_and_bounded),
 	    cmocka_unit_test(shell_runs_a_text_of_a_mebibyte),
 	    cmocka_unit_test(child_gets_input_of_a_megabyte),
 	    cmocka_unit_test(wrong_args_are_named),

@@ -387,6 +387,64 @@ a_frozen_shim_is_killed_with_its_run(void **state)
 	expect_nothing_left();
 }
 
+/* The run's group when it is in one of ours; whether that can be is the machine's.  False: it can not. */
+static bool
+group_of(pid_t pid, char *out, size_t size)
+{
+	char path[64], line[300];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	f = fopen(path, "re");
+	while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, "0::", 3) == 0 && strstr(line, "/pgrab.") != NULL;
+		snprintf(out, size, "%s", line);
+	}
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+static void
+control_groups_hold_what_is_in_them_and_go_with_it(void **state)
+{
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .cgroups = true, .will_fd = -1};
+	struct keeper *k = NULL;
+	struct err err = {0};
+	char first[300], second[300];
+	struct trial t, other;
+	pid_t run, shim, old;
+
+	assert_int_equal(keeper_start(&k, &setup, &err), RC_OK);
+	keeper_lease(k, CLOCK_NEVER);
+	t = trial_sh(k, STUBBORN);
+	shim = parent_of(expect_started(&t));
+	run = read_pid(t.out_fd);
+	if (!group_of(run, first, sizeof first)) {
+		trial_end(&t);
+		keeper_stop(&k);
+		skip();
+	}
+	other = trial_sh(k, STUBBORN);
+	expect_started(&other);
+	assert_true(group_of(read_pid(other.out_fd), second, sizeof second));
+	assert_string_not_equal(first, second);
+	kill(shim, SIGKILL); /* the keeper knows the group */
+	expect_gone(&t);
+	expect_output(&t, "");
+	assert_true(dead_within(run, 0));
+	trial_end(&t);
+	old = keeper_pid(k);
+	kill(old, SIGKILL); /* the next keeper removes the group */
+	await_new_keeper(k, old);
+	keeper_await_end(k, other.life);
+	trial_end(&other);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
 /* A node of its own in a process: starts a keeper and a stubborn run, says so,
  * and waits for what we do. */
 static pid_t
@@ -496,6 +554,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(a_frozen_shim_does_not_stop_the_stop),
 	    cmocka_unit_test(a_run_that_thaws_long_after_its_lease_has_no_grace_left),
 	    cmocka_unit_test(a_frozen_node_loses_its_runs_with_its_lease),
+	    cmocka_unit_test(control_groups_hold_what_is_in_them_and_go_with_it),
 	    cmocka_unit_test(death_of_the_node_ends_everything),
 	    cmocka_unit_test(death_of_node_and_keeper_together_ends_everything),
 	};
