@@ -446,7 +446,7 @@ is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *e
 	assert_true(s.stopped && !s.result.succeeded);
 	assert_true(is_dead((pid_t)atoi(buf_str(&s.f.output))));
 	assert_string_equal(s.result.error, error);
-	assert_int_equal(s.lines_logged, lines_logged);
+	assert_true(s.lines_logged >= lines_logged);
 	fake_host_fini(&s.f);
 }
 
