@@ -1,8 +1,9 @@
 -- Executing the text of a sql task, inside the transaction of its finish.
 
--- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client, and CALL of a procedure that commits.
--- Each with an error of PostgreSQL's own, and nothing of the transaction survives it.
-create or replace function pgrab.run_sql(p_statements text[], p_params text[], p_limit integer) returns text
+-- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client,
+-- and CALL of a procedure that commits. Each with an error of PostgreSQL's own, and nothing of the
+-- transaction survives it.
+create function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer) returns text
 language plpgsql as $$
 declare
   v_last constant integer := cardinality(p_statements);
@@ -48,15 +49,19 @@ begin
   if cardinality(p_params) > 0 then
     deallocate pgrab_statement;
   end if;
-  -- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held beyond the transaction.
+  -- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
+  -- beyond the transaction.
   set constraints all immediate;
   execute 'close all';
   return array_to_string(v_lines, E'\n');
 end $$;
-comment on function pgrab.run_sql(text[], text[], integer) is 'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns separated by |, about so many bytes of them at most.';
+comment on function pgrab_internal.run_sql(text[], text[], integer) is
+  'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns '
+  'separated by |, about so many bytes of them at most.';
 
--- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end, or that does not end in time, is kept, and hinders nobody else's end.
-create or replace function pgrab.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
+-- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end,
+-- or that does not end in time, is kept, and hinders nobody else's end.
+create function pgrab_internal.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
 language plpgsql as $$
 declare
   v_pid integer;
@@ -78,4 +83,6 @@ begin
     end;
   end loop;
 end $$;
-comment on function pgrab.end_sql_backends(text[]) is 'Internal: ends the backends of this database with one of these application names; returns how many are gone, and how many could not be ended.';
+comment on function pgrab_internal.end_sql_backends(text[]) is
+  'Internal: ends the backends of this database with one of these application names; returns how many are '
+  'gone, and how many could not be ended.';

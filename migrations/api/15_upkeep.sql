@@ -1,6 +1,7 @@
--- Daily partitions of the history: made ahead, dropped behind, by any node (no leader), at start and every hour.
+-- Daily partitions of the history: made ahead, dropped behind, by any node (no leader), at start and every
+-- hour.
 
-create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
+create function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
 language plpgsql
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp
@@ -39,6 +40,8 @@ begin
       null; -- a long reader holds it; the next round tries again
     end;
   end loop;
-  perform pgrab.chains_end(array(select c.id from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
+  perform pgrab_internal.chains_end(array(select c.id from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
 end $$;
-comment on function pgrab.upkeep(interval, integer) is 'Makes the coming daily partitions of the history and drops those older than the retention. Nodes call it; calling it by hand does no harm.';
+comment on function pgrab.upkeep(interval, integer) is
+  'Makes the coming daily partitions of the history and drops those older than the retention. Nodes call it; '
+  'calling it by hand does no harm.';

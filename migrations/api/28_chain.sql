@@ -15,100 +15,100 @@
 -- Lock order: rows of tasks in id order, parents before children (a waiting child is locked by nobody else but a person), then pgrab.chain in id order.
 
 -- any (array[...]) and CASE: by its key. As `parent_id is not null` it could be read by task_parent_idx, which for a table taken for a small one is every link of it, once per link.
-create or replace function pgrab.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
+create function pgrab_internal.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
 language sql stable as $$
   select t.parent_id, t.run_if from pgrab.task t where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
   union all
   select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id
 $$;
-comment on function pgrab.parents_of(bigint) is 'The parents of a task and which end of each it waits for.';
+comment on function pgrab_internal.parents_of(bigint) is 'The parents of a task and which end of each it waits for.';
 
-create or replace function pgrab.children_of(p_id bigint) returns table (child_id bigint, run_if text)
+create function pgrab_internal.children_of(p_id bigint) returns table (child_id bigint, run_if text)
 language sql stable as $$
   select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
   union all
   select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id
 $$;
-comment on function pgrab.children_of(bigint) is 'The children of a task and which end of it starts each.';
+comment on function pgrab_internal.children_of(bigint) is 'The children of a task and which end of it starts each.';
 
-create or replace function pgrab.parents_in_run(p_id bigint) returns table (parent_id bigint, run_if text)
+create function pgrab_internal.parents_in_run(p_id bigint) returns table (parent_id bigint, run_if text)
 language sql stable as $$
-  select a.parent_id, a.run_if from pgrab.parents_of(p_id) a
+  select a.parent_id, a.run_if from pgrab_internal.parents_of(p_id) a
   where not exists (select from pgrab.edge_change g where g.parent_id = a.parent_id and g.child_id = p_id and g.added)
   union all
   select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added
 $$;
-comment on function pgrab.parents_in_run(bigint) is 'Internal: the parents that count in the run the chain is in.';
+comment on function pgrab_internal.parents_in_run(bigint) is 'Internal: the parents that count in the run the chain is in.';
 
-create or replace function pgrab.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
+create function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '22023', message = format('task %s cannot be a parent of task %s: %s', p_parent, p_child, p_why), hint = p_hint, schema = 'pgrab', table = 'task', column = 'parent_id';
 end $$;
-comment on function pgrab.chain_refuse(bigint, bigint, text, text) is 'Internal: refuses an edge.';
+comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Internal: refuses an edge.';
 
 -- The result that the edges below a task see, once it has ended; null before.
-create or replace function pgrab.link_result(t pgrab.task) returns text
+create function pgrab_internal.link_result(t pgrab.task) returns text
 language sql immutable as $$
   select case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
 $$;
-comment on function pgrab.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
+comment on function pgrab_internal.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
 
 -- The same of a parent, which may have left. One that even the history has forgotten has succeeded, as far as anybody can still ask.
-create or replace function pgrab.parent_result(p_id bigint) returns text
+create function pgrab_internal.parent_result(p_id bigint) returns text
 language sql stable as $$
-  select case when t.id is not null then pgrab.link_result(t) else coalesce(h.result, 'succeeded') end
+  select case when t.id is not null then pgrab_internal.link_result(t) else coalesce(h.result, 'succeeded') end
   from (select p_id as id) p
     left join pgrab.task t on t.id = p.id
     left join lateral (
       select (array_agg(case r.ended when 'done' then 'succeeded' else r.ended end order by r.finished_at desc))[1] as result from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true
 $$;
-comment on function pgrab.parent_result(bigint) is 'Internal: how a parent has ended, wherever it is by now; null: it has not.';
+comment on function pgrab_internal.parent_result(bigint) is 'Internal: how a parent has ended, wherever it is by now; null: it has not.';
 
-create or replace function pgrab.run_if_met(p_run_if text, p_result text) returns boolean
+create function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
 language sql immutable as $$
   select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed' else true end
 $$;
-comment on function pgrab.run_if_met(text, text) is 'Internal: may a child start, so far as this parent goes?';
+comment on function pgrab_internal.run_if_met(text, text) is 'Internal: may a child start, so far as this parent goes?';
 
-create or replace function pgrab.chain_begun(h pgrab.chain) returns boolean
+create function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
 language sql stable as $$
   select exists (select from pgrab.run r where r.chain_id = h.run and r.ended is not null)
 $$;
-comment on function pgrab.chain_begun(pgrab.chain) is 'Internal: has a link of a chain that runs once left it?';
+comment on function pgrab_internal.chain_begun(pgrab.chain) is 'Internal: has a link of a chain that runs once left it?';
 
 -- Is a recurring chain between the start of its root and its last link's end? Then the graph stands still.
-create or replace function pgrab.chain_under_way(p_chain bigint) returns boolean
+create function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
 language sql stable as $$
   select exists (select from pgrab.chain c join pgrab.task t on t.id = c.root where c.id = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
 $$;
-comment on function pgrab.chain_under_way(bigint) is 'Internal: true while a recurring chain runs. A change of its graph then counts from the next firing on.';
+comment on function pgrab_internal.chain_under_way(bigint) is 'Internal: true while a recurring chain runs. A change of its graph then counts from the next firing on.';
 
 -- What may be below what. Locks the parent; the rest of the checks of an edge are the caller's.
-create or replace function pgrab.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
+create function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
   v_ended text;
 begin
   if p_parent = p_child then
-    perform pgrab.chain_refuse(p_parent, p_child, 'it is the task itself', 'A task waits for others. To run it again and again give it a schedule.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is the task itself', 'A task waits for others. To run it again and again give it a schedule.');
   end if;
   select * into p from pgrab.task t where t.id = p_parent for update;
   if not found then
     select r.ended into v_ended from pgrab.run r where r.task_id = p_parent and r.ended is not null limit 1;
-    perform pgrab.chain_refuse(p_parent, p_child, coalesce('it has ended: ' || v_ended, 'there is no such task'),
+    perform pgrab_internal.chain_refuse(p_parent, p_child, coalesce('it has ended: ' || v_ended, 'there is no such task'),
       'Insert parents and children in one transaction: then the parent cannot end before its children are there.');
   elsif p.owner <> p_owner then
-    perform pgrab.chain_refuse(p_parent, p_child, format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
   elsif p.status in ('done', 'cancelled', 'skipped') and not exists (select from pgrab.chain c where c.id = p.chain and c.root is not null) then
-    perform pgrab.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status, 'Give the new task another parent, or none.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status, 'Give the new task another parent, or none.');
   end if;
   return p;
 end $$;
-comment on function pgrab.chain_parent(bigint, bigint, text) is 'Internal: the parent of a new edge, locked; refuses one that cannot be.';
+comment on function pgrab_internal.chain_parent(bigint, bigint, text) is 'Internal: the parent of a new edge, locked; refuses one that cannot be.';
 
-create or replace function pgrab.chain_new(p pgrab.task) returns bigint
+create function pgrab_internal.chain_new(p pgrab.task) returns bigint
 language plpgsql as $$
 declare
   v_chain bigint;
@@ -120,62 +120,62 @@ begin
   update pgrab.task t set chain = v_chain, needs = case when v_parked then null else 0 end, met = 0 where t.id = p.id;
   return v_chain;
 end $$;
-comment on function pgrab.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
+comment on function pgrab_internal.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
 
 -- For a row that is being inserted with a parent_id. Where links are counted task_inserted() does it, once per statement.
-create or replace function pgrab.chain_join(t pgrab.task) returns pgrab.task
+create function pgrab_internal.chain_join(t pgrab.task) returns pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  p pgrab.task := pgrab.chain_parent(t.parent_id, t.id, t.owner);
+  p pgrab.task := pgrab_internal.chain_parent(t.parent_id, t.id, t.owner);
 begin
-  t.chain := coalesce(p.chain, pgrab.chain_new(p));
+  t.chain := coalesce(p.chain, pgrab_internal.chain_new(p));
   t.status := 'waiting';
   t.due_at := null;
   t.fire_at := p.fire_at;
   t.met := 0;
-  if pgrab.chain_under_way(t.chain) then
+  if pgrab_internal.chain_under_way(t.chain) then
     insert into pgrab.edge_change values (t.chain, p.id, t.id, t.run_if, true);
   elsif p.status = 'parked' then
-    perform pgrab.chain_refuse(p.id, t.id, 'it is parked', format('select pgrab.retry(%s) first, or give the new task another parent.', p.id));
+    perform pgrab_internal.chain_refuse(p.id, t.id, 'it is parked', format('select pgrab.retry(%s) first, or give the new task another parent.', p.id));
   else
     t.needs := 1;
   end if;
   return t;
 end $$;
-comment on function pgrab.chain_join(pgrab.task) is 'Internal: makes a new task a link of its parent''s chain.';
+comment on function pgrab_internal.chain_join(pgrab.task) is 'Internal: makes a new task a link of its parent''s chain.';
 
 -- A link is given a schedule, or loses it.
-create or replace function pgrab.chain_schedule(t pgrab.task) returns void
+create function pgrab_internal.chain_schedule(t pgrab.task) returns void
 language plpgsql as $$
 begin
   if t.schedule is null then
-    perform pgrab.chain_once(t.chain);
+    perform pgrab_internal.chain_once(t.chain);
     return;
   end if;
-  if exists (select from pgrab.parents_of(t.id)) then
-    perform pgrab.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
-  elsif exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab.parents_of(x.id))) then
-    perform pgrab.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
-  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0 or exists (select from pgrab.chain c where c.id = t.chain and pgrab.chain_begun(c))
+  if exists (select from pgrab_internal.parents_of(t.id)) then
+    perform pgrab_internal.refuse('schedule', t.schedule, 'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
+  elsif exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab_internal.parents_of(x.id))) then
+    perform pgrab_internal.refuse('schedule', t.schedule, 'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
+  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0 or exists (select from pgrab.chain c where c.id = t.chain and pgrab_internal.chain_begun(c))
     or exists (select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
-    perform pgrab.refuse('schedule', t.schedule, 'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
+    perform pgrab_internal.refuse('schedule', t.schedule, 'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
   end if;
   update pgrab.chain c set root = t.id, stuck = false, pending = (select count(*) from pgrab.task x where x.chain = t.chain and x.needs is not null) where c.id = t.chain;
 end $$;
-comment on function pgrab.chain_schedule(pgrab.task) is 'Internal: the root of a chain gets a schedule, or loses it.';
+comment on function pgrab_internal.chain_schedule(pgrab.task) is 'Internal: the root of a chain gets a schedule, or loses it.';
 
-create or replace function pgrab.task_reschedule() returns trigger
+create function pgrab_internal.task_reschedule() returns trigger
 language plpgsql as $$
 begin
-  perform pgrab.chain_schedule(new);
+  perform pgrab_internal.chain_schedule(new);
   return null;
 end $$;
-comment on function pgrab.task_reschedule() is 'Internal: a link with a schedule from now on, or without.';
-create or replace trigger task_40_reschedule after update of schedule on pgrab.task for each row
-  when (new.chain is not null and (old.schedule is null) <> (new.schedule is null)) execute function pgrab.task_reschedule();
+comment on function pgrab_internal.task_reschedule() is 'Internal: a link with a schedule from now on, or without.';
+create trigger task_40_reschedule after update of schedule on pgrab.task for each row
+  when (new.chain is not null and (old.schedule is null) <> (new.schedule is null)) execute function pgrab_internal.task_reschedule();
 
 -- From here on the chain runs once: what has ended in this run has ended for good and leaves. What a parked link has kept from starting stays as long as that.
-create or replace function pgrab.chain_once(p_chain bigint) returns void
+create function pgrab_internal.chain_once(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -186,32 +186,50 @@ begin
   from pgrab.task t
   where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id and x.chain_id = h.run
     and x.finished_at = (select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.run);
-  perform pgrab.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run', 'skipped') from pgrab.task t where t.chain = p_chain and t.status = 'waiting' and t.needs is null;
-  perform pgrab.links_leave(array(select t.id from pgrab.task t
+  perform pgrab_internal.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run', 'skipped') from pgrab.task t where t.chain = p_chain and t.status = 'waiting' and t.needs is null;
+  perform pgrab_internal.links_leave(array(select t.id from pgrab.task t
     where t.chain = p_chain and (t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck or t.status = 'waiting' and t.needs is null)));
-  perform pgrab.chains_end(array[p_chain]);
+  perform pgrab_internal.chains_end(array[p_chain]);
 end $$;
-comment on function pgrab.chain_once(bigint) is 'Internal: a chain has lost its schedule, or had its last fire.';
+comment on function pgrab_internal.chain_once(bigint) is 'Internal: a chain has lost its schedule, or had its last fire.';
+
+-- Says, from here to the end of the transaction or to the next call, whether rows that go are links that have ended ('on'), or a person's delete (''). Returns what was said before.
+-- By a call, because only a superuser may make a function with a SET of a setting that is ours.
+create function pgrab_internal.link_ends(p_value text) returns text
+language plpgsql as $$
+declare
+  v_before constant text := coalesce(current_setting('pgrab.link_ends', true), '');
+begin
+  perform set_config('pgrab.link_ends', p_value, true);
+  return v_before;
+end $$;
+comment on function pgrab_internal.link_ends(text) is 'Internal: are the rows that go now links that have ended?';
 
 -- The edges above a link go with it; those below stay as long as a child does, which finds its parents' outputs by them.
-create or replace function pgrab.links_leave(p_ids bigint[]) returns void
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+create function pgrab_internal.links_leave(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab_internal.link_ends('on');
 begin
   delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
-  perform pgrab.edges_leave(p_ids);
+  perform pgrab_internal.edges_leave(p_ids);
+  perform pgrab_internal.link_ends(v_before);
 end $$;
-comment on function pgrab.links_leave(bigint[]) is 'Internal: the rows of links that are on record as ended.';
+comment on function pgrab_internal.links_leave(bigint[]) is 'Internal: the rows of links that are on record as ended.';
 
-create or replace function pgrab.edges_leave(p_ids bigint[]) returns void
-language plpgsql set pgrab.link_ends = 'on' set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+create function pgrab_internal.edges_leave(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab_internal.link_ends('on');
 begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  perform pgrab_internal.link_ends(v_before);
 end $$;
-comment on function pgrab.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
+comment on function pgrab_internal.edges_leave(bigint[]) is 'Internal: the edges above links that have left.';
 
 -- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or what ended by a finish that began before the chain lost its schedule).
 -- Without a lock, so that links do not wait for each other's commits: when the last two end at the same moment neither may see it; pgrab.upkeep() does.
-create or replace function pgrab.chains_end(p_chains bigint[]) returns void
+create function pgrab_internal.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_over bigint[] := array(
@@ -224,7 +242,7 @@ begin
   if v_over <> '{}' then
     v_left := array(select t.id from unnest((select v_over)) c(id) cross join lateral (select t.id from pgrab.task t where t.chain = c.id offset 0) t order by t.id);
     if v_left <> '{}' then
-      perform pgrab.links_leave(v_left);
+      perform pgrab_internal.links_leave(v_left);
     end if;
     delete from pgrab.chain c using unnest((select v_over)) o(id) where c.id = any (array[o.id]);
     if exists (select from pgrab.edge_change) then
@@ -232,10 +250,10 @@ begin
     end if;
   end if;
 end $$;
-comment on function pgrab.chains_end(bigint[]) is 'Internal: chains that run once and have come to their end.';
+comment on function pgrab_internal.chains_end(bigint[]) is 'Internal: chains that run once and have come to their end.';
 
 -- Makes two chains one. Both rows are locked, the lower id first, and stay so to the end of the transaction: two transactions that would close a circle together meet here.
-create or replace function pgrab.chain_merge(a bigint, b bigint) returns bigint
+create function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
   v_into pgrab.chain;
@@ -256,10 +274,10 @@ begin
   end if;
   return least(a, b);
 end $$;
-comment on function pgrab.chain_merge(bigint, bigint) is 'Internal: makes two chains one; returns its number.';
+comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Internal: makes two chains one; returns its number.';
 
 -- A new edge between two tasks that are there.
-create or replace function pgrab.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
+create function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -269,49 +287,49 @@ begin
   perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
   select * into c from pgrab.task t where t.id = p_child;
   if not found then
-    perform pgrab.chain_refuse(p_parent, p_child, format('there is no task %s', p_child), 'Insert the child first.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, format('there is no task %s', p_child), 'Insert the child first.');
   end if;
-  p := pgrab.chain_parent(p_parent, p_child, c.owner);
+  p := pgrab_internal.chain_parent(p_parent, p_child, c.owner);
   if c.schedule is not null then
-    perform pgrab.chain_refuse(p_parent, p_child, 'the child has a schedule', 'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'the child has a schedule', 'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
   end if;
   if exists (select from pgrab.chain h join pgrab.chain o on o.id = c.chain where h.id = p.chain and h.root is not null and o.root is null
-      and (pgrab.chain_begun(o) or exists (select from pgrab.task x where x.chain = o.id and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0)))) then
-    perform pgrab.chain_refuse(p_parent, p_child, 'its chain has begun, and runs once', 'What becomes part of a recurring chain runs with it from the start.');
+      and (pgrab_internal.chain_begun(o) or exists (select from pgrab.task x where x.chain = o.id and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0)))) then
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'its chain has begun, and runs once', 'What becomes part of a recurring chain runs with it from the start.');
   end if;
   -- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
-  v_chain := pgrab.chain_merge(coalesce(p.chain, pgrab.chain_new(p)), coalesce(c.chain, pgrab.chain_new(c)));
+  v_chain := pgrab_internal.chain_merge(coalesce(p.chain, pgrab_internal.chain_new(p)), coalesce(c.chain, pgrab_internal.chain_new(c)));
   if exists (
     with recursive below(id) as (
       select p_child
       union
-      select x.child_id from below b cross join lateral pgrab.children_of(b.id) x)
+      select x.child_id from below b cross join lateral pgrab_internal.children_of(b.id) x)
     select from below b where b.id = p_parent) then
-    perform pgrab.chain_refuse(p_parent, p_child, 'it would wait for itself: it hangs below that task already', 'A chain has no circles; take the other edge away first.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it would wait for itself: it hangs below that task already', 'A chain has no circles; take the other edge away first.');
   end if;
   if exists (select from pgrab.chain h where h.id = v_chain and h.root is not null)
-    and (select count(*) from pgrab.task t where t.chain = v_chain and t.id <> p_child and not exists (select from pgrab.parents_of(t.id))
+    and (select count(*) from pgrab.task t where t.chain = v_chain and t.id <> p_child and not exists (select from pgrab_internal.parents_of(t.id))
       and not exists (select from pgrab.edge_change g where g.child_id = t.id and not g.added)) > 1 then -- (that one leaves the chain with this run)
-    perform pgrab.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots', 'Everything in a recurring chain hangs below the task that has the schedule.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots', 'Everything in a recurring chain hangs below the task that has the schedule.');
   end if;
-  if pgrab.chain_under_way(v_chain) then
+  if pgrab_internal.chain_under_way(v_chain) then
     insert into pgrab.edge_change values (v_chain, p_parent, p_child, p_run_if, true);
     return;
   elsif p.status = 'parked' then
-    perform pgrab.chain_refuse(p_parent, p_child, 'it is parked', format('select pgrab.retry(%s) first.', p_parent));
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is parked', format('select pgrab.retry(%s) first.', p_parent));
   end if;
   select * into c from pgrab.task t where t.id = p_child;
   if c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0 then
-    perform pgrab.chain_refuse(p_parent, p_child, format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end), 'A task gets its parents before it starts.');
+    perform pgrab_internal.chain_refuse(p_parent, p_child, format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end), 'A task gets its parents before it starts.');
   end if;
   update pgrab.task t
   set status = 'waiting', due_at = null, needs = coalesce(t.needs, 0) + 1, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   where t.id = p_child;
 end $$;
-comment on function pgrab.edge_add(bigint, bigint, text) is 'Internal: checks a new edge and makes the child wait.';
+comment on function pgrab_internal.edge_add(bigint, bigint, text) is 'Internal: checks a new edge and makes the child wait.';
 
 -- An edge is gone. In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next firing on.
-create or replace function pgrab.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
+create function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -326,20 +344,20 @@ begin
   delete from pgrab.edge_change g where g.parent_id = p_parent and g.child_id = p_child and g.added;
   if found then
     null; -- it has never counted (and the chain may have lost its schedule since)
-  elsif pgrab.chain_under_way(c.chain) then
+  elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-  elsif c.status = 'waiting' and p.id is not null and pgrab.link_result(p) is null then
+  elsif c.status = 'waiting' and p.id is not null and pgrab_internal.link_result(p) is null then
     update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
     if c.needs = 0 then
-      perform pgrab.link_release(array[p_child], array[c.fire_at]);
+      perform pgrab_internal.link_release(array[p_child], array[c.fire_at]);
     end if;
   end if;
-  perform pgrab.chain_split(p_child);
+  perform pgrab_internal.chain_split(p_child);
 end $$;
-comment on function pgrab.edge_drop(bigint, bigint, text) is 'Internal: what becomes of a child that has lost a parent.';
+comment on function pgrab_internal.edge_drop(bigint, bigint, text) is 'Internal: what becomes of a child that has lost a parent.';
 
 -- With a hash join the edges are read once; with any other, once per step of a long line.
-create or replace function pgrab.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
+create function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
 language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
   with recursive part(id) as (
     select p_from
@@ -347,10 +365,10 @@ language sql immutable set enable_hashjoin = on set enable_mergejoin = off set e
     select e.b from part p join unnest(p_a, p_b) e(a, b) on e.a = p.id)
   select array_agg(p.id) from part p
 $$;
-comment on function pgrab.chain_part(bigint, bigint[], bigint[]) is 'Internal: what can be reached from a task along edges from a to b, itself included.';
+comment on function pgrab_internal.chain_part(bigint, bigint[], bigint[]) is 'Internal: what can be reached from a task along edges from a to b, itself included.';
 
 -- What hangs together with a task, when an edge has gone: if that is not the whole chain any more it becomes a chain of its own.
-create or replace function pgrab.chain_split(p_id bigint) returns void
+create function pgrab_internal.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -363,8 +381,8 @@ begin
     return; -- the run that is under way still needs it whole
   end if;
   -- In both directions, also over links that have left.
-  select pgrab.chain_part(p_id, array_agg(e.a), array_agg(e.b)) into v_part
-  from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id) cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b);
+  select pgrab_internal.chain_part(p_id, array_agg(e.a), array_agg(e.b)) into v_part
+  from pgrab_internal.chain_links(h.run) l cross join unnest(l.parents) x(id) cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b);
   if not exists (select from pgrab.task t where t.chain = h.id and t.id <> all (v_part)) then
     return;
   end if;
@@ -381,61 +399,61 @@ begin
   update pgrab.chain c
   set pending = case when c.root is not null then (select count(*) from pgrab.task t where t.chain = c.id and t.needs is not null) end
   where c.id in (h.id, v_new);
-  perform pgrab.chain_end(c.id) from (select h.id union all select v_new where v_new is not null) c;
+  perform pgrab_internal.chain_end(c.id) from (select h.id union all select v_new where v_new is not null) c;
 end $$;
-comment on function pgrab.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
+comment on function pgrab_internal.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
 
-create or replace function pgrab.edge_changed() returns trigger
+create function pgrab_internal.edge_changed() returns trigger
 language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
-    perform pgrab.edge_drop(old.parent_id, old.child_id, old.run_if);
+    perform pgrab_internal.edge_drop(old.parent_id, old.child_id, old.run_if);
   end if;
   if tg_op = 'DELETE' then
-    perform pgrab.edge_drop(old.parent_id, old.child_id, old.run_if);
+    perform pgrab_internal.edge_drop(old.parent_id, old.child_id, old.run_if);
   else
     if exists (select from pgrab.task t where t.id = new.child_id and t.parent_id = new.parent_id) then
-      perform pgrab.chain_refuse(new.parent_id, new.child_id, 'it is its parent_id already', 'One edge between two tasks is enough.');
+      perform pgrab_internal.chain_refuse(new.parent_id, new.child_id, 'it is its parent_id already', 'One edge between two tasks is enough.');
     end if;
-    perform pgrab.edge_add(new.parent_id, new.child_id, new.run_if);
+    perform pgrab_internal.edge_add(new.parent_id, new.child_id, new.run_if);
   end if;
   return null;
 end $$;
-comment on function pgrab.edge_changed() is 'Internal: keeps chains whole when pgrab.edge changes.';
-create or replace trigger edge_10_changed after insert or update on pgrab.edge for each row execute function pgrab.edge_changed();
-create or replace trigger edge_20_dropped after delete on pgrab.edge for each row
-  when (current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab.edge_changed();
+comment on function pgrab_internal.edge_changed() is 'Internal: keeps chains whole when pgrab.edge changes.';
+create trigger edge_10_changed after insert or update on pgrab.edge for each row execute function pgrab_internal.edge_changed();
+create trigger edge_20_dropped after delete on pgrab.edge for each row
+  when (current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab_internal.edge_changed();
 
-create or replace function pgrab.edge_truncate() returns trigger
+create function pgrab_internal.edge_truncate() returns trigger
 language plpgsql as $$
 begin
   raise exception using errcode = '0A000', message = 'pgrab.edge cannot be truncated: the tasks below would wait for ever', hint = 'delete from pgrab.edge lets them go.';
 end $$;
-comment on function pgrab.edge_truncate() is 'Internal: no trigger is told which rows go.';
-create or replace trigger edge_30_truncate before truncate on pgrab.edge for each statement execute function pgrab.edge_truncate();
+comment on function pgrab_internal.edge_truncate() is 'Internal: no trigger is told which rows go.';
+create trigger edge_30_truncate before truncate on pgrab.edge for each statement execute function pgrab_internal.edge_truncate();
 
-create or replace function pgrab.task_relink() returns trigger
+create function pgrab_internal.task_relink() returns trigger
 language plpgsql as $$
 begin
   if old.parent_id is not null then
-    perform pgrab.edge_drop(old.parent_id, old.id, old.run_if);
+    perform pgrab_internal.edge_drop(old.parent_id, old.id, old.run_if);
   end if;
   if new.parent_id is not null then
     if exists (select from pgrab.edge e where e.parent_id = new.parent_id and e.child_id = new.id) then
-      perform pgrab.chain_refuse(new.parent_id, new.id, 'there is an edge between them already', 'One edge between two tasks is enough.');
+      perform pgrab_internal.chain_refuse(new.parent_id, new.id, 'there is an edge between them already', 'One edge between two tasks is enough.');
     end if;
-    perform pgrab.edge_add(new.parent_id, new.id, new.run_if);
+    perform pgrab_internal.edge_add(new.parent_id, new.id, new.run_if);
   end if;
   return null;
 end $$;
-comment on function pgrab.task_relink() is 'Internal: another parent_id or run_if.';
-create or replace trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
-  when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null) execute function pgrab.task_relink();
+comment on function pgrab_internal.task_relink() is 'Internal: another parent_id or run_if.';
+create trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
+  when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null) execute function pgrab_internal.task_relink();
 
 -- Links that a person deletes; those that leave with their end do not come here (pgrab.link_ends). A parent does not leave its children behind; that it and they may go in one statement is why
 -- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
 -- The run under way goes by the graph it began with: who is waited for there cannot go before its end, whatever the graph says now.
-create or replace function pgrab.refuse_awaited(p_ids bigint[]) returns void
+create function pgrab_internal.refuse_awaited(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   g pgrab.edge_change;
@@ -447,58 +465,58 @@ begin
       hint = format('The graph was changed since that run began; delete it when the run has ended. select pgrab.cancel(%s) ends the run.', (select c.root from pgrab.chain c where c.id = g.chain)), schema = 'pgrab', table = 'task';
   end if;
 end $$;
-comment on function pgrab.refuse_awaited(bigint[]) is 'Internal: refuses to delete what has not ended and others wait for in this run.';
+comment on function pgrab_internal.refuse_awaited(bigint[]) is 'Internal: refuses to delete what has not ended and others wait for in this run.';
 
-create or replace function pgrab.task_deleted() returns trigger
+create function pgrab_internal.task_deleted() returns trigger
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
 begin
   select * into h from pgrab.chain c where c.id = old.chain;
-  if exists (select from pgrab.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or h.root is not null or old.schedule is not null) then
+  if exists (select from pgrab_internal.children_of(old.id) x join pgrab.task t on t.id = x.child_id where t.status = 'waiting' or h.root is not null or old.schedule is not null) then
     raise exception using errcode = '23503', message = format('task %s cannot be deleted: other tasks wait for it', old.id),
       hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; select pgrab.cancel(%s) stops it.', old.id, old.id), schema = 'pgrab', table = 'task';
   end if;
   delete from pgrab.edge e where e.child_id = old.id or e.parent_id = old.id;
   if h.root is null then
-    perform pgrab.chains_end(array[h.id]);
+    perform pgrab_internal.chains_end(array[h.id]);
   else
     if old.needs is not null then
-      perform pgrab.refuse_awaited(array[old.id]);
+      perform pgrab_internal.refuse_awaited(array[old.id]);
     end if;
     update pgrab.chain c
     set pending = case when h.root <> old.id then c.pending - case when old.needs is not null then 1 else 0 end end, root = nullif(c.root, old.id)
     where c.id = h.id;
-    perform pgrab.chain_end(h.id);
+    perform pgrab_internal.chain_end(h.id);
   end if;
   return null;
 end $$;
-comment on function pgrab.task_deleted() is 'Internal: refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
-create or replace trigger task_20_deleted after delete on pgrab.task for each row
-  when (old.chain is not null and current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab.task_deleted();
+comment on function pgrab_internal.task_deleted() is 'Internal: refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
+create trigger task_20_deleted after delete on pgrab.task for each row
+  when (old.chain is not null and current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab_internal.task_deleted();
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
-create or replace function pgrab.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
+create function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_shards smallint[];
 begin
   with free as (
     update pgrab.task t
-    set status = 'scheduled', fire_at = f.fire, due_at = case when not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab.jitter_of(t.id, t.jitter) end, version = t.version + 1
+    set status = 'scheduled', fire_at = f.fire, due_at = case when not t.paused then greatest(clock_timestamp(), t.run_at) + pgrab_internal.jitter_of(t.id, t.jitter) end, version = t.version + 1
     from unnest((select p_ids), (select p_fires)) f(id, fire)
     where t.id = any (array[f.id]) and t.status = 'waiting'
     returning t.shard)
   select array_agg(distinct f.shard) into v_shards from free f;
   if v_shards is not null then
-    perform pgrab.ring(v_shards);
+    perform pgrab_internal.ring(v_shards);
   end if;
 end $$;
-comment on function pgrab.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due without the end of a parent.';
+comment on function pgrab_internal.link_release(bigint[], timestamptz[]) is 'Internal: waiting links become due without the end of a parent.';
 
 -- The children of links that have ended, in id order: by how many of them each, whether it can never start now, how many of them have run, and when they were planned.
 -- offset 0, here and in chain_advance(): from each parent to its children, and never the other way round, however many children the statistics expect.
-create or replace function pgrab.links_below(p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns table (child bigint, n integer, bad boolean, ran integer, fire timestamptz)
+create function pgrab_internal.links_below(p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns table (child bigint, n integer, bad boolean, ran integer, fire timestamptz)
 language plpgsql stable set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
@@ -518,14 +536,14 @@ begin
     union all
     select g.child_id, g.run_if, w.result, w.fire
     from w cross join lateral (select g.child_id, g.run_if from pgrab.edge_change g where p_changes and g.parent_id = w.id and not g.added offset 0) g)
-  select e.child, count(*)::integer, bool_or(not pgrab.run_if_met(e.run_if, e.result)), (count(*) filter (where e.result <> 'skipped'))::integer, max(e.fire)
+  select e.child, count(*)::integer, bool_or(not pgrab_internal.run_if_met(e.run_if, e.result)), (count(*) filter (where e.result <> 'skipped'))::integer, max(e.fire)
   from e group by e.child order by e.child;
 end $$;
-comment on function pgrab.links_below(bigint[], text[], timestamptz[], boolean) is 'Internal: whom the end of links concerns. p_changes: some graph has changed while its chain runs.';
+comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], boolean) is 'Internal: whom the end of links concerns. p_changes: some graph has changed while its chain runs.';
 
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
 -- p_chains: theirs. p_fires: the planned times of their runs. p_counted: some of these chains have a schedule. The caller has put their ends on record, and holds their locks if they are still there.
-create or replace function pgrab.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
+create function pgrab_internal.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ids bigint[] := p_ids;
@@ -546,12 +564,12 @@ begin
   while v_ids <> '{}' loop
     if v_changes or exists (select from pgrab.edge d where d.parent_id = any (v_ids)) then
       select array_agg(c.child), array_agg(c.n), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
-      from pgrab.links_below(v_ids, v_results, v_fires, v_changes) c;
+      from pgrab_internal.links_below(v_ids, v_results, v_fires, v_changes) c;
     else
       -- No edges from them: the same, for a fraction of the cost.
       select array_agg(c.child), array_agg(1), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire) into v_children, v_by, v_bad, v_ran, v_from
       from (
-        select x.child, not pgrab.run_if_met(x.run_if, w.result) as bad, case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
+        select x.child, not pgrab_internal.run_if_met(x.run_if, w.result) as bad, case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
         from unnest((select v_ids), (select v_results), (select v_fires)) w(id, result, fire)
           cross join lateral (select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
         order by x.child) c;
@@ -564,7 +582,7 @@ begin
         set needs = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end, met = t.met + c.ran, version = t.version + 1,
           fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of several roots, the latest
           status = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then 'skipped' when t.needs <= c.n then 'scheduled' else 'waiting' end,
-          due_at = case when c.bad or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab.jitter_of(t.id, t.jitter) end end
+          due_at = case when c.bad or t.needs > c.n or t.met + c.ran = 0 or t.paused then null else greatest(clock_timestamp(), t.run_at) + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
         from unnest((select v_children), (select v_by), (select v_bad), (select v_ran), (select v_from)) c(child, n, bad, ran, fire)
         where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
         returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
@@ -574,7 +592,7 @@ begin
       from counted k;
       v_on := v_on || v_going;
       if v_shards is not null then
-        perform pgrab.ring(v_shards);
+        perform pgrab_internal.ring(v_shards);
       end if;
     end if;
     if 'failed' = any (v_results) then
@@ -584,11 +602,11 @@ begin
     if v_ids <> '{}' then
       v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
       v_all := v_all || v_ids;
-      perform pgrab.links_skip(v_ids);
+      perform pgrab_internal.links_skip(v_ids);
     end if;
   end loop;
   if p_counted then
-    perform pgrab.chain_count(v_all);
+    perform pgrab_internal.chain_count(v_all);
   end if;
   -- Below the others nothing goes on.
   v_over := p_chains;
@@ -596,13 +614,13 @@ begin
     v_over := array(select c.id from unnest(p_chains) c(id) except select o.id from unnest(v_on) o(id));
   end if;
   if v_over <> '{}' then
-    perform pgrab.chains_end(v_over);
+    perform pgrab_internal.chains_end(v_over);
   end if;
 end $$;
-comment on function pgrab.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
+comment on function pgrab_internal.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
 
 -- Links that can never start, as chain_advance has made them. They stay when their chain comes again, or a retry may bring them back.
-create or replace function pgrab.links_skip(p_ids bigint[]) returns void
+create function pgrab_internal.links_skip(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_gone bigint[];
@@ -614,13 +632,13 @@ begin
   v_gone := array(select t.id from unnest((select p_ids)) s(id) join pgrab.task t on t.id = any (array[s.id])
     cross join lateral (select * from pgrab.chain c where c.id = t.chain offset 0) h where h.root is null and not h.stuck);
   if v_gone <> '{}' then
-    perform pgrab.links_leave(v_gone);
+    perform pgrab_internal.links_leave(v_gone);
   end if;
 end $$;
-comment on function pgrab.links_skip(bigint[]) is 'Internal: puts on record that links will not run.';
+comment on function pgrab_internal.links_skip(bigint[]) is 'Internal: puts on record that links will not run.';
 
 -- The lock on the row of a chain with a schedule is the one under which its run ends.
-create or replace function pgrab.chain_count(p_ids bigint[]) returns void
+create function pgrab_internal.chain_count(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chains bigint[];
@@ -632,16 +650,16 @@ begin
   where c.root is not null;
   perform from unnest((select v_chains)) n(chain) cross join lateral (select from pgrab.chain c where c.id = n.chain for update) l;
   update pgrab.chain c set pending = c.pending - n.n from unnest((select v_chains), (select v_n)) n(chain, n) where c.id = any (array[n.chain]);
-  perform pgrab.chain_end(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.pending = 0;
+  perform pgrab_internal.chain_end(c.id) from unnest((select v_chains)) n(chain) cross join lateral (select * from pgrab.chain c where c.id = n.chain offset 0) c where c.pending = 0;
   -- Its schedule was taken away while this transaction was about to end one of its links, which therefore is still there.
   v_chains := array(select distinct c.id from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id])
     cross join lateral (select c.id, c.root from pgrab.chain c where c.id = t.chain offset 0) c where t.status in ('done', 'cancelled') and c.root is null order by 1);
-  perform pgrab.chain_once(n.chain) from unnest((select v_chains)) n(chain);
+  perform pgrab_internal.chain_once(n.chain) from unnest((select v_chains)) n(chain);
 end $$;
-comment on function pgrab.chain_count(bigint[]) is 'Internal: counts ended links of recurring chains, and ends the run of those in which none is left.';
+comment on function pgrab_internal.chain_count(bigint[]) is 'Internal: counts ended links of recurring chains, and ends the run of those in which none is left.';
 
 -- The end of a chain's run, when nothing is pending.
-create or replace function pgrab.chain_end(p_chain bigint) returns void
+create function pgrab_internal.chain_end(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -651,7 +669,7 @@ declare
 begin
   select * into h from pgrab.chain c where c.id = p_chain for update;
   if h.root is null then
-    perform pgrab.chains_end(array[p_chain]);
+    perform pgrab_internal.chains_end(array[p_chain]);
     return;
   elsif h.pending > 0 then
     return;
@@ -659,44 +677,44 @@ begin
   select * into r from pgrab.task t where t.id = h.root;
   if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
     v_next := case when r.run_at > r.fire_at then r.run_at
-      else pgrab.next_fire(r.schedule, r.timezone, pgrab.fire_after(r, clock_timestamp())) end;
+      else pgrab.next_fire(r.schedule, r.timezone, pgrab_internal.fire_after(r, clock_timestamp())) end;
   end if;
   if v_next is null or v_next > r.ends_at then
-    perform pgrab.chain_once(p_chain);
+    perform pgrab_internal.chain_once(p_chain);
     update pgrab.task t set schedule = null where t.id = r.id; -- it is parked
     return;
   end if;
   update pgrab.task t
-  set status = 'waiting', needs = (select count(*) from pgrab.parents_of(t.id)), met = 0, attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  set status = 'waiting', needs = (select count(*) from pgrab_internal.parents_of(t.id)), met = 0, attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   where t.chain = p_chain and t.id <> r.id;
   update pgrab.task t
-  set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = v_next, run_at = v_next, due_at = case when not t.paused then v_next + pgrab.jitter_of(t.id, t.jitter) end,
+  set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = v_next, run_at = v_next, due_at = case when not t.paused then v_next + pgrab_internal.jitter_of(t.id, t.jitter) end,
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   where t.id = r.id;
   update pgrab.chain c set run = nextval('pgrab.chain_run_seq'), pending = (select count(*) from pgrab.task t where t.chain = p_chain) where c.id = p_chain;
   delete from pgrab.edge_change g where g.chain = p_chain;
   -- What lost its last parent while the run was under way goes its own way now.
   for v_loose in select t.* from pgrab.task t where t.chain = p_chain and t.id <> r.id and t.needs = 0 order by t.id loop
-    perform pgrab.link_release(array[v_loose.id], array[v_loose.fire_at]);
-    perform pgrab.chain_split(v_loose.id);
+    perform pgrab_internal.link_release(array[v_loose.id], array[v_loose.fire_at]);
+    perform pgrab_internal.chain_split(v_loose.id);
   end loop;
   if v_next < clock_timestamp() + interval '1 s' then
-    perform pgrab.ring(array[r.shard]);
+    perform pgrab_internal.ring(array[r.shard]);
   end if;
 end $$;
-comment on function pgrab.chain_end(bigint) is 'Internal: a recurring chain whose last link has ended is armed anew; after the last fire it is a chain that runs once.';
+comment on function pgrab_internal.chain_end(bigint) is 'Internal: a recurring chain whose last link has ended is armed anew; after the last fire it is a chain that runs once.';
 
 -- One link ends without a run, by a person's word or because it misfired. The caller holds its lock.
-create or replace function pgrab.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
+create function pgrab_internal.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
 language plpgsql as $$
 declare
   h pgrab.chain;
   v_takes_part boolean := t.needs is not null;
 begin
   select * into h from pgrab.chain c where c.id = t.chain;
-  perform pgrab.note_fire(t, t.fire_at, p_outcome, p_why, case when h.root is null then p_ended end);
+  perform pgrab_internal.note_fire(t, t.fire_at, p_outcome, p_why, case when h.root is null then p_ended end);
   if h.root is null then
-    perform pgrab.links_leave(array[t.id]);
+    perform pgrab_internal.links_leave(array[t.id]);
     t.status := p_ended;
     t.due_at := null;
     t.node_id := null;
@@ -705,28 +723,28 @@ begin
     update pgrab.task x set status = p_ended, due_at = null, needs = null, version = x.version + 1, node_id = null, incarnation = null, claimed_at = null where x.id = t.id returning x.* into t;
   end if;
   if v_takes_part then
-    perform pgrab.chain_advance(array[t.id], array[h.id], array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end], array[t.fire_at], h.root is not null);
+    perform pgrab_internal.chain_advance(array[t.id], array[h.id], array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end], array[t.fire_at], h.root is not null);
   else
-    perform pgrab.chain_end(h.id); -- it was parked, which was its end
+    perform pgrab_internal.chain_end(h.id); -- it was parked, which was its end
   end if;
   return t;
 end $$;
-comment on function pgrab.link_end(pgrab.task, text, text, text) is 'Internal: ends a link that is not running.';
+comment on function pgrab_internal.link_end(pgrab.task, text, text, text) is 'Internal: ends a link that is not running.';
 
--- A link is parked without pgrab.finish().
-create or replace function pgrab.link_parked(t pgrab.task) returns void
+-- A link is parked without pgrab_internal.finish().
+create function pgrab_internal.link_parked(t pgrab.task) returns void
 language plpgsql as $$
 declare
   h pgrab.chain;
 begin
   update pgrab.task x set needs = null where x.id = t.id;
   select * into h from pgrab.chain c where c.id = t.chain;
-  perform pgrab.chain_advance(array[t.id], array[h.id], array['failed'], array[t.fire_at], h.root is not null);
+  perform pgrab_internal.chain_advance(array[t.id], array[h.id], array['failed'], array[t.fire_at], h.root is not null);
 end $$;
-comment on function pgrab.link_parked(pgrab.task) is 'Internal: what the end of a link sets in motion that could not be recorded as it was.';
+comment on function pgrab_internal.link_parked(pgrab.task) is 'Internal: what the end of a link sets in motion that could not be recorded as it was.';
 
 -- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
-create or replace function pgrab.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
+create function pgrab_internal.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -741,26 +759,26 @@ begin
     case when h.root is null then pgrab.definition(t) end
   from pgrab.task t where t.id = any (v_ids);
   if h.root is null then
-    perform pgrab.links_leave(v_ids);
+    perform pgrab_internal.links_leave(v_ids);
   else
     update pgrab.chain c set pending = c.pending - (select count(*) from pgrab.task t where t.id = any (v_ids) and t.needs is not null) where c.id = p_chain;
     update pgrab.task t set status = 'cancelled', due_at = null, needs = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null where t.id = any (v_ids);
   end if;
-  perform pgrab.chain_end(p_chain);
+  perform pgrab_internal.chain_end(p_chain);
 end $$;
-comment on function pgrab.chain_cancel(bigint, text) is 'Internal: cancels what a chain has not ended yet, and returns its running links.';
+comment on function pgrab_internal.chain_cancel(bigint, text) is 'Internal: cancels what a chain has not ended yet, and returns its running links.';
 
-create or replace function pgrab.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
+create function pgrab_internal.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
 language sql stable as $$
   select c.id, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.run = r.chain_id
   where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id) and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('done', 'cancelled', 'skipped'))
   limit 1
 $$;
-comment on function pgrab.chain_of_ended(bigint) is 'Internal: the chain that a link has left and that goes on without it; was it a root?';
+comment on function pgrab_internal.chain_of_ended(bigint) is 'Internal: the chain that a link has left and that goes on without it; was it a root?';
 
 -- A parked link is tried again: what was skipped because of it waits again, unless something else keeps it from running.
-create or replace function pgrab.link_reopen(p_id bigint) returns void
+create function pgrab_internal.link_reopen(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chain bigint;
@@ -775,44 +793,44 @@ begin
   perform from pgrab.chain c where c.id = v_chain for update;
   loop
     select array_agg(distinct t.id) into v_more
-    from unnest(v_more) o(id) cross join lateral pgrab.children_of(o.id) x join pgrab.task t on t.id = any (array[x.child_id])
+    from unnest(v_more) o(id) cross join lateral pgrab_internal.children_of(o.id) x join pgrab.task t on t.id = any (array[x.child_id])
     where t.status = 'skipped' and t.id <> all (v_open)
-      and not exists (select from pgrab.parents_of(t.id) a cross join lateral (select case when a.parent_id <> all (v_open) then pgrab.parent_result(a.parent_id) end as result offset 0) p
-        where not pgrab.run_if_met(a.run_if, p.result));
+      and not exists (select from pgrab_internal.parents_of(t.id) a cross join lateral (select case when a.parent_id <> all (v_open) then pgrab_internal.parent_result(a.parent_id) end as result offset 0) p
+        where not pgrab_internal.run_if_met(a.run_if, p.result));
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;
   update pgrab.chain c set pending = c.pending + (select count(*) from pgrab.task t where t.id = any (v_open) and t.needs is null) where c.id = v_chain and c.root is not null;
   update pgrab.task t
   set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
-    needs = case when t.id = p_id then 0 else (select count(*) from pgrab.parents_in_run(t.id) a where a.parent_id = any (v_open) or pgrab.parent_result(a.parent_id) is null) end,
-    met = (select count(*) from pgrab.parents_in_run(t.id) a where a.parent_id <> all (v_open) and pgrab.parent_result(a.parent_id) <> 'skipped')
+    needs = case when t.id = p_id then 0 else (select count(*) from pgrab_internal.parents_in_run(t.id) a where a.parent_id = any (v_open) or pgrab_internal.parent_result(a.parent_id) is null) end,
+    met = (select count(*) from pgrab_internal.parents_in_run(t.id) a where a.parent_id <> all (v_open) and pgrab_internal.parent_result(a.parent_id) <> 'skipped')
   where t.id = any (v_open)
-    or t.status = 'waiting' and t.needs is not null and t.id = any (array(select x.child_id from unnest(v_open) o(id) cross join lateral pgrab.children_of(o.id) x)); -- had counted the end that is taken back
+    or t.status = 'waiting' and t.needs is not null and t.id = any (array(select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x)); -- had counted the end that is taken back
   update pgrab.run r set ended = null, definition = null where r.task_id = any (v_open) and r.ended = 'skipped';
 end $$;
-comment on function pgrab.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
+comment on function pgrab_internal.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
 
-create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
+create function pgrab.delete_chain(p_id bigint) returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
-  v_chain bigint := (select e.chain from pgrab.chain_of_ended(p_id) e);
+  v_chain bigint := (select e.chain from pgrab_internal.chain_of_ended(p_id) e);
   v_ids bigint[];
 begin
   if v_chain is null then
-    select t.chain into v_chain from pgrab.control_lock(array[p_id], 'delete_chain') t;
+    select t.chain into v_chain from pgrab_internal.control_lock(array[p_id], 'delete_chain') t;
   end if;
   select * into h from pgrab.chain c where c.id = v_chain;
-  select pgrab.chain_part(p_id, array_agg(x.id), array_agg(l.id)) into v_ids from pgrab.chain_links(h.run) l cross join unnest(l.parents) x(id);
+  select pgrab_internal.chain_part(p_id, array_agg(x.id), array_agg(l.id)) into v_ids from pgrab_internal.chain_links(h.run) l cross join unnest(l.parents) x(id);
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
-  perform pgrab.refuse_awaited(array(select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
-  perform pgrab.links_leave(v_ids);
+  perform pgrab_internal.refuse_awaited(array(select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
+  perform pgrab_internal.links_leave(v_ids);
   if h.root = any (v_ids) then
-    perform pgrab.chain_once(h.id);
+    perform pgrab_internal.chain_once(h.id);
   elsif h.id is not null then
     update pgrab.chain c set pending = (select count(*) from pgrab.task t where t.chain = c.id and t.needs is not null) where c.id = h.id and c.root is not null;
-    perform pgrab.chain_end(h.id);
+    perform pgrab_internal.chain_end(h.id);
   end if;
   return query select unnest(v_ids);
 end $$;

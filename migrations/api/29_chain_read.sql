@@ -1,16 +1,16 @@
 -- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of its runs.
 
-create or replace function pgrab.try_jsonb(p_text text) returns jsonb
+create function pgrab_internal.try_jsonb(p_text text) returns jsonb
 language plpgsql immutable as $$
 begin
   return p_text::jsonb;
 exception when others then
   return to_jsonb(p_text);
 end $$;
-comment on function pgrab.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
+comment on function pgrab_internal.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
 
 -- One parent: its last output. Several: a JSON object of them by name (by id, when there is none), of the first hundred. At most 64 KiB: it has to fit into the environment of a process.
-create or replace function pgrab.parent_output(t pgrab.task) returns text
+create function pgrab_internal.parent_output(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
   v_names text[];
@@ -21,7 +21,7 @@ begin
   select array_agg(case when o.twice then o.called || '#' || o.id else o.called end order by o.id), array_agg(o.output order by o.id) into v_names, v_outputs
   from (
     select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
-    from (select a.parent_id as id from pgrab.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
+    from (select a.parent_id as id from pgrab_internal.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
     cross join lateral (
       -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
       select (array_agg(r.name order by r.finished_at desc))[1] as name, (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
@@ -32,15 +32,15 @@ begin
   end if;
   -- In JSON a character may take six bytes.
   foreach v_chars in array array[65536, 10000, 1000, 80] loop
-    v_all := (select jsonb_object_agg(u.name, pgrab.try_jsonb(left(u.output, v_chars / cardinality(v_names))))::text from unnest(v_names, v_outputs) u(name, output));
+    v_all := (select jsonb_object_agg(u.name, pgrab_internal.try_jsonb(left(u.output, v_chars / cardinality(v_names))))::text from unnest(v_names, v_outputs) u(name, output));
     exit when octet_length(v_all) <= 65536;
   end loop;
   return v_all;
 end $$;
-comment on function pgrab.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
+comment on function pgrab_internal.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
 
 -- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the output as JSON. Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
-create or replace function pgrab.args_for(t pgrab.task) returns text
+create function pgrab_internal.args_for(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
   v_output text;
@@ -48,21 +48,21 @@ declare
 begin
   if v_args = '{}' and t.kind not in ('shell', 'exec') then
     return null;
-  elsif t.kind not in ('shell', 'exec') and v_args not like '%{{parent_%' or not exists (select from pgrab.parents_of(t.id)) then
-    return pgrab.args_list(t.args);
+  elsif t.kind not in ('shell', 'exec') and v_args not like '%{{parent_%' or not exists (select from pgrab_internal.parents_of(t.id)) then
+    return pgrab_internal.args_list(t.args);
   end if;
-  v_output := coalesce(pgrab.parent_output(t), '');
+  v_output := coalesce(pgrab_internal.parent_output(t), '');
   if v_args like '%{{parent_%' then
-    v_args := replace(v_args, '"{{parent_json}}"', pgrab.try_jsonb(v_output)::text);
+    v_args := replace(v_args, '"{{parent_json}}"', pgrab_internal.try_jsonb(v_output)::text);
     v_args := replace(v_args, '{{parent_output}}', substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
   end if;
   v_output := 'PGRAB_PARENT_OUTPUT=' || v_output;
-  return concat(pgrab.args_list(v_args::jsonb), case when t.kind in ('shell', 'exec') then '3:env,' || octet_length(convert_to(v_output, 'UTF8')) || ':' || v_output || ',' end);
+  return concat(pgrab_internal.args_list(v_args::jsonb), case when t.kind in ('shell', 'exec') then '3:env,' || octet_length(convert_to(v_output, 'UTF8')) || ':' || v_output || ',' end);
 end $$;
-comment on function pgrab.args_for(pgrab.task) is 'Internal: the args of a task for its node, with what its parents have printed.';
+comment on function pgrab_internal.args_for(pgrab.task) is 'Internal: the args of a task for its node, with what its parents have printed.';
 
 -- A tree out of a graph: each task once, below the parent that is deepest. No path is followed twice, however many there are.
-create or replace function pgrab.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
+create function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
 language sql stable as $$
   with recursive edge(parent, child) as materialized (
     select * from unnest(p_parents, p_children)),
@@ -80,10 +80,10 @@ language sql stable as $$
     select t.child, w.root, w.depth + 1, w.path || t.child from walk w join twig t on t.parent = w.id)
   select * from walk
 $$;
-comment on function pgrab.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
+comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
 
 -- Who has left is known by the definition in its last row of history. By keys alone, whatever its caller has set.
-create or replace function pgrab.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
+create function pgrab_internal.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
 language plpgsql stable set enable_seqscan = off set enable_nestloop = on set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
@@ -91,7 +91,7 @@ begin
   select t.id, t.name, t.kind, t.status,
     case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end then t.last_outcome end,
     case when t.status = 'running' or t.attempt > 0 then t.started_at end,
-    case when t.status in ('done', 'parked') then t.last_finished_at end, array(select p.parent_id from pgrab.parents_of(t.id) p)
+    case when t.status in ('done', 'parked') then t.last_finished_at end, array(select p.parent_id from pgrab_internal.parents_of(t.id) p)
   from pgrab.chain c join pgrab.task t on t.chain = c.id
   where c.run = p_run
   union all
@@ -100,25 +100,25 @@ begin
   from pgrab.run r
   where r.chain_id = p_run and r.ended is not null and not exists (select from pgrab.task t where t.id = any (array[r.task_id]) and t.chain = (select c.id from pgrab.chain c where c.run = p_run));
 end $$;
-comment on function pgrab.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
+comment on function pgrab_internal.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
 
 -- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take the square of its width.
-create or replace function pgrab.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
+create function pgrab_internal.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
 language plpgsql stable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
   return query
   with link as materialized (
-    select * from pgrab.chain_links(p_run)),
+    select * from pgrab_internal.chain_links(p_run)),
   graph as (
     select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
     from link l left join lateral unnest(l.parents) p(id) on true)
   select o.root, o.depth, coalesce(l.name, '#' || l.id), l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, o.path
-  from graph g cross join lateral pgrab.chain_order(g.ids, g.parents, g.children) o join link l on l.id = o.id;
+  from graph g cross join lateral pgrab_internal.chain_order(g.ids, g.parents, g.children) o join link l on l.id = o.id;
 end $$;
-comment on function pgrab.chain_tree(bigint) is 'Internal: the links of one run of a chain and their places in its tree.';
+comment on function pgrab_internal.chain_tree(bigint) is 'Internal: the links of one run of a chain and their places in its tree.';
 
-create or replace view pgrab.chains as
+create view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
   date_trunc('second', o.started_at) as started_at, date_trunc('second', o.finished_at) as finished_at, o.path
 from (
@@ -126,7 +126,7 @@ from (
   union all
   select t.task_id, t.chain_id from pgrab.run t
   where t.chain_id is not null and t.ended is not null and not coalesce(t.definition ?| array['parent_id', 'parents'], false) and not exists (select from pgrab.task x where x.id = t.task_id)) r
-cross join lateral pgrab.chain_tree(r.run) o
+cross join lateral pgrab_internal.chain_tree(r.run) o
 where o.root = r.id;
 comment on view pgrab.chains is 'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A link with several parents stands below the deepest.';
 comment on column pgrab.chains.root is 'The root of the chain.';
@@ -140,7 +140,7 @@ comment on column pgrab.chains.started_at is 'When that began.';
 comment on column pgrab.chains.finished_at is 'When it ended.';
 comment on column pgrab.chains.path is 'The way down to it: order by this.';
 
-create or replace view pgrab.chain_runs as
+create view pgrab.chain_runs as
 select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at, date_trunc('second', x.started_at) as started_at, date_trunc('second', case when x.over then x.finished_at end) as finished_at,
   x.links, x.failed, x.skipped,
   case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' when x.skipped = x.links then 'skipped' else 'succeeded' end as result

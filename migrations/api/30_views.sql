@@ -6,14 +6,14 @@
 -- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
 -- Whether a node lives is judged here by its heartbeat's age on the database's clock, for people only; nodes judge each other by pgrab.node.beat.
 
-create or replace function pgrab.why(t pgrab.task) returns text
+create function pgrab.why(t pgrab.task) returns text
 language sql stable as $$
   select case
     when t.status = 'running' then null
     when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
     when t.status = 'waiting' and t.needs is null then 'joins the chain at its next firing'
-    when t.status = 'waiting' then 'waiting for ' || (select string_agg(coalesce(p.name, '#' || p.id), ', ' order by p.id) from pgrab.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where pgrab.link_result(p) is null)
+    when t.status = 'waiting' then 'waiting for ' || (select string_agg(coalesce(p.name, '#' || p.id), ', ' order by p.id) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where pgrab_internal.link_result(p) is null)
     when t.status in ('done', 'cancelled', 'skipped') then t.status || ' in this run of its chain'
     when t.due_at is null and t.limit_key is not null then format('waits for a place under limit %s', t.limit_key)
     when t.due_at > statement_timestamp() and t.attempt > 0 then format('attempt %s of %s is due in %s', t.attempt + 1, t.max_attempts, date_trunc('second', t.due_at - statement_timestamp()))
@@ -38,13 +38,13 @@ language sql stable as $$
 $$;
 comment on function pgrab.why(pgrab.task) is 'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t where id = 17.';
 
-create or replace function pgrab.in_line() returns setof pgrab.task
+create function pgrab_internal.in_line() returns setof pgrab.task
 language sql stable as $$
   select t.* from pgrab.task t where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused and t.fire_at <= statement_timestamp()
 $$;
-comment on function pgrab.in_line() is 'Internal: tasks that are due and wait for a place under their limit.';
+comment on function pgrab_internal.in_line() is 'Internal: tasks that are due and wait for a place under their limit.';
 
-create or replace view pgrab.tasks as
+create view pgrab.tasks as
 select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
   (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
@@ -62,13 +62,13 @@ comment on column pgrab.tasks.due_at is 'When a node looks at it next. Null: it 
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
-create or replace view pgrab.due as
+create view pgrab.due as
 select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
-  select d.* from pgrab.due_until(statement_timestamp()) d where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab_internal.due_until(statement_timestamp()) d where d.status in ('scheduled', 'claimed')
   union all
-  select l.* from pgrab.in_line() l) t
+  select l.* from pgrab_internal.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
 comment on view pgrab.due is 'Tasks that are due and not started.';
 comment on column pgrab.due.id is 'Number of the task.';
@@ -81,10 +81,10 @@ comment on column pgrab.due.due_at is 'Since when.';
 comment on column pgrab.due.overdue is 'For how long.';
 comment on column pgrab.due.node is 'The node that claimed it.';
 
-create or replace view pgrab.running as
+create view pgrab.running as
 select t.id, t.name, t.kind, t.attempt, n.name as node, date_trunc('second', t.started_at) as started_at,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
-from pgrab.due_until(statement_timestamp()) t
+from pgrab_internal.due_until(statement_timestamp()) t
 left join pgrab.node n on n.id = t.node_id
 where t.status = 'running';
 comment on view pgrab.running is 'Tasks that run at this moment.';
@@ -97,12 +97,12 @@ comment on column pgrab.running.started_at is 'Since when.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 
-create or replace view pgrab.late as
+create view pgrab.late as
 select t.id, t.name, t.kind, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at, date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
 from (
-  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s') d where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d where d.status in ('scheduled', 'claimed')
   union all
-  select l.* from pgrab.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s') t;
+  select l.* from pgrab_internal.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is 'Tasks that have been due for more than two seconds and are not started: how long, and why.';
 comment on column pgrab.late.id is 'Number of the task.';
 comment on column pgrab.late.name is 'Its name.';
@@ -111,7 +111,7 @@ comment on column pgrab.late.due_at is 'Since when it is due.';
 comment on column pgrab.late.late_by is 'For how long.';
 comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
 
-create or replace view pgrab.parked as
+create view pgrab.parked as
 select t.id, t.name, t.kind, t.attempt, t.last_outcome as outcome, date_trunc('second', t.last_finished_at) as parked_at,
   left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 36) as error
 from pgrab.task t where t.due_at is null and t.status = 'parked';
@@ -124,7 +124,7 @@ comment on column pgrab.parked.outcome is 'Outcome of the last one.';
 comment on column pgrab.parked.parked_at is 'When the last one ended.';
 comment on column pgrab.parked.error is 'Why, the first 36 characters.';
 
-create or replace view pgrab.history as
+create view pgrab.history as
 select r.task_id, r.name, r.attempt, r.outcome, r.node, r.finished_at, round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
   left(regexp_replace(r.error, '[[:cntrl:]]+', ' ', 'g'), 30) as error
 from pgrab.run r
@@ -139,7 +139,7 @@ comment on column pgrab.history.finished_at is 'When it ended. Not cut, so that 
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
-create or replace view pgrab.nodes as
+create view pgrab.nodes as
 select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, r.strategy,
   n.running || '/' || n.slots as busy, date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
   case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted, n.claims_won as won, n.claims_lost as lost,
@@ -162,7 +162,7 @@ comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of oth
 comment on column pgrab.nodes.warning is 'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or none.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
-create or replace view pgrab.ownership as
+create view pgrab.ownership as
 with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
   from pgrab.node n where n.state = 'up' and n.shards is not null and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
@@ -177,7 +177,7 @@ comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is 'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one node per group of labels.';
 comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 
-create or replace view pgrab.overview as
+create view pgrab.overview as
 select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m, m.failures_1m, h.runs_1h, h.failures_1h
 from
   (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and statement_timestamp() - n.heartbeat_at < n.dead_after) n,
@@ -185,9 +185,9 @@ from
      count(*) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s') as late,
      date_trunc('second', statement_timestamp() - min(t.since) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s')) as oldest_late
    from (
-     select d.status, d.due_at as since from pgrab.due_until(statement_timestamp()) d
+     select d.status, d.due_at as since from pgrab_internal.due_until(statement_timestamp()) d
      union all
-     select l.status, l.fire_at from pgrab.in_line() l) t) t,
+     select l.status, l.fire_at from pgrab_internal.in_line() l) t) t,
   (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
   (select count(*) as runs_1m, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m
    from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 minute' and r.outcome not in ('skipped', 'missed')) m,

@@ -1,7 +1,7 @@
 -- "Why is it not running?", and what is coming.
 
 -- Each gate a task has to pass before it runs, in order, with its verdict: ok; waits (time or others will open it); blocked (a person has to).
-create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
+create function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -25,7 +25,7 @@ begin
     return query
     select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.', coalesce(n.name, 'a node that is gone'), date_trunc('second', t.started_at), t.attempt, t.max_attempts, t.timeout)
       || case when c.task_id is not null then ' Asked to stop by ' || c.asked_by || '.' else '' end
-    from (select) one left join pgrab.node n on n.id = t.node_id left join pgrab.cancel c on c.task_id = t.id and c.version = t.version;
+    from (select) one left join pgrab.node n on n.id = t.node_id left join pgrab.cancel_request c on c.task_id = t.id and c.version = t.version;
     return query select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
     where not exists (select from pgrab.node n where n.id = t.node_id and n.incarnation = t.incarnation and n.state <> 'down' and v_now - n.heartbeat_at < n.dead_after);
     return;
@@ -35,10 +35,10 @@ begin
       else format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts) end;
   return query select 'paused', case when t.paused then 'blocked' else 'ok' end, case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id) else 'Not paused.' end;
   return query
-  select 'parent ' || coalesce(p.name, (select (array_agg(x.name order by x.finished_at desc))[1] from pgrab.run x where x.task_id = a.parent_id and p.id is null), '#' || a.parent_id), case when r.result is null then 'waits' when pgrab.run_if_met(a.run_if, r.result) then 'ok' else 'blocked' end,
+  select 'parent ' || coalesce(p.name, (select (array_agg(x.name order by x.finished_at desc))[1] from pgrab.run x where x.task_id = a.parent_id and p.id is null), '#' || a.parent_id), case when r.result is null then 'waits' when pgrab_internal.run_if_met(a.run_if, r.result) then 'ok' else 'blocked' end,
     case when r.result is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status, case when p.status = 'waiting' then ' itself' else '' end)
       when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
-  from pgrab.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab.parent_result(a.parent_id) as result) r order by a.parent_id;
+  from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab_internal.parent_result(a.parent_id) as result) r order by a.parent_id;
   return query select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its links have not (%s%s).', count(*),
       string_agg(coalesce(left(x.name, 40), '#' || x.id), ', ' order by x.id) filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
   from (select l.id, l.name, row_number() over (order by l.id) as n from pgrab.task l where l.chain = t.chain and l.needs is not null) x
@@ -94,20 +94,20 @@ end $$;
 comment on function pgrab.explain(bigint) is 'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will open it); blocked (it needs a person; detail says what to do).';
 
 -- The fires to come. A schedule is asked for no more than p_limit of its own.
-create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
+create function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
 language sql stable as $$
   with owner as materialized (
     select o.shard, o.node from pgrab.ownership o)
   select f.at, t.id, t.name, t.kind, t.schedule, case when able.some then coalesce((select o.node from owner o where o.shard = t.shard), '(nobody)') else '(no node can)' end
-  from pgrab.due_until(statement_timestamp() + p_horizon) t
+  from pgrab_internal.due_until(statement_timestamp() + p_horizon) t
   cross join lateral (select exists (select from pgrab.node n where n.state = 'up' and t.kind = any (n.kinds) and n.labels @> t.require) as some) able
   cross join lateral (
     select greatest(t.due_at, statement_timestamp()) as at where t.status <> 'running'
     union all
-    (select x.f + pgrab.jitter_of(t.id, t.jitter)
+    (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
      from pgrab.fires(t.schedule, t.timezone, t.fire_at, least(statement_timestamp() + p_horizon, t.ends_at)) x(f)
-     where t.schedule is not null and pgrab.schedule_kind(t.schedule) <> 'after' and x.f >= statement_timestamp()
+     where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after' and x.f >= statement_timestamp()
      limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end))) f
   order by f.at, t.id
   limit p_limit

@@ -46,6 +46,7 @@ run_free(struct run *r)
 		return;
 	if (r->stop_fd >= 0)
 		close(r->stop_fd);
+	hold_unref(r->hold);
 	pairs_fini(&r->args);
 	free(r->name);
 	free(r->kind);

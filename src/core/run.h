@@ -18,6 +18,7 @@
 #include "base/mailbox.h"
 #include "base/netstr.h"
 #include "base/outbuf.h"
+#include "core/hold.h"
 #include "pgrab/executor.h"
 
 enum outcome {
@@ -65,7 +66,8 @@ struct run {
 	int64_t incarnation;
 	int64_t due_us;      /* on the database's clock, since 1970 */
 	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
-	int16_t priority;
+	int band;            /* of its priority, see BAND_STEP_US */
+	struct hold *hold;   /* the claim it came with; a reference, or NULL */
 	bool started; /* status in the database is running */
 	bool once;    /* at_most_once */
 	bool limited; /* has to find a place under a limit before it starts */
@@ -107,14 +109,16 @@ struct run {
  * begins when it is due, not that much later. */
 #define LEAD_US (2 * US_PER_MS)
 
-/* What one priority is worth in waiting: among due tasks the one with the earliest (due - priority * step) goes
- * first, so waiting makes up for any priority in the end. */
-#define PRIORITY_STEP_US (10 * US_PER_S)
+/* The bands of priority, as the last three bits of pgrab.task.lane have them: 1 below zero, 2 zero, 3 up to 9, 4 up to
+ * 99, 5 above.  Among due tasks the one with the earliest (due - band * step) goes first, so nothing waits longer than
+ * an hour behind more important work. */
+#define BAND_MASK    7
+#define BAND_STEP_US (900 * US_PER_S)
 
 static inline int64_t
 run_rank_us(const struct run *r)
 {
-	return r->due_mono_us - r->priority * PRIORITY_STEP_US;
+	return r->due_mono_us - r->band * BAND_STEP_US;
 }
 
 TAILQ_HEAD(run_list, run);

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Puts SQL files into a C source: embed.py OUT.c SQL_DIR MIGRATIONS_DIR.  See sql.h."""
+"""Puts SQL files into a C source: embed.py OUT.c SQL_DIR MIGRATIONS_DIR.  See sql.h.
+
+In a file of SQL_DIR `:name` alone stands for the text of name.inc, as psql's \\set would have it.
+"""
 import pathlib
+import re
 import sys
 
 
@@ -12,8 +16,13 @@ def literal(text):
     return '\n'.join(lines) if lines else '\t    ""'
 
 
+def expand(path):
+    included = {p.stem: p.read_text().rstrip() for p in path.parent.glob('*.inc')}
+    return re.sub(r'(?<![:\w]):([a-z_]+)\b', lambda m: included.get(m[1], m[0]), path.read_text())
+
+
 def table(name, files):
-    rows = ''.join('\t{"%s",\n%s},\n' % (label, literal(path.read_text())) for label, path in files)
+    rows = ''.join('\t{"%s",\n%s},\n' % (label, literal(expand(path))) for label, path in files)
     return 'const struct sql_file %s[] = {\n%s\t{NULL, NULL},\n};\n' % (name, rows)
 
 

@@ -25,7 +25,6 @@ struct migrator {
 	migrate_step_fn step;
 	void *ctx;
 	bool said;       /* the current step was reported */
-	bool drop_views; /* before the api */
 	struct err *err;
 };
 
@@ -235,8 +234,8 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 		rc = note(m, sql_text("migrate_note_api"), 3, params, &new);
 	if (rc == RC_OK)
 		report(m, "api", new);
-	if (rc == RC_OK && new && m->drop_views)
-		rc = db_script(m->db, sql_text("migrate_drop_views"), m->err);
+	if (rc == RC_OK && new)
+		rc = db_script(m->db, sql_text("migrate_drop_api"), m->err);
 	for (const struct sql_file *f = sql_api; rc == RC_OK && new && f->name != NULL; f++) {
 		rc = db_script(m->db, f->text, m->err);
 		if (rc != RC_OK)
@@ -244,13 +243,7 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 	}
 	if (rc == RC_OK && new)
 		rc = db_script(m->db, sql_text("migrate_upkeep"), m->err);
-	rc = end(m, rc);
-	/* 42P16: the columns of a view have changed. */
-	if (rc == RC_BAD && !m->drop_views && strcmp(m->err->sqlstate, "42P16") == 0) {
-		m->drop_views = true;
-		rc = apply_api(m, unused);
-	}
-	return rc;
+	return end(m, rc);
 }
 
 /* One step, tried again while somebody else's lock is in the way. */

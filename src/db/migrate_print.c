@@ -28,7 +28,7 @@ schema_print(int from, struct buf *out)
 			print_numbered(f, out);
 	}
 	if (from > 0)
-		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_views"));
+		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_api"));
 	buf_addf(out,
 	    "\ndelete from pgrab.api;\ninsert into pgrab.api (hash, pgrab_version) values ('%s', '%s');\n",
 	    api_hash(hash), PGRAB_VERSION);

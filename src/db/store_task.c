@@ -16,7 +16,7 @@ enum {
 	ID,
 	VERSION,
 	DUE,
-	PRIORITY,
+	LANE,
 	STARTED,
 	ATTEMPT,
 	MAX_ATTEMPTS,
@@ -30,47 +30,152 @@ enum {
 	LIMITED
 };
 
+/* "17 523 900" to numbers. */
+static void
+parse_able(struct lane_row *row, const char *text)
+{
+	row->able = xcalloc(strlen(text) / 2 + 1, sizeof *row->able);
+	while (*text != '\0') {
+		char *end;
+
+		row->able[row->n_able++] = strtoll(text, &end, 10);
+		text = *end == ' ' ? end + 1 : end;
+	}
+}
+
+enum rc
+store_lanes(struct db *db, const char *kinds, const char *labels, struct lane_row **out, size_t *n_out,
+    struct err *err)
+{
+	const char *params[] = {kinds, labels};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("lanes"), 2, params, &res, err);
+
+	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
+	*out = xcalloc(*n_out + 1, sizeof **out);
+	for (size_t i = 0; i < *n_out; i++) {
+		(*out)[i].lane = (int32_t)db_int64(res, (int)i, 0);
+		parse_able(&(*out)[i], db_text(res, (int)i, 1));
+	}
+	PQclear(res);
+	return rc;
+}
+
+void
+lane_rows_free(struct lane_row **rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free((*rows)[i].able);
+	free(*rows);
+	*rows = NULL;
+}
+
+void
+look_reset(struct look *q)
+{
+	q->n_lanes = 0;
+}
+
+struct look_lane *
+look_add(struct look *q, int32_t lane, const int64_t *mark)
+{
+	if (q->n_lanes == q->room) {
+		q->room = q->room == 0 ? 4 : 2 * q->room;
+		q->lane = xrealloc(q->lane, q->room * sizeof *q->lane);
+	}
+	struct look_lane *l = &q->lane[q->n_lanes++];
+
+	l->lane = lane;
+	l->mark = mark;
+	l->n_shards = 0;
+	return l;
+}
+
+void
+look_fini(struct look *q)
+{
+	free(q->lane);
+	q->lane = NULL;
+	q->n_lanes = q->room = 0;
+}
+
+static void
+read_candidates(const PGresult *res, struct candidate *c)
+{
+	for (int i = 0; i < PQntuples(res); i++, c++) {
+		c->id = db_int64(res, i, 0);
+		c->version = db_int64(res, i, 1);
+		c->shard = (uint16_t)db_int64(res, i, 2);
+		c->lane = (int32_t)db_int64(res, i, 3);
+		c->priority = (int16_t)db_int64(res, i, 4);
+		c->overdue_us = db_int64(res, i, 5);
+		c->due_us = db_int64(res, i, 6);
+		c->has_require = db_bool(res, i, 7);
+		c->misfired = db_bool(res, i, 8);
+	}
+}
+
+/* The lanes of a look as arrays: where the shards of each begin and end, all shards, and the mark of each. */
+struct look_arrays {
+	struct pgarray lanes, first, last, shards, marks;
+};
+
+static void
+look_arrays_fill(struct look_arrays *a, const struct look *q)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < q->n_lanes; i++) {
+		const struct look_lane *l = &q->lane[i];
+
+		pgarray_int(&a->lanes, l->lane);
+		pgarray_int(&a->first, n + 1);
+		for (size_t k = 0; k < l->n_shards; k++, n++) {
+			int64_t mark = q->marks ? l->mark[l->shard[k]] : LOOK_NO_MARK;
+
+			pgarray_int(&a->shards, l->shard[k]);
+			if (mark == LOOK_NO_MARK)
+				pgarray_null(&a->marks);
+			else
+				pgarray_int(&a->marks, mark);
+		}
+		pgarray_int(&a->last, n);
+	}
+}
+
+static void
+look_arrays_fini(struct look_arrays *a)
+{
+	pgarray_fini(&a->lanes);
+	pgarray_fini(&a->first);
+	pgarray_fini(&a->last);
+	pgarray_fini(&a->shards);
+	pgarray_fini(&a->marks);
+}
+
 enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
 {
-	struct pgarray shards = {0}, marks = {0};
-	char ahead[NUMBER_MAX], limit[NUMBER_MAX], step[NUMBER_MAX];
+	struct look_arrays a = {0};
+	char ahead[NUMBER_MAX], limit[NUMBER_MAX];
 	PGresult *res = NULL;
 	enum rc rc;
 
 	*out = NULL;
 	*n_out = 0;
-	for (size_t i = 0; i < q->n_shards; i++) {
-		const char *mark = q->marks == NULL ? NULL : q->marks[q->shards[i]];
+	look_arrays_fill(&a, q);
+	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
+	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->kinds, q->labels,
+	    q->once ? "t" : "f", number(limit, q->limit)};
 
-		pgarray_int(&shards, q->shards[i]);
-		pgarray_text(&marks, mark == NULL ? "-infinity" : mark);
+	rc = db_query(db, sql_text("look"), 10, params, &res, err);
+	if (rc == RC_OK) {
+		*n_out = (size_t)PQntuples(res);
+		*out = xcalloc(*n_out + 1, sizeof **out);
+		read_candidates(res, *out);
 	}
-	const char *params[] = {pgarray_str(&shards), pgarray_str(&marks), number(ahead, q->ahead_us),
-	    q->kinds, q->labels, q->once ? "t" : "f", number(limit, q->limit),
-	    number(step, PRIORITY_STEP_US)};
-
-	rc = db_query(db, sql_text("look"), 8, params, &res, err);
-	if (rc != RC_OK)
-		goto out;
-	*n_out = (size_t)PQntuples(res);
-	*out = xcalloc(*n_out + 1, sizeof **out);
-	for (int i = 0; i < PQntuples(res); i++) {
-		struct candidate *c = &(*out)[i];
-
-		c->id = db_int64(res, i, 0);
-		c->version = db_int64(res, i, 1);
-		c->shard = (uint16_t)db_int64(res, i, 2);
-		c->priority = (int16_t)db_int64(res, i, 3);
-		c->overdue_us = db_int64(res, i, 4);
-		snprintf(c->due, sizeof c->due, "%s", db_text(res, i, 5));
-		c->has_require = db_bool(res, i, 6);
-		c->misfired = db_bool(res, i, 7);
-	}
-out:
 	PQclear(res);
-	pgarray_fini(&shards);
-	pgarray_fini(&marks);
+	look_arrays_fini(&a);
 	return rc;
 }
 
@@ -120,15 +225,16 @@ fill_definition(struct run *r, const PGresult *res, int row)
 }
 
 static struct run *
-chain_of(const PGresult *res, int64_t incarnation)
+chain_of(const PGresult *res, const struct claim *who)
 {
 	struct run *chain = NULL;
 
 	for (int i = PQntuples(res) - 1; i >= 0; i--) {
-		struct run *r = run_create(db_int64(res, i, ID), db_int64(res, i, VERSION), incarnation);
+		struct run *r = run_create(db_int64(res, i, ID), db_int64(res, i, VERSION), who->incarnation);
 
+		r->hold = hold_ref(who->hold);
 		r->due_us = db_int64(res, i, DUE);
-		r->priority = (int16_t)db_int64(res, i, PRIORITY);
+		r->band = (int)(db_int64(res, i, LANE) & BAND_MASK);
 		fill_definition(r, res, i);
 		chain = run_chain(r, chain);
 	}
@@ -141,7 +247,8 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
     const struct fence *only, size_t n, int64_t raise, PGresult **res, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
-	char node[NUMBER_MAX], incarnation[NUMBER_MAX];
+	struct pgarray over = {0};
+	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX];
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -150,26 +257,30 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 			pgarray_int(&versions, c[i].version + raise);
 		}
 	}
+	for (size_t i = 0; i < who->n_over; i++)
+		pgarray_int(&over, who->over[i]);
 	number(node, who->node_id);
 	number(incarnation, who->incarnation);
-	const char *claim_params[] = {
-	    pgarray_str(&ids), pgarray_str(&versions), node, incarnation, who->instant};
+	number(batch, hold_batch(who->hold));
+	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation,
+	    who->instant, batch, pgarray_str(&over)};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
-	rc = db_query(db, sql, raise ? 3 : 5, raise ? held_params : claim_params, res, err);
+	rc = db_query(db, sql, raise ? 3 : 7, raise ? held_params : claim_params, res, err);
+	pgarray_fini(&over);
 	pgarray_fini(&ids);
 	pgarray_fini(&versions);
 	return rc;
 }
 
 static enum rc
-take_claimed(PGresult *res, enum rc rc, int64_t incarnation, struct run **chain_out, size_t *won_out)
+take_claimed(PGresult *res, enum rc rc, const struct claim *who, struct run **chain_out, size_t *won_out)
 {
 	*chain_out = NULL;
 	*won_out = 0;
 	if (rc == RC_OK) {
 		*won_out = (size_t)PQntuples(res);
-		*chain_out = chain_of(res, incarnation);
+		*chain_out = chain_of(res, who);
 	}
 	PQclear(res);
 	return rc;
@@ -212,7 +323,7 @@ store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t 
 		rc = claim_query(db, sql_text("claim"), who, c, NULL, n, 0, &res, err);
 	if (who->contended || fence_locked_out(rc, err))
 		rc = claim_free(db, who, c, n, &res, err);
-	return take_claimed(res, rc, who->incarnation, chain_out, won_out);
+	return take_claimed(res, rc, who, chain_out, won_out);
 }
 
 enum rc
@@ -222,7 +333,7 @@ store_held(struct db *db, const struct claim *who, const struct candidate *c, si
 	PGresult *res = NULL;
 	enum rc rc = claim_query(db, sql_text("held"), who, c, NULL, n, 1, &res, err);
 
-	return take_claimed(res, rc, who->incarnation, chain_out, won_out);
+	return take_claimed(res, rc, who, chain_out, won_out);
 }
 
 struct fence_key {
@@ -328,6 +439,22 @@ store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, str
 	/* Each of the two passes by what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
 		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+	return rc;
+}
+
+enum rc
+store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err)
+{
+	struct pgarray batches = {0};
+	char inc[NUMBER_MAX];
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		pgarray_int(&batches, batch[i]);
+	const char *params[] = {number(inc, incarnation), pgarray_str(&batches)};
+
+	rc = db_query(db, sql_text("hold_drop"), 2, params, NULL, err);
+	pgarray_fini(&batches);
 	return rc;
 }
 

@@ -20,34 +20,56 @@
 #include "base/rc.h"
 #include "core/run.h"
 #include "db/pg.h"
+#include "pgrab/strategy.h"
 
-/* What a look asks for.  All borrowed. */
-struct look {
-	const uint16_t *shards; /* in the order they are to be read */
+/* A lane that a node may run, and who else is able to. */
+struct lane_row {
+	int32_t lane;
+	int64_t *able; /* ids of nodes, ascending; owned */
+	size_t n_able;
+};
+CHECKED enum rc store_lanes(struct db *db, const char *kinds, const char *labels, struct lane_row **out,
+    size_t *n_out, struct err *err);
+void lane_rows_free(struct lane_row **rows, size_t n);
+
+#define LOOK_NO_MARK INT64_MIN
+
+/* One lane of a look, and its shards in the order they are to be read. */
+struct look_lane {
+	int32_t lane;
+	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
+	uint16_t shard[PGRAB_SHARDS];
 	size_t n_shards;
-	const char *const *marks; /* low-water mark per shard number (not per position), as text of a
-				     timestamptz; NULL: from the beginning; may be NULL */
-	int64_t ahead_us;         /* due until now + this; negative: overdue by at least so much */
-	const char *kinds;        /* array text, '{sql,noop}' */
-	const char *labels;       /* JSON object */
-	bool once;                /* may take at_most_once tasks */
-	int64_t limit;
 };
 
-#define DUE_TEXT_MAX 40
+/* What a look asks for.  Texts are borrowed. */
+struct look {
+	struct look_lane *lane; /* owned: look_add, look_fini */
+	size_t n_lanes, room;
+	bool marks;         /* begin at the marks */
+	int64_t ahead_us;   /* due until now + this; negative: overdue by at least so much */
+	const char *kinds;  /* array text, '{sql,noop}' */
+	const char *labels; /* JSON object */
+	bool once;          /* may take at_most_once tasks */
+	int64_t limit;      /* rows of each lane */
+};
+void look_reset(struct look *q); /* no lanes */
+struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* with no shards yet */
+void look_fini(struct look *q);
 
 struct candidate {
 	int64_t id, version;
 	int64_t overdue_us;
 	uint16_t shard;
 	int16_t priority;
+	int32_t lane;
+	int64_t due_us; /* on the database's clock, since 1970: serves as a low-water mark */
 	bool has_require;
 	bool misfired;          /* it could not start within its misfire_after: not to be claimed as it is */
 	bool chosen, refused;   /* the loader's marks; false from a look */
-	char due[DUE_TEXT_MAX]; /* exact text of due_at, to serve as a low-water mark */
 };
 
-/* In the order read: first what has a priority, then the others by shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
+/* In the order read: by lane, shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
 CHECKED enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
 
@@ -59,6 +81,9 @@ struct claim {
 	int64_t node_id, incarnation;
 	const char *instant; /* kinds that are started with the claim, array text */
 	bool contended;      /* in: do not wait for locked rows; out: there was one */
+	struct hold *hold;   /* what is claimed is written down under its number; the runs won share it */
+	const int64_t *over; /* holds of this incarnation whose rows may go */
+	size_t n_over;
 };
 
 /* Claims candidates (sorted by id).  The rows won come as a chain of new runs (run_next), in no particular
@@ -131,6 +156,10 @@ store_recover(struct db *db, const char *by, int64_t incarnation, struct recover
 
 /* Rows this incarnation has held for longer than older_us, according to the database. *out freed by the
  * caller. */
+/* Deletes rows of pgrab.hold. */
+CHECKED enum rc
+store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err);
+
 struct owned {
 	int64_t id, version;
 	bool running;

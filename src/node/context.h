@@ -65,6 +65,8 @@ struct node {
 	_Atomic int64_t in_hand, running;    /* written by the boss, workers */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
+	struct holds holds; /* what the claims of this node took, until it is over */
+
 	struct gate hurry; /* stopped when the node is to stop at once: nobody pauses any more */
 
 	/* channels.  What may be in them is bounded by the room the boss grants. */

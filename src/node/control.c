@@ -72,7 +72,10 @@ on_ring(void *ctx, const uint16_t *shards, unsigned n)
 {
 	struct control *c = ctx;
 
-	loaders_ring(c->loaders, shards, n);
+	if (n == 0)
+		loaders_ring_lanes(c->loaders);
+	else
+		loaders_ring(c->loaders, shards, n);
 }
 
 static void

@@ -40,37 +40,62 @@
 /* And a poll: so long after a locked row no claim waits for the next one. */
 #define CONTENDED_US (2 * US_PER_S)
 
+/* New lanes ring; this is for a ring that was lost. */
+#define LANES_EVERY_US (30 * US_PER_S)
+#define OVER_MAX       1000 /* rows of pgrab.hold that one claim deletes */
+
 struct loaders {
 	size_t count;
 	struct loader loader[];
 };
+
+static size_t
+shard_count(const struct pgrab_shard_set *set)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
+		n += (size_t)__builtin_popcountll(set->word[i]);
+	return n;
+}
 
 /* Takes over the newest picture of the cluster; on a new shape asks the strategy which shards are ours. */
 static void
 refresh_cluster(struct loader *l)
 {
 	struct cluster *c = cluster_slot_get(&l->node->cluster), *old = l->cluster;
-	size_t kept = 0;
 
 	l->cluster = c;
 	if (c != NULL && !cluster_same_shape(c, old)) {
 		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
-		for (unsigned s = 0; s < PGRAB_SHARDS; s++) {
-			if (pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
-				l->shards[kept++] = (uint16_t)s;
-		}
-		l->n_shards = kept;
-		/* Nodes whose shards overlap do not all begin with the same one. */
-		l->turn =
-		    c->view.n_nodes == 0 ? 0 : c->view.self * kept / c->view.n_nodes % (kept > 0 ? kept : 1);
-		loader_forget_marks(l);
-		l->next_full_us = 0;
+		l->next_lanes_us = 0;
 		l->published = 0;
 		if (l->index == 0)
 			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,
-			    kept * (size_t)l->node->set->loaders);
+			    shard_count(&l->own));
 	}
 	cluster_put(&l->node->cluster, old);
+}
+
+/* Which lanes there are for us, and who shares each with us. */
+static enum rc
+refresh_lanes(struct loader *l, struct err *err)
+{
+	int64_t now = clock_mono_us();
+	struct lane_row *rows = NULL;
+	size_t n = 0;
+	enum rc rc;
+
+	if (now < l->next_lanes_us)
+		return RC_OK;
+	rc = store_lanes(l->db, l->node->kinds, l->node->labels, &rows, &n, err);
+	if (rc == RC_OK) {
+		lanes_refresh(&l->lanes, rows, n, l->strategy, &l->cluster->view);
+		l->next_lanes_us = now + LANES_EVERY_US;
+		l->next_full_us = 0;
+	}
+	lane_rows_free(&rows, n);
+	return rc;
 }
 
 /* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
@@ -138,10 +163,14 @@ static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
 {
 	/* With every worker busy a started task would only seem to run. */
+	int64_t over[OVER_MAX];
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
 	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
-	    .contended = clock_mono_us() < l->contended_until_us};
+	    .contended = clock_mono_us() < l->contended_until_us,
+	    .hold = hold_open(&l->node->holds, incarnation),
+	    .over = over,
+	    .n_over = holds_take_over(&l->node->holds, incarnation, over, OVER_MAX)};
 	bool known = who.contended;
 	struct run *chain = NULL;
 	struct err err = {0};
@@ -169,6 +198,9 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	else if (rc != RC_OK)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	if (rc != RC_OK)
+		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
+	hold_unref(who.hold);
 	return rc == RC_OK ? chain : NULL;
 }
 
@@ -192,39 +224,35 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 		node_count(n, COUNT_STOLEN, (int64_t)won);
 }
 
-enum look_kind { LOOK_OWN, LOOK_RUNG, LOOK_OTHERS };
-
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
 static enum rc
-round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n_shards, struct room room,
-    bool *more_out, struct err *err)
+round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
 {
 	struct node *n = l->node;
 	int64_t incarnation = atomic_load(&n->incarnation);
-	struct look q = {.shards = shards,
-	    .n_shards = n_shards,
-	    .kinds = n->kinds,
-	    .labels = n->labels,
-	    .once = atomic_load(&n->durable)};
+	struct look *q = &l->query;
 	struct candidate *c = NULL;
 	struct run *chain = NULL;
 	size_t found = 0, chosen, won = 0;
 	enum rc rc;
 
-	q.ahead_us = kind == LOOK_OTHERS ? -n->set->steal_after_us
-		     : room.timed > 0    ? n->set->lookahead_us
-					 : 0;
-	q.limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
-	q.marks = kind == LOOK_OWN && l->hungry && clock_mono_us() < l->next_full_us ? l->mark_text : NULL;
-	rc = store_look(l->db, &q, &c, &found, err);
+	q->kinds = n->kinds;
+	q->labels = n->labels;
+	q->once = atomic_load(&n->durable);
+	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
+		      : room.timed > 0     ? n->set->lookahead_us
+					   : 0;
+	q->limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
+	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+	rc = store_look(l->db, q, &c, &found, err);
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
 		return rc;
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
-	*more_out = (int64_t)found >= q.limit || loader_left_behind(c, found);
-	if (kind == LOOK_OWN)
-		loader_note_progress(l, c, found);
+	*more_out = (int64_t)found >= q->limit || loader_left_behind(c, found);
+	if (part == LANES_OWN)
+		lanes_progress(&l->lanes, c, found);
 	rc = settle_misfires(l, c, found, more_out, err);
 	if (rc != RC_OK) {
 		free(c);
@@ -233,10 +261,10 @@ round_of(struct loader *l, enum look_kind kind, const uint16_t *shards, size_t n
 	loader_keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
 		chain = claim(l, incarnation, c, chosen, &won);
-		count_claims(n, chosen, won, kind == LOOK_OTHERS);
+		count_claims(n, chosen, won, part == LANES_OTHERS);
 		set_due(n, chain);
 	}
-	if (kind == LOOK_OTHERS && won == 0)
+	if (part == LANES_OTHERS && won == 0)
 		*more_out = false; /* somebody else is at it */
 	boss_give(n->boss, chain, (struct room){0, 0});
 	free(c);
@@ -268,6 +296,9 @@ take_bell(struct loader *l, struct pgrab_shard_set *out)
 	PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
 	*out = l->bell;
 	rang = !l->bell_all;
+	if (l->bell_lanes)
+		l->next_lanes_us = 0;
+	l->bell_lanes = false;
 	memset(&l->bell, 0, sizeof l->bell);
 	l->bell_all = false;
 	PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
@@ -304,13 +335,13 @@ check_durable(struct loader *l, struct err *err)
 static enum rc
 steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct err *err)
 {
-	uint16_t shards[PGRAB_SHARDS];
-	size_t n_shards = loader_other_shards(l, shards);
 	enum rc rc = RC_OK;
 
 	room.timed = 0;
-	if (n_shards > 0)
-		rc = round_of(l, LOOK_OTHERS, shards, n_shards, room, more_out, err);
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, l->backoff.random >> 20, &l->query);
+	l->backoff.random = pgrab_mix64(l->backoff.random);
+	if (l->query.n_lanes > 0)
+		rc = round_of(l, LANES_OTHERS, room, more_out, err);
 	l->next_steal_us = *more_out ? now : now + l->node->set->poll_us;
 	return rc;
 }
@@ -333,24 +364,25 @@ static int64_t
 look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
 {
 	struct node *n = l->node;
-	uint16_t shards[PGRAB_SHARDS];
 	struct room room = boss_take_room(n->boss), taken = room;
 	int64_t now = clock_mono_us();
 	bool more = false;
-	size_t n_shards;
 
 	*rc_out = RC_OK;
 	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
 	if (room.ready + room.timed > 0)
 		*rc_out = check_durable(l, err);
+	if (*rc_out == RC_OK && room.ready + room.timed > 0)
+		*rc_out = refresh_lanes(l, err);
 	if (*rc_out == RC_OK && room.ready + room.timed > 0) {
 		bool full = now >= l->next_full_us;
 		bool rung = only_rung && !full && !l->hungry;
 
-		n_shards = rung ? loader_rung_shards(l, bell, shards) : loader_own_shards(l, shards);
-		if (n_shards > 0)
-			*rc_out =
-			    round_of(l, rung ? LOOK_RUNG : LOOK_OWN, shards, n_shards, room, &more, err);
+		enum lanes_part part = rung ? LANES_RUNG : LANES_OWN;
+
+		lanes_part(&l->lanes, part, bell, 0, &l->query);
+		if (l->query.n_lanes > 0)
+			*rc_out = round_of(l, part, room, &more, err);
 		if (full)
 			l->next_full_us = now + n->set->poll_us;
 	}
@@ -424,7 +456,7 @@ loaders_create(struct node *n, struct loaders **out, struct err *err)
 		l->node = n;
 		l->index = (unsigned)i;
 		l->db = node_db(n, "load");
-		l->mark = xcalloc(PGRAB_SHARDS, sizeof *l->mark);
+		lanes_init(&l->lanes, (unsigned)i, (unsigned)n->set->loaders);
 		l->bell_all = true;
 		expect_echoes(l);
 		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
@@ -450,7 +482,8 @@ loaders_destroy(struct loaders **ls)
 		db_destroy(&l->db);
 		gate_fini(&l->gate);
 		PTHREAD_OK(pthread_mutex_destroy(&l->bell_lock));
-		free(l->mark);
+		lanes_fini(&l->lanes);
+		look_fini(&l->query);
 	}
 	free(*ls);
 	*ls = NULL;
@@ -495,5 +528,16 @@ loaders_wake(void *arg)
 	struct loaders *ls = arg;
 
 	/* Room or cluster: not tied to a shard. */
+	loaders_ring(ls, NULL, 0);
+}
+
+void
+loaders_ring_lanes(struct loaders *ls)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		PTHREAD_OK(pthread_mutex_lock(&ls->loader[i].bell_lock));
+		ls->loader[i].bell_lanes = true;
+		PTHREAD_OK(pthread_mutex_unlock(&ls->loader[i].bell_lock));
+	}
 	loaders_ring(ls, NULL, 0);
 }

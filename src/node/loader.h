@@ -19,6 +19,8 @@ void loaders_destroy(struct loaders **l);
 
 /* The doorbell: something is due soon in these shards; n = 0: look everywhere. */
 void loaders_ring(struct loaders *l, const uint16_t *shards, unsigned n);
+/* The same for all shards, and there may be new lanes. */
+void loaders_ring_lanes(struct loaders *l);
 /* There is room again, or the cluster changed: look now. */
 void loaders_wake(void *l);
 

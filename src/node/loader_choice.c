@@ -1,6 +1,5 @@
 /*
- * What a look reads and what is taken of it: which shards, from which marks, which candidates.  No connection, no
- * clock; the thread itself is loader.c.
+ * What is taken of what a look has read.  No connection, no clock; the thread itself is loader.c.
  */
 #include "node/loader_inside.h"
 
@@ -11,12 +10,6 @@
 #include "node/context.h"
 #include "strategy/host.h"
 
-void
-loader_forget_marks(struct loader *l)
-{
-	memset(l->mark_text, 0, sizeof l->mark_text);
-}
-
 int
 loader_by_id(const void *a, const void *b)
 {
@@ -25,13 +18,13 @@ loader_by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The longest overdue first, priority counted as waiting. */
+/* The longest overdue first, the band of its priority counted as waiting. */
 static int
 by_rank(const void *a, const void *b)
 {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
-	int64_t rank_x = x->overdue_us + x->priority * PRIORITY_STEP_US;
-	int64_t rank_y = y->overdue_us + y->priority * PRIORITY_STEP_US;
+	int64_t rank_x = x->overdue_us + (x->lane & BAND_MASK) * BAND_STEP_US;
+	int64_t rank_y = y->overdue_us + (y->lane & BAND_MASK) * BAND_STEP_US;
 
 	if (rank_x != rank_y)
 		return rank_x > rank_y ? -1 : 1;
@@ -104,75 +97,4 @@ loader_keep_chosen(struct candidate *c, size_t n)
 			c[kept++] = c[i];
 	}
 	qsort(c, kept, sizeof *c, loader_by_id);
-}
-
-/* The shards to read, beginning where the last look ended, so that a deep backlog in the first ones starves
- * no other. */
-size_t
-loader_own_shards(struct loader *l, uint16_t *out)
-{
-	for (size_t i = 0; i < l->n_shards; i++)
-		out[i] = l->shards[(l->turn + i) % l->n_shards];
-	return l->n_shards;
-}
-
-/* Only the shards that rang and are ours. */
-size_t
-loader_rung_shards(struct loader *l, const struct pgrab_shard_set *bell, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (pgrab_shard_has(bell, l->shards[i]))
-			out[n++] = l->shards[i];
-	}
-	return n;
-}
-
-size_t
-loader_other_shards(struct loader *l, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
-		/* Each loader of the node its part; turned by a little chance, so that thieves do not meet in
-		 * the same shard. */
-		unsigned s = (i + (unsigned)(l->backoff.random >> 20)) % PGRAB_SHARDS;
-
-		if (!pgrab_shard_has(&l->own, s) && s % (unsigned)l->node->set->loaders == l->index)
-			out[n++] = (uint16_t)s;
-	}
-	l->backoff.random = pgrab_mix64(l->backoff.random);
-	return n;
-}
-
-/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may
- * fall below a mark. */
-void
-loader_note_progress(struct loader *l, const struct candidate *c, size_t n)
-{
-	const struct candidate *left = NULL; /* the first that stayed */
-	bool complete = true;                /* so far, in this shard */
-
-	while (n > 0 && c->priority != 0) { /* read by lane, not by shard */
-		c++;
-		n--;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (i == 0 || c[i - 1].shard != c[i].shard)
-			complete = true;
-		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
-		if (!complete && left == NULL)
-			left = &c[i];
-		if (complete && c[i].overdue_us >= 0) {
-			memcpy(l->mark[c[i].shard], c[i].due, sizeof c[i].due);
-			l->mark_text[c[i].shard] = l->mark[c[i].shard];
-		}
-	}
-	if (n == 0)
-		return;
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (l->shards[i] == (left != NULL ? left : &c[n - 1])->shard)
-			l->turn = i; /* it may have more */
-	}
 }

@@ -12,6 +12,7 @@
 #include "core/backoff.h"
 #include "db/store_task.h"
 #include "node/boss.h"
+#include "node/lanes.h"
 #include "pgrab/strategy.h"
 
 struct cluster;
@@ -28,18 +29,17 @@ struct loader {
 	pthread_mutex_t bell_lock;
 	struct pgrab_shard_set bell; /* shards that rang */
 	bool bell_all;
+	bool bell_lanes; /* a new lane rang */
 
 	/* owned by the thread */
 	struct db *db;
 	struct strategy *strategy;
 	struct backoff backoff;
 	struct cluster *cluster; /* a reference, or NULL */
-	struct pgrab_shard_set own;
-	uint16_t shards[PGRAB_SHARDS]; /* own ones */
-	size_t n_shards;
-	size_t turn;                         /* where the next look begins in shards */
-	char (*mark)[DUE_TEXT_MAX];          /* per shard number; "" = none */
-	const char *mark_text[PGRAB_SHARDS]; /* mark[i] or NULL */
+	struct pgrab_shard_set own; /* of a lane that everybody can run; for pgrab.ownership */
+	struct lanes lanes;
+	struct look query; /* its lanes are used again */
+	int64_t next_lanes_us; /* when to ask which lanes there are */
 	int64_t next_full_us, next_steal_us;
 	int64_t looked_us;   /* when the last look had ended */
 	int64_t echo_us;     /* the next look without a bell */
@@ -60,15 +60,5 @@ size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct roo
 bool loader_left_behind(const struct candidate *c, size_t n);
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);
-
-/* The shards to read: own ones from where the last look ended; those of them that rang; everybody else's.  out has
- * room for all; returns how many. */
-size_t loader_own_shards(struct loader *l, uint16_t *out);
-size_t loader_rung_shards(struct loader *l, const struct pgrab_shard_set *bell, uint16_t *out);
-size_t loader_other_shards(struct loader *l, uint16_t *out);
-
-/* Low-water marks: how far each shard was read and taken. */
-void loader_note_progress(struct loader *l, const struct candidate *c, size_t n);
-void loader_forget_marks(struct loader *l);
 
 #endif

@@ -291,6 +291,7 @@ fini(struct node *n)
 		close(n->will_fd);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
+	holds_fini(&n->holds);
 	gate_fini(&n->hurry);
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
@@ -313,6 +314,7 @@ node_main(const struct settings *set)
 	early_block();
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
+	holds_init(&n.holds);
 	rc = log_start(&err);
 	if (rc == RC_OK)
 		rc = prepare(&n, &err);

@@ -30,6 +30,7 @@
 #define LEAK_AGE_US      (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
 #define UPKEEP_EVERY_US  (3600 * US_PER_S)
 #define LIMITS_EVERY_US  US_PER_S
+#define OVER_MAX         1000 /* rows of pgrab.hold at once */
 #define DEAD_MAX         64 /* noticed at once; the others are said again with the next heartbeat */
 
 struct suspect {
@@ -212,6 +213,18 @@ live_nodes(struct recover *r)
 	return n;
 }
 
+/* A busy node's claims delete what is over; this is for the last of them. */
+static void
+drop_holds(struct recover *r)
+{
+	int64_t incarnation = atomic_load(&r->node->incarnation), over[OVER_MAX];
+	size_t n = holds_take_over(&r->node->holds, incarnation, over, OVER_MAX);
+	struct err err = {0};
+
+	if (n > 0 && store_hold_drop(r->db, incarnation, over, n, &err) != RC_OK)
+		holds_give_back(&r->node->holds, incarnation, over, n);
+}
+
 static void
 routine(struct recover *r)
 {
@@ -226,6 +239,7 @@ routine(struct recover *r)
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
 	if (now >= r->next_limits_us) {
+		drop_holds(r);
 		if (store_limit_tick(r->db, &err) != RC_OK)
 			log_debug("limits", "error=\"%s\"", err.text);
 		r->next_limits_us = now + LIMITS_EVERY_US;

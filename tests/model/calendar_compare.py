@@ -107,10 +107,10 @@ def ask_pgrab(conn, cases):
         texts, zones, afters = ([c.text for c in part], [c.zone.key for c in part], [c.after for c in part])
         distinct = sorted(set(texts))
         faults = dict(conn.execute(
-            "select e.text, f.fault from unnest(%s::text[]) as e(text) cross join lateral pgrab.schedule_fault(e.text, 'UTC') as f"
+            "select e.text, f.fault from unnest(%s::text[]) as e(text) cross join lateral pgrab_internal.schedule_fault(e.text, 'UTC') as f"
             " where f.fault is not null", (distinct,)).fetchall())
         assert all("can never fire" in fault for fault in faults.values()), faults
-        rows = conn.execute("select ord, fire from pgrab.next_fires(%s::text[], %s::text[], %s::timestamptz[])",
+        rows = conn.execute("select ord, fire from pgrab_internal.next_fires(%s::text[], %s::text[], %s::timestamptz[])",
                             ([None if t in faults else t for t in texts], zones, afters)).fetchall()
         fires += [fire for _, fire in sorted(rows)]
     return fires

@@ -284,7 +284,7 @@ def check_fires(conn, rnd, count):
         batch, crons = [], []
         for text, zone, after in cases[start:start + 500]:
             cron = read(text)
-            fault = conn.execute("select fault from pgrab.schedule_fault(%s, %s)", (text, zone.key)).fetchone()[0]
+            fault = conn.execute("select fault from pgrab_internal.schedule_fault(%s, %s)", (text, zone.key)).fetchone()[0]
             if fault:
                 refused += 1
                 if "can never fire" not in fault or cron.can_fire():
@@ -294,7 +294,7 @@ def check_fires(conn, rnd, count):
             batch.append((text, zone, after))
             crons.append(cron)
         answers = dict(conn.execute(
-            "select ord, fire from pgrab.next_fires(%s::text[], %s::text[], %s::timestamptz[])",
+            "select ord, fire from pgrab_internal.next_fires(%s::text[], %s::text[], %s::timestamptz[])",
             ([b[0] for b in batch], [b[1].key for b in batch], [b[2] for b in batch])).fetchall())
         for n, (cron, (text, zone, after)) in enumerate(zip(crons, batch), 1):
             horizon = after + 9 * 366 * DAY
@@ -318,7 +318,7 @@ def check_garbage(conn, rnd, count):
         text = random_garbage(rnd)
         if re.match("[ \t]*@(every|after)", text):
             continue
-        fault, hint = conn.execute("select fault, hint from pgrab.schedule_fault(%s, 'UTC')", (text,)).fetchone()
+        fault, hint = conn.execute("select fault, hint from pgrab_internal.schedule_fault(%s, 'UTC')", (text,)).fetchone()
         try:
             cron = read(text)
             want = cron.can_fire()

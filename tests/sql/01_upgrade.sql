@@ -2,7 +2,7 @@
 begin;
 select plan(7);
 set local client_min_messages = warning;
-\ir ../../src/db/sql/migrate_drop_views.sql
+\ir ../../src/db/sql/migrate_drop_api.sql
 ;
 select lives_ok(format('alter table pgrab.%I add column later bigint not null default 0', t), t || ' can be given a column')
 from unnest('{task,run,node,limit,chain,edge,kind}'::text[]) t;

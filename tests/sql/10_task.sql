@@ -53,8 +53,8 @@ insert into bad (col, shown, hint, cols, vals) values
   ('args', '''1048590 bytes long''', '1 MiB', 'kind, command, args', $$'sql', 'x', jsonb_build_object('params', repeat('x', 1048576))$$),
   ('args', '''a''', 'takes no args', 'kind, args', $$'noop', '{"a": 1}'$$),
   ('args', '''parms''', 'takes: params', 'kind, command, args', $$'sql', 'x', '{"parms": []}'$$),
-  ('args', '''argv''', 'takes: cwd, env, stdin', 'kind, command, args', $$'shell', 'x', '{"argv": []}'$$),
-  ('args', '''params''', 'takes: cwd, env, argv, stdin', 'kind, command, args', $$'exec', '/bin/x', '{"params": []}'$$),
+  ('args', '''argv''', 'takes: cwd, env, stdin, limits', 'kind, command, args', $$'shell', 'x', '{"argv": []}'$$),
+  ('args', '''params''', 'takes: cwd, env, argv, stdin, limits', 'kind, command, args', $$'exec', '/bin/x', '{"params": []}'$$),
   ('args', '''header''', 'takes: body, expect, follow, method, headers', 'kind, command, args', $$'http', 'http://h', '{"header": {}}'$$),
   ('args', '''body''', 'takes: payload', 'kind, command, args', $$'notify', 'c', '{"body": ""}'$$),
   ('args', '''{"params": {}}''', 'params is a JSON array', 'kind, command, args', $$'sql', 'x', '{"params": {}}'$$),
@@ -129,7 +129,7 @@ select is(r.state, null, 'a backslash before u0000 is text, not a NUL: ' || coal
 from pg_temp.refusal($$insert into pgrab.task (kind, command, args) values ('shell', 'x', '{"stdin": "\\u0000"}')$$) r;
 
 -- an UPDATE is checked too
-insert into pgrab.task (id, kind, key) values (1000000, 'noop', 'u');
+insert into pgrab.task (id, kind, key) overriding system value values (1000000, 'noop', 'u');
 select is(r.state || r.col, '22023timeout', 'an update is checked like an insert') from pg_temp.refusal($$update pgrab.task set timeout = '0' where id = 1000000$$) r;
 select is(r.state || r.col, '22023run_at', 'run_at cannot be taken away') from pg_temp.refusal($$update pgrab.task set run_at = 'infinity' where id = 1000000$$) r;
 select is(r.state, '23505', 'two live tasks of one key') from pg_temp.refusal($$insert into pgrab.task (kind, key) values ('noop', 'u')$$) r;
@@ -157,26 +157,26 @@ insert into good (about, cols, vals) values
   ('the largest id', 'kind, id', $$'noop', 9223372036854775807$$),
   ('a negative id', 'kind, id', $$'noop', -9223372036854775808$$);
 insert into pgrab.kind values ('echo', 'a plug-in');
-select is(r.state, null, g.about || coalesce(': ' || r.message, '')) from good g, pg_temp.refusal(format('insert into pgrab.task (%s) values (%s)', g.cols, g.vals)) r order by g.n;
+select is(r.state, null, g.about || coalesce(': ' || r.message, '')) from good g, pg_temp.refusal(format('insert into pgrab.task (%s) overriding system value values (%s)', g.cols, g.vals)) r order by g.n;
 
 -- ----------------------------------------------------------------------- what the system writes is not taken from a row
 create temporary table forged as select '2000-01-01Z'::timestamptz as old;
-insert into pgrab.task (id, kind, shard, owner, created_at, updated_at, due_at, status, version, node_id, incarnation, attempt, fire_at, claimed_at, started_at, runs,
-  failures, last_outcome, last_error, last_finished_at, run_at)
-select 1, 'noop', 5, 'mallory', f.old, f.old, f.old, 'running', 99, 7, 8, 50, f.old, f.old, f.old, 3, 4, 'succeeded', 'x', f.old, now() + interval '1 day' from forged f;
+insert into pgrab.task (id, kind, owner, created_at, updated_at, due_at, status, version, node_id, incarnation, attempt, fire_at, claimed_at, started_at, runs,
+  failures, last_outcome, last_error, last_finished_at, run_at) overriding system value
+select 1, 'noop', 'mallory', f.old, f.old, f.old, 'running', 99, 7, 8, 50, f.old, f.old, f.old, 3, 4, 'succeeded', 'x', f.old, now() + interval '1 day' from forged f;
 select is((t.shard, t.owner, t.created_at, t.updated_at)::text, (pgrab.shard(1), session_user::text, now(), now())::text, 'shard, owner and times are the system''s') from pgrab.task t where t.id = 1;
-select is((t.status, t.version, t.attempt, t.runs, t.failures)::text, '(scheduled,0,0,0,0)', 'it begins scheduled, at version 0, without attempts') from pgrab.task t where t.id = 1;
+select is((t.status, t.version, t.attempt, t.runs, t.failures)::text, format('(scheduled,%s,0,0,0)', (date_part('epoch', now()) * 1e6)::bigint), 'it begins scheduled, at a version that never repeats, without attempts') from pgrab.task t where t.id = 1;
 select is((t.due_at, t.fire_at)::text, (now() + interval '1 day', now() + interval '1 day')::text, 'it is due at run_at') from pgrab.task t where t.id = 1;
 select is(num_nonnulls(t.node_id, t.incarnation, t.claimed_at, t.started_at, t.last_outcome, t.last_error, t.last_finished_at), 0, 'nobody holds it and it has no past') from pgrab.task t where t.id = 1;
-insert into pgrab.task (id, kind) values (2, 'noop');
-select is((t.run_at, t.due_at, t.fire_at)::text, (now(), now(), now())::text, 'without run_at it is due now') from pgrab.task t where t.id = 2;
-insert into pgrab.task (id, kind, paused) values (3, 'noop', true);
+insert into pgrab.task (id, kind) overriding system value values (2, 'noop');
+select is((t.run_at, t.due_at, t.fire_at)::text, (n.at, n.at, n.at)::text, 'without run_at it is due now, a microsecond later') from (select now() + interval '1 us' as at) n, pgrab.task t where t.id = 2;
+insert into pgrab.task (id, kind, paused) overriding system value values (3, 'noop', true);
 select is((t.due_at, t.fire_at, t.status)::text, (null::timestamptz, now(), 'scheduled')::text, 'a paused task has no due_at') from pgrab.task t where t.id = 3;
 -- "paused = false" makes it due again, at the time it was planned for
 update pgrab.task set paused = false where id = 3;
-select is((t.due_at, t.version)::text, (now(), 1)::text, 'unpaused it is due as planned, with a new version') from pgrab.task t where t.id = 3;
+select is((t.due_at, t.version)::text, (now(), (date_part('epoch', now()) * 1e6)::bigint + 1)::text, 'unpaused it is due as planned, with a new version') from pgrab.task t where t.id = 3;
 update pgrab.task set paused = true where id = 3;
-select is((t.due_at, t.version)::text, (null::timestamptz, 2)::text, 'paused it has no due_at, and a new version') from pgrab.task t where t.id = 3;
+select is((t.due_at, t.version)::text, (null::timestamptz, (date_part('epoch', now()) * 1e6)::bigint + 2)::text, 'paused it has no due_at, and a new version') from pgrab.task t where t.id = 3;
 
 -- --------------------------------------------------------------------------------------------------------- edits
 -- puts a task into a state as a node would; none of these columns is watched by the trigger for edits
@@ -187,7 +187,7 @@ $$;
 create function pg_temp.fence(p_id bigint) returns text language sql as $$
   select (t.status, t.version, t.node_id, t.incarnation)::text from pgrab.task t where t.id = p_id
 $$;
-insert into pgrab.task (id, kind, run_at, key) select n, 'noop', now() + interval '1 hour', 'key ' || n from generate_series(10, 30) n;
+insert into pgrab.task (id, kind, run_at, key) overriding system value select n, 'noop', now() + interval '1 hour', 'key ' || n from generate_series(10, 30) n;
 
 select pg_temp.hold(10, 'claimed');
 update pgrab.task set priority = 1 where id = 10;
@@ -261,11 +261,11 @@ select is(pgrab.shard(n), pgrab.shard(n), 'the same id, the same shard') from (s
 
 -- ----------------------------------------------------------------------------------------------------- definition()
 create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$ select pgrab.definition(t) from pgrab.task t where t.id = p_id $$;
-insert into pgrab.task (id, kind, name) values (40, 'noop', 'plain');
+insert into pgrab.task (id, kind, name) overriding system value values (40, 'noop', 'plain');
 select is(pg_temp.definition(40), null, 'a plain task has no definition to keep');
-insert into pgrab.task (id, command) values (41, 'select 1');
+insert into pgrab.task (id, command) overriding system value values (41, 'select 1');
 select is(pg_temp.definition(41), '{"command": "select 1"}', 'the command is kept');
-insert into pgrab.task (id, kind, command, args, key, priority, timeout, max_attempts, backoff, backoff_max, delivery, require)
+insert into pgrab.task (id, kind, command, args, key, priority, timeout, max_attempts, backoff, backoff_max, delivery, require) overriding system value
 values (42, 'shell', 'x', '{"cwd": "/", "env": {"A": null}}', 'forty-two', -5, '1 day', 7, '1 s', '2 s', 'at_most_once', '{"zone": "eu"}');
 select is(pg_temp.definition(42) - 'args', '{"command": "x", "key": "forty-two", "priority": -5, "timeout": "1 day", "max_attempts": 7, "backoff": "00:00:01", "backoff_max": "00:00:02",
   "delivery": "at_most_once", "require": {"zone": "eu"}}', 'everything that is not default is kept');
@@ -280,7 +280,7 @@ declare
   a record;
 begin
   for a in select * from alone loop
-    execute format('insert into pgrab.task (id, kind, %I) values (%s, ''noop'', %L)', a.col, 100 + a.n, a.val);
+    execute format('insert into pgrab.task (id, kind, %I) overriding system value values (%s, ''noop'', %L)', a.col, 100 + a.n, a.val);
   end loop;
 end $$;
 select is((pg_temp.definition(100 + a.n) ->> a.col), a.val, 'kept alone: ' || a.col) from alone a order by a.n;
@@ -301,13 +301,13 @@ insert into list (args, want) values
   ('{"follow": true, "expect": [200, "404"]}', '6:expect,3:200,6:expect,3:404,6:follow,4:true,'),
   ('{"stdin": "é,\n1:x,"}', E'5:stdin,8:é,\n1:x,,'),
   ('{"payload": ""}', '7:payload,0:,');
-select is(pgrab.args_list(l.args), l.want, 'args_list ' || l.args::text) from list l order by l.n;
+select is(pgrab_internal.args_list(l.args), l.want, 'args_list ' || l.args::text) from list l order by l.n;
 
 -- ----------------------------------------------------------------------------------------------------------- waits
-select is(pgrab.retry_wait('5 s', '1 hour', 1) between '4.5 s' and '5.5 s', true, 'the first wait is the backoff, +-10 %');
-select is(pgrab.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s', true, 'then it doubles');
-select is(pgrab.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true, 'up to backoff_max');
-select is(pgrab.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1) between '4.5 s' and '5.5 s', true, 'the first wait is the backoff, +-10 %');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s', true, 'then it doubles');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true, 'up to backoff_max');
+select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
 
 -- ------------------------------------------------------------------------------------ everything says what it is
 select is((select string_agg(c.relname, ', ') from pg_class c where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p', 'v') and obj_description(c.oid, 'pg_class') is null),

@@ -3,7 +3,7 @@ begin;
 select plan(11);
 
 create function pg_temp.output(p_text text, p_limit integer default 65536) returns text
-language sql as $$ select pgrab.run_sql(array[p_text], '{}', p_limit) $$;
+language sql as $$ select pgrab_internal.run_sql(array[p_text], '{}', p_limit) $$;
 
 select is(pg_temp.output($$values (1, 'a', null::text), (2, 'b', 'c')$$), E'1|a|\n2|b|c', 'columns by |, rows by line, null is empty');
 select is(pg_temp.output('select from generate_series(1, 3)'), E'\n\n', 'a row without columns is an empty line');

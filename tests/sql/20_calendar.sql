@@ -216,7 +216,7 @@ select is_empty('select about from elsewhere', 'the zone of the session does not
 set local timezone = 'UTC';
 select is(
   (select pg_catalog.array_agg(n.fire order by n.ord)
-     from pgrab.next_fires((select pg_catalog.array_agg(schedule order by id) from calendar_case),
+     from pgrab_internal.next_fires((select pg_catalog.array_agg(schedule order by id) from calendar_case),
                            (select pg_catalog.array_agg(timezone order by id) from calendar_case),
                            (select pg_catalog.array_agg(after order by id) from calendar_case)) as n),
   (select pg_catalog.array_agg(fires[1] order by id) from calendar_case),
@@ -350,11 +350,11 @@ insert into calendar_refusal (schedule, timezone, fault, hint) values
   (null, 'Nowhere', 'invalid timezone "Nowhere": not the name of a time zone', 'IANA'),
   ('@every 5m', 'Nowhere', 'invalid timezone "Nowhere": not the name of a time zone', 'IANA');
 
-select is((pgrab.schedule_fault(r.schedule, r.timezone)).fault, r.fault, 'refused: ' || pg_catalog.left(r.fault, 100))
+select is((pgrab_internal.schedule_fault(r.schedule, r.timezone)).fault, r.fault, 'refused: ' || pg_catalog.left(r.fault, 100))
   from calendar_refusal as r order by r.id;
-select matches((pgrab.schedule_fault(r.schedule, r.timezone)).hint, r.hint, 'hint: ' || pg_catalog.left(r.fault, 100))
+select matches((pgrab_internal.schedule_fault(r.schedule, r.timezone)).hint, r.hint, 'hint: ' || pg_catalog.left(r.fault, 100))
   from calendar_refusal as r order by r.id;
-select throws_ok(pg_catalog.format('select pgrab.schedule_check(%L, %L)', r.schedule, r.timezone), '22023', r.fault, 'raised: ' || pg_catalog.left(r.fault, 100))
+select throws_ok(pg_catalog.format('select pgrab_internal.schedule_check(%L, %L)', r.schedule, r.timezone), '22023', r.fault, 'raised: ' || pg_catalog.left(r.fault, 100))
   from calendar_refusal as r order by r.id;
 
 -- next_fire refuses the same, without the check before it
@@ -364,7 +364,7 @@ select throws_ok($$select pgrab.next_fire('* * * * *', 'UTC+2')$$, '22023', 'inv
 select throws_ok($$select pgrab.next_fire('* * * * *', 'Europe/Berln')$$, '22023', 'time zone "Europe/Berln" not recognized');
 
 -- what is taken
-select lives_ok(pg_catalog.format('select pgrab.schedule_check(%L, %L)', a.schedule, a.timezone), 'taken: ' || coalesce(a.schedule, 'null') || ' ' || a.timezone)
+select lives_ok(pg_catalog.format('select pgrab_internal.schedule_check(%L, %L)', a.schedule, a.timezone), 'taken: ' || coalesce(a.schedule, 'null') || ' ' || a.timezone)
   from (values ('* * * * *', 'UTC'), (null, 'Europe/Berlin'), ('@every 90s', 'Asia/Tokyo'), ('@after 1h', 'utc'), ('0 0 29 2 *', 'America/Argentina/Buenos_Aires'),
                ('0 0 * 2 MON#5', 'America/Port-au-Prince'), ('0 0 */31 4,1 *', 'Etc/GMT-14'), ('0 0 31 2 1', 'EST5EDT'), ('0 0 LW 2 ?', 'GMT'),
                ('0 0 29W 2 *', 'US/Eastern'), ('0 0 0 L DEC ?', 'Etc/UTC'), ('*/60 * * * *', 'Antarctica/DumontDUrville')) as a(schedule, timezone);
@@ -393,14 +393,14 @@ select throws_ok($$select * from pgrab.fires('x', 'UTC', '2026-01-01Z', '2027-01
 
 -- next_fires
 select results_eq(
-  $$select ord, fire from pgrab.next_fires('{0 0 * * *,null,@every 90s,0 0 * * *}', '{UTC,UTC,UTC,UTC}', '{2026-01-01Z,2026-01-01Z,2026-01-01Z,2026-01-01Z}') order by ord$$,
+  $$select ord, fire from pgrab_internal.next_fires('{0 0 * * *,null,@every 90s,0 0 * * *}', '{UTC,UTC,UTC,UTC}', '{2026-01-01Z,2026-01-01Z,2026-01-01Z,2026-01-01Z}') order by ord$$,
   $$values (1, '2026-01-02Z'::timestamptz), (2, null), (3, '2026-01-01 00:01:30Z'), (4, '2026-01-02Z')$$, 'next_fires: equal ones, and null for none');
-select is_empty($$select * from pgrab.next_fires('{}', '{}', '{}')$$, 'next_fires of nothing');
+select is_empty($$select * from pgrab_internal.next_fires('{}', '{}', '{}')$$, 'next_fires of nothing');
 
 -- schedule_kind, and the compiled form
-select is(pgrab.schedule_kind(k.schedule), k.kind, 'kind of ' || coalesce(k.schedule, 'null'))
+select is(pgrab_internal.schedule_kind(k.schedule), k.kind, 'kind of ' || coalesce(k.schedule, 'null'))
   from (values ('* * * * *', 'cron'), ('@daily', 'cron'), ('@every 90s', 'every'), (' @EVERY 1h', 'every'), ('@after 5m', 'after'), (null, null)) as k(schedule, kind);
-select is(pgrab.next_fire_compiled(pgrab.schedule_compile(c.schedule), c.timezone, c.after), c.fires[1], 'compiled: ' || c.schedule)
+select is(pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile(c.schedule), c.timezone, c.after), c.fires[1], 'compiled: ' || c.schedule)
   from calendar_case as c where c.id <= 5;
 
 -- promises to the planner and to readers

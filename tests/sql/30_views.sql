@@ -39,7 +39,7 @@ create function pg_temp.put(p_id bigint, p_status text, p_ago interval, p_node b
 $$;
 create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(t) from pgrab.task t where t.id = p_id $$;
 
-insert into pgrab.task (id, kind, command, name, run_at)
+insert into pgrab.task (id, kind, command, name, run_at) overriding system value
 select n, 'sql', 'select 1', 'task ' || n, now() + interval '1 hour' from generate_series(1, 30) n;
 select pg_temp.put(1, 'scheduled', '70 s');
 select is((select (t.id, t.name, t.kind, t.status, t.attempt, t.due_at, t.node)::text from pgrab.tasks t where t.id = 2),
@@ -143,7 +143,7 @@ select is((select (o.runs_1m, o.failures_1m, o.runs_1h, o.failures_1h)::text fro
 
 -- ------------------------------------------------------------------------------------------- they fit into 120 columns
 -- As psql draws them: | between columns, a blank on both sides.
-insert into pgrab.task (id, kind, command, name, run_at) select 1234560 + n, 'notify', 'c', 'daily report', now() from generate_series(1, 3) n;
+insert into pgrab.task (id, kind, command, name, run_at) overriding system value select 1234560 + n, 'notify', 'c', 'daily report', now() from generate_series(1, 3) n;
 select pg_temp.put(1234561, 'claimed', '10 minutes 1 s', 5), pg_temp.put(1234562, 'running', '10 minutes', 5, 2), pg_temp.put(1234563, 'parked', '0', null, 3, repeat('long ', 20));
 select pg_temp.run(1234564, 2, 'succeeded', 'done', '1 s');
 create function pg_temp.width(p_view text) returns integer language plpgsql as $$
@@ -173,7 +173,7 @@ begin
   end loop;
   return v_all;
 end $$;
-insert into pgrab.task (id, kind, run_at) select 2000000 + n, 'noop', now() + n * interval '1 s' from generate_series(1, 20000) n;
+insert into pgrab.task (id, kind, run_at) overriding system value select 2000000 + n, 'noop', now() + n * interval '1 s' from generate_series(1, 20000) n;
 analyze pgrab.task;
 select alike(pg_temp.plan('select * from pgrab.due'), '%Index Scan%task_due_idx%', 'due reads the index of what is due');
 select alike(pg_temp.plan('select * from pgrab.running'), '%Index Scan%task_due_idx%', 'so does running');

@@ -12,7 +12,7 @@ $$;
 select throws_ok('select * from pgrab.explain(4711)', 'P0002', 'pgrab.explain: task 4711 does not exist');
 select throws_ok('select * from pgrab.explain(null)', 'P0002', 'pgrab.explain: task null does not exist');
 
-insert into pgrab.task (id, kind, command) values (1, 'shell', 'true');
+insert into pgrab.task (id, kind, command) overriding system value values (1, 'shell', 'true');
 select is(pg_temp.verdicts(1), 'nodes blocked', 'without a node that is all there is to say');
 select matches(pg_temp.gate(1, 'nodes'), 'Start one: pgrab run');
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every, dead_after, started_at, incarnation, state, heartbeat_at, shards)
@@ -55,7 +55,7 @@ update pgrab.node set state = 'down';
 select matches(pg_temp.gate(1, 'node'), 'waits: Its node has died');
 update pgrab.node set state = 'up';
 insert into pgrab.limit values ('api', 1, 5);
-insert into pgrab.task (id, kind, limit_key) values (2, 'noop', 'api'), (3, 'noop', 'api');
+insert into pgrab.task (id, kind, limit_key) overriding system value values (2, 'noop', 'api'), (3, 'noop', 'api');
 select matches(pg_temp.gate(2, 'limit'), 'ok: api: 0 run of 1, at most 5 starts per second');
 insert into pgrab.limit_place (key, task_id, at, started) values ('api', 3, now(), true);
 select matches(pg_temp.gate(2, 'limit'), 'waits: api: 1 run of 1');
@@ -64,14 +64,14 @@ select matches(pg_temp.gate(2, 'limit'), 'It is in line since .*; 1 wait there')
 select is((select pgrab.why(t) from pgrab.task t where id = 2), 'waits for a place under limit api', 'why says the same');
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
 select matches(pg_temp.gate(77, 'ended'), 'It has ended: done, succeeded at');
-insert into pgrab.task (id, kind, schedule, timezone, max_runs) values (4, 'noop', '0 9 * * *', 'Europe/Berlin', 5);
+insert into pgrab.task (id, kind, schedule, timezone, max_runs) overriding system value values (4, 'noop', '0 9 * * *', 'Europe/Berlin', 5);
 select is(pg_temp.gate(4, 'schedule'), 'ok: 0 9 * * * (Europe/Berlin), carried out 0 of 5 times', 'the schedule');
 
 delete from pgrab.task;
-insert into pgrab.task (id, name, kind, schedule) values (1, 'often', 'noop', '@every 10m'), (2, 'after', 'noop', '@after 10m'), (3, 'twice', 'noop', '@every 5m');
+insert into pgrab.task (id, name, kind, schedule) overriding system value values (1, 'often', 'noop', '@every 10m'), (2, 'after', 'noop', '@after 10m'), (3, 'twice', 'noop', '@every 5m');
 update pgrab.task set max_runs = 2 where id = 3;
-insert into pgrab.task (id, name, kind, run_at) values (4, 'once', 'noop', now() + interval '30 min'), (5, 'later', 'noop', now() + interval '3 hours');
-insert into pgrab.task (id, name, kind, command) values (6, 'nobody', 'shell', 'true');
+insert into pgrab.task (id, name, kind, run_at) overriding system value values (4, 'once', 'noop', now() + interval '30 min'), (5, 'later', 'noop', now() + interval '3 hours');
+insert into pgrab.task (id, name, kind, command) overriding system value values (6, 'nobody', 'shell', 'true');
 select results_eq('select name, count(*) from pgrab.forecast(''1 hour'') group by 1 order by 1',
   $$values ('after', 1::bigint), ('nobody', 1), ('often', 6), ('once', 1), ('twice', 2)$$, 'every fire within the hour');
 select is((select string_agg(distinct node, ', ') from pgrab.forecast('1 hour')), '(no node can), n1', 'with the node that will likely have it');

@@ -2,7 +2,7 @@
 begin;
 select plan(27);
 
-insert into pgrab.task (id, kind, run_at) select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
+insert into pgrab.task (id, kind, run_at) overriding system value select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
 
 select results_eq('select id from pgrab.pause(1001)', 'values (1001::bigint)', 'pause returns what it changed');
 select is((select due_at is null from pgrab.task where id = 1001), true, 'a paused task is not due');

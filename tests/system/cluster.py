@@ -126,9 +126,13 @@ class Cluster:
         for database in self.databases:
             database.close()
 
-    def admin(self, statement):
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
+    def admin(self, statement, database=None, **options):
+        with psycopg.connect(self.dsn_of(database) if database else self.dsn, autocommit=True, **options) as conn:
             conn.execute(statement)
+
+    def superuser(self, statement, database=None):
+        """For what the role of PGRAB_DSN may not do; with a server that was given, PGRAB_SUPERUSER names one."""
+        self.admin(statement, database, user=os.environ.get("PGRAB_SUPERUSER", "postgres"))
 
     def dsn_of(self, name):
         return conninfo.make_conninfo(self.dsn, dbname=name)

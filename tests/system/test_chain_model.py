@@ -102,7 +102,7 @@ class Player:
             for task in model.state:
                 parents = model.parents(task)
                 parent, condition = self.rng.choice([*parents, (None, "success")])
-                self.one.execute("insert into pgrab.task (id, kind, max_attempts, parent_id, run_if) values (%s, 'noop', 1, %s, %s)", [task, parent, condition])
+                self.one.execute("insert into pgrab.task (id, kind, max_attempts, parent_id, run_if) overriding system value values (%s, 'noop', 1, %s, %s)", [task, parent, condition])
                 for p, condition in parents:
                     if p != parent:
                         self.one.execute("insert into pgrab.edge values (%s, %s, %s)", [p, task, condition])
@@ -114,7 +114,7 @@ class Player:
     def finish(self, conn, ends):
         tasks, outcomes = [t for t, _ in ends], [o for _, o in ends]
         n = len(tasks)
-        done = self.ask(conn, "select f.task_id from pgrab.finish(%s, %s, %s, %s, %s, null, null, null, 1, 'n', %s, null) f",
+        done = self.ask(conn, "select f.task_id from pgrab_internal.finish((%s, %s, %s, %s, %s, %s, null, null, null, null)::pgrab_internal.batch, 1, 'n') f",
                         tasks, [7] * n, [11] * n, [1] * n, [0] * n, outcomes)
         assert sorted(r.task_id for r in done) == tasks, self.log
 

@@ -37,7 +37,7 @@ def insert_graph(conn, graph):
             command = (f"insert into ran select {task}, count(distinct r.task_id) from pgrab.run r where r.task_id = any('{ids}') "
                        f"and (r.ended is not null or r.attempt >= 4)" + ("; select 1/0" if fails else ""))
             first = parents[0] if parents else (None, "success")
-            conn.execute("insert into pgrab.task (id, kind, command, max_attempts, backoff, parent_id, run_if) values (%s, 'sql', %s, 4, '10 ms', %s, %s)",
+            conn.execute("insert into pgrab.task (id, kind, command, max_attempts, backoff, parent_id, run_if) overriding system value values (%s, 'sql', %s, 4, '10 ms', %s, %s)",
                          [task, command, *first])
             for parent, condition in parents[1:]:
                 conn.execute("insert into pgrab.edge values (%s, %s, %s)", [parent, task, condition])
@@ -95,7 +95,7 @@ def test_two_transactions_that_would_close_a_circle_together_do_not(db):
         for t in threads:
             t.join()
         assert len(refused) == 1, (trial, refused)
-        db.query("select pgrab.delete_chain(id) from (select min(t.id) as id from pgrab.task t where not exists (select from pgrab.parents_of(t.id))) r")
+        db.query("select pgrab.delete_chain(id) from (select min(t.id) as id from pgrab.task t where not exists (select from pgrab_internal.parents_of(t.id))) r")
         db.query("select pgrab.delete_chain(id) from (select min(t.id) as id from pgrab.task t) r where id is not null")
 
 
@@ -155,7 +155,7 @@ def test_no_link_waits_for_a_poll_when_nodes_fall_asleep(db, nodes):
     for name in ("a", "b"):
         nodes.start(name, poll="15s")
     for lot in range(5):
-        db.query(f"insert into pgrab.task (id, kind, parent_id) select {lot * 10000} + i, 'noop', case when i % 10 <> 1 then {lot * 10000} + i - 1 end from generate_series(1, 4000) i")
+        db.query(f"insert into pgrab.task (id, kind, parent_id) overriding system value select {lot * 10000} + i, 'noop', case when i % 10 <> 1 then {lot * 10000} + i - 1 end from generate_series(1, 4000) i")
         db.wait("select not exists (select from pgrab.task)", timeout=8)
 
 
@@ -180,7 +180,7 @@ def test_a_wide_fan_out_and_a_deep_line(db, nodes):
     wide = db.add(kind="noop", paused=True)
     db.query("insert into pgrab.task (kind, parent_id) select 'noop', %s from generate_series(1, 5000)", wide)
     deep = db.add(id=1_000_000, kind="noop", paused=True)
-    db.query("insert into pgrab.task (id, kind, parent_id) select 1000000 + i, 'noop', 1000000 + i - 1 from generate_series(1, 300) i")
+    db.query("insert into pgrab.task (id, kind, parent_id) overriding system value select 1000000 + i, 'noop', 1000000 + i - 1 from generate_series(1, 300) i")
     db.query("select pgrab.resume(%s)", [wide, deep])
     db.wait("select count(*) = 5302 from pgrab.run where outcome = 'succeeded'", timeout=40)
     wait_until(lambda: not db.query("select from pgrab.task"), 5)

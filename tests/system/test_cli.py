@@ -502,7 +502,7 @@ def test_show_a_task_on_its_own_has_no_chain(db):
 
 
 def test_show_draws_no_more_than_200_links_of_a_chain_and_all_its_roots(db):
-    db.query("insert into pgrab.task (id, kind, run_at) select i, 'noop', '2100-01-01' from generate_series(1, 300) i")
+    db.query("insert into pgrab.task (id, kind, run_at) overriding system value select i, 'noop', '2100-01-01' from generate_series(1, 300) i")
     last = db.add(id=1000, kind="noop", parent_id=1)
     db.query("insert into pgrab.edge select i, 1000 from generate_series(2, 300) i")
     text = pgrab(db, "show", last)
@@ -554,7 +554,7 @@ def test_add_a_link_with_several_parents(db):
     a, b, c = (pgrab(db, "add", "--kind", "noop", "--paused").strip() for _ in "abc")
     link = as_json(db, "add", "--kind", "noop", "--parent", f"{a},{b},{c}", "--run-if", "always")
     assert link["status"] == "waiting"
-    assert db.query("select parent_id, run_if from pgrab.parents_of(%s) order by 1", link["id"]) == [(int(x), "always") for x in (a, b, c)]
+    assert db.query("select parent_id, run_if from pgrab_internal.parents_of(%s) order by 1", link["id"]) == [(int(x), "always") for x in (a, b, c)]
     assert "it is its parent_id already" in fails(1, "add", "--kind", "noop", "--parent", f"{a},{a}", dsn=db.dsn)
     assert db.one("select count(*) from pgrab.task") == 4
 

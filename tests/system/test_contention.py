@@ -100,8 +100,8 @@ def test_a_link_that_may_not_leave_is_parked_and_its_chain_goes_on(db, nodes):
     db.query("create table refers (id bigint references pgrab.task)")
     nodes.start()
     with db.connect() as conn, conn.transaction():
-        conn.execute("insert into pgrab.task (id, kind) values (1, 'noop')")
-        conn.execute("insert into pgrab.task (id, kind, parent_id, run_if) values (2, 'noop', 1, 'success'), (3, 'noop', 1, 'failure'), (4, 'noop', 3, 'success')")
+        conn.execute("insert into pgrab.task (id, kind) overriding system value values (1, 'noop')")
+        conn.execute("insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (2, 'noop', 1, 'success'), (3, 'noop', 1, 'failure'), (4, 'noop', 3, 'success')")
         conn.execute("insert into refers values (1)")
     assert db.wait_run(4, timeout=15).outcome == "succeeded"
     assert db.query("select id, status from pgrab.task order by id") == [(1, "parked"), (2, "skipped")]

@@ -203,8 +203,8 @@ def test_statistics_of_an_empty_table_do_not_make_plans_read_it_all(db, nodes):
     """What vacuum writes of a table that is empty at that moment, and then is filled: 700 tasks/s were seen."""
     db.query("alter table pgrab.task set (autovacuum_enabled = off)")
     db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 20000)")
-    db.query("update pg_class set reltuples = 0, relpages = 700 where oid = 'pgrab.task'::regclass "
-             "or oid in (select indexrelid from pg_index where indrelid = 'pgrab.task'::regclass)")
+    db.cluster.superuser("update pg_class set reltuples = 0, relpages = 700 where oid = 'pgrab.task'::regclass "
+                         "or oid in (select indexrelid from pg_index where indrelid = 'pgrab.task'::regclass)", db.name)
     nodes.start()
     db.wait("select not exists (select from pgrab.task)", timeout=10)
 

@@ -39,12 +39,12 @@ def test_future_tasks_cost_a_look_nothing(db):
 
 @pytest.mark.deadline(120)
 def test_a_look_into_a_deep_backlog_of_mixed_priorities_reads_heads_only(db):
-    insert = ("insert into pgrab.task (id, kind, priority, run_at) select %s + i, 'noop', i %% 11 - 5, now() - interval '1 minute' * random() from generate_series(1, %s) i")
+    insert = ("insert into pgrab.task (id, kind, priority, run_at) overriding system value select %s + i, 'noop', i %% 11 - 5, now() - interval '1 minute' * random() from generate_series(1, %s) i")
     db.query(insert, 0, 5000)
     db.query("vacuum analyze pgrab.task")
     few = look(db, limit=100)[1]
     db.query(insert, 1_000_000, 150000)
-    db.query("insert into pgrab.task (id, kind, priority) values (17000000, 'noop', 100)")
+    db.query("insert into pgrab.task (id, kind, priority) overriding system value values (17000000, 'noop', 100)")
     db.query("vacuum analyze pgrab.task")
     rows, many = look(db, limit=100)
     assert 17000000 in [r.id for r in rows], "the highest priority is among the first"

@@ -126,18 +126,19 @@ def test_cancel_stops_runs_of_every_kind_within_two_seconds(db, nodes, probe, be
     Thread(target=server.serve_forever, daemon=True).start()
     try:
         node = nodes.start("n1", heartbeat=None, fence_after=None, dead_after=None)
+        db.wait_run(db.add(kind="noop"))  # every connection that it needs has been made
         tasks = [db.add(kind="sql", command="select pg_sleep(60)"), db.add(**probe.shell("t", seconds=60)),
                  db.add(kind="exec", command="/bin/sleep", args={"argv": ["60"]}),
                  db.add(kind="http", command=f"http://127.0.0.1:{server.server_port}/")]
         db.wait("select count(*) = 4 from pgrab.running")
         if not bell:
             db.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pgrab listen' and datname = current_database()")
-            db.query("alter database " + db.name + " connection limit 0")  # it can not come back: we are no superuser to it
+            db.query("alter database " + db.name + " connection limit 0")  # it can not come back
         asked = time.monotonic()
         db.query("select pgrab.cancel(%s)", tasks)
         db.wait("select count(*) = 4 from pgrab.run where outcome = 'cancelled' and ended = 'cancelled'", timeout=5)
         assert time.monotonic() - asked < 2.2
-        assert not db.query("select from pgrab.task") and not db.query("select from pgrab.cancel")
+        assert not db.query("select from pgrab.task") and not db.query("select from pgrab.cancel_request")
         assert len(probe.unfinished()) == 1 and node.running()
     finally:
         go_on.set()

@@ -39,11 +39,11 @@ def test_no_task_makes_a_move_that_is_not_in_the_table(db, nodes):
         create trigger seen after update on pgrab.task for each row when (old.status <> new.status) execute function note();
         insert into pgrab.limit values ('one', 1);
         insert into pgrab.task (kind, command, schedule, max_attempts) values ('sql', 'select 1/0', '@every 1s', 1);
-        insert into pgrab.task (id, kind, schedule) values (1000, 'noop', '@every 1s');
-        insert into pgrab.task (id, kind, command, parent_id, max_attempts) values (1001, 'sql', 'select 1/0', 1000, 1), (1002, 'noop', '', 1001, 1);
-        insert into pgrab.task (id, kind, command, max_attempts) values (1010, 'sql', 'select 1/0', 1);
-        insert into pgrab.task (id, kind, parent_id) values (1011, 'noop', 1010), (1012, 'noop', 1011);
-        insert into pgrab.task (id, kind, run_at) values (1020, 'noop', '2100-01-01'), (1021, 'noop', '2100-01-01');
+        insert into pgrab.task (id, kind, schedule) overriding system value values (1000, 'noop', '@every 1s');
+        insert into pgrab.task (id, kind, command, parent_id, max_attempts) overriding system value values (1001, 'sql', 'select 1/0', 1000, 1), (1002, 'noop', '', 1001, 1);
+        insert into pgrab.task (id, kind, command, max_attempts) overriding system value values (1010, 'sql', 'select 1/0', 1);
+        insert into pgrab.task (id, kind, parent_id) overriding system value values (1011, 'noop', 1010), (1012, 'noop', 1011);
+        insert into pgrab.task (id, kind, run_at) overriding system value values (1020, 'noop', '2100-01-01'), (1021, 'noop', '2100-01-01');
         insert into pgrab.edge values (1020, 1021);
         insert into pgrab.task (kind, command, limit_key) select 'sql', 'select pg_sleep(0.05)', 'one' from generate_series(1, 8);""")
     nodes.start("a", workers=2)

@@ -1,21 +1,16 @@
--- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: as cli_top_overview; why() for those shown only.
--- $1 limit, $2 at most so many characters of names.
+-- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: as cli_top_overview; why()
+-- for those shown only. $1 limit, $2 at most so many characters of names.
 select t.id, left(t.name, $2::int) as name, t.kind, date_trunc('second', statement_timestamp() - t.since) as late_by,
   pgrab.why((select x from pgrab.task x where x.id = t.id)) as why
 from (
   select t.*
   from (
     select t.*
-    from generate_series(0, 1023) as s(shard)
+    from pgrab_internal.due_heads() h
     cross join lateral (
       select t.id, t.name, t.kind, t.status, t.due_at as since from pgrab.task t
-      where t.shard = s.shard and t.priority = 0 and t.due_at <= statement_timestamp() - interval '2 s' order by t.due_at limit 20) t
-    union all
-    select t.*
-    from (select l.priority from pgrab.lanes() as l(priority) limit 100) l
-    cross join lateral (
-      select t.id, t.name, t.kind, t.status, t.due_at from pgrab.task t
-      where t.priority = l.priority and t.priority <> 0 and t.due_at <= statement_timestamp() - interval '2 s' order by t.due_at limit 200) t
+      where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp() - interval '2 s'
+      order by t.due_at limit 20) t
     union all
     (select t.id, t.name, t.kind, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
      from pgrab.task t where t.due_at is null and t.limit_key is not null

@@ -1,24 +1,21 @@
--- Serves: pgrab top, every second: the cluster in one row.  Plan: of each shard the twenty rows due longest (task_due_idx), of each lane two hundred (task_lane_idx), of those that
--- wait under a limit twenty thousand (task_line_idx), so that a backlog of a million costs no more than one of twenty thousand; where a count stopped there, its `_more` is true
--- and it is a lower bound.  run_finished_idx, task_idle_idx: at most 20,000 rows each.
+-- Serves: pgrab top, every second: the cluster in one row.  Plan: of each lane and shard the twenty rows due
+-- longest (task_due_idx), of those that wait under a limit twenty thousand (task_line_idx), so that a backlog
+-- of a million costs no more than one of twenty thousand; where a count stopped there, its `_more` is true
+-- and it is a lower bound. run_finished_idx, task_idle_idx: at most 20,000 rows each.
 with seen as materialized (
-  select 1 as part, s.shard as lane, t.status, t.due_at as since
-  from generate_series(0, 1023) as s(shard)
+  select 1 as part, h.lane, h.shard, t.status, t.due_at as since
+  from pgrab_internal.due_heads() h
   cross join lateral (
     select t.status, t.due_at from pgrab.task t
-    where t.shard = s.shard and t.priority = 0 and t.due_at <= statement_timestamp() order by t.due_at limit 20) t
+    where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()
+    order by t.due_at limit 20) t
   union all
-  select 2, l.priority, t.status, t.due_at
-  from (select l.priority from pgrab.lanes() as l(priority) limit 100) l
-  cross join lateral (
-    select t.status, t.due_at from pgrab.task t
-    where t.priority = l.priority and t.priority <> 0 and t.due_at <= statement_timestamp() order by t.due_at limit 200) t
-  union all
-  (select 3, 0, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
+  (select 2, 0, 0, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
    from pgrab.task t where t.due_at is null and t.limit_key is not null
      order by t.limit_key, t.priority, t.fire_at limit 20000)),
 more as materialized (
-  select exists (select from seen s group by s.part, s.lane having count(*) = (array[20, 200, 20000])[s.part]) as due)
+  select exists (
+    select from seen s group by s.part, s.lane, s.shard having count(*) = (array[20, 20000])[s.part]) as due)
 select current_database() as database, statement_timestamp() as at,
   n.nodes, n.nodes_up, case when m.due then greatest(n.running, t.running) else t.running end as running,
   t.due, t.late, m.due as due_more, t.oldest_late, p.parked, p.parked_more,

@@ -1,21 +1,18 @@
--- Serves: pgrab top.  The runs that began first.  Plan: as cli_top_overview; behind a large backlog a few may be missing.
--- A run of an instant kind has no started_at of its own.  $1 limit, $2 at most so many characters of names.
+-- Serves: pgrab top.  The runs that began first.  Plan: as cli_top_overview; behind a large backlog a few may
+-- be missing. A run of an instant kind has no started_at of its own.  $1 limit, $2 at most so many characters
+-- of names.
 select t.id, left(t.name, $2::int) as name, t.kind, t.attempt, left(n.name, $2::int) as node,
   date_trunc('second', statement_timestamp() - t.began_at) as running_for, t.timeout
 from (
   select t.*, coalesce(t.started_at, t.claimed_at) as began_at
   from (
     select t.*
-    from generate_series(0, 1023) as s(shard)
+    from pgrab_internal.due_heads() h
     cross join lateral (
-      select t.id, t.name, t.kind, t.attempt, t.node_id, t.timeout, t.status, t.started_at, t.claimed_at from pgrab.task t
-      where t.shard = s.shard and t.priority = 0 and t.due_at <= statement_timestamp() order by t.due_at limit 20) t
-    union all
-    select t.*
-    from (select l.priority from pgrab.lanes() as l(priority) limit 100) l
-    cross join lateral (
-      select t.id, t.name, t.kind, t.attempt, t.node_id, t.timeout, t.status, t.started_at, t.claimed_at from pgrab.task t
-      where t.priority = l.priority and t.priority <> 0 and t.due_at <= statement_timestamp() order by t.due_at limit 200) t) t
+      select t.id, t.name, t.kind, t.attempt, t.node_id, t.timeout, t.status, t.started_at, t.claimed_at
+      from pgrab.task t
+      where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()
+      order by t.due_at limit 20) t) t
   where t.status = 'running'
   order by began_at limit $1::bigint) t
 left join pgrab.node n on n.id = t.node_id

@@ -5,4 +5,4 @@ with dead as (
   update pgrab.node n set state = 'down', in_hand = 0, running = 0, bell = false
   where n.id = $1::bigint and n.incarnation = $2::bigint and n.beat = $3::bigint and n.state <> 'down'
   returning n.incarnation)
-select d.incarnation, e.ended from dead d cross join lateral pgrab.end_sql_backends(array['pgrab sql ' || d.incarnation]) e
+select d.incarnation, e.ended from dead d cross join lateral pgrab_internal.end_sql_backends(array['pgrab sql ' || d.incarnation]) e

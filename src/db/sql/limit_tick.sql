@@ -1,2 +1,2 @@
 -- Those who stand in line of a limit and may go now.  Serves: recover, every second.
-select pgrab.limit_tick()
+select pgrab_internal.limit_tick()

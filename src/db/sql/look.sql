@@ -1,42 +1,33 @@
--- What is due soon and free, in the shards asked for.  Reads only; the claim that follows is the decision.
--- Serves: loader.  Plan of the second half (priority 0, nearly everything): one index scan of task_due_idx per shard, stopped by the limits; with a backlog the scan ends after a
--- few shards, which is why the caller turns the list of shards round at every look.  Plan of the first half: one probe of task_lane_idx per priority in use (one altogether
--- when there is none), then the head of each lane; the best of the heads are the best of all, because within a lane the longest waiting is first.
--- The shard of a row is compared as (shard + 0): as a condition of the index it would be a scan per shard again.
--- $1 shards smallint[], $2 lowest due to look at per shard timestamptz[] (the low-water mark: dead entries pile up at the head of the index when
--- an old snapshot is held), $3 how far ahead (us; negative: overdue by so much), $4 kinds text[], $5 labels jsonb, $6 may this node run at_most_once tasks, $7 rows wanted of each half,
--- $8 what one priority is worth in waiting (us).
-with recursive now as materialized (
-  select clock_timestamp() as at, clock_timestamp() + $3::bigint * interval '1 us' as horizon),
-lane(priority) as (
-  (select t.priority from pgrab.task t where t.due_at is not null and t.priority <> 0 order by t.priority limit 1)
-  union all
-  select (select t.priority from pgrab.task t where t.due_at is not null and t.priority <> 0 and t.priority > l.priority order by t.priority limit 1) from lane l where l.priority is not null)
-select t.id, t.version, t.shard, t.priority, (date_part('epoch', now.at - t.due_at) * 1e6)::bigint as overdue_us, t.due_at::text as due_at, t.require <> '{}' as has_require,
-  t.attempt = 0 and (t.schedule is not null or t.misfire = 'skip') and t.due_at < now.at - t.misfire_after as misfired
-from now cross join lateral (
-  (select h.* from lane l
-   cross join lateral (
-     select t.id, t.version, t.shard, t.priority, t.due_at, t.require, t.attempt, t.schedule, t.misfire, t.misfire_after
-     from pgrab.task t
-     where t.priority = l.priority and t.priority <> 0 and t.due_at <= now.horizon and (t.shard + 0) = any ($1::smallint[])
-       and t.status = 'scheduled' and t.kind = any ($4::text[])
-       and (t.require = '{}' or $5::jsonb @> t.require)
-       and (t.delivery <> 'at_most_once' or $6::boolean)
-     order by t.due_at
-     limit $7::bigint) h
-   order by h.due_at - h.priority * ($8::bigint * interval '1 us')
-   limit $7::bigint)
-  union all
-  (select t.*
-   from unnest($1::smallint[], $2::timestamptz[]) as s(shard, mark)
-   cross join lateral (
-     select t.id, t.version, t.shard, t.priority, t.due_at, t.require, t.attempt, t.schedule, t.misfire, t.misfire_after
-     from pgrab.task t
-     where t.shard = s.shard and t.priority = 0 and t.due_at >= s.mark and t.due_at <= now.horizon
-       and t.status = 'scheduled' and t.kind = any ($4::text[])
-       and (t.require = '{}' or $5::jsonb @> t.require)
-       and (t.delivery <> 'at_most_once' or $6::boolean)
-     order by t.due_at
-     limit 128) t
-   limit $7::bigint)) t
+-- What is due soon and free, in the lanes that this node may run and the shards asked for.  Reads only; the claim
+-- that follows is the decision.  Serves: loader.
+-- Plan: one index scan of task_due_idx for each pair of lane and shard, stopped by the limits; with a backlog a lane
+-- ends after a few shards, which is why the caller turns the list of shards round at every look.  What this node
+-- may not run stands in other lanes and is not read.  Kind, labels and delivery are asked all the same: the number of
+-- a lane is a hash.
+-- $1 lanes int[], $2 where the shards of each begin, $3 and end, in $4 shards smallint[] and $5 the lowest due to look
+-- at in each (us since 1970, null: any; dead entries pile up at the head of the index when an old snapshot is held),
+-- $6 how far ahead (us; negative: overdue by so much), $7 kinds text[], $8 labels jsonb, $9 may this node run
+-- at_most_once tasks, $10 rows wanted of each lane.
+with now as materialized (
+  select clock_timestamp() as at, clock_timestamp() + $6::bigint * interval '1 us' as horizon)
+select t.id, t.version, t.shard, t.lane, t.priority,
+  (date_part('epoch', now.at - t.due_at) * 1e6)::bigint as overdue_us,
+  (date_part('epoch', t.due_at) * 1e6)::bigint as due_us, t.require <> '{}' as has_require,
+  t.attempt = 0 and not t.settled and (t.schedule is not null or t.misfire = 'skip')
+    and t.due_at < now.at - t.misfire_after as misfired
+from now
+  cross join unnest($1::int[], $2::int[], $3::int[]) as l(lane, first, last)
+  cross join lateral (
+    select t.*
+    from unnest(($4::smallint[])[l.first : l.last], ($5::bigint[])[l.first : l.last]) as s(shard, mark)
+      cross join lateral (
+        select t.id, t.version, t.shard, t.lane, t.due_at, t.require, t.attempt, t.settled, t.schedule, t.misfire,
+          t.misfire_after, t.priority
+        from pgrab.task t
+        where t.lane = l.lane and t.shard = s.shard and t.due_at <= now.horizon
+          and t.due_at >= coalesce(timestamptz 'epoch' + s.mark * interval '1 us', '-infinity')
+          and t.status = 'scheduled' and t.kind = any ($7::text[])
+          and (t.require = '{}' or $8::jsonb @> t.require) and (t.delivery <> 'at_most_once' or $9::boolean)
+        order by t.due_at
+        limit 128) t
+    limit $10::bigint) t

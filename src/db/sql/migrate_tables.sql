@@ -6,6 +6,10 @@ begin
     create schema pgrab;
     comment on schema pgrab is 'Distributed task scheduler. Insert into pgrab.task; look at pgrab.overview, pgrab.tasks, pgrab.late, pgrab.history, pgrab.nodes.';
   end if;
+  if to_regnamespace('pgrab_internal') is null then
+    create schema pgrab_internal;
+    comment on schema pgrab_internal is 'What only nodes, triggers and views of pgrab call. For people: schema pgrab.';
+  end if;
   if to_regclass('pgrab.migration') is null then
     create table pgrab.migration (
       version       integer     not null,

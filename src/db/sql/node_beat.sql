@@ -9,4 +9,4 @@ set beat = n.beat + 1, heartbeat_at = clock_timestamp(), state = case when exist
   runs_failed = n.runs_failed + $13::bigint, stale_finishes = n.stale_finishes + $14::bigint, fences = n.fences + $15::bigint, recovered = n.recovered + $16::bigint
 where n.id = $1::bigint and n.incarnation = $2::bigint and n.state <> 'down'
 returning n.id, exists (select from pgrab.drained d where d.node_id = $1::bigint),
-  (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel c where c.incarnation = $2::bigint)
+  (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c where c.incarnation = $2::bigint)

@@ -1,5 +1,5 @@
 -- Everybody who is not down, for the observer and the strategies.
--- Serves: heartbeat; answers the database's clock as well.  Labels come as netstrings (key, value, ...).  Not by pgrab.args_list(): they are flat, and where
+-- Serves: heartbeat; answers the database's clock as well.  Labels come as netstrings (key, value, ...).  Not by pgrab_internal.args_list(): they are flat, and where
 -- a pooler leaves JIT on, that costs 15 ms a node, which with 200 nodes is more than a heartbeat may take.
 select n.id, n.name, n.incarnation, n.beat, n.weight, n.slots, n.in_hand, n.state,
   (select string_agg(octet_length(convert_to(l.key, 'UTF8')) || ':' || l.key || ',' || octet_length(convert_to(l.value, 'UTF8')) || ':' || l.value || ',', '' order by l.key)

@@ -7,4 +7,4 @@ with back as (
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed'
   returning t.shard)
-select count(*), case when count(*) > 0 then pgrab.ring((select array_agg(distinct b.shard) from back b))::text end from back
+select count(*), case when count(*) > 0 then pgrab_internal.ring((select array_agg(distinct b.shard) from back b))::text end from back

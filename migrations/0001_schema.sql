@@ -1,0 +1,573 @@
+-- The structure: tasks, their history, nodes, limits, chains.
+-- Breaking: yes.  The first edition's tables had another form.
+--
+-- Why one wide table.  People insert into pgrab.task, in any language, so it has to be a real table with
+-- everything in it.  The columns stand in this order because of what they cost: first those of fixed width
+-- that nodes change all the time, so that an UPDATE finds them without reading what people wrote, and the
+-- log holds only them; what people write comes last.  Claim, start and finish change no column that an index
+-- names, so they are HOT updates: no index is written.  A task that cannot run now (parked, paused, waiting,
+-- in line) has no due_at and is in no index of what is due.
+--
+-- No BEFORE UPDATE trigger for each row: where there is one, PostgreSQL locks each row before it changes it,
+-- which the claim of every task would pay for.
+
+create table pgrab.task (
+  id               bigint      generated always as identity,
+  -- what the system writes all the time; of these only due_at is in an index
+  version          bigint      not null default (date_part('epoch', now()) * 1e6)::bigint,
+  incarnation      bigint,
+  node_id          bigint,
+  due_at           timestamptz default now() + interval '1 us',
+  fire_at          timestamptz default now() + interval '1 us',
+  claimed_at       timestamptz,
+  started_at       timestamptz,
+  last_finished_at timestamptz,
+  runs             bigint      not null default 0,
+  fires            bigint      not null default 0,
+  failures         bigint      not null default 0,
+  chain            bigint,
+  attempt          integer     not null default 0,
+  needs            integer,
+  met              integer,
+  status           text        not null default 'scheduled',
+  -- what the system writes once, or seldom
+  shard            smallint    not null
+    generated always as ((hashint8extended(id, 0) & 1023)::smallint) stored,
+  lane             integer     not null
+    generated always as (
+      (hashtext(kind) # jsonb_hash(require) # case delivery when 'at_most_once' then 1431655760 else 0 end)
+        & 2147483640
+      | case when priority = 0 then 2 when priority < 0 then 1 when priority < 10 then 3
+          when priority < 100 then 4 else 5 end) stored,
+  settled          boolean     not null default false,
+  created_at       timestamptz not null default now(),
+  updated_at       timestamptz not null default now(),
+  -- what people write
+  priority         smallint    not null default 0,
+  paused           boolean     not null default false,
+  max_attempts     integer     not null default 3,
+  max_runs         integer,
+  misfire_limit    integer     not null default 100,
+  run_at           timestamptz not null default now() + interval '1 us',
+  starts_at        timestamptz,
+  ends_at          timestamptz,
+  parent_id        bigint,
+  timeout          interval    not null default '1 hour',
+  backoff          interval    not null default '5 s',
+  backoff_max      interval    not null default '1 hour',
+  misfire_after    interval    not null default '1 minute',
+  jitter           interval    not null default '0',
+  expect_within    interval,
+  stall_after      interval,
+  keep             interval,
+  kind             text        not null default 'sql',
+  delivery         text        not null default 'at_least_once',
+  misfire          text        not null default 'once',
+  run_if           text        not null default 'success',
+  timezone         text        not null default 'UTC',
+  schedule         text,
+  limit_key        text,
+  key              text,
+  name             text,
+  source           text        not null default '',
+  owner            text        not null default current_user,
+  require          jsonb       not null default '{}',
+  args             jsonb       not null default '{}',
+  on_failure       jsonb,
+  command          text        not null default '',
+  last_outcome     text,
+  last_error       text,
+  constraint task_pkey primary key (id),
+  constraint task_key_key unique (key),
+  constraint task_status_check check (
+    status in ('waiting', 'scheduled', 'claimed', 'running', 'parked', 'done', 'cancelled', 'skipped')),
+  constraint task_owned_check check (
+    (status in ('claimed', 'running')) = (node_id is not null and incarnation is not null)),
+  constraint task_due_check check (due_at is null or status in ('scheduled', 'claimed', 'running')),
+  -- One row that no node can count on or take further would stop them all.
+  constraint task_times_check check (
+    (due_at is null or isfinite(due_at)) and (fire_at is null or isfinite(fire_at))
+    and (claimed_at is null or isfinite(claimed_at)) and (started_at is null or isfinite(started_at))),
+  constraint task_numbers_check check (
+    version between 0 and 4611686018427387904 and attempt between 0 and 1000000 and runs >= 0 and fires >= 0)
+) with (
+  fillfactor = 50,
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+comment on table pgrab.task is
+  'Tasks: what to run and when. Insert a row, in your own transaction; a node runs it. A one-shot task '
+  'leaves this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
+comment on column pgrab.task.id is 'Number of the task, given by the database.';
+comment on column pgrab.task.version is
+  'System: raised by every claim and every change of plan. (incarnation, version) is the fence every later '
+  'write must match. Begins with the time of the insert, so that it never repeats for an id.';
+comment on column pgrab.task.incarnation is 'System: which start of that node.';
+comment on column pgrab.task.node_id is 'System: the node that holds it.';
+comment on column pgrab.task.due_at is
+  'System: when a node should look at it next: fire_at, later while a retry waits. Null: it cannot run now.';
+comment on column pgrab.task.fire_at is
+  'System: the planned time of the current fire; retries and recovery leave it alone.';
+comment on column pgrab.task.claimed_at is 'System: when the node claimed it.';
+comment on column pgrab.task.started_at is 'System: when the current or last run began.';
+comment on column pgrab.task.last_finished_at is 'System: when the last run ended.';
+comment on column pgrab.task.runs is 'System: runs that have ended.';
+comment on column pgrab.task.fires is
+  'System: fires that have been carried out, whatever their outcome; max_runs counts these.';
+comment on column pgrab.task.failures is 'System: runs that ended other than succeeded.';
+comment on column pgrab.task.chain is 'System: the chain it is a link of, pgrab.chain.id. Null: on its own.';
+comment on column pgrab.task.attempt is
+  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked in'
+  ' the end.';
+comment on column pgrab.task.needs is
+  'System: parents that have still to end in this run of the chain. Null: it takes no part in it (any '
+  'more).';
+comment on column pgrab.task.met is
+  'System: parents that have ended in this run of the chain and were not skipped.';
+comment on column pgrab.task.status is
+  'System: waiting (for parents), scheduled, claimed (a node holds it, not started), running, parked (out '
+  'of attempts, waiting for a person); done, cancelled, skipped: a link of a chain that is still under way '
+  'has ended so.';
+comment on column pgrab.task.shard is
+  'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards '
+  'among nodes.';
+comment on column pgrab.task.lane is
+  'System: which lane of the due index it stands in: its priority''s band (the last three bits: 1 below '
+  'zero, 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of kind, require and delivery. Tasks of one '
+  'lane can be run by the same nodes.';
+comment on column pgrab.task.settled is
+  'System: what becomes of the fires that it missed has been decided; it keeps its place in the queue.';
+comment on column pgrab.task.created_at is 'System: when the row was inserted.';
+comment on column pgrab.task.updated_at is 'System: when a person last changed the definition.';
+comment on column pgrab.task.priority is
+  'Higher goes first, in bands: below 0, 0, 1 to 9, 10 to 99, 100 and above. A band is worth 15 minutes of '
+  'waiting to the next lower one, so nothing waits longer than an hour behind more important work.';
+comment on column pgrab.task.paused is
+  'True: not started until it is false again. What runs already goes on.';
+comment on column pgrab.task.max_attempts is
+  'Tries per fire. After the last the task is parked, with the reason in last_error.';
+comment on column pgrab.task.max_runs is 'The schedule ends after so many fires.';
+comment on column pgrab.task.misfire_limit is
+  'With misfire = all: at most so many catch-up runs; the rest are recorded as missed.';
+comment on column pgrab.task.run_at is 'When it is (next) due. Default: now.';
+comment on column pgrab.task.starts_at is 'The schedule fires only from here on.';
+comment on column pgrab.task.ends_at is 'The schedule fires only up to here.';
+comment on column pgrab.task.parent_id is
+  'This task is a link of its parent''s chain: it starts when the parent has ended as run_if says. More '
+  'parents: pgrab.edge.';
+comment on column pgrab.task.timeout is
+  'A run is stopped after this: TERM, grace, KILL to everything it started; SQL is cancelled.';
+comment on column pgrab.task.backoff is
+  'Wait before try n+1: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+comment on column pgrab.task.backoff_max is 'Longest wait between two tries.';
+comment on column pgrab.task.misfire_after is 'A fire that could not start within this counts as missed.';
+comment on column pgrab.task.jitter is 'Each fire is delayed by a stable pseudo-random part of this.';
+comment on column pgrab.task.expect_within is
+  'A success at least so often, else it is in pgrab.overdue. Null: nothing is expected.';
+comment on column pgrab.task.stall_after is
+  'A run that has shown no progress for so long is stopped. Null: only its timeout counts.';
+comment on column pgrab.task.keep is
+  'How long its history is kept. Null: as long as the nodes'' retention setting says.';
+comment on column pgrab.task.kind is
+  'What carries it out: sql, shell, exec, http, notify, noop, or a plugged-in executor (pgrab.kind lists '
+  'them). A node runs only the kinds its own `allow` setting names.';
+comment on column pgrab.task.delivery is
+  'at_least_once, or at_most_once: once started it is never started again for that fire, whatever happens.';
+comment on column pgrab.task.misfire is
+  'Fires missed while nobody could run them: skip, once (one catch-up run), all.';
+comment on column pgrab.task.run_if is 'Which end of the parent starts it: success, failure, always.';
+comment on column pgrab.task.timezone is 'IANA time zone in which the schedule is read.';
+comment on column pgrab.task.schedule is
+  'Null: once. Else cron (5 or 6 fields), @hourly and the like, @every 90s, @after 90s.';
+comment on column pgrab.task.limit_key is 'Counts against the limit of that key.';
+comment on column pgrab.task.key is
+  'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
+comment on column pgrab.task.name is 'A label for people; need not be unique.';
+comment on column pgrab.task.source is
+  'Which file, team or tool it belongs to: a group to filter, pause and limit by.';
+comment on column pgrab.task.owner is 'System: current_user of the insert.';
+comment on column pgrab.task.require is
+  'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
+comment on column pgrab.task.args is
+  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd; exec: argv, env, stdin, cwd;'
+  ' http: method, headers, body, expect, follow; notify: payload.';
+comment on column pgrab.task.on_failure is
+  'A task to insert when a fire has failed for good, a JSON object of columns. Null: none.';
+comment on column pgrab.task.command is
+  'sql: the text; shell: a line for sh; exec: a program''s path; http: the URL; notify: the channel.';
+comment on column pgrab.task.last_outcome is 'System: outcome of the last run.';
+comment on column pgrab.task.last_error is 'System: why the last run failed.';
+
+-- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
+-- shards that are its own.  Named by no other statement's SET but a retry's.
+create index task_due_idx on pgrab.task (lane, shard, due_at) where due_at is not null;
+comment on index pgrab.task_due_idx is
+  'What is due, by lane and shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not'
+  ' in it.';
+-- Serves: pgrab.parked, pgrab.overview.  Its predicate names due_at only, which is in an index already: no
+-- HOT update is lost, and a task that runs when it is due never enters it.
+create index task_idle_idx on pgrab.task (id) where due_at is null;
+comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting.';
+-- Serves: limit_wake(), pgrab.late.  Tasks that wait for a place have no due_at; they stand in line here.
+create index task_line_idx on pgrab.task (limit_key, priority, fire_at)
+  where due_at is null and limit_key is not null;
+comment on index pgrab.task_line_idx is 'Who waits for a place under a limit.';
+-- Serves: the end of a chain, and what a person does to a whole chain.  Written only when the graph changes.
+create index task_chain_idx on pgrab.task (chain) where chain is not null;
+comment on index pgrab.task_chain_idx is 'The links of a chain.';
+-- Serves: chain_advance() (the children of a parent that has ended).
+create index task_parent_idx on pgrab.task (parent_id) where parent_id is not null;
+comment on index pgrab.task_parent_idx is 'The children of a task.';
+
+-- Which lanes there are, so that a node finds those it may run without reading the tasks in them.  A trigger
+-- of pgrab.task adds what is missing.  Not unique: to wait for another's uncommitted row would make one open
+-- transaction hold up every insert of its kind; a lane that stands here twice does no harm.
+create table pgrab.lane (
+  id       bigint  generated always as identity,
+  lane     integer not null,
+  kind     text    not null,
+  require  jsonb   not null,
+  delivery text    not null,
+  constraint lane_pkey primary key (id)
+);
+comment on table pgrab.lane is
+  'Lanes of the due index: what tasks that the same nodes can run, and that are equally important, have in '
+  'common. Kept by triggers.';
+comment on column pgrab.lane.id is 'Number of the row; nodes that know the highest ask only for more.';
+comment on column pgrab.lane.lane is 'pgrab.task.lane.';
+comment on column pgrab.lane.kind is 'Kind of its tasks.';
+comment on column pgrab.lane.require is 'Labels they ask for.';
+comment on column pgrab.lane.delivery is 'Their delivery.';
+create index lane_lane_idx on pgrab.lane (lane);
+comment on index pgrab.lane_lane_idx is 'Is this lane known?';
+
+-- What is held is found from what was written: a claim writes which ids it took, and deletes what it wrote
+-- when the last of them has ended.  Recovery reads these rows, never the tasks that are due.
+create table pgrab.hold (
+  incarnation bigint   not null,
+  batch       bigint   not null,
+  ids         bigint[] not null,
+  constraint hold_pkey primary key (incarnation, batch)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.hold is
+  'Which tasks the nodes took with which claim. A row may name tasks that have ended since; the task itself'
+  ' says who holds it.';
+comment on column pgrab.hold.incarnation is 'Who took them.';
+comment on column pgrab.hold.batch is 'Number of the claim, counted by the node.';
+comment on column pgrab.hold.ids is 'The tasks.';
+
+create table pgrab.run (
+  task_id          bigint      not null,
+  version          bigint      not null,
+  incarnation      bigint,
+  node_id          bigint,
+  chain_id         bigint,
+  fire_at          timestamptz,
+  claimed_at       timestamptz,
+  started_at       timestamptz,
+  finished_at      timestamptz not null,
+  created_at       timestamptz not null,
+  attempt          integer     not null,
+  exit_code        integer,
+  output_truncated boolean     not null default false,
+  outcome          text        not null,
+  ended            text,
+  kind             text        not null,
+  node             text,
+  owner            text        not null,
+  key              text,
+  name             text,
+  error            text,
+  output           text,
+  definition       jsonb,
+  constraint run_outcome_check check (
+    outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed')),
+  constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
+) partition by range (finished_at);
+comment on table pgrab.run is
+  'History: one row per attempt, written once, when the attempt ended. Daily partitions; retention drops '
+  'whole partitions. Read it through pgrab.history.';
+comment on column pgrab.run.task_id is 'The task.';
+comment on column pgrab.run.version is 'The task''s version during this run.';
+comment on column pgrab.run.incarnation is 'Which start of that node; with version the fence of this run.';
+comment on column pgrab.run.node_id is 'The node that ran it.';
+comment on column pgrab.run.chain_id is 'Which chain run it belonged to.';
+comment on column pgrab.run.fire_at is 'The planned time.';
+comment on column pgrab.run.claimed_at is 'When the node claimed the task.';
+comment on column pgrab.run.started_at is 'When the run began, on the database''s clock.';
+comment on column pgrab.run.finished_at is 'When it ended, on the database''s clock.';
+comment on column pgrab.run.created_at is 'When the task was inserted.';
+comment on column pgrab.run.attempt is 'Which try of that fire, from 1.';
+comment on column pgrab.run.exit_code is 'Exit status of the process, 128 + signal, or the HTTP status.';
+comment on column pgrab.run.output_truncated is
+  'True: the output was longer than 64 KiB, its middle is missing.';
+comment on column pgrab.run.outcome is
+  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
+comment on column pgrab.run.ended is
+  'Set when the task left pgrab.task with this run: done, cancelled, skipped.';
+comment on column pgrab.run.kind is 'Kind of the task.';
+comment on column pgrab.run.node is 'Name of the node.';
+comment on column pgrab.run.owner is 'Owner of the task.';
+comment on column pgrab.run.key is 'Key of the task.';
+comment on column pgrab.run.name is 'Name of the task.';
+comment on column pgrab.run.error is 'Why it did not succeed.';
+comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and tail, made printable.';
+comment on column pgrab.run.definition is
+  'For the run that ended a task: the columns of its definition that were not the default.';
+
+-- Serves: pgrab.tasks and `pgrab show ID`; the look-up of a finish whose reply was lost.
+create index run_task_idx on pgrab.run (task_id);
+comment on index pgrab.run_task_idx is 'Every attempt of one task.';
+-- Serves: pgrab.history (newest first, without a sort), pgrab.overview.  Rows come nearly in its order:
+-- always the rightmost page, 0.7 us a row.
+create index run_finished_idx on pgrab.run (finished_at);
+comment on index pgrab.run_finished_idx is 'The newest runs.';
+-- Serves: pgrab.chain_runs, parent outputs.
+create index run_chain_idx on pgrab.run (chain_id) where chain_id is not null;
+comment on index pgrab.run_chain_idx is 'The runs of one run of a chain.';
+
+create table pgrab.node (
+  id               bigint generated always as identity,
+  name             text             not null,
+  host             text             not null,
+  pid              integer          not null,
+  pgrab_version    text             not null,
+  strategy         text             not null,
+  weight           double precision not null default 1,
+  labels           jsonb            not null default '{}',
+  kinds            text[]           not null default '{}',
+  slots            integer          not null,
+  heartbeat_every  interval         not null,
+  dead_after       interval         not null,
+  started_at       timestamptz      not null,
+  incarnation      bigint           not null,
+  shards           bit(1024),
+  overlapping      boolean          not null default false,
+  state            text             not null,
+  bell             boolean          not null default true,
+  heartbeat_at     timestamptz      not null,
+  beat             bigint           not null default 0,
+  in_hand          integer          not null default 0,
+  running          integer          not null default 0,
+  claims_attempted bigint           not null default 0,
+  claims_won       bigint           not null default 0,
+  claims_lost      bigint           not null default 0,
+  claims_stolen    bigint           not null default 0,
+  runs_started     bigint           not null default 0,
+  runs_succeeded   bigint           not null default 0,
+  runs_failed      bigint           not null default 0,
+  stale_finishes   bigint           not null default 0,
+  fences           bigint           not null default 0,
+  recovered        bigint           not null default 0,
+  constraint node_pkey primary key (id),
+  constraint node_name_key unique (name),
+  constraint node_state_check check (state in ('up', 'draining', 'down')),
+  constraint node_weight_check check (weight >= 0 and weight < 'infinity')
+) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+comment on table pgrab.node is
+  'Nodes: one row per node name, kept by the node itself with every heartbeat. Read it through pgrab.nodes.'
+  ' Logged on purpose: an empty table after a crash would make every node look dead.';
+comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
+comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
+comment on column pgrab.node.host is 'Host name of the machine.';
+comment on column pgrab.node.pid is 'Process id on that machine.';
+comment on column pgrab.node.pgrab_version is 'Version of the program.';
+comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
+comment on column pgrab.node.weight is
+  'Its share under the strategy `weight`; may be changed here while it runs; when it registers anew (a '
+  'restart, a fence) its `weight` setting stands again.';
+comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
+comment on column pgrab.node.kinds is 'Kinds it runs.';
+comment on column pgrab.node.slots is 'Runs at once.';
+comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
+comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
+comment on column pgrab.node.started_at is 'When this incarnation began.';
+comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
+comment on column pgrab.node.shards is
+  'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet.'
+  ' For people: pgrab.ownership.';
+comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
+comment on column pgrab.node.state is
+  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
+comment on column pgrab.node.bell is
+  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared '
+  'the NOTIFY.';
+comment on column pgrab.node.heartbeat_at is
+  'Time of the last heartbeat, for people. Nobody is declared dead by it.';
+comment on column pgrab.node.beat is
+  'Counts heartbeats. Others declare a node dead when they saw this unchanged for dead_after, by their own '
+  'steady clock.';
+comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';
+comment on column pgrab.node.running is 'Tasks it runs.';
+comment on column pgrab.node.claims_attempted is 'Rows it tried to claim.';
+comment on column pgrab.node.claims_won is 'Rows it got.';
+comment on column pgrab.node.claims_lost is 'Rows another node was faster at, or a person changed.';
+comment on column pgrab.node.claims_stolen is 'Rows it got from shards of others, after steal_after.';
+comment on column pgrab.node.runs_started is 'Runs begun by this incarnation and those before it.';
+comment on column pgrab.node.runs_succeeded is 'Runs that succeeded.';
+comment on column pgrab.node.runs_failed is 'Runs that did not.';
+comment on column pgrab.node.stale_finishes is 'Results that came too late and were refused by the fence.';
+comment on column pgrab.node.fences is 'How often it lost its lease and stopped its own runs.';
+comment on column pgrab.node.recovered is 'Tasks of dead nodes it put back.';
+
+-- Not in pgrab.node: a person's transaction that is left open would hold that row locked, no heartbeat would
+-- get through, and the node would have to stop its runs.
+create table pgrab.drained (
+  node_id  bigint      not null,
+  asked_at timestamptz not null default clock_timestamp(),
+  asked_by text        not null default session_user,
+  constraint drained_pkey primary key (node_id)
+);
+comment on table pgrab.drained is
+  'Nodes that take no new tasks because a person wants it so: written by pgrab.drain(), read by the node '
+  'with its heartbeat, gone with pgrab.undrain(). Stands over restarts.';
+comment on column pgrab.drained.node_id is 'The node.';
+comment on column pgrab.drained.asked_at is 'Since when.';
+comment on column pgrab.drained.asked_by is 'Who wants it.';
+
+-- A run can only be stopped by the node that has it, and the finish has to find the row as the run left
+-- it.  So the wish stands beside the task: the node reads it with its heartbeat, and whoever ends the run
+-- (its node, or the one that finds it dead) sees that it is not to be tried again.
+create table pgrab.cancel_request (
+  task_id     bigint      not null,
+  version     bigint      not null,
+  incarnation bigint      not null,
+  asked_at    timestamptz not null default clock_timestamp(),
+  asked_by    text        not null default session_user,
+  constraint cancel_request_pkey primary key (task_id)
+);
+comment on table pgrab.cancel_request is
+  'Runs that are to be stopped: written by pgrab.cancel(), read by the node that has the run, gone when the'
+  ' run has ended.';
+comment on column pgrab.cancel_request.task_id is 'The task.';
+comment on column pgrab.cancel_request.version is 'Its version during this run; a later run is not meant.';
+comment on column pgrab.cancel_request.incarnation is 'Who runs it.';
+comment on column pgrab.cancel_request.asked_at is 'When it was asked for.';
+comment on column pgrab.cancel_request.asked_by is 'By whom.';
+
+create table pgrab.kind (
+  kind    text not null,
+  summary text not null,
+  constraint kind_pkey primary key (kind),
+  constraint kind_kind_check check (kind ~ '^[a-z][a-z0-9_]{0,31}$')
+);
+comment on table pgrab.kind is 'Kinds a task may have. A node that loads an executor adds its kind here.';
+comment on column pgrab.kind.kind is 'The word for pgrab.task.kind.';
+comment on column pgrab.kind.summary is 'What it does.';
+insert into pgrab.kind values
+  ('sql', 'run SQL in the same database, exactly once in effect'),
+  ('shell', 'run a line with sh'),
+  ('exec', 'run a program, no shell'),
+  ('http', 'send an HTTP request'),
+  ('notify', 'send a NOTIFY'),
+  ('noop', 'do nothing');
+
+-- A place under a limit is a row: no counter that a crash leaves wrong, and no row that tasks of other keys
+-- would wait for.
+create table pgrab.limit (
+  key         text not null,
+  max_running integer,
+  per_second  double precision,
+  constraint limit_pkey primary key (key),
+  constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
+  constraint limit_max_running_check check (max_running >= 0),
+  constraint limit_per_second_check check (per_second > 0 and per_second <= 100000),
+  constraint limit_some_check check (num_nonnulls(max_running, per_second) > 0)
+);
+comment on table pgrab.limit is
+  'How many tasks of one limit_key may run at the same time, and how many may start per second, over all '
+  'nodes. pgrab.limits shows how they are used.';
+comment on column pgrab.limit.key is 'The word for pgrab.task.limit_key.';
+comment on column pgrab.limit.max_running is
+  'At most so many run at once; 0 stops them all. Null: no such limit.';
+comment on column pgrab.limit.per_second is
+  'At most so many start within any one second; 0.1 is one in ten seconds. Null: no such limit.';
+
+create table pgrab.limit_place (
+  id      bigint      generated always as identity,
+  key     text        not null,
+  task_id bigint      not null,
+  at      timestamptz not null,
+  started boolean     not null,
+  over    boolean     not null default false,
+  constraint limit_place_pkey primary key (id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.limit_place is
+  'Internal: places under limits. Taken before the start, given back with the finish, in its transaction.';
+comment on column pgrab.limit_place.id is 'Number of the place.';
+comment on column pgrab.limit_place.key is 'Of which limit.';
+comment on column pgrab.limit_place.task_id is 'Who has it.';
+comment on column pgrab.limit_place.at is 'When it started, or may start.';
+comment on column pgrab.limit_place.started is
+  'False: kept for a task that waited in line and is due at `at`.';
+comment on column pgrab.limit_place.over is 'True: the run has ended; the row still counts for per_second.';
+create index limit_place_key_idx on pgrab.limit_place (key, at);
+comment on index pgrab.limit_place_key_idx is 'The latest starts of a key.';
+create index limit_place_task_idx on pgrab.limit_place (task_id);
+comment on index pgrab.limit_place_task_idx is 'The place of a task.';
+
+create table pgrab.edge (
+  parent_id bigint not null,
+  child_id  bigint not null,
+  run_if    text   not null default 'success',
+  constraint edge_pkey primary key (parent_id, child_id),
+  constraint edge_run_if_check check (run_if in ('success', 'failure', 'always'))
+);
+comment on table pgrab.edge is
+  'Further parents of tasks (the first may be pgrab.task.parent_id): a task starts once when all its '
+  'parents have ended as asked. Insert and delete rows; no foreign keys, so that independent tasks pay '
+  'nothing: triggers keep it whole.';
+comment on column pgrab.edge.parent_id is 'The task that has to end.';
+comment on column pgrab.edge.child_id is 'The task that waits for it.';
+comment on column pgrab.edge.run_if is 'Which end of the parent: success, failure, always.';
+create index edge_child_idx on pgrab.edge (child_id);
+comment on index pgrab.edge_child_idx is 'The parents of a task.';
+
+create sequence pgrab.chain_run_seq;
+comment on sequence pgrab.chain_run_seq is 'Numbers of chain runs: pgrab.run.chain_id.';
+
+create table pgrab.chain (
+  id      bigint  generated always as identity,
+  root    bigint,
+  run     bigint  not null default nextval('pgrab.chain_run_seq'),
+  pending integer,
+  stuck   boolean not null default false,
+  constraint chain_pkey primary key (id),
+  constraint chain_pending_check check (pending >= 0)
+) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+comment on table pgrab.chain is
+  'One row per chain (tasks that hang together): the run it is in. Its row is the lock under which the run '
+  'is ended. For people: pgrab.chains, pgrab.chain_runs.';
+comment on column pgrab.chain.id is 'Number of the chain: pgrab.task.chain.';
+comment on column pgrab.chain.root is 'The root that has a schedule; null: the chain runs once.';
+comment on column pgrab.chain.run is 'Number of the run it is in, or comes to next: pgrab.run.chain_id.';
+comment on column pgrab.chain.pending is
+  'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing'
+  ' is counted.';
+comment on column pgrab.chain.stuck is
+  'Of a chain that runs once: a link has been parked, so what is skipped is kept for a retry.';
+-- Serves: pgrab.chains, pgrab.chain_runs, pgrab.cancel of a root that has ended.
+create index chain_run_idx on pgrab.chain (run);
+comment on index pgrab.chain_run_idx is 'The chain that is in a run.';
+
+create table pgrab.edge_change (
+  chain     bigint  not null,
+  parent_id bigint  not null,
+  child_id  bigint  not null,
+  run_if    text    not null,
+  added     boolean not null,
+  id        bigint  generated always as identity,
+  constraint edge_change_pkey primary key (id)
+);
+comment on table pgrab.edge_change is
+  'Internal: edges added to and taken from a recurring chain while it runs. The run goes by the graph it '
+  'began with; gone when it has ended.';
+comment on column pgrab.edge_change.chain is 'The chain.';
+comment on column pgrab.edge_change.parent_id is 'Parent of the edge.';
+comment on column pgrab.edge_change.child_id is 'Child of the edge.';
+comment on column pgrab.edge_change.run_if is 'Its condition.';
+comment on column pgrab.edge_change.added is 'True: it does not count in this run. False: it still does.';
+comment on column pgrab.edge_change.id is 'Number of the change.';
+create index edge_change_parent_idx on pgrab.edge_change (parent_id);
+comment on index pgrab.edge_change_parent_idx is 'The changes below a parent that has ended.';
+create index edge_change_child_idx on pgrab.edge_change (child_id);
+comment on index pgrab.edge_change_child_idx is 'The changes above a link that starts.';

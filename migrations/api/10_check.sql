@@ -1,0 +1,239 @@
+-- What is refused of a task, and with what words.
+
+-- One form for all: SQLSTATE 22023, the column and the value in the message, what would be right in the hint.
+create function pgrab_internal.refuse(p_column text, p_value text, p_hint text) returns void
+language plpgsql as $$
+begin
+  raise exception using
+    errcode = '22023',
+    message = format('task %s cannot be %s', p_column, coalesce(quote_literal(left(p_value, 200)), 'null')),
+    hint = p_hint,
+    schema = 'pgrab', table = 'task', column = p_column;
+end $$;
+comment on function pgrab_internal.refuse(text, text, text) is
+  'Refuses a value of a task with an error that says what would be right.';
+
+-- Is this args member a scalar, or an object or array of scalars?  jsonb null counts as absent.
+create function pgrab_internal.args_flat(p_value jsonb) returns boolean
+language sql immutable parallel safe
+return case jsonb_typeof(p_value)
+  when 'object' then not exists (
+    select from jsonb_each(p_value) e where jsonb_typeof(e.value) in ('object', 'array'))
+  when 'array' then not exists (
+    select from jsonb_array_elements(p_value) e where jsonb_typeof(e.value) in ('object', 'array'))
+  else true end;
+comment on function pgrab_internal.args_flat(jsonb) is
+  'True when a member of args holds no nested objects or arrays.';
+
+create function pgrab_internal.args_length(p_value jsonb) returns integer
+language sql immutable parallel safe
+return case jsonb_typeof(p_value)
+  when 'object' then (select count(*) from jsonb_object_keys(p_value))
+  when 'array' then jsonb_array_length(p_value)
+  else 1 end;
+comment on function pgrab_internal.args_length(jsonb) is 'How many values a member of args holds.';
+
+-- Which members a kind takes, and the JSON types each may have.  Null: a plug-in's kind, which knows its own.
+create function pgrab_internal.args_known(p_kind text) returns jsonb
+language sql immutable parallel safe
+return '{
+  "sql":    {"params": "array"},
+  "shell":  {"env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
+  "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
+  "http":   {"method": "string", "headers": "object", "body": "string object array",
+             "expect": "array string number", "follow": "boolean"},
+  "notify": {"payload": "string"},
+  "noop":   {}}'::jsonb -> p_kind;
+comment on function pgrab_internal.args_known(text) is
+  'Members of args that a kind takes, with their JSON types.';
+
+create function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb) returns void
+language plpgsql as $$
+declare
+  c_known constant jsonb := pgrab_internal.args_known(p_kind);
+  c_types constant text := c_known ->> p_name;
+begin
+  if c_types is null and c_known = '{}' then
+    perform pgrab_internal.refuse('args', p_name, format('A task of kind %s takes no args.', p_kind));
+  elsif c_types is null then
+    perform pgrab_internal.refuse('args', p_name, format('A task of kind %s takes: %s.', p_kind,
+      (select string_agg(k, ', ') from jsonb_object_keys(c_known) k)));
+  elsif p_value <> 'null' and not jsonb_typeof(p_value) = any (string_to_array(c_types, ' ')) then
+    perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
+      format('%s is a JSON %s.', p_name, replace(c_types, ' ', ' or ')));
+  elsif p_name not in ('params', 'body') and not pgrab_internal.args_flat(p_value) then
+    perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
+      format('%s holds plain values only, no nested objects or arrays.', p_name));
+  elsif p_name <> 'body' and pgrab_internal.args_length(p_value) > 1000 then
+    perform pgrab_internal.refuse('args',
+      format('%s of %s values', p_name, pgrab_internal.args_length(p_value)),
+      format('%s holds at most 1000 values.', p_name));
+  end if;
+end $$;
+comment on function pgrab_internal.args_check_member(text, text, jsonb) is
+  'Refuses a member of args that the kind does not take.';
+
+create function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
+language plpgsql as $$
+declare
+  v_bytes integer;
+  v_name text;
+begin
+  if jsonb_typeof(p_args) <> 'object' then
+    perform pgrab_internal.refuse('args', p_args::text,
+      'args is a JSON object, for example {"env": {"LANG": "C"}}.');
+  end if;
+  v_bytes := octet_length(p_args::text);
+  if v_bytes > 1048576 then
+    perform pgrab_internal.refuse('args', format('%s bytes long', v_bytes),
+      'args may be 1 MiB long. Put large data in a table and pass its key.');
+  end if;
+  if pgrab_internal.args_known(p_kind) is not null then
+    perform pgrab_internal.args_check_member(p_kind, e.key, e.value) from jsonb_each(p_args) e;
+  end if;
+  if jsonb_typeof(p_args -> 'env') = 'object' then
+    select k into v_name from jsonb_object_keys(p_args -> 'env') k
+    where k !~ '^[A-Za-z_][A-Za-z0-9_]*$' limit 1;
+    if found then
+      perform pgrab_internal.refuse('args', format('{"env": {"%s": ...}}', v_name),
+        'A name in env is letters, digits and underscores, and does not begin with a digit.');
+    end if;
+  end if;
+  if p_kind = 'notify' and octet_length(p_args ->> 'payload') >= 8000 then
+    perform pgrab_internal.refuse('args', format('payload of %s bytes', octet_length(p_args ->> 'payload')),
+      'PostgreSQL carries at most 7999 bytes in a NOTIFY. Put the data in a table and send its key.');
+  end if;
+end $$;
+comment on function pgrab_internal.args_check(text, jsonb) is 'Refuses args that the kind does not take.';
+
+create function pgrab_internal.command_check(p_kind text, p_command text) returns void
+language plpgsql as $$
+declare
+  -- What a command is, for the kinds that need one.
+  c_wants constant text := '{"sql": "one or more SQL statements", "shell": "a line for sh",
+    "exec": "the path of a program", "http": "a URL", "notify": "the name of a channel"}'::jsonb ->> p_kind;
+begin
+  if btrim(p_command, E' \t\r\n') = '' and (c_wants is not null or p_command <> '') then
+    perform pgrab_internal.refuse('command', p_command,
+      format('A task of kind %s needs a command: %s.', p_kind, coalesce(c_wants, 'text that is not blank')));
+  elsif octet_length(p_command) > 1048576 then
+    perform pgrab_internal.refuse('command', format('%s bytes long', octet_length(p_command)),
+      'A command may be 1 MiB long. Put it in a file, a function or a table, and call that.');
+  elsif p_kind = 'http' and p_command !~* '^https?://[^/[:space:]]+' then
+    perform pgrab_internal.refuse('command', p_command,
+      'A task of kind http needs a URL that begins with http:// or https:// and a host.');
+  elsif p_kind = 'notify' and octet_length(p_command) > 63 then
+    perform pgrab_internal.refuse('command', p_command, 'The name of a channel is at most 63 bytes long.');
+  end if;
+end $$;
+comment on function pgrab_internal.command_check(text, text) is
+  'Refuses a command that the kind cannot carry out.';
+
+create function pgrab_internal.task_schedule_check(t pgrab.task) returns void
+language plpgsql as $$
+declare
+  v_fault record;
+  v_what text;
+begin
+  v_fault := pgrab_internal.schedule_fault(coalesce(t.schedule, '@hourly'), t.timezone);
+  if v_fault.fault like 'invalid timezone%' then
+    perform pgrab_internal.refuse('timezone', t.timezone, v_fault.hint);
+  elsif v_fault.fault is not null then
+    v_what := substr(v_fault.fault,
+      length('invalid schedule : ' || pgrab_internal.schedule_quote(t.schedule)) + 1);
+    perform pgrab_internal.refuse('schedule', t.schedule,
+      format('%s. %s', upper(left(v_what, 1)) || substr(v_what, 2), v_fault.hint));
+  end if;
+end $$;
+comment on function pgrab_internal.task_schedule_check(pgrab.task) is
+  'Refuses a schedule or a time zone that cannot be read.';
+
+-- The rules that need no more than a look at the row: column, value, whether it is fine, what would be right.
+create function pgrab_internal.task_rules(t pgrab.task)
+returns table (at text, value text, fine boolean, hint text)
+language sql stable as $$
+  values
+    ('name', t.name, octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
+    ('key', t.key, octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
+    ('source', t.source, octet_length(t.source) <= 1000, 'A source is at most 1000 bytes long.'),
+    ('run_at', t.run_at::text, isfinite(t.run_at) and t.run_at between '0001-01-01Z' and '9999-12-31Z',
+      'Give a point in time. To keep a task from running, set paused = true.'),
+    ('timeout', t.timeout::text, t.timeout between '1 ms' and '365 days',
+      'A timeout is between 1 ms and 365 days.'),
+    ('max_attempts', t.max_attempts::text, t.max_attempts between 1 and 1000, 'Tries per fire: 1 to 1000.'),
+    ('backoff', t.backoff::text, t.backoff between '0' and '365 days', 'A wait is between 0 and 365 days.'),
+    ('backoff_max', t.backoff_max::text, t.backoff_max between t.backoff and '365 days',
+      format('The longest wait is between backoff (%s) and 365 days.', t.backoff)),
+    ('delivery', t.delivery, t.delivery in ('at_least_once', 'at_most_once'),
+      'One of: at_least_once, at_most_once.'),
+    ('misfire', t.misfire, t.misfire in ('skip', 'once', 'all'), 'One of: skip, once, all.'),
+    ('misfire_after', t.misfire_after::text, t.misfire_after between '1 s' and '365 days',
+      'Between 1 s and 365 days.'),
+    ('misfire_limit', t.misfire_limit::text, t.misfire_limit between 0 and 100000, 'Between 0 and 100000.'),
+    ('max_runs', t.max_runs::text, t.max_runs >= 1, 'At least 1, or null for no end.'),
+    ('jitter', t.jitter::text, t.jitter between '0' and '7 days', 'Between 0 and 7 days.'),
+    ('ends_at', t.ends_at::text, t.starts_at < t.ends_at,
+      format('It has to be later than starts_at (%s).', t.starts_at)),
+    ('starts_at', t.starts_at::text, isfinite(t.starts_at), 'Give a point in time, or null.'),
+    ('run_if', t.run_if, t.run_if in ('success', 'failure', 'always'), 'One of: success, failure, always.'),
+    ('expect_within', t.expect_within::text, t.expect_within between '1 s' and '3650 days',
+      'Between 1 s and 3650 days, or null.'),
+    ('stall_after', t.stall_after::text, t.stall_after between '1 s' and '365 days',
+      'Between 1 s and 365 days, or null.'),
+    ('keep', t.keep::text, t.keep between '0' and '3650 days', 'Between 0 and 3650 days, or null.'),
+    ('require', left(t.require::text, 1000), octet_length(t.require::text) <= 2000,
+      'It may be 2000 bytes long.'),
+    ('require', t.require::text, jsonb_typeof(t.require) = 'object' and not exists (
+        select from jsonb_each(case when jsonb_typeof(t.require) = 'object' then t.require else '{}' end) e
+        where jsonb_typeof(e.value) <> 'string'),
+      'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s '
+      'labels setting.'),
+    ('schedule', t.schedule, t.parent_id is null or t.schedule is null,
+      'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.')
+$$;
+comment on function pgrab_internal.task_rules(pgrab.task) is
+  'The rules for single columns of a task. A null value is fine where the column may be null.';
+
+create function pgrab_internal.task_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if t.kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify')
+    and not exists (select from pgrab.kind k where k.kind = t.kind) then
+    perform pgrab_internal.refuse('kind', t.kind,
+      format('Kinds are: %s. A node that loads an executor adds its kind.',
+        (select string_agg(k.kind, ', ' order by k.kind) from pgrab.kind k)));
+  end if;
+  perform pgrab_internal.command_check(t.kind, t.command);
+  if t.args <> '{}' then
+    perform pgrab_internal.args_check(t.kind, t.args);
+  end if;
+  perform pgrab_internal.refuse(r.at, r.value, r.hint) from pgrab_internal.task_rules(t) r where not r.fine;
+  if t.schedule is not null or t.timezone <> 'UTC' then
+    perform pgrab_internal.task_schedule_check(t);
+  end if;
+end $$;
+comment on function pgrab_internal.task_check(pgrab.task) is
+  'Refuses a definition that cannot work, naming column, value and what would be right.';
+
+create function pgrab_internal.limit_check(p_key text) returns void
+language plpgsql as $$
+begin
+  if p_key is not null and not exists (select from pgrab.limit l where l.key = p_key) then
+    perform pgrab_internal.refuse('limit_key', p_key,
+      format('There is no such limit. Make it first: '
+        'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));
+  end if;
+end $$;
+comment on function pgrab_internal.limit_check(text) is 'Refuses the key of a limit that is not there.';
+
+-- The rules let null pass, and the table's NOT NULL would not say what is right.
+create function pgrab_internal.nulls_check(t pgrab.task) returns void
+language sql as $$
+  select pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
+  from jsonb_each(to_jsonb(t)) c(name, value)
+  where c.value = 'null' and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
+    'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
+    'run_if', 'require', 'paused', 'source')
+    and not (c.name = 'args' and t.args is not null or c.name = 'require' and t.require is not null)
+$$;
+comment on function pgrab_internal.nulls_check(pgrab.task) is 'Refuses null where a value is needed.';

@@ -1,0 +1,258 @@
+-- Triggers of pgrab.task: how a row is completed, how an edit is honoured, when the bell rings. Files in api/
+-- hold views and functions only.  `pgrab migrate` drops all of them and applies them anew, in name order.
+
+create function pgrab.shard(p_id bigint) returns smallint
+language sql immutable strict parallel safe
+return (hashint8extended(p_id, 0) & 1023)::smallint;
+comment on function pgrab.shard(bigint) is
+  'Which of the 1024 virtual buckets a task belongs to. Negative, huge and consecutive ids spread evenly.';
+
+-- Tells sleeping nodes to look now.  A hint only: everything works without it, at most `poll` later.  The
+-- payload names shards, so that a look for one task reads one shard; many shards are the empty payload, "look
+-- everywhere".
+create function pgrab_internal.ring(p_shards smallint[]) returns void
+language plpgsql as $$
+begin
+  if exists (select from pgrab.node n where n.bell and n.state = 'up') then
+    perform pg_notify('pgrab',
+      case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
+  end if;
+end $$;
+comment on function pgrab_internal.ring(smallint[]) is
+  'The doorbell, a NOTIFY on channel pgrab. Sent only when a node sleeps, because every NOTIFY takes a lock '
+  'that all commits share.';
+
+-- run_at of a task with a schedule: the one given, or its first fire.
+create function pgrab_internal.plan_first(t pgrab.task, p_given timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+  v_first timestamptz := coalesce(p_given, pgrab_internal.first_fire(t));
+begin
+  if v_first is null then
+    perform pgrab_internal.refuse('schedule', t.schedule, 'It does not fire any more before the year 10000.');
+  elsif v_first > t.ends_at then
+    perform pgrab_internal.refuse('ends_at', t.ends_at::text,
+      format('The first fire of %s would be %s; ends_at has to be later.',
+        pgrab_internal.schedule_quote(t.schedule), v_first));
+  elsif t.fires >= t.max_runs then
+    perform pgrab_internal.refuse('max_runs', t.max_runs::text,
+      format('It has fired %s times already. Delete the task to end it.', t.fires));
+  end if;
+  return v_first;
+end $$;
+comment on function pgrab_internal.plan_first(pgrab.task, timestamptz) is
+  'When a task with a schedule is due first; refuses one that would never fire.';
+
+-- A task that is not plain: checked, and planned.  What the system writes is never taken from the row.
+-- The default of run_at is a microsecond after now(), and so told apart from any time that a statement names.
+create function pgrab_internal.task_insert() returns trigger
+language plpgsql as $$
+declare
+  c_given constant timestamptz := nullif(new.run_at, now() + interval '1 us');
+begin
+  perform pgrab_internal.nulls_check(new);
+  new.run_at := coalesce(c_given, now());
+  perform pgrab_internal.task_check(new);
+  perform pgrab_internal.limit_check(new.limit_key);
+  new.fires := 0;
+  if new.schedule is not null then
+    new.run_at := pgrab_internal.plan_first(new, c_given);
+  end if;
+  new.version := (date_part('epoch', now()) * 1e6)::bigint;
+  new.owner := current_user;
+  new.created_at := now();
+  new.updated_at := now();
+  new.status := 'scheduled';
+  new.node_id := null;
+  new.incarnation := null;
+  new.attempt := 0;
+  new.settled := false;
+  new.fire_at := new.run_at;
+  new.due_at := case when not new.paused then new.run_at + pgrab_internal.jitter_of(new.id, new.jitter) end;
+  new.claimed_at := null;
+  new.started_at := null;
+  new.runs := 0;
+  new.failures := 0;
+  new.last_outcome := null;
+  new.last_error := null;
+  new.last_finished_at := null;
+  new.chain := null;
+  new.needs := null;
+  new.met := null;
+  if new.parent_id is not null then
+    new := pgrab_internal.chain_join(new);
+  end if;
+  return new;
+end $$;
+comment on function pgrab_internal.task_insert() is 'Checks and completes a new task.';
+
+-- A plain row, for which the defaults are right, passes by (6.7 us instead of 37).  So this has to be said of
+-- every column that a plain row must not differ in; a null anywhere makes the row one that is not plain.
+create trigger task_10_insert before insert on pgrab.task for each row
+when ((
+  new.kind in ('sql', 'shell', 'noop') and new.args = '{}' and new.require = '{}' and new.on_failure is null
+  and octet_length(new.command) <= 1048576
+  and case new.kind when 'noop' then new.command = '' else btrim(new.command, E' \t\r\n') <> '' end
+  and octet_length(coalesce(new.name, '-')) between 1 and 1000
+  and octet_length(coalesce(new.key, '-')) between 1 and 1000
+  and octet_length(new.source) <= 1000 and not new.paused and new.priority is not null
+  and new.run_at = now() + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
+  and new.timeout = '1 hour' and new.max_attempts = 3 and new.backoff = '5 s' and new.backoff_max = '1 hour'
+  and new.delivery = 'at_least_once' and new.misfire = 'once' and new.misfire_after = '1 minute'
+  and new.misfire_limit = 100 and new.jitter = '0' and new.run_if = 'success' and new.timezone = 'UTC'
+  and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.starts_at, new.ends_at, new.max_runs,
+    new.expect_within, new.stall_after, new.keep) = 0
+  -- and what the system writes
+  and new.version = (date_part('epoch', now()) * 1e6)::bigint and new.status = 'scheduled'
+  and new.owner = current_user and new.created_at = now() and new.updated_at = now() and not new.settled
+  and new.attempt = 0 and new.runs = 0 and new.fires = 0 and new.failures = 0
+  and num_nonnulls(new.node_id, new.incarnation, new.claimed_at, new.started_at, new.last_finished_at,
+    new.chain, new.needs, new.met, new.last_outcome, new.last_error) = 0
+  ) is not true)
+execute function pgrab_internal.task_insert();
+
+-- run_at and fire of an edited task: when its schedule has changed it is planned from now on, and a run_at
+-- that was not touched belongs to the old one.
+create function pgrab_internal.plan_edit(o pgrab.task, n pgrab.task) returns timestamptz
+language plpgsql as $$
+declare
+  c_same constant boolean :=
+    (n.schedule, n.timezone, n.starts_at) is not distinct from (o.schedule, o.timezone, o.starts_at);
+begin
+  if n.schedule is null
+    or c_same and (n.ends_at, n.max_runs) is not distinct from (o.ends_at, o.max_runs) then
+    -- The insert half of an upsert has worked out when a new task would fire; this one is planned already.
+    return case when c_same and n.schedule is not null and n.run_at <> o.run_at
+        and n.run_at in (now() + interval '1 us', pgrab_internal.first_fire(n))
+      then o.run_at else n.run_at end;
+  end if;
+  return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);
+end $$;
+comment on function pgrab_internal.plan_edit(pgrab.task, pgrab.task) is
+  'run_at of a task that a person has edited.';
+
+-- An edit of the definition.  Not started: planned anew, and whoever held a claim finds a new
+-- version.  Running: the run finishes as it was started, because its fence (version, incarnation) is left
+-- alone.  Whoever plans a task anew inside the system (re-arming, misfire) raises the version itself; that is
+-- no edit, and the trigger passes it by. After and not before the update: see 0001_schema.sql.
+create function pgrab_internal.task_edited() returns trigger
+language plpgsql as $$
+declare
+  t pgrab.task := new;
+  v_moved boolean;
+begin
+  perform pgrab_internal.task_check(new);
+  if new.limit_key is distinct from old.limit_key then
+    perform pgrab_internal.limit_check(new.limit_key);
+  end if;
+  t.run_at := pgrab_internal.plan_edit(old, new);
+  if t is not distinct from old then
+    -- an upsert that changes nothing disturbs nothing
+    update pgrab.task x set run_at = old.run_at, updated_at = clock_timestamp() where x.id = old.id;
+    return null;
+  end if;
+  if new.status <> 'running' then
+    -- A link that waits, or has ended, is planned by its chain.
+    v_moved := t.run_at <> old.run_at and (old.chain is null or old.status in ('scheduled', 'claimed'));
+    if v_moved then
+      t.fire_at := t.run_at;
+      t.attempt := 0;
+      t.settled := false;
+    end if;
+    if v_moved or t.status = 'claimed' then
+      t.status := 'scheduled';
+    end if;
+    t.due_at := case
+      when t.paused or t.status <> 'scheduled' then null
+      when v_moved or t.due_at is null or t.jitter <> old.jitter and t.attempt = 0
+        then t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)
+      else t.due_at end;
+    t.version := t.version + 1;
+  end if;
+  perform pgrab_internal.task_replan(t, new.status <> 'running');
+  return null;
+end $$;
+comment on function pgrab_internal.task_edited() is
+  'Honours a change of the definition: a task not yet started is planned anew; one that runs finishes as it '
+  'was started.';
+
+create function pgrab_internal.task_replan(p pgrab.task, p_released boolean) returns void
+language plpgsql as $$
+begin
+  if not p_released then
+    update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
+    return;
+  end if;
+  update pgrab.task t
+  set run_at = p.run_at, fire_at = p.fire_at, due_at = p.due_at, attempt = p.attempt, settled = p.settled,
+    status = p.status, version = p.version, node_id = null, incarnation = null, claimed_at = null,
+    updated_at = clock_timestamp()
+  where t.id = p.id;
+  perform pgrab_internal.lane_add(p);
+  if p.due_at < now() + interval '1 minute' then
+    perform pgrab_internal.ring(array[p.shard]);
+  end if;
+end $$;
+comment on function pgrab_internal.task_replan(pgrab.task, boolean) is
+  'Writes the new plan of an edited task, which nobody holds any more if p_released.';
+
+create trigger task_10_edited after update of
+  name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit,
+  starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
+  parent_id, run_if, require, limit_key, paused, source, on_failure, expect_within, stall_after, keep
+on pgrab.task for each row
+when (new.version = old.version and new.updated_at = old.updated_at and
+  (old.name, old.key, old.kind, old.command, old.args, old.run_at, old.schedule, old.timezone,
+    old.misfire, old.misfire_after, old.misfire_limit, old.starts_at, old.ends_at, old.max_runs, old.jitter,
+    old.priority, old.timeout, old.max_attempts, old.backoff, old.backoff_max, old.delivery, old.parent_id,
+    old.run_if, old.require, old.limit_key, old.paused, old.source, old.on_failure, old.expect_within,
+    old.stall_after, old.keep)
+  is distinct from
+  (new.name, new.key, new.kind, new.command, new.args, new.run_at, new.schedule, new.timezone,
+    new.misfire, new.misfire_after, new.misfire_limit, new.starts_at, new.ends_at, new.max_runs, new.jitter,
+    new.priority, new.timeout, new.max_attempts, new.backoff, new.backoff_max, new.delivery, new.parent_id,
+    new.run_if, new.require, new.limit_key, new.paused, new.source, new.on_failure, new.expect_within,
+    new.stall_after, new.keep))
+execute function pgrab_internal.task_edited();
+
+create function pgrab_internal.lane_add(t pgrab.task) returns setof void
+language sql as $$
+  insert into pgrab.lane (lane, kind, require, delivery)
+  select t.lane, t.kind, t.require, t.delivery
+  where not exists (select from pgrab.lane l where l.lane = t.lane)
+  returning pg_notify('pgrab', 'lanes')
+$$;
+comment on function pgrab_internal.lane_add(pgrab.task) is 'Makes the lane of a task known to the nodes.';
+
+-- Once per INSERT: the lanes of the new tasks are made known, links are counted by their chains, and the bell
+-- is rung when one is due soon.
+create function pgrab_internal.task_inserted() returns trigger
+language plpgsql as $$
+declare
+  v_shards smallint[];
+begin
+  insert into pgrab.lane (lane, kind, require, delivery)
+  select n.lane, n.kind, n.require, n.delivery
+  from (select distinct t.lane, t.kind, t.require, t.delivery from new_task t) n
+  where not exists (select from pgrab.lane l where l.lane = n.lane);
+  if found then
+    perform pg_notify('pgrab', 'lanes');
+  end if;
+  -- 17 shards are enough to know that there are more than 16
+  select array_agg(s.shard) into v_shards
+  from (select distinct t.shard from new_task t where t.due_at < now() + interval '1 minute' limit 17) s;
+  if v_shards is not null then
+    perform pgrab_internal.ring(v_shards);
+  end if;
+  if exists (select from new_task t where t.needs is not null) then
+    update pgrab.chain c set pending = c.pending + n.n
+    from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n
+    where c.id = n.chain and c.root is not null;
+  end if;
+  return null;
+end $$;
+comment on function pgrab_internal.task_inserted() is
+  'Once per INSERT: makes lanes known, counts new links of chains, rings the doorbell when a new task is due '
+  'soon.';
+create trigger task_20_inserted after insert on pgrab.task referencing new table as new_task
+  for each statement execute function pgrab_internal.task_inserted();

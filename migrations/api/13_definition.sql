@@ -1,0 +1,132 @@
+-- What a task is, apart from where it stands: its definition as JSON, and what a node needs of it.
+
+create function pgrab_internal.edges_above(p_id bigint) returns jsonb
+language plpgsql stable parallel safe as $$
+begin
+  return (
+    select jsonb_build_object('parents',
+      jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if)))
+    from pgrab.edge e where e.child_id = p_id having count(*) > 0);
+end $$;
+comment on function pgrab_internal.edges_above(bigint) is
+  'The edges of a link besides its parent_id, as they are kept in its definition. Null: there are none.';
+
+-- Every task passes here at its end, so it is an expression without a subquery, which PostgreSQL puts in the
+-- place of the call, and a test before it keeps the plain task and the plain link cheap.  (A text and not a
+-- parsed body, like everything that takes a row of a table: a parsed body would forbid the next migration to
+-- add a column.)
+create function pgrab_internal.definition_own(t pgrab.task) returns jsonb
+language sql stable parallel safe as $$
+  select case
+    when t.command = '' and t.args = '{}' and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
+      and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour'
+      and t.misfire = 'once' and t.jitter = '0' and t.run_if = 'success' and t.source = ''
+      and num_nonnulls(t.key, t.schedule, t.limit_key, t.on_failure, t.expect_within, t.stall_after,
+        t.keep) = 0
+    then case
+      when t.chain is null then null
+      when t.parent_id is null then '{}'
+      else jsonb_build_object('parent_id', t.parent_id) end
+    else jsonb_strip_nulls(jsonb_build_object(
+        'key', t.key, 'command', nullif(t.command, ''), 'source', nullif(t.source, ''),
+        'schedule', t.schedule, 'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'),
+        'misfire_after', nullif(t.misfire_after, '1 minute'), 'misfire_limit', nullif(t.misfire_limit, 100),
+        'starts_at', t.starts_at, 'ends_at', t.ends_at, 'max_runs', t.max_runs,
+        'jitter', nullif(t.jitter, '0'), 'priority', nullif(t.priority, 0),
+        'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3),
+        'backoff', nullif(t.backoff, '5 s'), 'backoff_max', nullif(t.backoff_max, '1 hour'),
+        'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
+        'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'limit_key', t.limit_key,
+        'expect_within', t.expect_within, 'stall_after', t.stall_after, 'keep', t.keep))
+      -- nulls inside these are part of them
+      || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
+      || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end
+    end
+$$;
+comment on function pgrab_internal.definition_own(pgrab.task) is
+  'pgrab.definition() without the rows of pgrab.edge.';
+
+create function pgrab.definition(t pgrab.task) returns jsonb
+language sql stable parallel safe as $$
+  select case when t.chain is null then pgrab_internal.definition_own(t)
+    else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end
+$$;
+comment on function pgrab.definition(pgrab.task) is
+  'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: '
+  'all default.';
+
+-- Netstrings: so that no user's JSON is parsed outside the database.
+create function pgrab_internal.netstring(p_text text) returns text
+language sql immutable strict parallel safe
+return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
+comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
+
+-- The values of one member, in order: (key, value), see include/pgrab/executor.h struct pgrab_arg.
+-- A null among sql's params is a value: it comes under the key params:null.
+create function pgrab_internal.args_values(p_key text, p_value jsonb)
+returns table (key text, value text, n bigint)
+language sql immutable parallel safe as $$
+  select p_key, o.key || '=' || o.value, o.n
+  from jsonb_each_text(case when jsonb_typeof(p_value) = 'object' and p_key <> 'body' then p_value end)
+    with ordinality o(key, value, n)
+  where o.value is not null
+  union all
+  select case when a.value = 'null' then p_key || ':null' else p_key end,
+    case when jsonb_typeof(a.value) in ('object', 'array') then a.value::text
+      else coalesce(a.value #>> '{}', '') end, a.n
+  from jsonb_array_elements(case when jsonb_typeof(p_value) = 'array' and p_key <> 'body' then p_value end)
+    with ordinality a(value, n)
+  union all
+  select p_key, p_value #>> '{}', 0
+  where (p_key = 'body' or jsonb_typeof(p_value) not in ('object', 'array')) and p_value <> 'null'
+$$;
+comment on function pgrab_internal.args_values(text, jsonb) is
+  'The values of one member of args, as executors get them.';
+
+create function pgrab_internal.args_list(p_args jsonb) returns text
+language sql immutable parallel safe as $$
+  select string_agg(pgrab_internal.netstring(f.key) || pgrab_internal.netstring(f.value), ''
+    order by e.n, f.n)
+  from jsonb_each(p_args) with ordinality e(key, value, n)
+    cross join lateral pgrab_internal.args_values(e.key, e.value) f
+$$;
+comment on function pgrab_internal.args_list(jsonb) is
+  'A task''s args for its node: one list of netstrings, key, value, key, value ...';
+
+-- In seconds: an interval times 2^40 is out of range before least() sees it.
+create function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval, p_attempt integer)
+returns interval
+language sql volatile parallel safe
+return least(
+    extract(epoch from p_backoff)::float8 * power(2, least(greatest(p_attempt, 1) - 1, 40)),
+    extract(epoch from p_backoff_max)::float8)
+  * (0.9 + 0.2 * random()) * interval '1 s';
+comment on function pgrab_internal.retry_wait(interval, interval, integer) is
+  'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+
+-- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
+create function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
+language sql stable as $$
+  with recursive head as (
+    (select t.lane, t.shard from pgrab.task t where t.due_at is not null order by t.lane, t.shard limit 1)
+    union all
+    select n.lane, n.shard
+    from head h cross join lateral (
+      select t.lane, t.shard from pgrab.task t
+      where t.due_at is not null and (t.lane, t.shard) > (h.lane, h.shard)
+      order by t.lane, t.shard limit 1) n)
+  select h.lane, h.shard from head h
+$$;
+comment on function pgrab_internal.due_heads() is
+  'The pairs of lane and shard that something planned stands in.';
+
+-- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
+-- it is worked out for every row.
+create function pgrab_internal.due_until(p_until timestamptz) returns setof pgrab.task
+language sql stable as $$
+  select t.*
+  from pgrab_internal.due_heads() h
+    join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until
+$$;
+comment on function pgrab_internal.due_until(timestamptz) is
+  'Tasks that are due until then, held or not, by index.';

@@ -1,0 +1,167 @@
+-- What dead nodes held goes back: found from what their claims wrote (pgrab.hold), never by reading what is
+-- due.
+
+create function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
+language sql stable as $$
+  select t.*
+  from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+  where h.incarnation = p_incarnation and t.incarnation = p_incarnation and t.status in ('claimed', 'running')
+$$;
+comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
+
+create function pgrab_internal.orphans() returns setof bigint
+language sql stable as $$
+  select distinct h.incarnation from pgrab.hold h
+  where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation)
+$$;
+comment on function pgrab_internal.orphans() is
+  'Incarnations that no node that is up has, and that hold something.';
+
+-- Runs of a dead node, as a batch for finish().  What a person has locked waits for the next round, and so
+-- does a sql run whose backend could not be ended: it goes on.
+create function pgrab_internal.lost_batch(p_incarnation bigint, p_error text) returns pgrab_internal.batch
+language sql as $$
+  select (array_agg(h.id order by h.id), array_agg(h.version order by h.id),
+    array_agg(h.incarnation order by h.id),
+    array_agg((date_part('epoch', statement_timestamp() - h.started_at) * 1e6)::bigint order by h.id),
+    array_agg(0::bigint), array_agg('lost'::text), null, null, null,
+    array_agg(p_error))::pgrab_internal.batch
+  from pgrab_internal.held(p_incarnation) h cross join lateral (
+    select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version for update skip locked) free
+  where h.status = 'running' and not (h.kind = 'sql' and exists (
+    select from pg_stat_activity a
+    where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation))
+$$;
+comment on function pgrab_internal.lost_batch(bigint, text) is
+  'The runs that an incarnation has left behind and that nobody goes on with, locked.';
+
+create function pgrab_internal.batch_one(b pgrab_internal.batch, i integer) returns pgrab_internal.batch
+language sql immutable as $$
+  select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
+    b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
+    b.errors[i:i])::pgrab_internal.batch
+$$;
+comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
+
+-- What the server refuses to record would be refused in every round: parked, with the reason.
+create function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text) returns void
+language plpgsql as $$
+begin
+  update pgrab.task t
+  set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null,
+    claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, failures = t.failures + 1, last_outcome = 'lost',
+    last_error = left(b.errors[1] || ', and that could not be recorded: ' || p_why, 1000),
+    last_finished_at = clock_timestamp()
+  where t.id = b.ids[1] and t.version = b.versions[1] and t.incarnation = b.incarnations[1]
+    and t.status = 'running';
+  perform pgrab_internal.link_parked(t) from pgrab.task t
+  where t.id = b.ids[1] and t.chain is not null and t.status = 'parked';
+exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
+  null; -- what hangs below waits until a person has retried it
+end $$;
+comment on function pgrab_internal.park_lost(pgrab_internal.batch, text) is
+  'Parks a run whose loss cannot be recorded.';
+
+-- All at once; or, when that is refused or something is locked that hangs on one of them, each for itself, so
+-- that it harms no other.  What is locked waits for the next round.
+create function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text) returns bigint[]
+language plpgsql as $$
+declare
+  v_done bigint[] := '{}';
+begin
+  begin
+    return array(select f.task_id from pgrab_internal.finish(b, p_node_id, p_node) f);
+  exception when lock_not_available or data_exception or integrity_constraint_violation or raise_exception then
+    null;
+  end;
+  perform set_config('lock_timeout', '4ms', true);
+  for i in 1 .. cardinality(b.ids) loop
+    begin
+      v_done := v_done || array(
+        select f.task_id from pgrab_internal.finish(pgrab_internal.batch_one(b, i), p_node_id, p_node) f);
+    exception
+      when lock_not_available then
+        null;
+      when data_exception or integrity_constraint_violation or raise_exception then
+        if sqlerrm like 'no partition of relation%' then
+          raise;
+        end if;
+        perform pgrab_internal.park_lost(pgrab_internal.batch_one(b, i), sqlerrm);
+        v_done := v_done || b.ids[i];
+    end;
+  end loop;
+  return v_done;
+end $$;
+comment on function pgrab_internal.finish_lost(pgrab_internal.batch, bigint, text) is
+  'Finishes runs as lost, each for itself when not all can be. Returns those that are done.';
+
+-- Claimed and never started: they go back as they are, but for those that a person has locked.
+create function pgrab_internal.release_held(p_incarnation bigint) returns bigint
+language plpgsql as $$
+declare
+  v_count bigint;
+  v_shards smallint[];
+begin
+  with free as materialized (
+    select h.id, h.version
+    from pgrab_internal.held(p_incarnation) h cross join lateral (
+      select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
+      for update skip locked) l
+    where h.status = 'claimed' order by h.id),
+  back as (
+    update pgrab.task t
+    set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+    from free f
+    where t.id = any (array[f.id]) and t.version = f.version and t.status = 'claimed'
+    returning t.shard)
+  select count(*), array_agg(distinct b.shard) into v_count, v_shards from back b;
+  if v_count > 0 then
+    perform pgrab_internal.ring(v_shards);
+  end if;
+  return v_count;
+end $$;
+comment on function pgrab_internal.release_held(bigint) is
+  'Puts back what an incarnation has claimed and not started.';
+
+create function pgrab_internal.recover_one(
+  p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
+language plpgsql as $$
+declare
+  b pgrab_internal.batch;
+  v_node_id bigint;
+  v_done bigint[] := '{}';
+begin
+  put_back := pgrab_internal.release_held(p_incarnation);
+  b := pgrab_internal.lost_batch(p_incarnation,
+    'the node that ran it died or lost its lease; seen by ' || p_by);
+  if b.ids is not null then
+    select t.node_id into v_node_id from pgrab.task t where t.id = b.ids[1];
+    v_done := pgrab_internal.finish_lost(b, v_node_id, (select n.name from pgrab.node n where n.id = v_node_id));
+  end if;
+  had_run := cardinality(v_done);
+  put_back := put_back + had_run;
+  parked := (select count(*) from unnest(v_done) d(id) join pgrab.task t on t.id = any (array[d.id])
+    where t.status = 'parked');
+  delete from pgrab.hold h
+  where h.incarnation = p_incarnation and not exists (
+    select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+    where t.incarnation = p_incarnation);
+end $$;
+comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
+
+-- Serves: recover.  By incarnation, or for all that no node that is up has.
+create function pgrab_internal.recover(
+  p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  select coalesce(sum(r.put_back), 0), coalesce(sum(r.had_run), 0), coalesce(sum(r.parked), 0)
+  into put_back, had_run, parked
+  from (
+    select p_incarnation as incarnation where p_incarnation is not null
+    union all
+    select o from pgrab_internal.orphans() o where p_incarnation is null) i
+    cross join lateral pgrab_internal.recover_one(p_by, i.incarnation) r;
+end $$;
+comment on function pgrab_internal.recover(text, bigint) is
+  'Puts back what an incarnation holds (null: all that no node that is up has). Returns how many tasks, how '
+  'many of them had been running, how many were parked.';

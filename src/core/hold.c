@@ -1,0 +1,102 @@
+#include "core/hold.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+
+struct hold {
+	struct holds *list;
+	int64_t incarnation, batch;
+	_Atomic unsigned refs;
+};
+
+void
+holds_init(struct holds *hs)
+{
+	*hs = (struct holds){0};
+	PTHREAD_OK(pthread_mutex_init(&hs->lock, NULL));
+}
+
+void
+holds_fini(struct holds *hs)
+{
+	free(hs->over);
+	hs->over = NULL;
+	PTHREAD_OK(pthread_mutex_destroy(&hs->lock));
+}
+
+struct hold *
+hold_open(struct holds *hs, int64_t incarnation)
+{
+	struct hold *h = xcalloc(1, sizeof *h);
+
+	h->list = hs;
+	h->incarnation = incarnation;
+	atomic_init(&h->refs, 1);
+	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	h->batch = ++hs->last_batch;
+	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
+	return h;
+}
+
+int64_t
+hold_batch(const struct hold *h)
+{
+	return h->batch;
+}
+
+struct hold *
+hold_ref(struct hold *h)
+{
+	atomic_fetch_add(&h->refs, 1);
+	return h;
+}
+
+static void
+note_over(struct holds *hs, int64_t incarnation, int64_t batch) /* lock held */
+{
+	if (hs->n_over == hs->room) {
+		hs->room = hs->room == 0 ? 64 : 2 * hs->room;
+		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);
+	}
+	hs->over[hs->n_over++] = (struct hold_over){incarnation, batch};
+}
+
+void
+hold_unref(struct hold *h)
+{
+	if (h == NULL || atomic_fetch_sub(&h->refs, 1) > 1)
+		return;
+	holds_give_back(h->list, h->incarnation, &h->batch, 1);
+	free(h);
+}
+
+size_t
+holds_take_over(struct holds *hs, int64_t incarnation, int64_t *out, size_t max)
+{
+	size_t taken = 0, kept = 0;
+
+	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	for (size_t i = 0; i < hs->n_over; i++) {
+		if (hs->over[i].incarnation != incarnation)
+			continue;
+		if (taken < max)
+			out[taken++] = hs->over[i].batch;
+		else
+			hs->over[kept++] = hs->over[i];
+	}
+	hs->n_over = kept;
+	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
+	return taken;
+}
+
+void
+holds_give_back(struct holds *hs, int64_t incarnation, const int64_t *batch, size_t n)
+{
+	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	for (size_t i = 0; i < n; i++)
+		note_over(hs, incarnation, batch[i]);
+	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
+}

@@ -1,0 +1,208 @@
+#include "node/lanes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/run.h"
+#include "strategy/host.h"
+
+/* A node that may run more lanes than this reads them in turns. */
+#define LANES_PER_LOOK 64
+
+void
+lanes_init(struct lanes *ls, unsigned index, unsigned loaders)
+{
+	*ls = (struct lanes){.index = index, .loaders = loaders};
+}
+
+void
+lanes_fini(struct lanes *ls)
+{
+	free(ls->item);
+	ls->item = NULL;
+	ls->count = 0;
+}
+
+/* The cluster as the strategy sees it for one lane: only who is able. */
+static void
+narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_node *node, struct pgrab_cluster *out)
+{
+	*out = *c;
+	out->nodes = node;
+	out->n_nodes = 0;
+	out->self = SIZE_MAX;
+	for (size_t i = 0; i < c->n_nodes; i++) {
+		bool self = i == c->self, able = self;
+
+		for (size_t k = 0; k < row->n_able && !able; k++)
+			able = row->able[k] == c->nodes[i].id;
+		if (!able)
+			continue;
+		if (self)
+			out->self = out->n_nodes;
+		node[out->n_nodes++] = c->nodes[i];
+	}
+	if (out->self == SIZE_MAX)
+		out->self = out->n_nodes;
+}
+
+static bool
+same_able(const struct lane_row *a, const struct lane_row *b)
+{
+	return a->n_able == b->n_able &&
+	       (a->n_able == 0 || memcmp(a->able, b->able, a->n_able * sizeof *a->able) == 0);
+}
+
+static void
+deal_shards(struct lanes *ls, struct lane *l, const struct pgrab_cluster *c)
+{
+	l->n_shards = 0;
+	for (unsigned s = 0; s < PGRAB_SHARDS; s++) {
+		if (pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index)
+			l->shard[l->n_shards++] = (uint16_t)s;
+	}
+	/* Nodes whose shards overlap do not all begin with the same one. */
+	l->turn = c->n_nodes == 0 || l->n_shards == 0 ? 0 : c->self * l->n_shards / c->n_nodes % l->n_shards;
+}
+
+static int
+by_band(const void *a, const void *b)
+{
+	const struct lane *x = a, *y = b;
+	int bx = x->number & BAND_MASK, by = y->number & BAND_MASK;
+
+	if (bx != by)
+		return bx > by ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+void
+lanes_refresh(
+    struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s, const struct pgrab_cluster *c)
+{
+	struct pgrab_node *node = xcalloc(c->n_nodes + 1, sizeof *node);
+
+	lanes_fini(ls);
+	ls->item = xcalloc(n + 1, sizeof *ls->item);
+	for (size_t i = 0; i < n; i++) {
+		struct lane *l = &ls->item[ls->count++];
+		struct pgrab_cluster able;
+
+		l->number = rows[i].lane;
+		if (i > 0 && same_able(&rows[i - 1], &rows[i])) {
+			l->own = l[-1].own;
+		} else {
+			narrow(c, &rows[i], node, &able);
+			strategy_shards(s, &able, able.self, &l->own);
+		}
+		deal_shards(ls, l, c);
+	}
+	qsort(ls->item, ls->count, sizeof *ls->item, by_band);
+	lanes_forget_marks(ls);
+	free(node);
+}
+
+static size_t
+own_shards(const struct lane *l, uint16_t *out)
+{
+	for (size_t i = 0; i < l->n_shards; i++)
+		out[i] = l->shard[(l->turn + i) % l->n_shards];
+	return l->n_shards;
+}
+
+static size_t
+rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n_shards; i++) {
+		if (pgrab_shard_has(bell, l->shard[i]))
+			out[n++] = l->shard[i];
+	}
+	return n;
+}
+
+static size_t
+other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint16_t *out)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
+		unsigned s = (unsigned)((i + chance) % PGRAB_SHARDS);
+
+		if (!pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index)
+			out[n++] = (uint16_t)s;
+	}
+	return n;
+}
+
+void
+lanes_part(
+    struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance, struct look *q)
+{
+	size_t looked = ls->count < LANES_PER_LOOK ? ls->count : LANES_PER_LOOK;
+
+	look_reset(q);
+	for (size_t i = 0; i < looked; i++) {
+		const struct lane *l = &ls->item[(ls->turn + i) % ls->count];
+		struct look_lane *to = look_add(q, l->number, l->mark);
+
+		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
+			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
+						    : other_shards(ls, l, chance, to->shard);
+		if (to->n_shards == 0)
+			q->n_lanes--;
+	}
+	if (part == LANES_OWN && ls->count > 0)
+		ls->turn = ls->count > LANES_PER_LOOK ? (ls->turn + looked) % ls->count : 0;
+}
+
+void
+lanes_forget_marks(struct lanes *ls)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		for (unsigned s = 0; s < PGRAB_SHARDS; s++)
+			ls->item[i].mark[s] = LOOK_NO_MARK;
+	}
+}
+
+/* Of one lane.  first: the first row that stayed, or NULL. */
+static void
+lane_progress(struct lane *l, const struct candidate *c, size_t n)
+{
+	const struct candidate *left = NULL;
+	bool complete = true; /* so far, in this shard */
+
+	for (size_t i = 0; i < n; i++) {
+		if (i == 0 || c[i - 1].shard != c[i].shard)
+			complete = true;
+		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
+		if (!complete && left == NULL)
+			left = &c[i];
+		if (complete && c[i].overdue_us >= 0)
+			l->mark[c[i].shard] = c[i].due_us;
+	}
+	for (size_t i = 0; i < l->n_shards; i++) {
+		if (l->shard[i] == (left != NULL ? left : &c[n - 1])->shard)
+			l->turn = i; /* it may have more */
+	}
+}
+
+void
+lanes_progress(struct lanes *ls, const struct candidate *c, size_t n)
+{
+	size_t from = 0;
+
+	while (from < n) {
+		size_t to = from;
+
+		while (to < n && c[to].lane == c[from].lane)
+			to++;
+		for (size_t i = 0; i < ls->count; i++) {
+			if (ls->item[i].number == c[from].lane)
+				lane_progress(&ls->item[i], &c[from], to - from);
+		}
+		from = to;
+	}
+}

@@ -1,0 +1,61 @@
+/*
+ * What a loader reads: the lanes of the due index that this node may run, and in each the shards that are its own.
+ *
+ * The strategy divides each lane among the nodes that can run what stands in it, so that nobody owns what he cannot run,
+ * and what only some can run has an owner among these.  For each shard of a lane there is a low-water mark: how far it
+ * was read and taken.
+ *
+ * Owned by the loader's thread; no connection, no clock.
+ */
+#ifndef PGRAB_NODE_LANES_H
+#define PGRAB_NODE_LANES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "db/store_task.h"
+#include "pgrab/strategy.h"
+
+struct strategy;
+
+struct lane {
+	int32_t number;
+	struct pgrab_shard_set own;
+	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
+	size_t n_shards;
+	size_t turn;                /* where the next look begins in shard */
+	int64_t mark[PGRAB_SHARDS]; /* by shard number; LOOK_NO_MARK: from the beginning */
+};
+
+struct lanes {
+	struct lane *item; /* the most important band first */
+	size_t count;
+	size_t turn;            /* where the next look begins, when not all fit into it */
+	unsigned index, loaders; /* shards are dealt among the loaders of a node */
+};
+
+void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
+void lanes_fini(struct lanes *ls);
+
+/* Takes over which lanes there are and who is able to run each; marks are forgotten. */
+void lanes_refresh(
+    struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s, const struct pgrab_cluster *c);
+
+enum lanes_part {
+	LANES_OWN,    /* own shards, from where the last look ended */
+	LANES_RUNG,   /* those of them that rang */
+	LANES_OTHERS, /* everybody else's */
+};
+
+/* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
+ * bell: for LANES_RUNG.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
+void lanes_part(
+    struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance, struct look *q);
+
+/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may fall below a
+ * mark.  c: in the order of the look. */
+void lanes_progress(struct lanes *ls, const struct candidate *c, size_t n);
+void lanes_forget_marks(struct lanes *ls);
+
+#endif
