@@ -152,7 +152,8 @@ enqueue(const struct log_text *t)
 		ring_put(t->text, n);
 		PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	} else if (running) {
-		queue.dropped++; /* from the first one on, until the writer has said so: no gap without a word */
+		queue
+		    .dropped++; /* from the first one on, until the writer has said so: no gap without a word */
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	return running;

@@ -54,8 +54,7 @@ thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struc
 	if (error == 0)
 		return RC_OK;
 	free(b);
-	return err_set(
-	    err, RC_AGAIN, "could not start the thread \"%s\": %s", name, strerrordesc_np(error));
+	return err_set(err, RC_AGAIN, "could not start the thread \"%s\": %s", name, strerrordesc_np(error));
 }
 
 void

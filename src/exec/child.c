@@ -10,17 +10,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "exec/child_end.h"
 #include "exec/child_plan.h"
 #include "exec/exec.h"
 #include "exec/limits.h"
@@ -30,8 +29,7 @@
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define TAIL_BYTES  512               /* of the output, for the last line in the error */
-#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: from then on the log says why nothing happens */
+#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: then the log says what is waited for */
 
 struct child {
 	const struct exec_env *env;
@@ -46,12 +44,10 @@ struct watch {
 	char *chunk;
 	struct keeper_run run;
 	int out_fd, stop_fd;
-	enum pgrab_stop stop;
-	struct keeper_msg last; /* of the shim; event 0: none yet */
-	bool gone;              /* the keeper said that nothing is left */
-	int64_t kill_grace_us, late_us; /* late_us: monotonic, CLOCK_NEVER before a stop and once it was said */
-	char tail[TAIL_BYTES];  /* the end of the output */
-	size_t tail_len;
+	bool gone; /* the keeper said that nothing is left */
+	int64_t kill_grace_us;
+	int64_t late_us; /* monotonic; CLOCK_NEVER before a stop, and once it was said */
+	struct child_end end;
 };
 
 void *
@@ -147,17 +143,6 @@ start(struct child *c, const struct child_plan *p, int *out_fd, struct keeper_ru
 	return rc;
 }
 
-static void
-keep_tail(struct watch *w, size_t n)
-{
-	size_t add = n < TAIL_BYTES ? n : TAIL_BYTES;
-	size_t keep = w->tail_len < TAIL_BYTES - add ? w->tail_len : TAIL_BYTES - add;
-
-	memmove(w->tail, w->tail + w->tail_len - keep, keep);
-	memcpy(w->tail + keep, w->chunk + n - add, add);
-	w->tail_len = keep + add;
-}
-
 /* One chunk at a time, so that a flood of output delays neither the shim nor a stop.  Returns its size. */
 static size_t
 take_output(struct watch *w)
@@ -166,7 +151,7 @@ take_output(struct watch *w)
 
 	if (n > 0) {
 		w->host->output(w->host->ctx, w->chunk, (size_t)n);
-		keep_tail(w, (size_t)n);
+		child_end_output(&w->end, w->chunk, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		close_fd(&w->out_fd);
 	}
@@ -189,7 +174,7 @@ drain_output(struct watch *w)
 static void
 pass_on_stop(struct watch *w)
 {
-	w->stop = w->host->stop(w->host->ctx);
+	w->end.stop = w->host->stop(w->host->ctx);
 	w->stop_fd = -1; /* it stays readable */
 	keeper_stop_run(&w->run);
 	w->late_us = clock_mono_us() + w->kill_grace_us + LATE_US;
@@ -219,7 +204,7 @@ take_message(struct watch *w)
 	if (m.event == KEEPER_GONE)
 		w->gone = true;
 	else
-		w->last = m;
+		w->end.last = m;
 	return false;
 }
 
@@ -248,122 +233,15 @@ watch_run(struct watch *w, struct keeper *k)
 	drain_output(w);
 }
 
-/* The last line of the output that is not blank, "" if there is none; changes the tail. */
-static const char *
-last_line(struct watch *w)
-{
-	size_t end = w->tail_len, start;
-
-	while (end > 0 && strchr(" \t\r\n", w->tail[end - 1]) != NULL)
-		end--;
-	for (start = end; start > 0 && w->tail[start - 1] != '\n'; start--)
-		;
-	if (end == 0)
-		return "";
-	memmove(w->tail, w->tail + start, end - start);
-	if (end - start == TAIL_BYTES)
-		end--;
-	w->tail[end - start] = '\0';
-	return w->tail;
-}
-
-static const char *
-why_stopped(enum pgrab_stop stop)
-{
-	switch (stop) {
-	case PGRAB_STOP_TIMEOUT: return "timed out";
-	case PGRAB_STOP_CANCEL: return "cancelled";
-	case PGRAB_STOP_FENCED: return "stopped: the node lost its lease";
-	case PGRAB_STOP_SHUTDOWN: return "stopped with its node";
-	case PGRAB_STOP_NONE: break;
-	}
-	return "stopped";
-}
-
 static void
-explain_exit(struct watch *w, struct pgrab_result *result)
-{
-	int status = w->last.value;
-	bool by_signal = WIFSIGNALED(status);
-	int sig = by_signal ? WTERMSIG(status) : 0;
-	const char *name = sigdescr_np(sig), *line = last_line(w), *colon = line[0] == '\0' ? "" : ": ";
-
-	result->has_exit_code = true;
-	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
-	if (w->last.why == KEEPER_BY_WORKER)
-		result_fail(result, "%s", why_stopped(w->stop));
-	else if (w->last.why == KEEPER_BY_LEASE)
-		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
-	else if (w->last.why == KEEPER_BY_NODE_DEATH)
-		result_fail(result, "stopped: the keeper process was killed");
-	else if (w->last.memory_kills > 0 && (by_signal || WEXITSTATUS(status) != 0))
-		result_fail(result, "killed for memory: it used more than args.limits or job_limits allow");
-	else if (by_signal)
-		result_fail(result, "killed by signal %d (%s)%s%s", sig, name == NULL ? "real-time" : name,
-		    colon, line);
-	else if (WEXITSTATUS(status) != 0)
-		result_fail(result, "exit code %d%s%s", WEXITSTATUS(status), colon, line);
-	else
-		result->succeeded = true;
-}
-
-/* What the system refuses today it may grant tomorrow: no attempt of the
- * task's.  A program that is not there is one.  So is a stop, or the task would
- * come back after it was cancelled. */
-static void
-explain_no_start(const struct watch *w, const char *program, struct pgrab_result *result)
-{
-	const struct keeper_msg *m = &w->last;
-
-	if (w->stop != PGRAB_STOP_NONE) {
-		result_fail(result, "%s", why_stopped(w->stop));
-		return;
-	}
-	if (strcmp(m->where, "lease") == 0) {
-		result->not_started = true;
-		result_fail(result, "could not start: the node's lease is over");
-		return;
-	}
-	if (strcmp(m->where, "limits") == 0) {
-		result_fail(result, "could not start: this node can not keep limits of processes and cpu (%s)",
-		    strerrordesc_np(m->value));
-		return;
-	}
-	result->not_started =
-	    m->value == EAGAIN || m->value == ENOMEM || m->value == EMFILE || m->value == ENFILE;
-	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
-}
-
-/* The shim's end without its last word.  What was started can not be known, so it counts as an attempt. */
-static void
-explain_silence(const struct watch *w, struct pgrab_result *result)
-{
-	if (w->stop == PGRAB_STOP_NONE)
-		result_fail(result, "the process that watched over the run was killed; how "
-				    "the run ended is unknown");
-	else
-		result_fail(result, "%s", why_stopped(w->stop));
-}
-
-static void
-explain(struct watch *w, const struct child_plan *p, struct pgrab_result *result)
+say_leftovers(const struct watch *w)
 {
 	char line[100];
 
-	switch ((enum keeper_event)w->last.event) {
-	case KEEPER_EXITED: explain_exit(w, result); break;
-	case KEEPER_NOT_STARTED:
-		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 && p->cwd != NULL ? p->cwd : p->argv.item[0], result);
-		break;
-	case KEEPER_STARTED:
-	case KEEPER_GONE:
-	default: explain_silence(w, result); break;
-	}
-	if (w->last.leftovers > 0) {
-		snprintf(
-		    line, sizeof line, "killed %d processes that the run left behind", w->last.leftovers);
-		w->host->log(w->host->ctx, line);
-	}
+	if (w->end.last.leftovers == 0)
+		return;
+	snprintf(line, sizeof line, "killed %d processes that the run left behind", w->end.last.leftovers);
+	w->host->log(w->host->ctx, line);
 }
 
 static void
@@ -382,7 +260,8 @@ carry_out(
 
 	if (rc == RC_OK) {
 		watch_run(&w, c->env->keeper);
-		explain(&w, p, result);
+		child_explain(&w.end, p->argv.item[0], p->cwd == NULL ? c->around->cwd : p->cwd, result);
+		say_leftovers(&w);
 	} else {
 		result->not_started = rc != RC_BAD;
 		result_fail(result, "could not start: %s", err.text);

@@ -18,11 +18,11 @@ struct text_list {
 
 struct child_plan {
 	struct text_list argv, env;
-	const char *cwd;        /* NULL: not given */
-	const char *stdin_text; /* NULL: not given */
-	const char *script;     /* NULL: none; the caller's */
+	const char *cwd;             /* NULL: not given */
+	const char *stdin_text;      /* NULL: not given */
+	const char *script;          /* NULL: none; the caller's */
 	struct keeper_limits limits; /* those that args names */
-	char *own[4];           /* the texts that are not the run's */
+	char *own[4];                /* the texts that are not the run's */
 };
 
 /* Borrows from argv, env and run; env is what the task's own is put on top of.  RC_BAD: the error names what of args is wrong.

@@ -22,7 +22,8 @@ struct exec_env {
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
-	const struct surroundings *surroundings; /* of shell and exec; NULL: as surroundings_make without settings */
+	const struct surroundings
+	    *surroundings; /* of shell and exec; NULL: as surroundings_make without settings */
 };
 
 /* One per built-in kind, each in a file of its own. */

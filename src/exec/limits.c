@@ -40,20 +40,22 @@ limits_read(struct keeper_limits *l, const char *where, const char *text, struct
 	if (strncmp(text, "memory=", 7) == 0) {
 		n *= number ? unit(end) : 0;
 		if (!(n >= MEMORY_MIN && n <= MEMORY_MAX))
-			return err_set(err, RC_BAD, "%s: \"%.60s\": memory is a size of 1MB or more, such as 512MB",
-			    where, text);
+			return err_set(err, RC_BAD,
+			    "%s: \"%.60s\": memory is a size of 1MB or more, such as 512MB", where, text);
 		l->memory = (int64_t)n;
 	} else if (strncmp(text, "processes=", 10) == 0) {
 		if (!number || *end != '\0' || n < 1 || n > PROCESS_MAX || n != floor(n))
-			return err_set(err, RC_BAD, "%s: \"%.60s\": processes is a whole number of 1 or more", where, text);
+			return err_set(err, RC_BAD, "%s: \"%.60s\": processes is a whole number of 1 or more",
+			    where, text);
 		l->processes = (int64_t)n;
 	} else if (strncmp(text, "cpu=", 4) == 0) {
 		if (!number || *end != '\0' || n < CPU_MIN || n > PROCESS_MAX)
-			return err_set(
-			    err, RC_BAD, "%s: \"%.60s\": cpu is a number of processors, such as 0.5", where, text);
+			return err_set(err, RC_BAD,
+			    "%s: \"%.60s\": cpu is a number of processors, such as 0.5", where, text);
 		l->cpu_percent = (int64_t)ceil(n * 100);
 	} else {
-		return err_set(err, RC_BAD, "%s: \"%.60s\": there are memory, processes and cpu", where, text);
+		return err_set(
+		    err, RC_BAD, "%s: \"%.60s\": there are memory, processes and cpu", where, text);
 	}
 	return RC_OK;
 }
@@ -62,14 +64,15 @@ static enum rc
 within(const char *what, int64_t node, int64_t task, int64_t *out, struct err *err)
 {
 	if (node > 0 && task > node)
-		return err_set(err, RC_BAD, "args.limits: %s is more than this node allows (job_limits)", what);
+		return err_set(
+		    err, RC_BAD, "args.limits: %s is more than this node allows (job_limits)", what);
 	*out = task > 0 ? task : node;
 	return RC_OK;
 }
 
 enum rc
-limits_within(
-    const struct keeper_limits *node, const struct keeper_limits *task, struct keeper_limits *out, struct err *err)
+limits_within(const struct keeper_limits *node, const struct keeper_limits *task, struct keeper_limits *out,
+    struct err *err)
 {
 	enum rc rc = within("memory", node->memory, task->memory, &out->memory, err);
 

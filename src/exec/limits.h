@@ -12,7 +12,7 @@
 CHECKED enum rc limits_read(struct keeper_limits *l, const char *where, const char *text, struct err *err);
 
 /* A task's limits within the node's, which are also what a task gets that names none.  RC_BAD: it wants more. */
-CHECKED enum rc limits_within(
-    const struct keeper_limits *node, const struct keeper_limits *task, struct keeper_limits *out, struct err *err);
+CHECKED enum rc limits_within(const struct keeper_limits *node, const struct keeper_limits *task,
+    struct keeper_limits *out, struct err *err);
 
 #endif

@@ -59,7 +59,8 @@ set_wanted(struct surroundings *s, const char *env, struct err *err)
 		n = strcspn(env, ",");
 		if (n == 0 || env[0] == '=' || memchr(env, '=', n) == NULL)
 			return err_set(err, RC_BAD,
-			    "job_env: \"%.*s\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin",
+			    "job_env: \"%.*s\" is not NAME=value; write it as "
+			    "HOME=/srv/jobs,TZ=Europe/Berlin",
 			    (int)(n < 60 ? n : 60), env);
 		set(s, env, n);
 		env += n + (env[n] == ',');
@@ -68,8 +69,8 @@ set_wanted(struct surroundings *s, const char *env, struct err *err)
 }
 
 enum rc
-surroundings_make(struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice,
-    struct err *err)
+surroundings_make(
+    struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err)
 {
 	char *end;
 	long mask = strtol(umask, &end, 8);
@@ -77,7 +78,8 @@ surroundings_make(struct surroundings *s, const char *env, const char *cwd, cons
 	*s = (struct surroundings){.env = xcalloc(1, sizeof *s->env), .cwd = xstrdup(cwd), .nice = nice};
 	set_defaults(s);
 	if (*umask == '\0' || *end != '\0' || mask < 1 || mask > 0777)
-		return err_set(err, RC_BAD, "job_umask: \"%.20s\" is not an octal number from 001 to 777", umask);
+		return err_set(
+		    err, RC_BAD, "job_umask: \"%.20s\" is not an octal number from 001 to 777", umask);
 	s->umask = (int)mask;
 	if (cwd[0] != '/')
 		return err_set(err, RC_BAD, "job_cwd: \"%.200s\" does not begin with a slash", cwd);
@@ -90,7 +92,8 @@ surroundings_limit(struct surroundings *s, const char *limits, struct err *err)
 	char *copy = xstrdup(limits == NULL ? "" : limits), *save = NULL;
 	enum rc rc = RC_OK;
 
-	for (char *one = strtok_r(copy, ", ", &save); one != NULL && rc == RC_OK; one = strtok_r(NULL, ", ", &save))
+	for (char *one = strtok_r(copy, ", ", &save); one != NULL && rc == RC_OK;
+	     one = strtok_r(NULL, ", ", &save))
 		rc = limits_read(&s->limits, "job_limits", one, err);
 	free(copy);
 	return rc;

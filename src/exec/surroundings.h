@@ -22,8 +22,8 @@ struct surroundings {
  * the user that the node runs as; NULL: nothing.  umask: octal digits.  RC_BAD: the text names the setting.
  * surroundings_fini also after that.
  */
-CHECKED enum rc surroundings_make(struct surroundings *s, const char *env, const char *cwd, const char *umask,
-    int nice, struct err *err);
+CHECKED enum rc surroundings_make(
+    struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err);
 
 /* "memory=1GB,processes=200,cpu=2"; NULL: none.  RC_BAD: the text names the setting. */
 CHECKED enum rc surroundings_limit(struct surroundings *s, const char *limits, struct err *err);

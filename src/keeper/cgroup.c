@@ -69,7 +69,8 @@ find_mount(char *out, size_t size)
 	bool found = false;
 
 	while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
-		found = strstr(line, " - cgroup2 ") != NULL && sscanf(line, "%*s %*s %*s %*s %2000s", out) == 1;
+		found =
+		    strstr(line, " - cgroup2 ") != NULL && sscanf(line, "%*s %*s %*s %*s %2000s", out) == 1;
 	}
 	if (f != NULL)
 		fclose(f);
@@ -89,7 +90,8 @@ open_own(void)
 	own += 3;
 	own[strcspn(own, "\n")] = '\0';
 	/* A keeper before us may have moved the node. */
-	if (strlen(own) > strlen(NODE_GROUP) && strcmp(own + strlen(own) - strlen(NODE_GROUP), NODE_GROUP) == 0)
+	if (strlen(own) > strlen(NODE_GROUP) &&
+	    strcmp(own + strlen(own) - strlen(NODE_GROUP), NODE_GROUP) == 0)
 		own[strlen(own) - strlen(NODE_GROUP)] = '\0';
 	snprintf(path, sizeof path, "%s%s", mount, own);
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -127,7 +129,7 @@ remove_old(const struct cgroup_base *b)
 	snprintf(prefix, sizeof prefix, "pgrab.%d.", (int)b->node);
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
 		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
-			cgroup_kill_of(b, (pid_t)atoi(e->d_name + strlen(prefix)));
+			cgroup_kill_of(b, (pid_t)strtol(e->d_name + strlen(prefix), NULL, 10));
 	}
 	if (dir != NULL)
 		closedir(dir);
@@ -168,8 +170,7 @@ set_limits(const struct cgroup_base *b, int fd, const struct keeper_limits *l)
 }
 
 bool
-cgroup_make(
-    const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out)
+cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out)
 {
 	int error;
 
@@ -211,7 +212,7 @@ cgroup_memory_kills(const struct cgroup *c)
 	if (c->fd >= 0)
 		get(c->fd, "memory.events", text, sizeof text);
 	line = strstr(text, "oom_kill ");
-	return line == NULL ? 0 : atoi(line + strlen("oom_kill "));
+	return line == NULL ? 0 : (int)strtol(line + strlen("oom_kill "), NULL, 10);
 }
 
 void

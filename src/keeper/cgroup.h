@@ -14,8 +14,8 @@
 
 /* The keeper's own group, in which those of its runs are made.  Its shims inherit it. */
 struct cgroup_base {
-	int fd;     /* the folder; -1: no groups here */
-	pid_t node; /* part of the names, for several nodes may share a group */
+	int fd;                 /* the folder; -1: no groups here */
+	pid_t node;             /* part of the names, for several nodes may share a group */
 	bool memory, pids, cpu; /* what can be limited */
 };
 
@@ -31,13 +31,13 @@ struct cgroup {
 };
 
 /* False with errno when there is no group with these limits to be had; then out has none.  shim: part of the name. */
-bool cgroup_make(
-    const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out);
+bool
+cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out);
 
 bool cgroup_enter(const struct cgroup *c); /* the calling process, which has one thread */
 void cgroup_kill(const struct cgroup *c);
 int cgroup_memory_kills(const struct cgroup *c); /* processes killed because the group's memory was used up */
-void cgroup_remove(struct cgroup *c);		  /* when nothing is in it any more */
+void cgroup_remove(struct cgroup *c);            /* when nothing is in it any more */
 
 /* The same for a run whose shim is dead: kills what is in it; removes it when it is empty. */
 void cgroup_kill_of(const struct cgroup_base *b, pid_t shim);

@@ -150,37 +150,6 @@ keeper_alive_fd(const struct keeper *k)
 	return k->broken_fd;
 }
 
-/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read is in
- * trouble, and the run is better off elsewhere. */
-static enum rc
-send_request(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err)
-{
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
-	} control = {0};
-	char word = WIRE_RUN;
-	struct iovec iov = {.iov_base = &word, .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	    .msg_iovlen = 1,
-	    .msg_control = control.space,
-	    .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	ssize_t n;
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-	do
-		n = sendmsg(spawn_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return err_set(
-		    err, RC_AGAIN, "could not ask the keeper for a run: %s", strerrordesc_np(errno));
-	return RC_OK;
-}
-
 static enum rc
 ask(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, uint64_t *life_out, struct err *err)
 {
@@ -189,7 +158,7 @@ ask(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, uint64_t *lif
 	PTHREAD_OK(pthread_mutex_lock(&k->lock));
 	*life_out = k->life;
 	if (k->link.spawn_fd >= 0)
-		rc = send_request(k->link.spawn_fd, fds, n_fds, err);
+		rc = wire_send(k->link.spawn_fd, fds, n_fds, err);
 	else
 		rc = err_set(err, RC_AGAIN, "the keeper process was lost, a new one is being started");
 	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
@@ -200,7 +169,9 @@ enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err)
 {
 	int fds[WIRE_FD__COUNT] = {-1, -1, spec->output_fd, spec->stdin_fd, spec->script_fd};
-	size_t n_fds = spec->script_fd > 0 ? WIRE_FD__COUNT : spec->stdin_fd >= 0 ? WIRE_FD_SCRIPT : WIRE_FD_STDIN;
+	size_t n_fds = spec->script_fd > 0   ? WIRE_FD__COUNT
+		       : spec->stdin_fd >= 0 ? WIRE_FD_SCRIPT
+					     : WIRE_FD_STDIN;
 	int pair[2] = {-1, -1}, null = -1;
 	enum rc rc;
 

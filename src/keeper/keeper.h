@@ -86,14 +86,14 @@ struct keeper_spec {
 	int umask;               /* 0: 077 */
 	int nice;                /* added to the node's own */
 	struct keeper_limits limits;
-	int stdin_fd;            /* -1: /dev/null */
-	int output_fd;           /* the child's stdout and stderr */
-	int script_fd;           /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
+	int stdin_fd;  /* -1: /dev/null */
+	int output_fd; /* the child's stdout and stderr */
+	int script_fd; /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
 };
 #define KEEPER_SCRIPT_FD 3
 
 struct keeper_run {
-	int fd;        /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */
+	int fd; /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */
 	uint64_t life; /* which keeper process it belongs to */
 };
 
@@ -130,10 +130,10 @@ enum keeper_why {
 struct keeper_msg {
 	int32_t event; /* enum keeper_event */
 	int32_t value;
-	int32_t why;       /* KEEPER_EXITED: who ended it, enum keeper_why */
-	int32_t leftovers; /* KEEPER_EXITED: processes that had to be killed after the main one ended */
+	int32_t why;          /* KEEPER_EXITED: who ended it, enum keeper_why */
+	int32_t leftovers;    /* KEEPER_EXITED: processes that had to be killed after the main one ended */
 	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
-	char where[32];    /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", ... */
+	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", ... */
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process

@@ -53,7 +53,7 @@ struct guard {
 	struct shim_setup setup; /* for each shim, but for its run's descriptors */
 	struct wire_page *page;
 	const char *farewell; /* NULL: none, and no will */
-	int spawn_fd;            /* -1: no more requests */
+	int spawn_fd;         /* -1: no more requests */
 	bool node_gone;
 	size_t count, orphaned;
 	struct run *run;
@@ -143,40 +143,13 @@ start_run(struct guard *g, int fds[WIRE_FD__COUNT], size_t n)
 		close(fds[i]);
 }
 
-/* Returns how many descriptors came; -1: no request there; -2: the node has
- * closed its end. */
-static int
-receive(int fd, int fds[WIRE_FD__COUNT])
-{
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
-	} control;
-	char word;
-	struct iovec iov = {.iov_base = &word, .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	    .msg_iovlen = 1,
-	    .msg_control = control.space,
-	    .msg_controllen = sizeof control.space};
-	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c;
-
-	if (n <= 0)
-		return n == 0 || errno == ECONNRESET ? -2 : -1;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-	return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-}
-
 static void
 take_requests(struct guard *g)
 {
 	int fds[WIRE_FD__COUNT];
 	int n;
 
-	while ((n = receive(g->spawn_fd, fds)) >= 0)
+	while ((n = wire_receive(g->spawn_fd, fds)) >= 0)
 		start_run(g, fds, (size_t)n);
 	if (n == -2) {
 		close(g->spawn_fd);
@@ -295,8 +268,8 @@ round_of_news(struct guard *g)
 	p[GUARD_NODE] = (struct pollfd){.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN};
 	p[GUARD_CHILD] = (struct pollfd){.fd = g->setup.sigchld_fd, .events = POLLIN};
 	for (size_t i = 0; i < g->count; i++)
-		p[GUARD__COUNT + i] = (struct pollfd){
-		    .fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1, .events = POLLRDHUP};
+		p[GUARD__COUNT + i] =
+		    (struct pollfd){.fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1, .events = POLLRDHUP};
 	atomic_fetch_add(&g->page->tick, 1);
 	if (poll(p, g->count + GUARD__COUNT, timeout_ms(g)) < 0)
 		return;

@@ -24,8 +24,8 @@ struct keeper {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct link link;
-	uint64_t life;     /* number of the keeper process at link, or of the next one */
-	uint64_t gone;     /* of the processes up to this one nothing is left */
+	uint64_t life; /* number of the keeper process at link, or of the next one */
+	uint64_t gone; /* of the processes up to this one nothing is left */
 	bool stopped;
 
 	/* the thread's own */

@@ -39,7 +39,8 @@ restore_signals(void)
 	sigset_t none;
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		(void)syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
+		(void)syscall(
+		    SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -105,7 +106,8 @@ limit(const struct launch *l)
 
 	if (!cgroup_enter(l->group))
 		give_up(l, "cgroup");
-	if (!(l->group->fd >= 0 && l->group->memory) && l->spec->limits.memory > 0 && setrlimit(RLIMIT_AS, &memory) != 0)
+	if (!(l->group->fd >= 0 && l->group->memory) && l->spec->limits.memory > 0 &&
+	    setrlimit(RLIMIT_AS, &memory) != 0)
 		give_up(l, "limits");
 }
 

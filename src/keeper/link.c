@@ -85,8 +85,8 @@ static enum rc
 launch(struct link *l, const struct link_setup *setup, const int theirs[WIRE_FDS], struct err *err)
 {
 	char grace[32];
-	char *argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace, (char *)(setup->cgroups ? "cgroups" : "plain"),
-	    (char *)setup->farewell, NULL};
+	char *argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace,
+	    (char *)(setup->cgroups ? "cgroups" : "plain"), (char *)setup->farewell, NULL};
 	char *env[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	int error;
@@ -100,7 +100,8 @@ launch(struct link *l, const struct link_setup *setup, const int theirs[WIRE_FDS
 			error = posix_spawn_file_actions_adddup2(&actions, theirs[i], WIRE_FIRST_FD + i);
 	}
 	if (error == 0)
-		error = posix_spawn_file_actions_addclosefrom_np(&actions, setup->farewell != NULL ? WIRE__END_FD : WIRE_WILL_FD);
+		error = posix_spawn_file_actions_addclosefrom_np(
+		    &actions, setup->farewell != NULL ? WIRE__END_FD : WIRE_WILL_FD);
 	if (error == 0)
 		error = posix_spawn(&l->pid, "/proc/self/exe", &actions, NULL, argv, env);
 	posix_spawn_file_actions_destroy(&actions);

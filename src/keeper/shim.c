@@ -34,7 +34,8 @@
 #include "keeper/proctree.h"
 
 #define LEASE_TICK_US (500 * US_PER_MS)
-#define KILL_TICK_US  (200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
+#define KILL_TICK_US \
+	(200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
 
 enum phase { RUNNING, ENDING, KILLING };
 
@@ -56,8 +57,7 @@ struct shim {
 static void
 tell(const struct shim *s, enum keeper_event event, int value, const char *where)
 {
-	struct keeper_msg m = {
-	    .event = (int32_t)event,
+	struct keeper_msg m = {.event = (int32_t)event,
 	    .value = value,
 	    .why = (int32_t)s->why,
 	    .leftovers = s->leftovers,

@@ -34,14 +34,21 @@ enum {
 #define WIRE_FIRST_FD WIRE_SPAWN_FD
 #define WIRE_FDS      (WIRE__END_FD - WIRE_FIRST_FD)
 
-#define WIRE_READY     'R' /* keeper -> node, once, on the spawn socket: it works */
-#define WIRE_RUN       'S' /* node -> keeper: a run */
-#define WIRE_SPEC_MAX  (1024 * 1024)
-#define WIRE_PAGE_LEN  4096
+#define WIRE_READY    'R' /* keeper -> node, once, on the spawn socket: it works */
+#define WIRE_RUN      'S' /* node -> keeper: a run */
+#define WIRE_SPEC_MAX (1024 * 1024)
+#define WIRE_PAGE_LEN 4096
 
 /* The run socket comes first: with nothing but it the keeper can still say why the rest did not arrive.  Stdin and
  * script may be missing, a script comes with stdin. */
 enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT, WIRE_FD__COUNT };
+
+/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read is in trouble,
+ * and the run is better off elsewhere.  RC_AGAIN: it did not go. */
+CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err);
+
+/* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */
+int wire_receive(int spawn_fd, int fds[WIRE_FD__COUNT]);
 
 /* A memory file (close-on-exec) with argv, env and cwd of the spec.  RC_BAD:
  * larger than WIRE_SPEC_MAX; RC_AGAIN: the system refused. */

@@ -138,11 +138,11 @@ tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 	}
 	if (rc == RC_OK)
 		log_warn("node_died",
-		    "incarnation=%" PRId64 " tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, incarnation,
-		    got.all, got.running, got.parked);
+		    "incarnation=%" PRId64 " tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64,
+		    incarnation, got.all, got.running, got.parked);
 	else
-		log_warn("node_died", "incarnation=%" PRId64 " error=\"%s\" hint=\"%s\"", incarnation, err.text,
-		    "others will notice by the silence");
+		log_warn("node_died", "incarnation=%" PRId64 " error=\"%s\" hint=\"%s\"", incarnation,
+		    err.text, "others will notice by the silence");
 	gate_fini(&gate);
 	db_destroy(&db);
 	return rc == RC_OK;
@@ -161,13 +161,14 @@ farewell_main(int argc, char **argv)
 	if (argc == 4)
 		text = read_will(&len);
 	if (text == NULL || !enter(text, len, will)) {
-		fputs("pgrab: " FAREWELL_ARGV1 " is how a dead node's keeper speaks; it is of no use by hand\n",
+		fputs("pgrab: " FAREWELL_ARGV1
+		      " is how a dead node's keeper speaks; it is of no use by hand\n",
 		    stderr);
 		return 2;
 	}
 	(void)fcntl(KEEPER_WILL_FD, F_SETFD, FD_CLOEXEC);
-	log_init((enum log_level)atoi(will[WILL_LOG_LEVEL]), (enum log_format)atoi(will[WILL_LOG_FORMAT]),
-	    will[WILL_NAME]);
+	log_init((enum log_level)strtol(will[WILL_LOG_LEVEL], NULL, 10),
+	    (enum log_format)strtol(will[WILL_LOG_FORMAT], NULL, 10), will[WILL_NAME]);
 	log_thread("farewell");
 	if (log_start(&err) != RC_OK)
 		log_warn("log", "error=\"%s\"", err.text); /* lines are written as they come */

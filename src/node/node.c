@@ -57,7 +57,9 @@ kind_arrays(struct node *n)
 static enum rc
 start_keeper(struct node *n, struct err *err)
 {
-	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us, .cgroups = n->set->job_cgroups == 0, .farewell = FAREWELL_ARGV1};
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us,
+	    .cgroups = n->set->job_cgroups == 0,
+	    .farewell = FAREWELL_ARGV1};
 	enum rc rc = farewell_will(n->set, &n->will_fd, err);
 
 	setup.will_fd = n->will_fd;

@@ -40,7 +40,7 @@
 struct trial {
 	int run_fd;
 	uint64_t life; /* of the keeper */
-	int out_fd; /* the reading end of stdout and stderr */
+	int out_fd;    /* the reading end of stdout and stderr */
 };
 
 static inline struct keeper *

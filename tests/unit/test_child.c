@@ -165,15 +165,18 @@ child_gets_exactly_its_environment(void **state)
 
 	struct surroundings around;
 
-	assert_int_equal(surroundings_make(&around,
-			     "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me", "/", "077", 0, NULL),
+	assert_int_equal(
+	    surroundings_make(&around, "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me",
+		"/", "077", 0, NULL),
 	    RC_OK);
 	env.surroundings = &around;
 	setenv("PGPASSWORD", "secret", 1);
 	setenv("PGRAB_DSN", "secret", 1);
 	prints(&exec_exec, "/usr/bin/env", args,
 	    "PATH=/srv/bin:/usr/bin:/bin\nLANG=C.UTF-8\nHOME=/tmp\nSHELL=/bin/sh\nUSER=me\nLOGNAME=me\n"
-	    "TZ=Europe/Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00.000000Z\n"
+	    "TZ=Europe/"
+	    "Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00."
+	    "000000Z\n"
 	    "PGRAB_ATTEMPT=2\n");
 	env.surroundings = NULL;
 	surroundings_fini(&around);
@@ -219,8 +222,8 @@ surroundings_are_checked(const char *job_env, const char *cwd, const char *mask,
 static void
 wrong_surroundings_are_named(void **state)
 {
-	surroundings_are_checked("A", "/", "077",
-	    "job_env: \"A\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin");
+	surroundings_are_checked(
+	    "A", "/", "077", "job_env: \"A\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin");
 	surroundings_are_checked(NULL, "tmp", "077", "job_cwd: \"tmp\" does not begin with a slash");
 	surroundings_are_checked(NULL, "/", "8", "job_umask: \"8\" is not an octal number from 001 to 777");
 }
@@ -297,8 +300,8 @@ wrong_args_are_named(void **state)
 			       twice[] = {{"cwd", "/"}, {"cwd", "/"}, {NULL, NULL}},
 			       name[] = {{"env", "A"}, {NULL, NULL}};
 
-	exec_fails(
-	    "/bin/true", unknown, -1, "kind exec knows no args.comand; it knows argv, env, stdin, cwd, limits");
+	exec_fails("/bin/true", unknown, -1,
+	    "kind exec knows no args.comand; it knows argv, env, stdin, cwd, limits");
 	exec_fails("/bin/true", twice, -1, "args.cwd must be one text, not an array or an object");
 	exec_fails("/bin/true", name, -1,
 	    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"A\"");

@@ -353,7 +353,8 @@ a_run_that_hops_is_killed(void **state)
 {
 	static pid_t bystander[BYSTANDERS];
 	char self[4096] = {0};
-	const char *const argv[] = {"/bin/sh", "-c", "trap '' TERM; \"$0\" " HOP_ARGV1 "; sleep 100; :", self, NULL};
+	const char *const argv[] = {
+	    "/bin/sh", "-c", "trap '' TERM; \"$0\" " HOP_ARGV1 "; sleep 100; :", self, NULL};
 	struct buf b = {0};
 	struct trial t;
 	int64_t at;

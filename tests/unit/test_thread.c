@@ -218,8 +218,10 @@ a_thread_that_cannot_be_made_is_an_outcome(void **state)
 
 		if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(65534) != 0))
 			_exit(77);
-		_exit(thread_try(&t, "refused", nothing, NULL, &err) == RC_AGAIN && strstr(err.text, "refused") ? 0
-														 : 1);
+		_exit(
+		    thread_try(&t, "refused", nothing, NULL, &err) == RC_AGAIN && strstr(err.text, "refused")
+			? 0
+			: 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
