@@ -24,6 +24,7 @@
 #include "db/store_node.h"
 #include "db/store_task.h"
 #include "exec/exec.h"
+#include "exec/surroundings.h"
 #include "node/health.h"
 #include "node/settings.h"
 
@@ -42,7 +43,9 @@ struct node {
 	char *instant; /* array text of instant kinds */
 	struct exec_set *execs;
 	struct exec_env exec_env;
-	struct keeper *keeper; /* NULL: no child processes here */
+	struct surroundings surroundings;
+	struct keeper *keeper;
+	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 
 	/* written by the heartbeat, read by all */
 	struct lease lease;

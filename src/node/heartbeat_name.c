@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "keeper/keeper.h"
 #include "node/early.h"
 #include "node/heartbeat_inside.h"
 
@@ -69,6 +70,7 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 		return rc;
 	atomic_store(&h->node->bell_written, true);
 	atomic_store(&h->node->incarnation, incarnation);
+	keeper_vouch(h->node->keeper, id, incarnation);
 	log_info("registered", "node=%s id=%" PRId64 " incarnation=%" PRId64, who.name, id, incarnation);
 	return RC_OK;
 }

@@ -18,6 +18,7 @@
 #include "node/context.h"
 #include "node/control.h"
 #include "node/early.h"
+#include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
@@ -61,7 +62,19 @@ kind_arrays(struct node *n)
 	pgarray_fini(&instant);
 }
 
-/* Before anything else, and before any thread: the executors, and the keeper when children are to be run. */
+static enum rc
+start_keeper(struct node *n, struct err *err)
+{
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us,
+	    .cgroups = n->set->job_cgroups == 0,
+	    .farewell = FAREWELL_ARGV1};
+	enum rc rc = farewell_will(n->set, &n->will_fd, err);
+
+	setup.will_fd = n->will_fd;
+	return rc == RC_OK ? keeper_start(&n->keeper, &setup, err) : rc;
+}
+
+/* Before anything else: the executors, and the keeper, which runs children and reports our death. */
 static enum rc
 prepare(struct node *n, struct err *err)
 {
@@ -69,15 +82,20 @@ prepare(struct node *n, struct err *err)
 
 	if (rc == RC_OK)
 		rc = settings_labels_json(n->set->labels, &n->labels, err);
+	if (rc == RC_OK)
+		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
+		    (int)n->set->job_nice, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(&n->surroundings, n->set->job_limits, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);
-	if (exec_set_find(n->execs, "shell") != NULL || exec_set_find(n->execs, "exec") != NULL)
-		rc = keeper_start(&n->keeper, n->set->kill_grace_us, err);
+	rc = start_keeper(n, err);
 	n->exec_env = (struct exec_env){.keeper = n->keeper,
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
+	    .surroundings = &n->surroundings,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
 }
@@ -281,6 +299,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
 	heartbeat_stop(&c->heartbeat, true);
@@ -334,6 +353,8 @@ static void
 fini(struct node *n)
 {
 	keeper_stop(&n->keeper);
+	if (n->will_fd >= 0)
+		close(n->will_fd);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 	holds_fini(&n->holds);
@@ -342,6 +363,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
 	mailbox_destroy(&n->back_queue);
+	surroundings_fini(&n->surroundings);
 	free(n->labels);
 	free(n->kinds);
 	free(n->instant);
@@ -350,7 +372,7 @@ fini(struct node *n)
 int
 node_main(const struct settings *set)
 {
-	struct node n = {.set = set};
+	struct node n = {.set = set, .will_fd = -1};
 	struct err err = {0};
 	enum rc rc;
 
@@ -360,7 +382,9 @@ node_main(const struct settings *set)
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
 	holds_init(&n.holds);
-	rc = prepare(&n, &err);
+	rc = log_start(&err);
+	if (rc == RC_OK)
+		rc = prepare(&n, &err);
 	if (rc == RC_OK)
 		rc = run(&n, &err);
 	if (rc == RC_OK || rc == RC_CLOSED)
@@ -368,5 +392,6 @@ node_main(const struct settings *set)
 	else
 		log_error("failed", "error=\"%s\"", err.text);
 	fini(&n);
+	log_stop();
 	return rc == RC_OK || rc == RC_CLOSED ? 0 : 1;
 }
