@@ -110,10 +110,12 @@ static bool
 no_partition(enum rc rc, const struct err *err)
 {
 	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
-	       strstr(err->text, "no partition of relation") != NULL;
+	       (strstr(err->text, "no partition of relation") != NULL ||
+		   strstr(err->text, "violates partition constraint") != NULL);
 }
 
-/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again. */
+/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again.  On a
+ * new connection, because one that looked while a partition was attached may go on by an old list of them. */
 static enum rc
 make_partitions(struct finisher *s, struct err *err)
 {
@@ -122,6 +124,7 @@ make_partitions(struct finisher *s, struct err *err)
 
 	if (rc != RC_OK)
 		*err = why;
+	db_disconnect(s->db);
 	return RC_AGAIN;
 }
 
