@@ -1,6 +1,7 @@
 -- What the cluster's tables need now and then: daily partitions of the history, made ahead and dropped
 -- behind; nodes and lanes that are no more.  Done by any one node (pgrab.duty), at start and every hour.
 
+<<<<<<< HEAD
 -- A duty is for whoever comes first when it is time; the others pass by.
 create function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
 language plpgsql set enable_seqscan = off as $$
@@ -172,6 +173,9 @@ comment on function pgrab_internal.lanes_leave() is
 -- What may take its time comes first, and last what others wait for.
 create function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
 returns table (what text, partition text)
+=======
+create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
+>>>>>>> main
 language plpgsql
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp

@@ -10,9 +10,14 @@
 -- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
 -- of its incarnation, or whatever else ends that run; never that the task's row is gone.
 
+<<<<<<< HEAD
 -- A hundredth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
 create function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
+=======
+-- A twentieth of a second more than asked for: between the place and the start of the run lies a way to the node, which is not always equally long.
+create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts integer, out within interval)
+>>>>>>> main
 language sql immutable as $$
   select greatest(1, floor(l.per_second))::bigint,
     greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '10 ms'
@@ -20,9 +25,37 @@ $$;
 comment on function pgrab_internal.limit_span(pgrab.limit) is
   'per_second as "so many starts within so long".';
 
+<<<<<<< HEAD
 -- Two statements, so that the second sees what the one who had the lock has written.
 create function pgrab_internal.limit_lock(p_key text, p_skip boolean default false) returns pgrab.limit_use
 language plpgsql as $$
+=======
+create or replace function pgrab_internal.limit_sweep(l pgrab.limit) returns void
+language sql as $$
+  delete from pgrab.limit_place p
+  where p.key = l.key and case
+    when p.over then l.per_second is null or p.at < clock_timestamp() - (pgrab_internal.limit_span(l)).within
+    -- What runs keeps its place, whatever its limit_key has become since.
+    else not exists (select from pgrab.task t where t.id = p.task_id
+        and (p.started and t.status = 'running'
+          or t.limit_key = p.key and (t.status in ('claimed', 'running') or t.status = 'scheduled' and t.due_at is not null and p.at > clock_timestamp() - interval '10 s'))) end
+$$;
+comment on function pgrab_internal.limit_sweep(pgrab.limit) is 'Internal: removes places that nobody has any more. The caller holds the lock on the limit.';
+
+-- When may the next one start? Null: not before a place comes free.
+create or replace function pgrab_internal.limit_next(l pgrab.limit, p_started_only boolean, p_but bigint default null) returns timestamptz
+language sql as $$
+  select case when not p_started_only and (select count(*) from pgrab.limit_place p where p.key = l.key and not p.over) >= l.max_running then null
+    else greatest(clock_timestamp(), (
+      select p.at + s.within from pgrab_internal.limit_span(l) s
+        cross join lateral (select p.at from pgrab.limit_place p where p.key = l.key and (p.started or not p_started_only) and p.task_id is distinct from p_but order by p.at desc offset s.starts - 1 limit 1) p
+      where l.per_second is not null)) end
+$$;
+comment on function pgrab_internal.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
+
+create or replace function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+>>>>>>> main
 declare
   u pgrab.limit_use;
 begin
@@ -39,8 +72,35 @@ end $$;
 comment on function pgrab_internal.limit_lock(text, boolean) is
   'Locks a key and says how it is used; null when there is no such key, or, with p_skip, when it is locked.';
 
+<<<<<<< HEAD
 create function pgrab_internal.limit_note(o pgrab.limit_use, n pgrab.limit_use) returns void
 language plpgsql as $$
+=======
+-- Who has waited longest, priority counted as in a look: a lane for each.
+create or replace function pgrab_internal.limit_first(p_key text) returns bigint
+language sql as $$
+  with recursive lane(priority) as (
+    (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null order by t.priority limit 1)
+    union all
+    select (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null and t.priority > l.priority order by t.priority limit 1) from lane l where l.priority is not null)
+  select f.id
+  from lane l cross join lateral (
+    select t.id, t.fire_at, t.priority from pgrab.task t
+    where t.limit_key = p_key and t.due_at is null and t.priority = l.priority and t.status = 'scheduled' and not t.paused
+    order by t.fire_at limit 1 for update skip locked) f
+  order by f.fire_at - f.priority * interval '10 s' limit 1
+$$;
+comment on function pgrab_internal.limit_first(text) is 'Internal: the first in line of a limit, locked.';
+
+-- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
+create or replace function pgrab_internal.limit_wake(l pgrab.limit) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_id bigint;
+  v_next timestamptz;
+  v_shard smallint;
+  v_shards smallint[] := '{}';
+>>>>>>> main
 begin
   if n is distinct from o then
     insert into pgrab.limit_use (key, no, taken, starts, started_at, planned_at, waits)
@@ -51,6 +111,7 @@ end $$;
 comment on function pgrab_internal.limit_note(pgrab.limit_use, pgrab.limit_use) is
   'Writes how a key is used now.  The caller holds its lock.';
 
+<<<<<<< HEAD
 -- ------------------------------------------------------------------------------------------------ the line
 
 create function pgrab_internal.limit_band(t pgrab.task) returns interval
@@ -250,6 +311,10 @@ comment on function pgrab_internal.limit_take_key(
 -- Serves: limit_start.sql.
 create function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns setof bigint
+=======
+-- After runs have ended, in their transaction.
+create or replace function pgrab_internal.limit_give_back(p_ids bigint[]) returns void
+>>>>>>> main
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
@@ -288,6 +353,7 @@ comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
   'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in '
   'line.';
 
+<<<<<<< HEAD
 -- ------------------------------------------------------------------------------------------------- the end
 
 create function pgrab_internal.limit_freed(p_key text, o pgrab.limit_use, p_n bigint) returns void
@@ -458,6 +524,10 @@ comment on function pgrab_internal.limit_audit() is 'Counts the places of all li
 -- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
 -- have been lost with whoever owed it.
 create function pgrab_internal.limit_tick() returns bigint
+=======
+-- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
+create or replace function pgrab_internal.limit_tick() returns bigint
+>>>>>>> main
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_n bigint := 0;
@@ -476,11 +546,16 @@ begin
 end $$;
 comment on function pgrab_internal.limit_tick() is 'Lets those go who stand in line of a limit and may.';
 
+<<<<<<< HEAD
 -- ---------------------------------------------------------------------------------------------- for people
 
 -- A limit that was raised lets go with the next tick: here its lock would be held for as long as a person's
 -- transaction is open.
 create function pgrab_internal.limit_changed() returns trigger
+=======
+-- A limit that was raised or removed lets go at once.
+create or replace function pgrab_internal.limit_changed() returns trigger
+>>>>>>> main
 language plpgsql as $$
 begin
   if tg_op <> 'DELETE' then
@@ -495,8 +570,13 @@ comment on function pgrab_internal.limit_changed() is 'Nobody stands in the line
 create trigger limit_10_changed after insert or update of key or delete on pgrab.limit
   for each row execute function pgrab_internal.limit_changed();
 
+<<<<<<< HEAD
 create view pgrab.limits as
 select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
+=======
+create or replace view pgrab.limits as
+select l.key, l.max_running, l.per_second, p.running, p.started_1s, w.waiting, w.longest
+>>>>>>> main
 from pgrab.limit l
 cross join lateral pgrab_internal.limit_latest(l.key) u
 cross join lateral (
