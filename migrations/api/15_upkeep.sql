@@ -1,9 +1,8 @@
 -- What the cluster's tables need now and then: daily partitions of the history, made ahead and dropped
 -- behind; nodes and lanes that are no more.  Done by any one node (pgrab.duty), at start and every hour.
 
-<<<<<<< HEAD
 -- A duty is for whoever comes first when it is time; the others pass by.
-create function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
+create or replace function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
 language plpgsql set enable_seqscan = off as $$
 begin
   perform from pgrab.duty d
@@ -19,13 +18,13 @@ comment on function pgrab_internal.duty_take(text, interval) is
 
 -- ----------------------------------------------------------------------------------------------- the history
 
-create function pgrab_internal.today() returns date
+create or replace function pgrab_internal.today() returns date
 language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
 comment on function pgrab_internal.today() is 'The day of the history that is written now.';
 
 -- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
 -- before its day was made lies in the partition for the rest, and moves.
-create function pgrab_internal.run_day_make(p_day date) returns text
+create or replace function pgrab_internal.run_day_make(p_day date) returns text
 language plpgsql as $$
 declare
   c_name constant text := 'run_' || to_char(p_day, 'YYYYMMDD');
@@ -50,7 +49,7 @@ comment on function pgrab_internal.run_day_make(date) is
   'Makes the partition of the history for a day; null when there is one.';
 
 -- The days ahead, and those that have rows in the partition for the rest.
-create function pgrab_internal.run_days_make(p_ahead integer) returns setof text
+create or replace function pgrab_internal.run_days_make(p_ahead integer) returns setof text
 language sql as $$
   select m.name
   from (
@@ -67,7 +66,7 @@ comment on function pgrab_internal.run_days_make(integer) is
 
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits for a reader
 -- of the history only for a moment: the next round tries again.
-create function pgrab_internal.run_days_drop(p_retention interval) returns setof text
+create or replace function pgrab_internal.run_days_drop(p_retention interval) returns setof text
 language plpgsql set lock_timeout = '100ms' as $$
 declare
   v_name text;
@@ -90,7 +89,7 @@ comment on function pgrab_internal.run_days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
-create function pgrab_internal.nodes_leave(p_retention interval) returns setof text
+create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
 language sql as $$
   with gone as (
     delete from pgrab.node n
@@ -110,7 +109,7 @@ comment on function pgrab_internal.nodes_leave(interval) is
 -- ----------------------------------------------------------------------------------------------------- lanes
 
 -- From one lane of the due index to the next, one probe each.
-create function pgrab_internal.lanes_due() returns setof integer
+create or replace function pgrab_internal.lanes_due() returns setof integer
 language sql stable as $$
   with recursive lane(lane) as (
     (select t.lane from pgrab.task t where t.due_at is not null order by t.lane limit 1)
@@ -124,7 +123,7 @@ comment on function pgrab_internal.lanes_due() is 'The lanes that something stan
 
 -- A lane that is missing while a task stands in it would never be looked at.  It may have left while the
 -- transaction that inserted the task was under way, which saw it still there.
-create function pgrab_internal.lanes_mend() returns bigint
+create or replace function pgrab_internal.lanes_mend() returns bigint
 language plpgsql set enable_seqscan = off as $$
 declare
   v_n bigint;
@@ -145,14 +144,14 @@ comment on function pgrab_internal.lanes_mend() is
   'Adds lanes that something stands in and that are missing. Returns how many.';
 
 -- Serves: limit_tick.sql.
-create function pgrab_internal.lanes_tick() returns bigint
+create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
   select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end
 $$;
 comment on function pgrab_internal.lanes_tick() is 'Once a minute, by one node: adds lanes that are missing.';
 
 -- Lanes of tasks that cannot run now stay: nothing adds them when these become due.
-create function pgrab_internal.lanes_leave() returns bigint
+create or replace function pgrab_internal.lanes_leave() returns bigint
 language plpgsql as $$
 declare
   v_unused integer[];
@@ -171,11 +170,8 @@ comment on function pgrab_internal.lanes_leave() is
 -- ------------------------------------------------------------------------------------------------- all of it
 
 -- What may take its time comes first, and last what others wait for.
-create function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
+create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
 returns table (what text, partition text)
-=======
-create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
->>>>>>> main
 language plpgsql
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp

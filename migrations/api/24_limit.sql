@@ -10,14 +10,9 @@
 -- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
 -- of its incarnation, or whatever else ends that run; never that the task's row is gone.
 
-<<<<<<< HEAD
 -- A hundredth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
-create function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
-=======
--- A twentieth of a second more than asked for: between the place and the start of the run lies a way to the node, which is not always equally long.
-create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts integer, out within interval)
->>>>>>> main
+create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
 language sql immutable as $$
   select greatest(1, floor(l.per_second))::bigint,
     greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '10 ms'
@@ -25,37 +20,10 @@ $$;
 comment on function pgrab_internal.limit_span(pgrab.limit) is
   'per_second as "so many starts within so long".';
 
-<<<<<<< HEAD
 -- Two statements, so that the second sees what the one who had the lock has written.
-create function pgrab_internal.limit_lock(p_key text, p_skip boolean default false) returns pgrab.limit_use
+create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
+returns pgrab.limit_use
 language plpgsql as $$
-=======
-create or replace function pgrab_internal.limit_sweep(l pgrab.limit) returns void
-language sql as $$
-  delete from pgrab.limit_place p
-  where p.key = l.key and case
-    when p.over then l.per_second is null or p.at < clock_timestamp() - (pgrab_internal.limit_span(l)).within
-    -- What runs keeps its place, whatever its limit_key has become since.
-    else not exists (select from pgrab.task t where t.id = p.task_id
-        and (p.started and t.status = 'running'
-          or t.limit_key = p.key and (t.status in ('claimed', 'running') or t.status = 'scheduled' and t.due_at is not null and p.at > clock_timestamp() - interval '10 s'))) end
-$$;
-comment on function pgrab_internal.limit_sweep(pgrab.limit) is 'Internal: removes places that nobody has any more. The caller holds the lock on the limit.';
-
--- When may the next one start? Null: not before a place comes free.
-create or replace function pgrab_internal.limit_next(l pgrab.limit, p_started_only boolean, p_but bigint default null) returns timestamptz
-language sql as $$
-  select case when not p_started_only and (select count(*) from pgrab.limit_place p where p.key = l.key and not p.over) >= l.max_running then null
-    else greatest(clock_timestamp(), (
-      select p.at + s.within from pgrab_internal.limit_span(l) s
-        cross join lateral (select p.at from pgrab.limit_place p where p.key = l.key and (p.started or not p_started_only) and p.task_id is distinct from p_but order by p.at desc offset s.starts - 1 limit 1) p
-      where l.per_second is not null)) end
-$$;
-comment on function pgrab_internal.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
-
-create or replace function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
->>>>>>> main
 declare
   u pgrab.limit_use;
 begin
@@ -72,35 +40,8 @@ end $$;
 comment on function pgrab_internal.limit_lock(text, boolean) is
   'Locks a key and says how it is used; null when there is no such key, or, with p_skip, when it is locked.';
 
-<<<<<<< HEAD
-create function pgrab_internal.limit_note(o pgrab.limit_use, n pgrab.limit_use) returns void
+create or replace function pgrab_internal.limit_note(o pgrab.limit_use, n pgrab.limit_use) returns void
 language plpgsql as $$
-=======
--- Who has waited longest, priority counted as in a look: a lane for each.
-create or replace function pgrab_internal.limit_first(p_key text) returns bigint
-language sql as $$
-  with recursive lane(priority) as (
-    (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null order by t.priority limit 1)
-    union all
-    select (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null and t.priority > l.priority order by t.priority limit 1) from lane l where l.priority is not null)
-  select f.id
-  from lane l cross join lateral (
-    select t.id, t.fire_at, t.priority from pgrab.task t
-    where t.limit_key = p_key and t.due_at is null and t.priority = l.priority and t.status = 'scheduled' and not t.paused
-    order by t.fire_at limit 1 for update skip locked) f
-  order by f.fire_at - f.priority * interval '10 s' limit 1
-$$;
-comment on function pgrab_internal.limit_first(text) is 'Internal: the first in line of a limit, locked.';
-
--- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
-create or replace function pgrab_internal.limit_wake(l pgrab.limit) returns void
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_id bigint;
-  v_next timestamptz;
-  v_shard smallint;
-  v_shards smallint[] := '{}';
->>>>>>> main
 begin
   if n is distinct from o then
     insert into pgrab.limit_use (key, no, taken, starts, started_at, planned_at, waits)
@@ -111,15 +52,14 @@ end $$;
 comment on function pgrab_internal.limit_note(pgrab.limit_use, pgrab.limit_use) is
   'Writes how a key is used now.  The caller holds its lock.';
 
-<<<<<<< HEAD
 -- ------------------------------------------------------------------------------------------------ the line
 
-create function pgrab_internal.limit_band(t pgrab.task) returns interval
+create or replace function pgrab_internal.limit_band(t pgrab.task) returns interval
 language sql immutable as $$ select (t.lane & 7) * interval '15 minutes' $$;
 comment on function pgrab_internal.limit_band(pgrab.task) is
   'How much waiting the priority of a task is worth.';
 
-create function pgrab_internal.limit_line(p_key text) returns boolean
+create or replace function pgrab_internal.limit_line(p_key text) returns boolean
 language sql stable as $$
   select exists (select from pgrab.task t
     where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled')
@@ -127,7 +67,7 @@ $$;
 comment on function pgrab_internal.limit_line(text) is 'Does somebody stand in line of a limit?';
 
 -- The first of each band, and of these the first.  Whom a person has locked is passed by.
-create function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
+create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
 language sql as $$
   select coalesce(array_agg(f.id order by f.at), '{}')
   from (
@@ -142,7 +82,7 @@ $$;
 comment on function pgrab_internal.limit_first(text, bigint) is 'The first in line of a limit, locked.';
 
 -- Places are kept at most two seconds ahead, and evenly spread under per_second.
-create function pgrab_internal.limit_room(
+create or replace function pgrab_internal.limit_room(
   l pgrab.limit, u pgrab.limit_use, out first timestamptz, out step interval, out room bigint)
 language sql as $$
   select f.first, f.step, greatest(0, least(1000, l.max_running - u.taken,
@@ -159,7 +99,7 @@ $$;
 comment on function pgrab_internal.limit_room(pgrab.limit, pgrab.limit_use) is
   'For how many in line there is a place, when the first of them may start, and how far apart.';
 
-create function pgrab_internal.limit_wake(l pgrab.limit, u pgrab.limit_use) returns pgrab.limit_use
+create or replace function pgrab_internal.limit_wake(l pgrab.limit, u pgrab.limit_use) returns pgrab.limit_use
 language plpgsql as $$
 declare
   r constant record := pgrab_internal.limit_room(l, u);
@@ -201,7 +141,7 @@ comment on function pgrab_internal.limit_wake(pgrab.limit, pgrab.limit_use) is
 
 -- Those of a key that are claimed and due, first those for whom a place is kept.  3 ms: a start is put on
 -- record a little before its time (LEAD_US).  fresh: so many up to here have no place yet.
-create function pgrab_internal.limit_asking(
+create or replace function pgrab_internal.limit_asking(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean, fresh bigint)
 language sql as $$
@@ -221,7 +161,7 @@ comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint
 
 -- at: when it may start.  Who comes anew gets no place before those who stand in line, or before the times
 -- that have been kept for those who stood there.
-create function pgrab_internal.limit_choose(
+create or replace function pgrab_internal.limit_choose(
   l pgrab.limit, u pgrab.limit_use, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns table (id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz)
 language sql as $$
@@ -240,7 +180,7 @@ comment on function pgrab_internal.limit_choose(pgrab.limit, pgrab.limit_use, bi
   'Of those who ask for a place: who gets one, and the others when.';
 
 -- p_at: when those come again who have a place kept and were a moment too early; null: into the line.
-create function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
+create or replace function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
 language sql as $$
   update pgrab.task x
   set status = 'scheduled', due_at = c.due_at, version = x.version + 1, node_id = null, incarnation = null,
@@ -253,7 +193,7 @@ comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
 
 -- A node of the cluster, or a person, has the key locked for longer than it takes: these tasks come again in
 -- a second, and those of other keys do not wait.
-create function pgrab_internal.limit_later(
+create or replace function pgrab_internal.limit_later(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
 language sql as $$
   select pgrab_internal.limit_hand_back(array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
@@ -267,7 +207,7 @@ create type pgrab_internal.limit_chosen as (
 comment on type pgrab_internal.limit_chosen is 'Who asked for a place, and what became of it.';
 
 -- The starts under per_second, of which only the latest count.
-create function pgrab_internal.limit_started(
+create or replace function pgrab_internal.limit_started(
   l pgrab.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
 language sql as $$
   insert into pgrab.limit_start (key, no, at)
@@ -279,7 +219,7 @@ $$;
 comment on function pgrab_internal.limit_started(pgrab.limit, bigint, pgrab_internal.limit_chosen[]) is
   'Notes when those who got a place started.';
 
-create function pgrab_internal.limit_take_key(
+create or replace function pgrab_internal.limit_take_key(
   l pgrab.limit, u pgrab.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
 returns pgrab.limit_use
 language plpgsql as $$
@@ -309,12 +249,9 @@ comment on function pgrab_internal.limit_take_key(
   'Gives the places of a key to those who have been chosen, and hands the others back.';
 
 -- Serves: limit_start.sql.
-create function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+create or replace function pgrab_internal.limit_take(
+  p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns setof bigint
-=======
--- After runs have ended, in their transaction.
-create or replace function pgrab_internal.limit_give_back(p_ids bigint[]) returns void
->>>>>>> main
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
@@ -353,10 +290,9 @@ comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
   'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in '
   'line.';
 
-<<<<<<< HEAD
 -- ------------------------------------------------------------------------------------------------- the end
 
-create function pgrab_internal.limit_freed(p_key text, o pgrab.limit_use, p_n bigint) returns void
+create or replace function pgrab_internal.limit_freed(p_key text, o pgrab.limit_use, p_n bigint) returns void
 language plpgsql as $$
 declare
   l pgrab.limit;
@@ -374,7 +310,8 @@ comment on function pgrab_internal.limit_freed(text, pgrab.limit_use, bigint) is
 
 -- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
 -- its place to its recovery, and frees nobody else's.
-create function pgrab_internal.limit_give_back(p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
+create or replace function pgrab_internal.limit_give_back(
+  p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
 returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -416,7 +353,7 @@ comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[])
 
 -- A task that was deleted while it ran is not among what its incarnation holds; while that still has a sql
 -- run of whatever task going, its places wait for the next round.
-create function pgrab_internal.limit_recover(p_incarnation bigint) returns bigint
+create or replace function pgrab_internal.limit_recover(p_incarnation bigint) returns bigint
 language sql as $$
   select pgrab_internal.limit_give_back(
     array_agg(p.task_id), array_agg(p.version), array_agg(p.incarnation))
@@ -435,7 +372,7 @@ comment on function pgrab_internal.limit_recover(bigint) is
 
 -- Places that nobody will use: kept for somebody who did not come (edited, paused, deleted), or given back
 -- while the key was locked.
-create function pgrab_internal.limit_reap(p_key text) returns bigint
+create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
 language plpgsql as $$
 declare
   v_n bigint;
@@ -451,7 +388,7 @@ begin
 end $$;
 comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has and nobody comes for.';
 
-create function pgrab_internal.limit_let_go(p_key text) returns void
+create or replace function pgrab_internal.limit_let_go(p_key text) returns void
 language plpgsql as $$
 begin
   update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
@@ -462,7 +399,7 @@ begin
 end $$;
 comment on function pgrab_internal.limit_let_go(text) is 'Makes all those due who stand in line of a limit.';
 
-create function pgrab_internal.limit_tick_key(p_key text) returns void
+create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
 declare
   l pgrab.limit;
@@ -484,7 +421,7 @@ end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
   'Lets those go who stand in line of a key and may.';
 
-create function pgrab_internal.limit_latest(p_key text) returns pgrab.limit_use
+create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab.limit_use
 language sql stable as $$
   select u from pgrab.limit_use u where u.key = p_key order by u.no desc limit 1
 $$;
@@ -492,7 +429,7 @@ comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 
 -- Places of runs that have ended without giving them back are those of tasks that have come further since.
 -- It should find nothing.
-create function pgrab_internal.limit_audit_key(p_key text) returns void
+create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
 language plpgsql as $$
 declare
   o pgrab.limit_use := pgrab_internal.limit_lock(p_key, true);
@@ -514,7 +451,7 @@ end $$;
 comment on function pgrab_internal.limit_audit_key(text) is
   'Counts the places of a key anew, and removes what a limit that is gone has left behind.';
 
-create function pgrab_internal.limit_audit() returns void
+create or replace function pgrab_internal.limit_audit() returns void
 language sql as $$
   select pgrab_internal.limit_audit_key(k.key)
   from (select x.key from pgrab.limit_use x where x.no = 0 order by x.key) k
@@ -523,11 +460,7 @@ comment on function pgrab_internal.limit_audit() is 'Counts the places of all li
 
 -- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
 -- have been lost with whoever owed it.
-create function pgrab_internal.limit_tick() returns bigint
-=======
--- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
 create or replace function pgrab_internal.limit_tick() returns bigint
->>>>>>> main
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_n bigint := 0;
@@ -546,16 +479,11 @@ begin
 end $$;
 comment on function pgrab_internal.limit_tick() is 'Lets those go who stand in line of a limit and may.';
 
-<<<<<<< HEAD
 -- ---------------------------------------------------------------------------------------------- for people
 
 -- A limit that was raised lets go with the next tick: here its lock would be held for as long as a person's
 -- transaction is open.
-create function pgrab_internal.limit_changed() returns trigger
-=======
--- A limit that was raised or removed lets go at once.
 create or replace function pgrab_internal.limit_changed() returns trigger
->>>>>>> main
 language plpgsql as $$
 begin
   if tg_op <> 'DELETE' then
@@ -570,13 +498,8 @@ comment on function pgrab_internal.limit_changed() is 'Nobody stands in the line
 create trigger limit_10_changed after insert or update of key or delete on pgrab.limit
   for each row execute function pgrab_internal.limit_changed();
 
-<<<<<<< HEAD
-create view pgrab.limits as
-select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
-=======
 create or replace view pgrab.limits as
-select l.key, l.max_running, l.per_second, p.running, p.started_1s, w.waiting, w.longest
->>>>>>> main
+select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
 from pgrab.limit l
 cross join lateral pgrab_internal.limit_latest(l.key) u
 cross join lateral (
