@@ -197,16 +197,22 @@ def test_a_missing_partition_and_a_refused_row_in_one_batch(db, nodes):
     assert "stale_finish" not in node.log()
 
 
-def test_partitions_that_another_makes_just_now_are_waited_for(db, nodes):
-    """While somebody has the lock of upkeep, nothing is made, and nothing is lost either."""
+DAYS = "select inhrelid::regclass::text as name from pg_inherits where inhparent = 'pgrab.run'::regclass"
+
+
+def test_partitions_that_are_missing_are_waited_for(db, nodes):
+    """While somebody has the duty of upkeep, nothing is made, and nothing is lost either."""
     node = nodes.start()
-    db.wait("select count(*) > 0 from pg_inherits where inhparent = 'pgrab.run'::regclass")
+    db.wait("select count(*) > 1 from pg_inherits where inhparent = 'pgrab.run'::regclass")
     with db.connect(autocommit=False) as other:
-        other.execute("select pg_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0))")
-        for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass"):
-            db.query(f"drop table {name}")
+        other.execute("select from pgrab.duty where duty = 'upkeep' for update")
+        for (name,) in db.query(DAYS):
+            if name != "pgrab.run_rest":
+                db.query(f"drop table {name}")
+        db.query("alter table pgrab.run detach partition pgrab.run_rest")
         bad = refused_tasks(db)
         node.wait_log("no partition")
+        db.query("alter table pgrab.run attach partition pgrab.run_rest default")
     db.wait("select count(*) = 41 from pgrab.run", timeout=15)
     assert db.query("select id, status from pgrab.task") == [(bad, "parked")]
     assert "stale_finish" not in node.log()
