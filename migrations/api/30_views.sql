@@ -6,7 +6,7 @@
 -- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
 -- Whether a node lives is judged here by its heartbeat's age on the database's clock, for people only; nodes judge each other by pgrab.node.beat.
 
-create function pgrab.why(t pgrab.task) returns text
+create or replace function pgrab.why(t pgrab.task) returns text
 language sql stable as $$
   select case
     when t.status = 'running' then null
@@ -38,13 +38,13 @@ language sql stable as $$
 $$;
 comment on function pgrab.why(pgrab.task) is 'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t where id = 17.';
 
-create function pgrab_internal.in_line() returns setof pgrab.task
+create or replace function pgrab_internal.in_line() returns setof pgrab.task
 language sql stable as $$
   select t.* from pgrab.task t where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused and t.fire_at <= statement_timestamp()
 $$;
 comment on function pgrab_internal.in_line() is 'Internal: tasks that are due and wait for a place under their limit.';
 
-create view pgrab.tasks as
+create or replace view pgrab.tasks as
 select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
   (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
@@ -62,7 +62,7 @@ comment on column pgrab.tasks.due_at is 'When a node looks at it next. Null: it 
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
-create view pgrab.due as
+create or replace view pgrab.due as
 select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
@@ -81,7 +81,7 @@ comment on column pgrab.due.due_at is 'Since when.';
 comment on column pgrab.due.overdue is 'For how long.';
 comment on column pgrab.due.node is 'The node that claimed it.';
 
-create view pgrab.running as
+create or replace view pgrab.running as
 select t.id, t.name, t.kind, t.attempt, n.name as node, date_trunc('second', t.started_at) as started_at,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
 from pgrab_internal.due_until(statement_timestamp()) t
@@ -97,7 +97,7 @@ comment on column pgrab.running.started_at is 'Since when.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 
-create view pgrab.late as
+create or replace view pgrab.late as
 select t.id, t.name, t.kind, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at, date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
 from (
   select d.* from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d where d.status in ('scheduled', 'claimed')
@@ -111,7 +111,7 @@ comment on column pgrab.late.due_at is 'Since when it is due.';
 comment on column pgrab.late.late_by is 'For how long.';
 comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
 
-create view pgrab.parked as
+create or replace view pgrab.parked as
 select t.id, t.name, t.kind, t.attempt, t.last_outcome as outcome, date_trunc('second', t.last_finished_at) as parked_at,
   left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 36) as error
 from pgrab.task t where t.due_at is null and t.status = 'parked';
@@ -124,7 +124,7 @@ comment on column pgrab.parked.outcome is 'Outcome of the last one.';
 comment on column pgrab.parked.parked_at is 'When the last one ended.';
 comment on column pgrab.parked.error is 'Why, the first 36 characters.';
 
-create view pgrab.history as
+create or replace view pgrab.history as
 select r.task_id, r.name, r.attempt, r.outcome, r.node, r.finished_at, round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
   left(regexp_replace(r.error, '[[:cntrl:]]+', ' ', 'g'), 30) as error
 from pgrab.run r
@@ -139,7 +139,7 @@ comment on column pgrab.history.finished_at is 'When it ended. Not cut, so that 
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
-create view pgrab.nodes as
+create or replace view pgrab.nodes as
 select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, r.strategy,
   n.running || '/' || n.slots as busy, date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
   case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted, n.claims_won as won, n.claims_lost as lost,
@@ -162,7 +162,7 @@ comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of oth
 comment on column pgrab.nodes.warning is 'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or none.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
-create view pgrab.ownership as
+create or replace view pgrab.ownership as
 with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
   from pgrab.node n where n.state = 'up' and n.shards is not null and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
@@ -177,7 +177,7 @@ comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is 'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one node per group of labels.';
 comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 
-create view pgrab.overview as
+create or replace view pgrab.overview as
 select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m, m.failures_1m, h.runs_1h, h.failures_1h
 from
   (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and statement_timestamp() - n.heartbeat_at < n.dead_after) n,

@@ -1,7 +1,7 @@
 -- "Why is it not running?", and what is coming.
 
 -- Each gate a task has to pass before it runs, in order, with its verdict: ok; waits (time or others will open it); blocked (a person has to).
-create function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
+create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -94,7 +94,7 @@ end $$;
 comment on function pgrab.explain(bigint) is 'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will open it); blocked (it needs a person; detail says what to do).';
 
 -- The fires to come. A schedule is asked for no more than p_limit of its own.
-create function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
+create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
 language sql stable as $$
   with owner as materialized (

@@ -2,7 +2,7 @@
 -- state that cannot be; then nothing of the call has happened.
 
 -- Locks the rows, in id order as everywhere, and refuses ids that are not there.
-create function pgrab_internal.control_lock(p_ids bigint[], p_what text) returns setof pgrab.task
+create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_missing bigint;
@@ -21,14 +21,14 @@ begin
 end $$;
 comment on function pgrab_internal.control_lock(bigint[], text) is 'Internal: locks tasks in id order, refuses ids that are not there.';
 
-create function pgrab_internal.control_refuse(p_what text, t pgrab.task, p_hint text) returns void
+create or replace function pgrab_internal.control_refuse(p_what text, t pgrab.task, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '55000', message = format('pgrab.%s: task %s is %s', p_what, t.id, case when t.paused and t.status <> 'running' then 'paused' else t.status end), hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
 comment on function pgrab_internal.control_refuse(text, pgrab.task, text) is 'Internal: says what state a task is in and what would work.';
 
-create function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 begin
   perform pgrab_internal.control_lock(p_ids, 'pause');
@@ -36,7 +36,7 @@ begin
 end $$;
 comment on function pgrab.pause(bigint[]) is 'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused before.';
 
-create function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 begin
   perform pgrab_internal.control_lock(p_ids, 'resume');
@@ -44,7 +44,7 @@ begin
 end $$;
 comment on function pgrab.resume(bigint[]) is 'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were paused.';
 
-create function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -66,7 +66,7 @@ begin
 end $$;
 comment on function pgrab.retry(bigint[]) is 'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link goes on from there: what was skipped because of it waits again.';
 
-create function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -89,7 +89,7 @@ begin
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 
-create function pgrab_internal.wish_stop(p_ids bigint[]) returns void
+create or replace function pgrab_internal.wish_stop(p_ids bigint[]) returns void
 language plpgsql as $$
 begin
   insert into pgrab.cancel_request as c (task_id, version, incarnation) select t.id, t.version, t.incarnation from pgrab.task t where t.id = any (p_ids) and t.status = 'running'
@@ -102,7 +102,7 @@ end $$;
 comment on function pgrab_internal.wish_stop(bigint[]) is 'Internal: asks the nodes to stop these runs.';
 
 -- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
-create function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -144,7 +144,7 @@ begin
 end $$;
 comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns the rows: those still running stop in a moment.';
 
-create function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -164,7 +164,7 @@ begin
 end $$;
 comment on function pgrab.skip_next(bigint[]) is 'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A fire that waits for another try is skipped too.';
 
-create function pgrab_internal.node_refuse(p_what text, p_node text) returns void
+create or replace function pgrab_internal.node_refuse(p_what text, p_node text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = 'P0002', message = format('pgrab.%s: there is no node %s', p_what, coalesce(quote_literal(p_node), 'null')),
@@ -172,7 +172,7 @@ begin
 end $$;
 comment on function pgrab_internal.node_refuse(text, text) is 'Internal: says which nodes there are.';
 
-create function pgrab.drain(p_node text) returns setof pgrab.node
+create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language plpgsql as $$
 declare
   n pgrab.node;
@@ -188,7 +188,7 @@ begin
 end $$;
 comment on function pgrab.drain(text) is 'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, also over a restart, until pgrab.undrain().';
 
-create function pgrab.undrain(p_node text) returns setof pgrab.node
+create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language plpgsql as $$
 declare
   n pgrab.node;
@@ -204,15 +204,15 @@ begin
 end $$;
 comment on function pgrab.undrain(text) is 'The node takes tasks again.';
 
-create function pgrab.pause(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.pause(array[p_id])';
+create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.pause(array[p_id])';
 comment on function pgrab.pause(bigint) is 'No start of this task after the commit; if it runs, it goes on.';
-create function pgrab.resume(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.resume(array[p_id])';
+create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.resume(array[p_id])';
 comment on function pgrab.resume(bigint) is 'Undoes pause.';
-create function pgrab.retry(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.retry(array[p_id])';
+create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.retry(array[p_id])';
 comment on function pgrab.retry(bigint) is 'A parked task gets all its attempts anew, at once.';
-create function pgrab.run_now(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.run_now(array[p_id])';
+create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.run_now(array[p_id])';
 comment on function pgrab.run_now(bigint) is 'Makes a task due at once.';
-create function pgrab.cancel(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.cancel(array[p_id])';
+create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.cancel(array[p_id])';
 comment on function pgrab.cancel(bigint) is 'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its schedule, if it has one, goes on.';
-create function pgrab.skip_next(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.skip_next(array[p_id])';
+create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.skip_next(array[p_id])';
 comment on function pgrab.skip_next(bigint) is 'The next fire of this schedule will not run; it is recorded as skipped.';
