@@ -83,29 +83,45 @@ def summary(report):
     return rows
 
 
+def save(path, args, about, report):
+    Path(path).write_text(json.dumps({"benchmark": "compare", "runs": args.runs, "scale": args.scale, "tiny": args.tiny,
+                                      "machine": about, "workloads": report}, indent=1) + "\n")
+
+
+def play_all(arena, args, progress, workloads, about):
+    """What was found, and which workloads failed: the others of a long run are not lost with them."""
+    report, failed = {}, []
+    for workload in workloads:
+        try:
+            results = measured(workload, arena, args, progress)
+        except (Failed, AssertionError) as e:
+            progress.note(f"bench: {workload.name}: {e}")
+            failed.append(workload.name)
+            continue
+        found = medians(results)
+        report[workload.name] = {"title": workload.title, "rounds": results, "medians": found,
+                                 "ratios": [[*key, value] for key, value in ratios(workload, results).items()]}
+        show(workload, found, 0 if args.tiny else args.scale)
+        if args.json:
+            save(args.json, args, about, report)
+    return report, failed
+
+
 def run(args, progress):
     if args.tiny:
         args.runs = 1
     workloads = chosen(args)
     names = sorted({name for workload in workloads for name in workload.who} - set(args.without))
-    report = {}
     with Arena(args, progress, names) as arena:
         about = machine(arena.server)
         about["settings"] |= arena.settings
-        for workload in workloads:
-            results = measured(workload, arena, args, progress)
-            found = medians(results)
-            report[workload.name] = {"title": workload.title, "rounds": results, "medians": found,
-                                     "ratios": [[*key, value] for key, value in ratios(workload, results).items()]}
-            show(workload, found, 0 if args.tiny else args.scale)
-            if args.json:  # after each workload: an interrupted run is not lost
-                Path(args.json).write_text(json.dumps({"benchmark": "compare", "runs": args.runs, "scale": args.scale, "tiny": args.tiny,
-                                                       "machine": about, "workloads": report}, indent=1) + "\n")
+        report, failed = play_all(arena, args, progress, workloads, about)
         progress.end()
-    if args.tiny:
-        return 0
-    print(f"\nratios, medians of {args.runs}\n")
-    print_table(["", "of", "is", "should be"], summary(report))
-    print()
-    print_machine(about)
+    if not args.tiny:
+        print(f"\nratios, medians of {args.runs}\n")
+        print_table(["", "of", "is", "should be"], summary(report))
+        print()
+        print_machine(about)
+    if failed:
+        raise Failed(f"without a result: {', '.join(failed)}")
     return 0
