@@ -7,7 +7,7 @@ from process import Failed
 from rounds import end, fresh, shape, watch
 
 INSERT_S_PER_TASK = 0.0002  # planned for at first
-PREPARE_S = 5               # to settle the server and start the nodes, before the first fire
+PREPARE_S = 2               # to settle the server and start the nodes, before the first fire
 
 
 class TooLate(Exception):
