@@ -149,7 +149,9 @@ kill_strays(struct keeper *k)
 static void
 bury(struct keeper *k)
 {
-	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || clock_mono_us() >= k->kill_at_us)) {
+	bool late = clock_mono_us() >= k->kill_at_us || atomic_load(&k->hurry);
+
+	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || late)) {
 		close(k->grave_fd);
 		k->grave_fd = -1;
 	}

@@ -235,6 +235,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		keeper_hurry(n->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}

@@ -105,17 +105,14 @@ def test_term_ends_a_node_in_time_whose_run_cannot_be_proved_gone(db, nodes, pro
     node = nodes.start("n1", drain_timeout="500ms")
     db.add(**probe.shell("a", seconds=60, deaf=True))
     first = int(probe.wait("start", "a")[0].pid)
-    os.kill(shim_of(first), signal.SIGSTOP)
+    shim = shim_of(first)
+    os.kill(shim, signal.SIGSTOP)
     os.kill(keeper_of(node), signal.SIGSTOP)
     at = time.monotonic()
     node.term()
     node.wait_exit(10)
     assert time.monotonic() - at < 0.5 + 5, "drain_timeout and five seconds"
-    # Frozen as they are, nobody but us can end them now, unless the node still did.
-    for pid in (shim_of(first) if alive(first) else None, *(p for p, row in process_table().items() if row[2] == "pgrab-keeper")):
-        if pid is not None:
-            os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not alive(first), 5, "the run to be dead")
+    wait_until(lambda: not alive(first) and not alive(shim), 5, "the run and its shim to be dead")
 
 
 def test_a_log_that_nobody_reads_stops_nothing(db, tmp_path):
