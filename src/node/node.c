@@ -26,13 +26,21 @@
 #include "node/starter.h"
 #include "node/worker.h"
 
+#define STOP_US \
+	(2500 * US_PER_MS) /* of a stop, beyond drain_timeout and kill_grace: then the process ends itself */
+
 struct db *
 node_db(const struct node *n, const char *what)
 {
 	char app[64];
 
+	struct db *db;
+
 	snprintf(app, sizeof app, "pgrab %s", what);
-	return db_create(n->set->dsn, app, CALL_TIMEOUT_US);
+	db = db_create(n->set->dsn, app, CALL_TIMEOUT_US);
+	db_of_node(db);
+	db_patient(db);
+	return db;
 }
 
 /* The kinds, as array texts for SQL: all that are allowed, and the instant ones. */
@@ -123,22 +131,55 @@ check_schema(struct db *db, struct err *err)
 	}
 }
 
-/* Waits for the server, saying so once; then the schema, and what the server's durability allows. */
+/* Kinds of plug-ins become insertable. */
+static enum rc
+register_kinds(struct node *n, struct db *db, struct err *err)
+{
+	struct pgarray kinds = {0}, summaries = {0};
+	enum rc rc;
+
+	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
+		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
+		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
+	}
+	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
+	pgarray_fini(&kinds);
+	pgarray_fini(&summaries);
+	return rc;
+}
+
+/* All that has to be there before the first task; and what the server's durability allows. */
+static enum rc
+prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
+{
+	enum rc rc = check_schema(db, err);
+
+	if (rc == RC_OK)
+		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
+	if (rc != RC_OK && why->text[0] != '\0')
+		*err = *why;
+	if (rc == RC_OK)
+		rc = store_upkeep(db, n->set->retention_us, err);
+	if (rc == RC_OK)
+		rc = register_kinds(n, db, err);
+	return rc;
+}
+
+/* Waits for the server, saying so once.  A fault of the configuration (a wrong password, no such database, no rights) is
+ * not waited for: whoever starts a node is there to mend it. */
 static enum rc
 meet_database(struct node *n, struct err *err)
 {
-	struct db *db = node_db(n, "start");
+	struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
 	struct backoff wait;
+	struct err why = {0};
 	bool durable = false, said = false;
 	enum rc rc;
 
+	db_of_node(db);
 	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
 	for (;;) {
-		rc = check_schema(db, err);
-		if (rc == RC_OK)
-			rc = store_durable(db, &durable, err);
-		if (rc == RC_OK)
-			rc = store_upkeep(db, n->set->retention_us, err);
+		rc = prepare_database(n, db, &durable, &why, err);
 		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
 			break;
 		if (!said)
@@ -150,29 +191,9 @@ meet_database(struct node *n, struct err *err)
 		}
 	}
 	if (rc == RC_OK && !durable)
-		log_warn("durability", "hint=\"%s\"",
-		    "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once "
-		    "are left for other nodes");
+		log_warn("durability", "reason=\"%s\" hint=\"%s\"", why.text,
+		    "tasks with delivery at_most_once are left for other nodes");
 	atomic_store(&n->durable, durable);
-	db_destroy(&db);
-	return rc;
-}
-
-/* Kinds of plug-ins become insertable. */
-static enum rc
-register_kinds(struct node *n, struct err *err)
-{
-	struct pgarray kinds = {0}, summaries = {0};
-	struct db *db = node_db(n, "start");
-	enum rc rc;
-
-	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
-		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
-		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
-	}
-	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
-	pgarray_fini(&kinds);
-	pgarray_fini(&summaries);
 	db_destroy(&db);
 	return rc;
 }
@@ -213,13 +234,56 @@ drain(struct node *n)
 	}
 }
 
-/* The reverse.  No new claims; what is unstarted goes back at once; what runs may end; heartbeat last,
- * because it keeps the lease meanwhile. */
+/* Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent. */
+struct last_resort {
+	pthread_t thread;
+	struct gate gate; /* stopped: the node has stopped in good order */
+	int64_t until_us;
+	struct node *node;
+};
+
+static void *
+last_resort_main(void *arg)
+{
+	struct last_resort *l = arg;
+
+	if (gate_pause(&l->gate, l->until_us)) {
+		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
+		    "something does not end; the process exits, and others find by its silence what it held");
+		_exit(1); /* threads still run: nothing may be torn down under them */
+	}
+	return NULL;
+}
+
+static void
+watch_stop(struct last_resort *l, struct node *n, enum control_end why)
+{
+	const struct settings *set = n->set;
+
+	l->node = n;
+	l->until_us = clock_mono_us() + set->kill_grace_us + STOP_US +
+		      (why == CONTROL_STOP ? set->drain_timeout_us : 2 * US_PER_S);
+	gate_init(&l->gate);
+	thread_start(&l->thread, "last_resort", last_resort_main, l);
+}
+
+static void
+end_watch(struct last_resort *l)
+{
+	gate_stop(&l->gate);
+	thread_join(l->thread);
+	gate_fini(&l->gate);
+}
+
+/* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the lease until nothing is in hand,
+ * and then goes first, because it calls the others. */
 static void
 stop_threads(struct node *n, struct crew *c, enum control_end why)
 {
+	struct last_resort last;
 	bool empty = true;
 
+	watch_stop(&last, n, why);
 	atomic_store(&n->leaving, true);
 	loaders_stop(c->loaders);
 	if (why == CONTROL_STOP) {
@@ -239,6 +303,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
+	heartbeat_stop(&c->heartbeat, true);
 	recover_stop(&n->recover);
 	mailbox_close(n->start_queue);
 	starter_stop(&c->starter);
@@ -247,7 +312,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	mailbox_close(n->finish_queue);
 	finisher_stop(&c->finisher);
 	boss_stop(n->boss);
-	heartbeat_stop(&c->heartbeat, true);
+	end_watch(&last);
 }
 
 static enum rc
@@ -259,8 +324,6 @@ run(struct node *n, struct err *err)
 
 	if (rc == RC_OK)
 		rc = loaders_create(n, &crew.loaders, err);
-	if (rc == RC_OK)
-		rc = register_kinds(n, err);
 	if (rc != RC_OK)
 		goto out;
 	atomic_store(&n->brisk, true);
@@ -269,6 +332,7 @@ run(struct node *n, struct err *err)
 	n->start_queue = mailbox_create();
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
+	n->back_queue = mailbox_create();
 	rc = heartbeat_create(n, &crew.heartbeat, err);
 	if (rc != RC_OK)
 		goto out;
@@ -299,6 +363,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
+	mailbox_destroy(&n->back_queue);
 	surroundings_fini(&n->surroundings);
 	free(n->labels);
 	free(n->kinds);

@@ -13,6 +13,7 @@
 
 struct settings {
 	char *dsn;
+	char *listen_dsn; /* NULL: dsn */
 	char *config;
 	char *name;
 	char *strategy, *strategy_options;
@@ -30,6 +31,7 @@ struct settings {
 	int job_cgroups; /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
 	int64_t retention_us;
+	bool at_most_once_async;
 	int log_level;  /* enum log_level */
 	int log_format; /* enum log_format */
 };
