@@ -9,7 +9,8 @@
 #include "node/heartbeat_inside.h"
 #include "node/recover.h"
 
-#define STAND_STILL_US (500 * US_PER_MS) /* what runs in this process is over so long before others may begin it */
+#define STAND_STILL_US \
+	(500 * US_PER_MS) /* what runs in this process is over so long before others may begin it */
 
 static void
 stop_acting(struct heartbeat *h, const char *why)
