@@ -79,8 +79,7 @@ struct node {
 	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
 					instant runs (run->unit) */
 	struct mailbox *finish_queue; /* workers -> finisher */
-	struct mailbox
-	    *back_queue; /* starter -> heartbeat: copies of claimed runs that the starter cannot hand back */
+	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;
 };
 

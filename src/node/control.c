@@ -48,8 +48,7 @@ static void
 on_hup(evutil_socket_t sig, short what, void *arg)
 {
 	log_warn("signal", "name=HUP hint=\"%s\"",
-	    "settings are read at the start only: nothing was changed; stop this node with TERM and start it "
-	    "anew");
+	    "settings are read at the start only: nothing was changed; end this node with TERM and start it");
 }
 
 static void
