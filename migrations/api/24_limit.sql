@@ -10,12 +10,12 @@
 -- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
 -- of its incarnation, or whatever else ends that run; never that the task's row is gone.
 
--- A hundredth of a second more than asked for: between the place and the start of the run lies a way to the
+-- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
 create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
 language sql immutable as $$
   select greatest(1, floor(l.per_second))::bigint,
-    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '10 ms'
+    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms'
 $$;
 comment on function pgrab_internal.limit_span(pgrab.limit) is
   'per_second as "so many starts within so long".';
@@ -308,8 +308,9 @@ end $$;
 comment on function pgrab_internal.limit_freed(text, pgrab.limit_use, bigint) is
   'So many places of a key have come free: the next in line get them.';
 
--- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
--- its place to its recovery, and frees nobody else's.
+-- (case: not by the index on the incarnation, which leads to all that it has.)  The runs, by their fence:
+-- what became of their tasks does not matter.  A run that came too late has lost its place to its recovery,
+-- and frees nobody else's.
 create or replace function pgrab_internal.limit_give_back(
   p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
 returns bigint
@@ -323,7 +324,7 @@ begin
   for v_key in
     select distinct p.key from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
       join pgrab.limit_place p on p.task_id = any (array[f.id]) and p.version = f.version
-        and p.incarnation = f.incarnation and not p.over
+        and case when p.incarnation = f.incarnation then not p.over end
     order by 1
   loop
     begin
@@ -333,13 +334,13 @@ begin
       update pgrab.limit_place p set over = true
       from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
       where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-        and p.incarnation = f.incarnation;
+        and case when p.incarnation = f.incarnation then true end;
       continue;
     end;
     delete from pgrab.limit_place p
     using unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
     where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-      and p.incarnation = f.incarnation;
+      and case when p.incarnation = f.incarnation then true end;
     get diagnostics v_n = row_count;
     v_freed := v_freed + v_n;
     if u.key is not null then
