@@ -4,11 +4,13 @@
 --                                    \____ no: stands in line (scheduled, without due_at)
 --   finish, or the clock --- limit_wake: keeps free places for the first in line, and makes them due
 --
--- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other keys,
--- and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
+-- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other
+-- keys, and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
 -- A place is counted where it is taken and where it is given back, in one transaction with its row, so that
--- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
--- of its incarnation, or whatever else ends that run; never that the task's row is gone.
+-- nothing ever reads all places of a key.  (That is what `case when p.key = ...` is for: a place is found by
+-- its task.  A table that was vacuumed while it was empty seems small enough to find all places of a key
+-- first.)  It belongs to a run: the run's finish gives it back, the recovery of its incarnation, or whatever
+-- else ends that run; never that the task's row is gone.
 
 -- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
@@ -153,7 +155,8 @@ language sql as $$
       join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version
         and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = p_key
         and x.due_at <= clock_timestamp() + interval '3 ms'
-      left join pgrab.limit_place p on p.task_id = any (array[x.id]) and p.key = p_key) t
+      left join pgrab.limit_place p on p.task_id = any (array[x.id])
+        and case when p.key = p_key then true end) t
   window line as (order by t.kept desc, t.at, t.id rows unbounded preceding)
 $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
@@ -233,7 +236,8 @@ begin
     perform pgrab_internal.limit_started(l, u.starts, c);
   end if;
   update pgrab.limit_place p set at = x.at
-  from unnest(c) x where x.kept and not x.fits and p.task_id = any (array[x.id]) and p.key = l.key;
+  from unnest(c) x
+  where x.kept and not x.fits and p.task_id = any (array[x.id]) and case when p.key = l.key then true end;
   perform pgrab_internal.limit_hand_back(array_agg(x.id), array_agg(case when x.kept then x.at end))
   from unnest(c) x where not x.fits;
   select u.taken + coalesce(max(x.fresh) filter (where x.fits), 0),
@@ -308,9 +312,8 @@ end $$;
 comment on function pgrab_internal.limit_freed(text, pgrab.limit_use, bigint) is
   'So many places of a key have come free: the next in line get them.';
 
--- (case: not by the index on the incarnation, which leads to all that it has.)  The runs, by their fence:
--- what became of their tasks does not matter.  A run that came too late has lost its place to its recovery,
--- and frees nobody else's.
+-- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
+-- its place to its recovery, and frees nobody else's.
 create or replace function pgrab_internal.limit_give_back(
   p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
 returns bigint
@@ -333,14 +336,14 @@ begin
       -- The place is given back all the same, and limit_tick() lets the next go.
       update pgrab.limit_place p set over = true
       from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
-      where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-        and case when p.incarnation = f.incarnation then true end;
+      where p.task_id = any (array[f.id]) and p.version = f.version
+        and case when p.key = v_key and p.incarnation = f.incarnation then true end;
       continue;
     end;
     delete from pgrab.limit_place p
     using unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
-    where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-      and case when p.incarnation = f.incarnation then true end;
+    where p.task_id = any (array[f.id]) and p.version = f.version
+      and case when p.key = v_key and p.incarnation = f.incarnation then true end;
     get diagnostics v_n = row_count;
     v_freed := v_freed + v_n;
     if u.key is not null then
