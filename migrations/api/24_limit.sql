@@ -275,7 +275,11 @@ begin
       continue;
     end;
     select x.* into l from pgrab.limit x where x.key = v_key;
-    if l.key is null or o.key is null then
+    if l.key is not null and o.key is null then
+      -- came into the table without its trigger, as with a restored copy
+      insert into pgrab.limit_use (key, no) values (v_key, 0) on conflict do nothing;
+      o := pgrab_internal.limit_lock(v_key);
+    elsif l.key is null then
       -- no such limit (any more)
       return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
       continue;
