@@ -40,7 +40,7 @@ begin
       null; -- a long reader holds it; the next round tries again
     end;
   end loop;
-  perform pgrab_internal.chains_end(array(select c.id from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
+  perform pgrab_internal.chains_end(array(select c.chain from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
   'Makes the coming daily partitions of the history and drops those older than the retention. Nodes call it; '
