@@ -40,7 +40,12 @@ begin
       null; -- a long reader holds it; the next round tries again
     end;
   end loop;
-  perform pgrab_internal.chains_end(array(select c.chain from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
+  -- Those whose last two links ended at the same moment.
+  perform pgrab_internal.chains_end(array(select c.chain from pgrab.chain c where c.root is null));
+  -- Wishes for runs of tasks that are gone, on nodes that are gone.
+  delete from pgrab.cancel_request c
+  where not exists (select from pgrab.task t where t.id = c.task_id and t.version = c.version)
+    and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = c.incarnation);
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
   'Makes the coming daily partitions of the history and drops those older than the retention. Nodes call it; '

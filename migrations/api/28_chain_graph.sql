@@ -317,9 +317,8 @@ begin
   end if;
   update pgrab.chain c set root = null where c.chain = h.chain and c.root = any (v_part);
   perform pgrab_internal.chain_recount(array[h.chain, v_new]);
-  if exists (select from pgrab.task x where x.chain = v_new and not pgrab_internal.takes_part(x)) then
-    perform pgrab_internal.chain_once(v_new);
-  end if;
+  perform pgrab_internal.chain_once(c.chain) from pgrab.chain c
+  where c.chain = v_new and c.root is null and h.root is not null;
   perform pgrab_internal.chain_end(c) from unnest(array[h.chain, v_new]) c where c is not null;
 end $$;
 comment on function pgrab_internal.chain_split(bigint) is

@@ -381,6 +381,9 @@ begin
   where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
     and x.chain_id = h.chain_id and x.finished_at = (
       select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.chain_id);
+  -- Who waits would start for the fire of the last run, should he lose his parents.
+  update pgrab.task t set fire_at = clock_timestamp()
+  where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;
   v_fresh := pgrab_internal.links_fresh(p_chain);
   perform pgrab_internal.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run',
     'skipped')

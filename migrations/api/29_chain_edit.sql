@@ -332,16 +332,43 @@ end $$;
 comment on function pgrab_internal.link_deleted(pgrab.task) is
   'Refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 
+-- The node that has the run reads the wish with its heartbeat, and the place under a limit stays taken until
+-- the run is over: its finish takes the wish away (upkeep does when the node has died).  With the rights of
+-- pgrab's owner, because who may delete a task need not be allowed to write the history.
+create or replace function pgrab_internal.run_deleted(t pgrab.task) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
+    finished_at, created_at, attempt, outcome, ended, kind, node, owner, key, name, error, definition)
+  values (t.id, t.version, t.incarnation, t.node_id,
+    (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, t.claimed_at, t.started_at,
+    clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
+    (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
+    'deleted by ' || session_user || ' while it ran', pgrab.definition(t));
+  insert into pgrab.cancel_request as c (task_id, version, incarnation) values (t.id, t.version, t.incarnation)
+  on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
+    asked_at = excluded.asked_at, asked_by = excluded.asked_by;
+  perform pg_notify('pgrab', 'wish');
+end $$;
+comment on function pgrab_internal.run_deleted(pgrab.task) is
+  'A running task has been deleted: its run is stopped, and the history says that it was cancelled.';
+
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
 begin
-  perform pgrab_internal.link_deleted(old);
+  if old.status = 'running' then
+    perform pgrab_internal.run_deleted(old);
+  end if;
+  if old.chain is not null then
+    perform pgrab_internal.link_deleted(old);
+  end if;
   return null;
 end $$;
 comment on function pgrab_internal.task_deleted() is 'A task that a person deletes.';
 
--- Links that leave with their end do not come here: the setting says so, whose hash is that of the secret
--- (link_ends()).  A parent does not leave its children behind; that it and they may go in one statement is
+-- What leaves with its end does not come here: the setting says so, whose hash is that of the secret
+-- (link_ends()).  Of a task on its own it is enough that the setting is not empty; nobody but who deletes it
+-- could be misled.  A parent does not leave its children behind; that it and they may go in one statement is
 -- why the trigger looks afterwards.  (And a BEFORE trigger would make every finish of every task lock its row
 -- first.)
 do $$
@@ -352,8 +379,10 @@ begin
   values ('link_ends', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
   select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
   into v_person from pgrab_internal.secret s where s.name = 'link_ends';
-  execute 'create trigger task_20_deleted after delete on pgrab.task for each row '
-    'when (old.chain is not null and ' || v_person || ') execute function pgrab_internal.task_deleted()';
+  execute $sql$create trigger task_20_deleted after delete on pgrab.task for each row
+    when (case when old.chain is null
+      then old.status = 'running' and coalesce(current_setting('pgrab.link_ends', true), '') = ''
+      else $sql$ || v_person || ' end) execute function pgrab_internal.task_deleted()';
   execute 'create trigger edge_20_dropped after delete on pgrab.edge for each row '
     'when (' || v_person || ') execute function pgrab_internal.edge_changed()';
 end $$;
@@ -477,6 +506,7 @@ begin
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
   perform pgrab_internal.refuse_awaited(array(
     select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
+  perform pgrab_internal.run_deleted(t) from pgrab.task t where t.id = any (v_ids) and t.status = 'running';
   perform pgrab_internal.links_leave(v_ids);
   if h.root = any (v_ids) then
     perform pgrab_internal.chain_once(h.chain);

@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(162);
+select plan(171);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -506,6 +506,32 @@ select count(*) from pgrab.run_now(1);
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
 select count(*) from pgrab.cancel(1);
 select is((select fire_at from pgrab.run where task_id = 2), (select fire_at from pgrab.task where id = 1), 'a waiting link is cancelled as part of the run');
+select pg_temp.fresh();
+
+-- the guard of chains does not go by what anybody may set
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1);
+set local pgrab.link_ends = 'on';
+select throws_ok('delete from pgrab.task where id = 1', '23503', null, 'whatever a person says a delete is a delete');
+set local pgrab.link_ends = '';
+select isnt((select value from pgrab_internal.secret), current_setting('pgrab.link_ends'), 'the word is kept secret');
+select is((select count(*) from aclexplode((select relacl from pg_class where oid = 'pgrab_internal.secret'::regclass)) a
+  where a.grantee <> (select relowner from pg_class where oid = 'pgrab_internal.secret'::regclass)), 0::bigint, 'from everybody');
+select pg_temp.fresh();
+
+-- a task that is deleted while it runs
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2, 'noop'), (3, 'noop');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 'noop', 3);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1, started_at = now() where id < 4;
+delete from pgrab.task where id = 1;
+select is((select count(*) from pgrab.delete_chain(3)), 2::bigint, 'delete_chain, too');
+select is((select string_agg(task_id || ' ' || version || ' ' || incarnation, ', ' order by task_id) from pgrab.cancel_request),
+  '1 7 11, 3 7 11', 'its run is to be stopped');
+select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled', 'and is on record as cancelled');
+select is((select count(*) from pgrab_internal.finish((array[1, 2, 3], array[7, 7, 7], array[11, 11, 11], array[1, 1, 1], array[0, 0, 0],
+  array['failed', 'succeeded', 'failed'], null, null, null, null)::pgrab_internal.batch, 1, 'n')), 1::bigint, 'its end is nobody''s');
+select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the wish away');
+select is(pg_temp.outcomes(), '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled', 'a finish is no delete');
 select pg_temp.fresh();
 
 -- with the rights of docs/operations.md and no more
