@@ -355,7 +355,9 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 begin
   delete from pgrab.edge_change g where g.child_id = any (p_ids);
   update pgrab.task t
-  set needs = (select count(*) from pgrab_internal.parents_of(t.id)), met = 0, version = t.version + 1
+  set met = 0, version = t.version + 1, needs = (
+    select count(*) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+    where p.chain = t.chain) -- an edge to another chain is about to be counted, by edge_add()
   where t.id = any (p_ids) and not pgrab_internal.takes_part(t);
   perform pgrab_internal.link_release(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0;

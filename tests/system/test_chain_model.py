@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 GRAPHS = 150
-EDITED = 60
+EDITED = 40
 CONDITIONS = ["success"] * 2 + ["failure", "always"]
 LIVE = ("waiting", "scheduled", "parked")
 RESULT = {"done": "succeeded", "parked": "failed", "given up": "failed", "cancelled": "cancelled", "skipped": "skipped"}
