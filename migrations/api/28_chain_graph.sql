@@ -32,7 +32,8 @@
 -- of 26_finish.sql.  Functions that people's own sessions come through have them, too: a plan that was made
 -- while the table was small stays with the session.
 
-create or replace function pgrab_internal.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
+create or replace function pgrab_internal.parents_of(p_id bigint)
+returns table (parent_id bigint, run_if text)
 language sql stable as $$
   select t.parent_id, t.run_if from pgrab.task t
   where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
@@ -42,7 +43,8 @@ $$;
 comment on function pgrab_internal.parents_of(bigint) is
   'The parents of a task and which end of each it waits for.';
 
-create or replace function pgrab_internal.children_of(p_id bigint) returns table (child_id bigint, run_if text)
+create or replace function pgrab_internal.children_of(p_id bigint)
+returns table (child_id bigint, run_if text)
 language sql stable as $$
   select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
   union all
@@ -69,7 +71,8 @@ comment on function pgrab_internal.takes_part(pgrab.task) is
   'Does a link take part in the run that its chain is in? If not it has come since that began.';
 
 -- With a hash join the edges are read once; with any other, once per step of a long line.
-create or replace function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
+create or replace function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[])
+returns bigint[]
 language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
   with recursive part(id) as (
     select p_from
@@ -101,8 +104,8 @@ end $$;
 comment on function pgrab_internal.chain_around(bigint, bigint) is
   'A link and what hangs together with it, also over links that have left.';
 
-create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text)
-returns void
+create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text,
+  p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '22023',
@@ -113,8 +116,8 @@ comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is '
 
 create or replace function pgrab_internal.link_result(t pgrab.task) returns text
 language sql immutable as $$
-  select case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled'
-    when 'skipped' then 'skipped' end
+  select case t.status when 'done' then 'succeeded' when 'parked' then 'failed'
+    when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
 $$;
 comment on function pgrab_internal.link_result(pgrab.task) is
   'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not. '
@@ -123,7 +126,8 @@ comment on function pgrab_internal.link_result(pgrab.task) is
 -- One that even the history has forgotten has succeeded, as far as anybody can still ask.
 create or replace function pgrab_internal.parent_result(p_id bigint) returns text
 language sql stable as $$
-  select case when t.id is not null then pgrab_internal.link_result(t) else coalesce(h.result, 'succeeded') end
+  select case when t.id is not null then pgrab_internal.link_result(t)
+    else coalesce(h.result, 'succeeded') end
   from (select p_id as id) p
     left join pgrab.task t on t.id = p.id
     left join lateral (
@@ -156,8 +160,8 @@ language sql stable as $$
     where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
 $$;
 comment on function pgrab_internal.chain_under_way(bigint) is
-  'True while a recurring chain runs, from the start of its root to the end of its last link. A change of its '
-  'graph then counts from the next fire on.';
+  'True while a recurring chain runs, from the start of its root to the end of its last link. A change of '
+  'its graph then counts from the next fire on.';
 
 -- What may be below what; the other rules of an edge are the caller's.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
@@ -310,7 +314,8 @@ begin
       and exists (select from pgrab.task x where x.id = any (v_part) and pgrab_internal.takes_part(x)) then
     return;
   end if;
-  if cardinality(v_part) = 1 and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t)) then
+  if cardinality(v_part) = 1
+    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t)) then
     perform pgrab_internal.link_alone(p_id);
   else
     v_new := pgrab_internal.chain_cut(h, v_part);

@@ -24,7 +24,8 @@ begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
   perform pgrab_internal.link_ends(v_before);
 end $$;
-comment on function pgrab_internal.edges_leave(bigint[]) is 'Takes away the edges above links that have left.';
+comment on function pgrab_internal.edges_leave(bigint[]) is
+  'Takes away the edges above links that have left.';
 
 -- The edges above a link go with it; those below stay as long as a child does, which finds its parents'
 -- outputs by them.
@@ -110,7 +111,8 @@ comment on type pgrab_internal.links_below is
   'now, how many of them have run, and when they were planned.';
 
 create or replace function pgrab_internal.links_below(
-  p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns pgrab_internal.links_below
+  p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean)
+returns pgrab_internal.links_below
 language plpgsql stable as $$
 declare
   v_below pgrab_internal.links_below;
@@ -213,8 +215,8 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_gone bigint[];
 begin
-  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended,
-    kind, owner, key, name, error, definition)
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
+    ended, kind, owner, key, name, error, definition)
   select t.id, 0, t.version, h.chain_id, t.fire_at, clock_timestamp(), t.created_at, 'skipped',
     case when h.root is null then 'skipped' end, t.kind, t.owner, t.key, t.name,
     'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
@@ -329,7 +331,8 @@ end $$;
 comment on function pgrab_internal.chain_count(bigint[]) is
   'Counts ended links of recurring chains, and ends the run of those in which none is left.';
 
--- Those that hang below nothing that takes part in the run: for them nothing has ended, they have yet to begin.
+-- Those that hang below nothing that takes part in the run: nothing has ended for them, they have yet to
+-- begin.
 create or replace function pgrab_internal.links_fresh(p_chain bigint) returns bigint[]
 language plpgsql as $$
 declare
@@ -373,7 +376,8 @@ declare
   h pgrab.chain;
   v_fresh bigint[];
 begin
-  perform from pgrab.chain c where c.chain = p_chain for update; -- the next statement sees who has been parked
+  -- The next statement sees who has been parked.
+  perform from pgrab.chain c where c.chain = p_chain for update;
   update pgrab.chain c
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
@@ -387,8 +391,8 @@ begin
   update pgrab.task t set fire_at = clock_timestamp()
   where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;
   v_fresh := pgrab_internal.links_fresh(p_chain);
-  perform pgrab_internal.note_fire(t, t.fire_at, 'skipped', 'its chain has ended before it took part in a run',
-    'skipped')
+  perform pgrab_internal.note_fire(t, t.fire_at, 'skipped',
+    'its chain has ended before it took part in a run', 'skipped')
   from pgrab.task t
   where t.chain = p_chain and not pgrab_internal.takes_part(t) and t.id <> all (v_fresh);
   perform pgrab_internal.links_leave(array(
@@ -446,8 +450,8 @@ declare
   v_shard smallint;
 begin
   update pgrab.task t
-  set status = 'waiting', needs = (select count(*) from pgrab_internal.parents_of(t.id)), met = 0, attempt = 0,
-    due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  set status = 'waiting', needs = (select count(*) from pgrab_internal.parents_of(t.id)), met = 0,
+    attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   where t.chain = h.chain and t.id <> h.root;
   update pgrab.task t
   set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = p_next, run_at = p_next,
@@ -523,7 +527,8 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.link_end(pgrab.task, text, text, text) is 'Ends a link that is not running.';
+comment on function pgrab_internal.link_end(pgrab.task, text, text, text) is
+  'Ends a link that is not running.';
 
 create or replace function pgrab_internal.link_parked(t pgrab.task) returns void
 language plpgsql as $$

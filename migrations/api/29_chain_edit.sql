@@ -32,9 +32,11 @@ begin
       'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
   elsif exists (
     select from pgrab.task x
-    where x.chain = t.chain and x.id <> t.id and not exists (select from pgrab_internal.parents_of(x.id))) then
+    where x.chain = t.chain and x.id <> t.id
+      and not exists (select from pgrab_internal.parents_of(x.id))) then
     perform pgrab_internal.refuse('schedule', t.schedule,
-      'Its chain has other roots; everything in a recurring chain hangs below the task that has the schedule.');
+      'Its chain has other roots; everything in a recurring chain hangs below the task that has the '
+      'schedule.');
   elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0
     or exists (select from pgrab.chain c where c.chain = t.chain and pgrab_internal.chain_begun(c))
     or exists (
@@ -81,7 +83,8 @@ begin
     or exists (select from pgrab.chain o where o.chain = c.chain and pgrab_internal.chain_begun(o))
     or exists (
       select from pgrab.task x
-      where x.chain = c.chain and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0))) then
+      where x.chain = c.chain
+        and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0))) then
     perform pgrab_internal.chain_refuse(p.id, c.id, 'its chain has begun, and runs once',
       'What becomes part of a recurring chain runs with it from the start.');
   end if;
@@ -137,7 +140,8 @@ end $$;
 comment on function pgrab_internal.edge_chain(pgrab.task, pgrab.task) is
   'Makes the chains of two tasks one, which it returns.';
 
-create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
+create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text)
+returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -176,8 +180,9 @@ comment on function pgrab_internal.edge_add(bigint, bigint, text) is
   'A new edge between two tasks that are there: checks it and makes the child wait.';
 
 -- In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next
--- fire on.  Between two runs a child that is free starts for a fire of its own: that of the last run it has had.
-create or replace function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
+-- fire on.  Between two runs a child that is free starts for a fire of its own: it has had the last one's.
+create or replace function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text)
+returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -197,7 +202,8 @@ begin
   elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
   elsif c.status = 'waiting' and p.id is not null and pgrab_internal.link_result(p) is null then
-    update pgrab.task t set needs = t.needs - 1, version = t.version + 1 where t.id = p_child returning * into c;
+    update pgrab.task t set needs = t.needs - 1, version = t.version + 1
+    where t.id = p_child returning * into c;
     if c.needs = 0 then
       perform pgrab_internal.link_release(array[p_child],
         array[case when h.root is null then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
@@ -212,12 +218,13 @@ create or replace function pgrab_internal.edge_dropped_check(p_parent bigint, p_
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
   if not exists (select from pgrab_internal.parents_of(p_child))
-    and pgrab_internal.chain_second_root((select t.chain from pgrab.task t where t.id = p_child)) = p_child then
+    and pgrab_internal.chain_second_root((
+      select t.chain from pgrab.task t where t.id = p_child)) = p_child then
     raise exception using errcode = '22023', schema = 'pgrab', table = 'task', column = 'parent_id',
       message = format('task %s cannot lose its last parent, %s: the chain has a schedule and would have two '
         'roots', p_child, p_parent),
-      hint = 'It hangs together with the root through what is below it. Give it another parent first, or take '
-        'it from above those first.';
+      hint = 'It hangs together with the root through what is below it. Give it another parent first, or '
+        'take it from above those first.';
   end if;
 end $$;
 comment on function pgrab_internal.edge_dropped_check(bigint, bigint) is
@@ -276,7 +283,8 @@ begin
 end $$;
 comment on function pgrab_internal.task_relink() is 'Another parent_id or run_if.';
 create trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
-  when (old.parent_id is distinct from new.parent_id or old.run_if <> new.run_if and new.parent_id is not null)
+  when (old.parent_id is distinct from new.parent_id
+    or old.run_if <> new.run_if and new.parent_id is not null)
   execute function pgrab_internal.task_relink();
 
 -- The run under way goes by the graph it began with: who is waited for there cannot go before its end,
@@ -345,7 +353,8 @@ begin
     clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
     (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
     'deleted by ' || session_user || ' while it ran', pgrab.definition(t));
-  insert into pgrab.cancel_request as c (task_id, version, incarnation) values (t.id, t.version, t.incarnation)
+  insert into pgrab.cancel_request as c (task_id, version, incarnation)
+  values (t.id, t.version, t.incarnation)
   on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
     asked_at = excluded.asked_at, asked_by = excluded.asked_by;
   perform pg_notify('pgrab', 'wish');
@@ -402,13 +411,13 @@ begin
     where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
       and (t.needs is not null or t.status = 'parked')
     order by t.id);
-  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, ended,
-    kind, owner, key, name, error, definition)
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
+    ended, kind, owner, key, name, error, definition)
   select t.id, t.attempt, t.version, h.chain_id,
     coalesce(case when t.status = 'waiting' then (select r.fire_at from pgrab.task r where r.id = h.root) end,
       t.fire_at),
-    clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind, t.owner,
-    t.key, t.name, p_why, case when h.root is null then pgrab.definition(t) end
+    clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind,
+    t.owner, t.key, t.name, p_why, case when h.root is null then pgrab.definition(t) end
   from pgrab.task t where t.id = any (v_ids);
   if h.root is null then
     perform pgrab_internal.links_leave(v_ids);
@@ -424,7 +433,8 @@ end $$;
 comment on function pgrab_internal.chain_cancel(bigint, text) is
   'Cancels what a chain has not ended yet, and returns its running links.';
 
-create or replace function pgrab_internal.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
+create or replace function pgrab_internal.chain_of_ended(p_id bigint)
+returns table (chain bigint, root boolean)
 language sql stable as $$
   select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.chain_id = r.chain_id
@@ -450,7 +460,8 @@ begin
     where t.status = 'skipped' and t.id <> all (v_open) and not exists (
       select from pgrab_internal.parents_of(t.id) a
         cross join lateral (
-          select case when a.parent_id <> all (v_open) then pgrab_internal.parent_result(a.parent_id) end as result
+          select case when a.parent_id <> all (v_open)
+            then pgrab_internal.parent_result(a.parent_id) end as result
           offset 0) p
       where not pgrab_internal.run_if_met(a.run_if, p.result));
     exit when v_more is null;
@@ -486,7 +497,8 @@ begin
     or t.status = 'waiting' and t.needs is not null and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.chain_recount(array[v_chain]);
-  update pgrab.run r set ended = null, definition = null where r.task_id = any (v_open) and r.ended = 'skipped';
+  update pgrab.run r set ended = null, definition = null
+  where r.task_id = any (v_open) and r.ended = 'skipped';
 end $$;
 comment on function pgrab_internal.link_reopen(bigint) is
   'A parked link is tried again: it takes part again, and so does what was skipped because of it.';

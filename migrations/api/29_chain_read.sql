@@ -1,5 +1,5 @@
--- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of its
--- runs.  See 28_chain_graph.sql.
+-- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of
+-- its runs.  See 28_chain_graph.sql.
 
 create or replace function pgrab_internal.try_jsonb(p_text text) returns jsonb
 language plpgsql immutable as $$
@@ -10,7 +10,7 @@ exception when others then
 end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'A text as the JSON it is, else as a JSON string.';
 
--- The runs of each parent are found by its id, neither by the order of run_finished_idx nor by the whole chain.
+-- The runs of each parent are found by its id, not by the order of run_finished_idx, nor by the whole chain.
 create or replace function pgrab_internal.parent_outputs(t pgrab.task)
 returns table (id bigint, name text, output text)
 language sql stable as $$
@@ -50,7 +50,8 @@ begin
   end if;
   foreach v_chars in array array[65536, 10000, 1000, 80] loop
     v_all := (
-      select jsonb_object_agg(u.name, pgrab_internal.try_jsonb(left(u.output, v_chars / cardinality(v_names))))
+      select jsonb_object_agg(u.name,
+        pgrab_internal.try_jsonb(left(u.output, v_chars / cardinality(v_names))))
       from unnest(v_names, v_outputs) u(name, output))::text;
     exit when octet_length(v_all) <= 65536;
   end loop;
@@ -201,7 +202,8 @@ comment on column pgrab.chains.depth is 'How many links are above it.';
 comment on column pgrab.chains.task is 'Its name (its number, if it has none), indented.';
 comment on column pgrab.chains.id is 'Number of the task.';
 comment on column pgrab.chains.kind is 'What carries it out.';
-comment on column pgrab.chains.status is 'Where it is in this run of the chain; of an ended chain, how it ended.';
+comment on column pgrab.chains.status is
+  'Where it is in this run of the chain; of an ended chain, how it ended.';
 comment on column pgrab.chains.outcome is 'Of its last run in this run of the chain.';
 comment on column pgrab.chains.started_at is 'When that began.';
 comment on column pgrab.chains.finished_at is 'When it ended.';
@@ -239,6 +241,9 @@ comment on column pgrab.chain_runs.fire_at is 'The planned time.';
 comment on column pgrab.chain_runs.started_at is 'When the first link began.';
 comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null while it runs.';
 comment on column pgrab.chain_runs.links is 'Links that have ended.';
-comment on column pgrab.chain_runs.failed is 'Of these, those whose last attempt failed, timed out or was lost.';
+comment on column pgrab.chain_runs.failed is
+  'Of these, those whose last attempt failed, timed out or was lost.';
 comment on column pgrab.chain_runs.skipped is 'Of these, those that were skipped.';
-comment on column pgrab.chain_runs.result is 'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it ran.';
+comment on column pgrab.chain_runs.result is
+  'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it '
+  'ran.';

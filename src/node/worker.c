@@ -227,11 +227,13 @@ worker_main(void *arg)
 
 	while (mailbox_pop_until(w->node->run_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
 		struct run *first = run_of(m), *chain = first;
+		int64_t ended = 0;
 
-		for (struct run *r = first; r != NULL; r = r->unit) {
+		for (struct run *r = first; r != NULL; r = r->unit, ended++) {
 			carry_out(w, r);
 			r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
 		}
+		atomic_fetch_add(&w->node->ended, ended);
 		/* Free before finished: the boss must not forget a run whose note is still under way. */
 		boss_idle(w->node->boss, first);
 		mailbox_push_chain(w->node->finish_queue, &chain->note.mail);
