@@ -195,10 +195,14 @@ begin
   update pgrab.duty d set done_at = clock_timestamp() where d.duty = 'upkeep';
   begin
     -- of chains whose last two links ended at the same moment
-    perform pgrab_internal.chains_end(array(select c.id from pgrab.chain c where c.root is null));
+    perform pgrab_internal.chains_end(array(select c.chain from pgrab.chain c where c.root is null));
   exception when lock_not_available then
     null; -- a person works on one of them; the next round
   end;
+  -- wishes for runs of tasks that are gone, on nodes that are gone
+  delete from pgrab.cancel_request c
+  where not exists (select from pgrab.task t where t.id = c.task_id and t.version = c.version)
+    and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = c.incarnation);
   perform pgrab_internal.lanes_mend();
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);

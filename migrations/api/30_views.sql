@@ -48,7 +48,7 @@ create or replace view pgrab.tasks as
 select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
   (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
-where t.status not in ('done', 'cancelled', 'skipped') or exists (select from pgrab.chain c where c.id = t.chain and c.root is not null) -- else the history has it already
+where t.status not in ('done', 'cancelled', 'skipped') or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null) -- else the history has it already
 union all
 select r.task_id, r.name, r.kind, r.ended, r.attempt, null, r.node, date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;

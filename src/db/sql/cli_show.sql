@@ -15,7 +15,7 @@ task as (
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
   select l.*
-  from pgrab_internal.chain_tree(coalesce((select c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.id = $1::bigint),
+  from pgrab_internal.chain_tree(coalesce((select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = $1::bigint),
     (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l)
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
