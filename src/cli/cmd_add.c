@@ -316,6 +316,7 @@ const struct command cmd_add = {
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,
+    .in_utc = true,
     .repeat = "arg",
     .exec = run_add,
 };

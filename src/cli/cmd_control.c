@@ -1,30 +1,27 @@
-/* pgrab pause, resume, cancel, retry, run-now, skip-next: the functions of the same names, with ids from the command line. */
+/*
+ * pgrab pause, resume, cancel, retry, run-now, skip-next, delete: the functions of the same names.  A task is
+ * named by its id, its key or its name.
+ */
 #include <string.h>
 
 #include "cli/commands.h"
 
-#define IDS_MAX 100 /* operands a command may have; more ids: SQL */
+#define TASKS_MAX 100 /* operands a command may have; more: SQL */
 
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
 static int
 control(struct cli *c, const char *sql, const char *nothing)
 {
-	struct pgarray ids = {0};
-	int code = CLI_DONE;
+	struct pgarray tasks = {0};
+	const char *params[1];
+	int code;
 
-	for (int i = 0; i < c->n_operands && code == CLI_DONE; i++) {
-		if (cli_id(c, c->operands[i]))
-			pgarray_text(&ids, c->operands[i]);
-		else
-			code = cli_usage(c->cmd, c->err.text);
-	}
-	if (code == CLI_DONE) {
-		const char *params[] = {pgarray_str(&ids)};
-
-		code = cli_list(c, sql, 1, params, nothing);
-	}
-	pgarray_fini(&ids);
+	for (int i = 0; i < c->n_operands; i++)
+		pgarray_text(&tasks, c->operands[i]);
+	params[0] = pgarray_str(&tasks);
+	code = cli_list(c, sql, 1, params, nothing);
+	pgarray_fini(&tasks);
 	return code;
 }
 
@@ -64,11 +61,17 @@ run_skip_next(struct cli *c)
 	return control(c, "cli_skip_next", "Nothing to do.");
 }
 
+static int
+run_delete(struct cli *c)
+{
+	return control(c, "cli_delete", "Nothing to do.");
+}
+
 #define CONTROL_ROW(word, what, fn)                                                            \
 	{                                                                                      \
-		.name = word, .group = GROUP_DO, .usage = "ID... [OPTIONS]", .summary = what,  \
+		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what,  \
 		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1, \
-		.max_operands = IDS_MAX, .exec = fn,                                           \
+		.max_operands = TASKS_MAX, .exec = fn,                                           \
 	}
 
 const struct command cmd_pause =
@@ -81,3 +84,5 @@ const struct command cmd_cancel = CONTROL_ROW("cancel",
     "give up the current fire: unstarted at once, running ones are stopped wherever they run", run_cancel);
 const struct command cmd_skip_next = CONTROL_ROW(
     "skip-next", "leave out the next fire of schedules; the one after it is planned", run_skip_next);
+const struct command cmd_delete = CONTROL_ROW("delete",
+    "delete tasks and their schedules; what runs is stopped, the history keeps their definitions", run_delete);

@@ -9,7 +9,7 @@
 
 const struct command *const cli_commands[] = {&cmd_migrate, &cmd_sql, &cmd_run, &cmd_status, &cmd_top,
     &cmd_nodes, &cmd_tasks, &cmd_runs, &cmd_show, &cmd_explain, &cmd_next, &cmd_forecast, &cmd_strategy,
-    &cmd_add, &cmd_pause, &cmd_resume, &cmd_cancel, &cmd_retry, &cmd_run_now, &cmd_skip_next, &cmd_drain,
+    &cmd_add, &cmd_pause, &cmd_resume, &cmd_cancel, &cmd_retry, &cmd_run_now, &cmd_skip_next, &cmd_delete, &cmd_drain,
     &cmd_undrain, &cmd_help, &cmd_version, NULL};
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",

@@ -16,6 +16,7 @@
 struct db {
 	char *dsn;
 	char *app;
+	char *zone; /* of times in results; NULL: UTC */
 	int64_t timeout_us;
 	bool plain;     /* no session settings */
 	PGconn *conn;   /* NULL, or a connection that was usable after its last call */
@@ -61,6 +62,7 @@ db_destroy(struct db **db)
 	db_disconnect(*db);
 	free((*db)->dsn);
 	free((*db)->app);
+	free((*db)->zone);
 	free(*db);
 	*db = NULL;
 }
@@ -77,6 +79,13 @@ void
 db_plain_session(struct db *db)
 {
 	db->plain = true;
+}
+
+void
+db_zone(struct db *db, const char *zone)
+{
+	free(db->zone);
+	db->zone = xstrdup(zone);
 }
 
 PGconn *
@@ -272,6 +281,16 @@ call_server(struct db *db, struct err *err)
 	return rc;
 }
 
+/* A zone that the server does not know: then it stays at UTC. */
+static enum rc
+settle_zone(struct db *db, struct err *err)
+{
+	const char *params[] = {db->zone};
+	enum rc rc = db_query(db, "select set_config('timezone', $1, false)", 1, params, NULL, err);
+
+	return rc == RC_BAD ? RC_OK : rc;
+}
+
 /* Before anything is asked on a new connection: what the old one was at is over. */
 static enum rc
 settle_in(struct db *db, struct err *err)
@@ -283,6 +302,8 @@ settle_in(struct db *db, struct err *err)
 
 	if (rc == RC_OK)
 		rc = db_query(db, "select clock_timestamp()", 0, NULL, &res, err);
+	if (rc == RC_OK && db->zone != NULL)
+		rc = settle_zone(db, err);
 	if (rc == RC_OK && db->lost_pid != 0) {
 		snprintf(pid, sizeof pid, "%d", db->lost_pid);
 		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);

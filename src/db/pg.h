@@ -40,6 +40,9 @@ PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
  * Before the first connect. */
 void db_plain_session(struct db *db);
 
+/* Times of results come in this zone instead of UTC, if the server knows it.  Before the first connect. */
+void db_zone(struct db *db, const char *zone);
+
 /* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Inside db. */
 const char *db_target(struct db *db);
 

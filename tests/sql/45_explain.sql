@@ -9,15 +9,15 @@ $$;
 create function pg_temp.verdicts(p_id bigint) returns text language sql as $$
   select string_agg(e.gate || ' ' || e.verdict, ', ') from pgrab.explain(p_id) e where e.verdict <> 'ok'
 $$;
-select throws_ok('select * from pgrab.explain(4711)', 'P0002', 'pgrab.explain: task 4711 does not exist');
-select throws_ok('select * from pgrab.explain(null)', 'P0002', 'pgrab.explain: task null does not exist');
+select throws_ok('select * from pgrab.explain(4711)', 'P0002', 'task 4711 does not exist');
+select throws_ok('select * from pgrab.explain(null::bigint)', 'P0002', 'task null does not exist');
 
 insert into pgrab.task (id, kind, command) overriding system value values (1, 'shell', 'true');
 select is(pg_temp.verdicts(1), 'nodes blocked', 'without a node that is all there is to say');
 select matches(pg_temp.gate(1, 'nodes'), 'Start one: pgrab run');
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every, dead_after, started_at, incarnation, state, heartbeat_at, shards)
 values ('n1', 'h', 1, '0', 'id_hash', 4, '{"zone": "eu"}', '{sql,noop}', '1 s', '10 s', now(), 11, 'up', now(), (repeat('1', 1024))::bit(1024));
-select is(pg_temp.verdicts(1), 'node n1 blocked', 'a node that does not run the kind');
+select is(pg_temp.verdicts(1), 'node n1 blocked, nodes blocked', 'a node that does not run the kind');
 select matches(pg_temp.gate(1, 'node n1'), 'does not run kind shell \(its allow: sql, noop\)');
 update pgrab.task set kind = 'noop', command = '', require = '{"zone": "us"}' where id = 1;
 select matches(pg_temp.gate(1, 'node n1'), 'blocked: Its labels .*"eu".* do not contain .*"us"');
@@ -29,7 +29,7 @@ select matches(pg_temp.gate(1, 'next look'), 'at the latest after its `poll`');
 update pgrab.node set running = 4;
 select is(pg_temp.verdicts(1), 'node n1 waits', 'a busy node');
 update pgrab.node set running = 0, state = 'draining';
-select matches(pg_temp.gate(1, 'node n1'), 'waits: It drains; select pgrab.undrain\(''n1''\)');
+select matches(pg_temp.gate(1, 'node n1'), 'waits: It is stopping\.');
 update pgrab.node set state = 'up', heartbeat_at = now() - interval '1 minute';
 select matches(pg_temp.gate(1, 'node n1'), 'blocked: It has been silent for 00:01:00');
 update pgrab.node set heartbeat_at = now();

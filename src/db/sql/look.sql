@@ -31,3 +31,4 @@ from now
         order by t.due_at
         limit 128) t
     limit $10::bigint) t
+where not (select c.paused from pgrab.cluster c)
