@@ -1,7 +1,7 @@
 -- What is refused of a task, and with what words.
 
 -- One form for all: SQLSTATE 22023, the column and the value in the message, what would be right in the hint.
-create function pgrab_internal.refuse(p_column text, p_value text, p_hint text) returns void
+create or replace function pgrab_internal.refuse(p_column text, p_value text, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using
@@ -14,7 +14,7 @@ comment on function pgrab_internal.refuse(text, text, text) is
   'Refuses a value of a task with an error that says what would be right.';
 
 -- Is this args member a scalar, or an object or array of scalars?  jsonb null counts as absent.
-create function pgrab_internal.args_flat(p_value jsonb) returns boolean
+create or replace function pgrab_internal.args_flat(p_value jsonb) returns boolean
 language sql immutable parallel safe
 return case jsonb_typeof(p_value)
   when 'object' then not exists (
@@ -25,7 +25,7 @@ return case jsonb_typeof(p_value)
 comment on function pgrab_internal.args_flat(jsonb) is
   'True when a member of args holds no nested objects or arrays.';
 
-create function pgrab_internal.args_length(p_value jsonb) returns integer
+create or replace function pgrab_internal.args_length(p_value jsonb) returns integer
 language sql immutable parallel safe
 return case jsonb_typeof(p_value)
   when 'object' then (select count(*) from jsonb_object_keys(p_value))
@@ -34,7 +34,7 @@ return case jsonb_typeof(p_value)
 comment on function pgrab_internal.args_length(jsonb) is 'How many values a member of args holds.';
 
 -- Which members a kind takes, and the JSON types each may have.  Null: a plug-in's kind, which knows its own.
-create function pgrab_internal.args_known(p_kind text) returns jsonb
+create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
   "sql":    {"params": "array"},
@@ -47,7 +47,7 @@ return '{
 comment on function pgrab_internal.args_known(text) is
   'Members of args that a kind takes, with their JSON types.';
 
-create function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb) returns void
+create or replace function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb) returns void
 language plpgsql as $$
 declare
   c_known constant jsonb := pgrab_internal.args_known(p_kind);
@@ -73,7 +73,7 @@ end $$;
 comment on function pgrab_internal.args_check_member(text, text, jsonb) is
   'Refuses a member of args that the kind does not take.';
 
-create function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
+create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
 language plpgsql as $$
 declare
   v_bytes integer;
@@ -106,7 +106,7 @@ begin
 end $$;
 comment on function pgrab_internal.args_check(text, jsonb) is 'Refuses args that the kind does not take.';
 
-create function pgrab_internal.command_check(p_kind text, p_command text) returns void
+create or replace function pgrab_internal.command_check(p_kind text, p_command text) returns void
 language plpgsql as $$
 declare
   -- What a command is, for the kinds that need one.
@@ -129,7 +129,7 @@ end $$;
 comment on function pgrab_internal.command_check(text, text) is
   'Refuses a command that the kind cannot carry out.';
 
-create function pgrab_internal.task_schedule_check(t pgrab.task) returns void
+create or replace function pgrab_internal.task_schedule_check(t pgrab.task) returns void
 language plpgsql as $$
 declare
   v_fault record;
@@ -148,67 +148,73 @@ end $$;
 comment on function pgrab_internal.task_schedule_check(pgrab.task) is
   'Refuses a schedule or a time zone that cannot be read.';
 
--- The rules that need no more than a look at the row: column, value, whether it is fine, what would be right.
-create function pgrab_internal.task_rules(t pgrab.task)
-returns table (at text, value text, fine boolean, hint text)
+-- The rules that need no more than a look at the row: column, whether it is fine, what would be right.
+create or replace function pgrab_internal.task_rules(t pgrab.task) returns table (at text, fine boolean, hint text)
 language sql stable as $$
   values
-    ('name', t.name, octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
-    ('key', t.key, octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
-    ('source', t.source, octet_length(t.source) <= 1000, 'A source is at most 1000 bytes long.'),
-    ('run_at', t.run_at::text, isfinite(t.run_at) and t.run_at between '0001-01-01Z' and '9999-12-31Z',
-      'Give a point in time. To keep a task from running, set paused = true.'),
-    ('timeout', t.timeout::text, t.timeout between '1 ms' and '365 days',
-      'A timeout is between 1 ms and 365 days.'),
-    ('max_attempts', t.max_attempts::text, t.max_attempts between 1 and 1000, 'Tries per fire: 1 to 1000.'),
-    ('backoff', t.backoff::text, t.backoff between '0' and '365 days', 'A wait is between 0 and 365 days.'),
-    ('backoff_max', t.backoff_max::text, t.backoff_max between t.backoff and '365 days',
-      format('The longest wait is between backoff (%s) and 365 days.', t.backoff)),
-    ('delivery', t.delivery, t.delivery in ('at_least_once', 'at_most_once'),
-      'One of: at_least_once, at_most_once.'),
-    ('misfire', t.misfire, t.misfire in ('skip', 'once', 'all'), 'One of: skip, once, all.'),
-    ('misfire_after', t.misfire_after::text, t.misfire_after between '1 s' and '365 days',
-      'Between 1 s and 365 days.'),
-    ('misfire_limit', t.misfire_limit::text, t.misfire_limit between 0 and 100000, 'Between 0 and 100000.'),
-    ('max_runs', t.max_runs::text, t.max_runs >= 1, 'At least 1, or null for no end.'),
-    ('jitter', t.jitter::text, t.jitter between '0' and '7 days', 'Between 0 and 7 days.'),
-    ('ends_at', t.ends_at::text, t.starts_at < t.ends_at,
-      format('It has to be later than starts_at (%s).', t.starts_at)),
-    ('starts_at', t.starts_at::text, isfinite(t.starts_at), 'Give a point in time, or null.'),
-    ('run_if', t.run_if, t.run_if in ('success', 'failure', 'always'), 'One of: success, failure, always.'),
-    ('expect_within', t.expect_within::text, t.expect_within between '1 s' and '3650 days',
-      'Between 1 s and 3650 days, or null.'),
-    ('stall_after', t.stall_after::text, t.stall_after between '1 s' and '365 days',
-      'Between 1 s and 365 days, or null.'),
-    ('keep', t.keep::text, t.keep between '0' and '3650 days', 'Between 0 and 3650 days, or null.'),
-    ('require', left(t.require::text, 1000), octet_length(t.require::text) <= 2000,
-      'It may be 2000 bytes long.'),
-    ('require', t.require::text, jsonb_typeof(t.require) = 'object' and not exists (
+    ('name', octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
+    ('key', octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
+    ('source', octet_length(t.source) <= 1000, 'A source is at most 1000 bytes long.'),
+    ('timeout', t.timeout between '1 ms' and '365 days', 'A timeout is between 1 ms and 365 days.'),
+    ('max_attempts', t.max_attempts between 1 and 1000, 'Tries per fire: 1 to 1000.'),
+    ('backoff', t.backoff between '0' and '365 days', 'A wait is between 0 and 365 days.'),
+    ('backoff_max', t.backoff_max between t.backoff and '365 days',
+      'The longest wait is between backoff and 365 days.'),
+    ('delivery', t.delivery in ('at_least_once', 'at_most_once'), 'One of: at_least_once, at_most_once.'),
+    ('misfire', t.misfire in ('skip', 'once', 'all'), 'One of: skip, once, all.'),
+    ('misfire_after', t.misfire_after between '1 s' and '365 days', 'Between 1 s and 365 days.'),
+    ('misfire_limit', t.misfire_limit between 0 and 100000, 'Between 0 and 100000.'),
+    ('max_runs', t.max_runs >= 1, 'At least 1, or null for no end.'),
+    ('jitter', t.jitter between '0' and '7 days', 'Between 0 and 7 days.'),
+    ('ends_at', t.starts_at < t.ends_at, 'It has to be later than starts_at.'),
+    ('starts_at', isfinite(t.starts_at), 'Give a point in time, or null.'),
+    ('run_if', t.run_if in ('success', 'failure', 'always'), 'One of: success, failure, always.'),
+    ('expect_within', t.expect_within between '1 s' and '3650 days', 'Between 1 s and 3650 days, or null.'),
+    ('stall_after', t.stall_after between '1 s' and '365 days', 'Between 1 s and 365 days, or null.'),
+    ('keep', t.keep between '0' and '3650 days', 'Between 0 and 3650 days, or null.'),
+    ('require', octet_length(t.require::text) <= 2000, 'It may be 2000 bytes long.'),
+    ('require', t.require = '{}' or jsonb_typeof(t.require) = 'object' and not exists (
         select from jsonb_each(case when jsonb_typeof(t.require) = 'object' then t.require else '{}' end) e
         where jsonb_typeof(e.value) <> 'string'),
       'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s '
-      'labels setting.'),
-    ('schedule', t.schedule, t.parent_id is null or t.schedule is null,
-      'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.')
+      'labels setting.')
 $$;
 comment on function pgrab_internal.task_rules(pgrab.task) is
   'The rules for single columns of a task. A null value is fine where the column may be null.';
 
-create function pgrab_internal.task_check(t pgrab.task) returns void
+create or replace function pgrab_internal.kind_check(p_kind text) returns void
 language plpgsql as $$
 begin
-  if t.kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify')
-    and not exists (select from pgrab.kind k where k.kind = t.kind) then
-    perform pgrab_internal.refuse('kind', t.kind,
+  if p_kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify')
+    and not exists (select from pgrab.kind k where k.kind = p_kind) then
+    perform pgrab_internal.refuse('kind', p_kind,
       format('Kinds are: %s. A node that loads an executor adds its kind.',
         (select string_agg(k.kind, ', ' order by k.kind) from pgrab.kind k)));
   end if;
+end $$;
+comment on function pgrab_internal.kind_check(text) is 'Refuses a kind that nobody has announced.';
+
+-- What is to be done.  The rules let null pass, and the table's NOT NULL would not say what is right.
+create or replace function pgrab_internal.task_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
+    t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
+    t.paused, t.source) > 0 then
+    perform pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
+    from jsonb_each_text(to_jsonb(t)) c(name, value)
+    where c.value is null and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
+      'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
+      'run_if', 'require', 'paused', 'source');
+  end if;
+  perform pgrab_internal.kind_check(t.kind);
   perform pgrab_internal.command_check(t.kind, t.command);
   if t.args <> '{}' then
     perform pgrab_internal.args_check(t.kind, t.args);
   end if;
-  perform pgrab_internal.refuse(r.at, r.value, r.hint) from pgrab_internal.task_rules(t) r where not r.fine;
-  if t.schedule is not null or t.timezone <> 'UTC' then
+  perform pgrab_internal.refuse(r.at, to_jsonb(t) ->> r.at, r.hint)
+  from pgrab_internal.task_rules(t) r where not r.fine;
+  if t.timezone <> 'UTC' then
     perform pgrab_internal.task_schedule_check(t);
   end if;
   if t.on_failure is not null then
@@ -218,7 +224,23 @@ end $$;
 comment on function pgrab_internal.task_check(pgrab.task) is
   'Refuses a definition that cannot work, naming column, value and what would be right.';
 
-create function pgrab_internal.limit_check(p_key text) returns void
+-- When it is to be done.
+create or replace function pgrab_internal.plan_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if not isfinite(t.run_at) or t.run_at not between '0001-01-01Z' and '9999-12-31Z' then
+    perform pgrab_internal.refuse('run_at', t.run_at::text,
+      'Give a point in time. To keep a task from running, set paused = true.');
+  elsif t.schedule is not null and t.parent_id is not null then
+    perform pgrab_internal.refuse('schedule', t.schedule,
+      'A task with a parent starts when that has ended; the schedule belongs to the root of its chain.');
+  elsif t.schedule is not null then
+    perform pgrab_internal.task_schedule_check(t);
+  end if;
+end $$;
+comment on function pgrab_internal.plan_check(pgrab.task) is 'Refuses a time or a schedule that cannot be.';
+
+create or replace function pgrab_internal.limit_check(p_key text) returns void
 language plpgsql as $$
 begin
   if p_key is not null and not exists (select from pgrab.limit l where l.key = p_key) then
@@ -228,15 +250,3 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.limit_check(text) is 'Refuses the key of a limit that is not there.';
-
--- The rules let null pass, and the table's NOT NULL would not say what is right.
-create function pgrab_internal.nulls_check(t pgrab.task) returns void
-language sql as $$
-  select pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
-  from jsonb_each(to_jsonb(t)) c(name, value)
-  where c.value = 'null' and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
-    'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
-    'run_if', 'require', 'paused', 'source')
-    and not (c.name = 'args' and t.args is not null or c.name = 'require' and t.require is not null)
-$$;
-comment on function pgrab_internal.nulls_check(pgrab.task) is 'Refuses null where a value is needed.';

@@ -3,7 +3,7 @@
 -- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client,
 -- and CALL of a procedure that commits. Each with an error of PostgreSQL's own, and nothing of the
 -- transaction survives it.
-create function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer) returns text
+create or replace function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer) returns text
 language plpgsql as $$
 declare
   v_last constant integer := cardinality(p_statements);
@@ -61,7 +61,7 @@ comment on function pgrab_internal.run_sql(text[], text[], integer) is
 
 -- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end,
 -- or that does not end in time, is kept, and hinders nobody else's end.
-create function pgrab_internal.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
+create or replace function pgrab_internal.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
 language plpgsql as $$
 declare
   v_pid integer;

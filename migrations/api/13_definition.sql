@@ -1,6 +1,6 @@
 -- What a task is, apart from where it stands: its definition as JSON, and what a node needs of it.
 
-create function pgrab_internal.edges_above(p_id bigint) returns jsonb
+create or replace function pgrab_internal.edges_above(p_id bigint) returns jsonb
 language plpgsql stable parallel safe as $$
 begin
   return (
@@ -15,7 +15,7 @@ comment on function pgrab_internal.edges_above(bigint) is
 -- place of the call, and a test before it keeps the plain task and the plain link cheap.  (A text and not a
 -- parsed body, like everything that takes a row of a table: a parsed body would forbid the next migration to
 -- add a column.)
-create function pgrab_internal.definition_own(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.definition_own(t pgrab.task) returns jsonb
 language sql stable parallel safe as $$
   select case
     when t.command = '' and t.args = '{}' and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
@@ -46,7 +46,7 @@ $$;
 comment on function pgrab_internal.definition_own(pgrab.task) is
   'pgrab.definition() without the rows of pgrab.edge.';
 
-create function pgrab.definition(t pgrab.task) returns jsonb
+create or replace function pgrab.definition(t pgrab.task) returns jsonb
 language sql stable parallel safe as $$
   select case when t.chain is null then pgrab_internal.definition_own(t)
     else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end
@@ -56,14 +56,14 @@ comment on function pgrab.definition(pgrab.task) is
   'all default.';
 
 -- Netstrings: so that no user's JSON is parsed outside the database.
-create function pgrab_internal.netstring(p_text text) returns text
+create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe
 return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
 comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
 
 -- The values of one member, in order: (key, value), see include/pgrab/executor.h struct pgrab_arg.
 -- A null among sql's params is a value: it comes under the key params:null.
-create function pgrab_internal.args_values(p_key text, p_value jsonb)
+create or replace function pgrab_internal.args_values(p_key text, p_value jsonb)
 returns table (key text, value text, n bigint)
 language sql immutable parallel safe as $$
   select p_key, o.key || '=' || o.value, o.n
@@ -83,7 +83,7 @@ $$;
 comment on function pgrab_internal.args_values(text, jsonb) is
   'The values of one member of args, as executors get them.';
 
-create function pgrab_internal.args_list(p_args jsonb) returns text
+create or replace function pgrab_internal.args_list(p_args jsonb) returns text
 language sql immutable parallel safe as $$
   select string_agg(pgrab_internal.netstring(f.key) || pgrab_internal.netstring(f.value), ''
     order by e.n, f.n)
@@ -94,7 +94,7 @@ comment on function pgrab_internal.args_list(jsonb) is
   'A task''s args for its node: one list of netstrings, key, value, key, value ...';
 
 -- In seconds: an interval times 2^40 is out of range before least() sees it.
-create function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval, p_attempt integer)
+create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval, p_attempt integer)
 returns interval
 language sql volatile parallel safe
 return least(
@@ -105,7 +105,7 @@ comment on function pgrab_internal.retry_wait(interval, interval, integer) is
   'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
 -- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
-create function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
+create or replace function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
 language sql stable as $$
   with recursive head as (
     (select t.lane, t.shard from pgrab.task t where t.due_at is not null order by t.lane, t.shard limit 1)
@@ -122,7 +122,7 @@ comment on function pgrab_internal.due_heads() is
 
 -- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
 -- it is worked out for every row.
-create function pgrab_internal.due_until(p_until timestamptz) returns setof pgrab.task
+create or replace function pgrab_internal.due_until(p_until timestamptz) returns setof pgrab.task
 language sql stable as $$
   select t.*
   from pgrab_internal.due_heads() h

@@ -1,7 +1,7 @@
 -- Daily partitions of the history: made ahead, dropped behind, by any node (no leader), at start and every
 -- hour.
 
-create function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
+create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
 language plpgsql
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp

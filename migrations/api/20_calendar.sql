@@ -20,7 +20,7 @@
 
 -- ---------------------------------------------------------------------------------------------- small helpers
 
-create function pgrab_internal.lowest_bit(p_bits bigint) returns integer
+create or replace function pgrab_internal.lowest_bit(p_bits bigint) returns integer
 language sql immutable parallel safe as $$
   -- x & -x is a power of two up to 2^62, exact in a float8, so the rounded logarithm is exact too
   select (pg_catalog.ln((p_bits & -p_bits)::pg_catalog.float8) * 1.4426950408889634)::pg_catalog.int4
@@ -28,7 +28,7 @@ $$;
 comment on function pgrab_internal.lowest_bit(bigint) is
   'Number of the lowest bit set, 0-62. The caller makes sure that one is set.';
 
-create function pgrab_internal.zone_shift(p_timezone text, p_instant bigint) returns bigint
+create or replace function pgrab_internal.zone_shift(p_timezone text, p_instant bigint) returns bigint
 language sql stable parallel safe as $$
   select pg_catalog.date_part('epoch', pg_catalog.timezone(p_timezone, pg_catalog.to_timestamp(p_instant)))::pg_catalog.int8
          - p_instant
@@ -36,7 +36,7 @@ $$;
 comment on function pgrab_internal.zone_shift(text, bigint) is
   'Seconds by which local time in the zone is ahead of UTC at that instant.';
 
-create function pgrab_internal.schedule_quote(p_text text) returns text
+create or replace function pgrab_internal.schedule_quote(p_text text) returns text
 language sql immutable parallel safe as $$
   select '"' || pg_catalog.regexp_replace(pg_catalog.left(p_text, 80), '[[:cntrl:]]', '?', 'g')
              || case when pg_catalog.length(p_text) > 80 then '...' else '' end || '"'
@@ -44,7 +44,7 @@ $$;
 comment on function pgrab_internal.schedule_quote(text) is
   'A value as error messages show it: quoted, cut at 80 characters, control characters replaced.';
 
-create function pgrab_internal.schedule_refuse(p_schedule text, p_what text, p_hint text) returns bigint
+create or replace function pgrab_internal.schedule_refuse(p_schedule text, p_what text, p_hint text) returns bigint
 language plpgsql immutable parallel safe as $$
 begin
   raise exception using
@@ -58,7 +58,7 @@ comment on function pgrab_internal.schedule_refuse(text, text, text) is
 
 -- ------------------------------------------------------------------------------------------------- time zones
 
-create function pgrab_internal.zone_hint(p_timezone text) returns text
+create or replace function pgrab_internal.zone_hint(p_timezone text) returns text
 language sql stable parallel safe as $$
   select coalesce('Did you mean "' || pg_catalog.min(z.name) || '"? ', '')
          || 'Use an IANA zone name such as UTC or Europe/Berlin: select name from pg_timezone_names.'
@@ -69,7 +69,7 @@ $$;
 comment on function pgrab_internal.zone_hint(text) is
   'What to write instead of an unknown zone; slow (it reads the whole zone directory), so only for errors.';
 
-create function pgrab_internal.zone_check(p_timezone text) returns void
+create or replace function pgrab_internal.zone_check(p_timezone text) returns void
 language plpgsql stable parallel safe as $$
 declare
   v_hint text;
@@ -104,7 +104,7 @@ comment on function pgrab_internal.zone_check(text) is
 
 -- ------------------------------------------------------------------------------------- reading a cron expression
 
-create function pgrab_internal.cron_help(p_place integer) returns text
+create or replace function pgrab_internal.cron_help(p_place integer) returns text
 language sql immutable parallel safe as $$
   select case p_place
     when 1 then 'Seconds: *, 0-59, a range 10-30, a step */5, 10/5 or 10-30/5, or a list of those: 0,15,30.'
@@ -120,7 +120,7 @@ $$;
 comment on function pgrab_internal.cron_help(integer) is
   'The HINT for a field of a cron expression, by its place: 1 second, 2 minute, 3 hour, 4 day-of-month, 5 month, 6 day-of-week.';
 
-create function pgrab_internal.cron_refuse(p_schedule text, p_place integer, p_what text, p_hint text default null) returns bigint
+create or replace function pgrab_internal.cron_refuse(p_schedule text, p_place integer, p_what text, p_hint text default null) returns bigint
 language sql immutable parallel safe as $$
   select pgrab_internal.schedule_refuse(
     p_schedule,
@@ -130,7 +130,7 @@ $$;
 comment on function pgrab_internal.cron_refuse(text, integer, text, text) is
   'Refuses a schedule for one of its fields, naming the field; the HINT is the field''s grammar unless a better one is given.';
 
-create function pgrab_internal.cron_value(p_schedule text, p_place integer, p_text text) returns integer
+create or replace function pgrab_internal.cron_value(p_schedule text, p_place integer, p_text text) returns integer
 language plpgsql immutable parallel safe as $$
 declare
   v_low integer := (array[0, 0, 0, 1, 1, 0])[p_place];
@@ -158,7 +158,7 @@ $$;
 comment on function pgrab_internal.cron_value(text, integer, text) is
   'One number or name of a cron field, checked against the range of the field; the text is in capitals. Sunday may come as 0 or 7.';
 
-create function pgrab_internal.cron_day(p_schedule text, p_place integer, p_part text) returns bigint
+create or replace function pgrab_internal.cron_day(p_schedule text, p_place integer, p_part text) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_match text[];
@@ -186,7 +186,7 @@ $$;
 comment on function pgrab_internal.cron_day(text, integer, text) is
   'The parts of day fields that depend on the month: L, LW, nW in day-of-month, dL and d#n in day-of-week. Refuses anything else.';
 
-create function pgrab_internal.cron_range(p_schedule text, p_place integer, p_part text[]) returns bigint
+create or replace function pgrab_internal.cron_range(p_schedule text, p_place integer, p_part text[]) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_low integer := (array[0, 0, 0, 1, 1, 0])[p_place];
@@ -238,7 +238,7 @@ $$;
 comment on function pgrab_internal.cron_range(text, integer, text[]) is
   'Bits of one part [from, to, step] of a cron field: *, a, a-b, */n, a-b/n, and a/n = from a to the end of the field every n.';
 
-create function pgrab_internal.cron_field(p_schedule text, p_place integer, p_field text) returns bigint
+create or replace function pgrab_internal.cron_field(p_schedule text, p_place integer, p_field text) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_part text;
@@ -268,7 +268,7 @@ $$;
 comment on function pgrab_internal.cron_field(text, integer, text) is
   'The bit set of one field of a cron expression, by its place (1 second ... 6 day-of-week); refuses what it cannot read.';
 
-create function pgrab_internal.schedule_interval(p_schedule text) returns bigint
+create or replace function pgrab_internal.schedule_interval(p_schedule text) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_text text := pg_catalog.lower(pg_catalog.btrim(pg_catalog.substr(p_schedule, pg_catalog.strpos(p_schedule, ' ') + 1)));
@@ -297,7 +297,7 @@ $$;
 comment on function pgrab_internal.schedule_interval(text) is
   'Seconds of "@every 1h30m" or "@after 90 s". A day is 24 hours here, whatever the clocks do.';
 
-create function pgrab_internal.schedule_fields(p_schedule text) returns text[]
+create or replace function pgrab_internal.schedule_fields(p_schedule text) returns text[]
 language plpgsql immutable parallel safe as $$
 declare
   v_text text;
@@ -338,7 +338,7 @@ comment on function pgrab_internal.schedule_fields(text) is
   'A schedule that is not simply five or six fields with single spaces: extra white space, @words, @every/@after (answered as '
   '{@every,seconds}), and everything to be refused at this level.';
 
-create function pgrab_internal.schedule_compile(p_schedule text) returns bigint[]
+create or replace function pgrab_internal.schedule_compile(p_schedule text) returns bigint[]
 language plpgsql immutable strict parallel safe as $$
 declare
   v_field text[] := pg_catalog.string_to_array(p_schedule, ' ');
@@ -411,7 +411,7 @@ comment on function pgrab_internal.schedule_compile(text) is
 
 -- ------------------------------------------------------------------------------------------- looking for the fire
 
-create function pgrab_internal.cron_days(p_day bigint, p_length integer, p_first integer) returns bigint
+create or replace function pgrab_internal.cron_days(p_day bigint, p_length integer, p_first integer) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_bits bigint := p_day & ((1::bigint << (p_length + 1)) - 2);
@@ -442,7 +442,7 @@ comment on function pgrab_internal.cron_days(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-month set with L, LW or nW means in a month of that length whose first is that day of the week. '
   'nW never leaves its month, and a month without day n has no nW.';
 
-create function pgrab_internal.cron_weekdays(p_weekday bigint, p_length integer, p_first integer) returns bigint
+create or replace function pgrab_internal.cron_weekdays(p_weekday bigint, p_length integer, p_first integer) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_bits bigint := 0;
@@ -462,7 +462,7 @@ $$;
 comment on function pgrab_internal.cron_weekdays(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-week set with d#n or dL means in a month of that length whose first is that day of the week.';
 
-create function pgrab_internal.cron_next_day(p_cron bigint[], p_day integer) returns integer
+create or replace function pgrab_internal.cron_next_day(p_cron bigint[], p_day integer) returns integer
 language plpgsql immutable parallel safe as $$
 declare
   v_date date := date '1970-01-01' + p_day;
@@ -510,7 +510,7 @@ comment on function pgrab_internal.cron_next_day(bigint[], integer) is
   'First day that matches a compiled cron expression, from the given one on; days are counted from 1970-01-01. Goes month by month '
   'with the set of its days, and gives up (null) after 400 years, when every calendar has been seen.';
 
-create function pgrab_internal.cron_next(p_cron bigint[], p_local bigint) returns bigint
+create or replace function pgrab_internal.cron_next(p_cron bigint[], p_local bigint) returns bigint
 language plpgsql immutable parallel safe as $$
 declare
   v_day integer := (p_local + 62135596800) / 86400 - 719162;
@@ -547,7 +547,7 @@ $$;
 comment on function pgrab_internal.cron_next(bigint[], bigint) is
   'First local second that matches a compiled cron expression, from the given one on, whatever clocks do; null if there is none.';
 
-create function pgrab_internal.zone_change(p_timezone text, p_from bigint, p_to bigint) returns bigint
+create or replace function pgrab_internal.zone_change(p_timezone text, p_from bigint, p_to bigint) returns bigint
 language plpgsql stable parallel safe as $$
 declare
   v_shift bigint := pgrab_internal.zone_shift(p_timezone, p_from);
@@ -569,7 +569,7 @@ $$;
 comment on function pgrab_internal.zone_change(text, bigint, bigint) is
   'The instant in (from, to] at which the zone changed its shift; there must be exactly one.';
 
-create function pgrab_internal.fire_walk(p_cron bigint[], p_timezone text, p_instant bigint) returns bigint
+create or replace function pgrab_internal.fire_walk(p_cron bigint[], p_timezone text, p_instant bigint) returns bigint
 language plpgsql stable parallel safe as $$
 declare
   v_fixed boolean := p_cron[1] & 1 = 0;
@@ -615,7 +615,7 @@ comment on function pgrab_internal.fire_walk(bigint[], text, bigint) is
   'First fire after an instant with a change of the clock near by: walks from one stretch of constant shift to the next. '
   'The rules of daylight saving are here and nowhere else.';
 
-create function pgrab_internal.next_fire_compiled(p_cron bigint[], p_timezone text, p_after timestamptz) returns timestamptz
+create or replace function pgrab_internal.next_fire_compiled(p_cron bigint[], p_timezone text, p_after timestamptz) returns timestamptz
 language plpgsql stable strict parallel safe as $$
 declare
   v_instant bigint;
@@ -659,7 +659,7 @@ comment on function pgrab_internal.next_fire_compiled(bigint[], text, timestampt
 
 -- -------------------------------------------------------------------------------------------------- for everybody
 
-create function pgrab.next_fire(schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now())
+create or replace function pgrab.next_fire(schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now())
 returns timestamptz
 language sql stable parallel safe as $$
   select pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3)
@@ -676,7 +676,7 @@ comment on function pgrab.next_fire(text, text, timestamptz) is
   'and a time that it repeats fires once, the first time. '
   'Many at once: next_fires(); the same schedule again and again: schedule_compile().';
 
-create function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz) returns setof timestamptz
+create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz) returns setof timestamptz
 language sql stable parallel safe as $$
   with recursive rule as materialized (
     select pgrab_internal.schedule_compile($1) as cron
@@ -698,7 +698,7 @@ comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'All fires of a schedule with from < fire <= until, in order. In FROM it is lazy: with LIMIT it stops there, even when until is '
   'infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', now(), ''infinity'') limit 5.';
 
-create function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])
+create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])
 returns table (ord integer, fire timestamptz)
 language sql stable parallel safe rows 1000 as $$
   -- grouped and unnested rather than joined: a join of three parameter arrays is where the planner guesses badly
@@ -714,7 +714,7 @@ comment on function pgrab_internal.next_fires(text[], text[], timestamptz[]) is
   'next_fire() for many rows at once, given as three arrays of one length; ord is the place in them. Equal (schedule, timezone, after) '
   'are worked out once, so a hundred thousand tasks due at the same second cost little more than their distinct schedules.';
 
-create function pgrab_internal.schedule_kind(schedule text) returns text
+create or replace function pgrab_internal.schedule_kind(schedule text) returns text
 language sql immutable parallel safe as $$
   select case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
               when $1 is not null then 'cron' end
@@ -723,7 +723,7 @@ comment on function pgrab_internal.schedule_kind(text) is
   '''every'' (fixed rate: the next fire counts from the last planned one), ''after'' (fixed delay: from the end of the last run) '
   'or ''cron''.';
 
-create function pgrab_internal.schedule_fault(p_schedule text, p_timezone text, out fault text, out hint text)
+create or replace function pgrab_internal.schedule_fault(p_schedule text, p_timezone text, out fault text, out hint text)
 language plpgsql stable as $$
 declare
   v_cron bigint[];
@@ -749,7 +749,7 @@ comment on function pgrab_internal.schedule_fault(text, text) is
   'What is wrong with a schedule or its time zone, and what would be right: (message, hint), both null when all is well. For a trigger '
   'that raises its own error. Not parallel safe: it catches the error of the reader, which takes a subtransaction.';
 
-create function pgrab_internal.schedule_check(schedule text, timezone text) returns void
+create or replace function pgrab_internal.schedule_check(schedule text, timezone text) returns void
 language plpgsql stable as $$
 declare
   v_fault record;

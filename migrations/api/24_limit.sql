@@ -9,13 +9,13 @@
 -- So nothing has to be counted down after a crash.
 
 -- A twentieth of a second more than asked for: between the place and the start of the run lies a way to the node, which is not always equally long.
-create function pgrab_internal.limit_span(l pgrab.limit, out starts integer, out within interval)
+create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts integer, out within interval)
 language sql immutable as $$
   select greatest(1, floor(l.per_second))::integer, greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '50 ms'
 $$;
 comment on function pgrab_internal.limit_span(pgrab.limit) is 'Internal: per_second as "so many starts within so long".';
 
-create function pgrab_internal.limit_sweep(l pgrab.limit) returns void
+create or replace function pgrab_internal.limit_sweep(l pgrab.limit) returns void
 language sql as $$
   delete from pgrab.limit_place p
   where p.key = l.key and case
@@ -28,7 +28,7 @@ $$;
 comment on function pgrab_internal.limit_sweep(pgrab.limit) is 'Internal: removes places that nobody has any more. The caller holds the lock on the limit.';
 
 -- When may the next one start? Null: not before a place comes free.
-create function pgrab_internal.limit_next(l pgrab.limit, p_started_only boolean, p_but bigint default null) returns timestamptz
+create or replace function pgrab_internal.limit_next(l pgrab.limit, p_started_only boolean, p_but bigint default null) returns timestamptz
 language sql as $$
   select case when not p_started_only and (select count(*) from pgrab.limit_place p where p.key = l.key and not p.over) >= l.max_running then null
     else greatest(clock_timestamp(), (
@@ -38,7 +38,7 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
 
-create function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
+create or replace function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
@@ -100,7 +100,7 @@ end $$;
 comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is 'Internal: of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in line.';
 
 -- Who has waited longest, priority counted as in a look: a lane for each.
-create function pgrab_internal.limit_first(p_key text) returns bigint
+create or replace function pgrab_internal.limit_first(p_key text) returns bigint
 language sql as $$
   with recursive lane(priority) as (
     (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null order by t.priority limit 1)
@@ -116,7 +116,7 @@ $$;
 comment on function pgrab_internal.limit_first(text) is 'Internal: the first in line of a limit, locked.';
 
 -- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
-create function pgrab_internal.limit_wake(l pgrab.limit) returns void
+create or replace function pgrab_internal.limit_wake(l pgrab.limit) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_id bigint;
@@ -140,7 +140,7 @@ end $$;
 comment on function pgrab_internal.limit_wake(pgrab.limit) is 'Internal: makes those due who stand in line and have a place now.';
 
 -- After runs have ended, in their transaction.
-create function pgrab_internal.limit_give_back(p_ids bigint[]) returns void
+create or replace function pgrab_internal.limit_give_back(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ended bigint[];
@@ -169,7 +169,7 @@ end $$;
 comment on function pgrab_internal.limit_give_back(bigint[]) is 'Internal: frees the places of runs that have ended, for the next in line.';
 
 -- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
-create function pgrab_internal.limit_tick() returns bigint
+create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   l pgrab.limit;
@@ -185,7 +185,7 @@ end $$;
 comment on function pgrab_internal.limit_tick() is 'Internal: the nodes'' look at those who stand in line.';
 
 -- A limit that was raised or removed lets go at once.
-create function pgrab_internal.limit_changed() returns trigger
+create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
 begin
   if tg_op = 'DELETE' or new.key <> old.key then
@@ -202,7 +202,7 @@ end $$;
 comment on function pgrab_internal.limit_changed() is 'Internal: those in line need not wait for the next finish.';
 create trigger limit_10_changed after update or delete on pgrab.limit for each row execute function pgrab_internal.limit_changed();
 
-create view pgrab.limits as
+create or replace view pgrab.limits as
 select l.key, l.max_running, l.per_second, p.running, p.started_1s, w.waiting, w.longest
 from pgrab.limit l
 cross join lateral (select count(*) filter (where p.started and not p.over) as running, count(*) filter (where p.started and p.at > statement_timestamp() - interval '1 s') as started_1s

@@ -7,14 +7,14 @@
 -- misfire_after is missed (misfire() below).  That rule is in one place: whoever pauses, drains or loses
 -- nodes, or runs too long, ends up there.
 
-create function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
+create or replace function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
 language sql immutable strict parallel safe
 return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
 comment on function pgrab_internal.jitter_of(bigint, interval) is
   'By how much the fires of a task are delayed: a pseudo-random part of its jitter, the same for each of its '
   'fires.';
 
-create function pgrab_internal.first_fire(t pgrab.task) returns timestamptz
+create or replace function pgrab_internal.first_fire(t pgrab.task) returns timestamptz
 language sql stable as $$
   select case
     when t.starts_at <= now() or t.starts_at is null then pgrab.next_fire(t.schedule, t.timezone, now())
@@ -26,14 +26,14 @@ comment on function pgrab_internal.first_fire(pgrab.task) is
   'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
   ' or one interval from now.';
 
-create function pgrab_internal.every_seconds(p_schedule text) returns interval
+create or replace function pgrab_internal.every_seconds(p_schedule text) returns interval
 language sql stable
 return make_interval(secs => (pgrab_internal.schedule_compile(p_schedule))[2]);
 comment on function pgrab_internal.every_seconds(text) is 'The interval of a schedule with @every or @after.';
 
 -- What the next fire is counted from: the planned time, for @after the end of the run; and not before
 -- starts_at (a person may have made it run before that).
-create function pgrab_internal.fire_after(t pgrab.task, p_ended timestamptz) returns timestamptz
+create or replace function pgrab_internal.fire_after(t pgrab.task, p_ended timestamptz) returns timestamptz
 language sql stable as $$
   select case
     when t.starts_at > f.base and f.kind = 'cron' then t.starts_at - interval '1 us'
@@ -49,7 +49,7 @@ comment on function pgrab_internal.fire_after(pgrab.task, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
 -- One row of history for a fire that was not run.  p_ended: the task leaves pgrab.task with it.
-create function pgrab_internal.note_fire(
+create or replace function pgrab_internal.note_fire(
   t pgrab.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null) returns void
 language sql as $$
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
@@ -62,7 +62,7 @@ comment on function pgrab_internal.note_fire(pgrab.task, timestamptz, text, text
   'Writes the history of a fire that was not run.';
 
 -- The fire after the one that is given up; null: nothing is left to fire.
-create function pgrab_internal.fire_following(t pgrab.task, p_fires bigint) returns timestamptz
+create or replace function pgrab_internal.fire_following(t pgrab.task, p_fires bigint) returns timestamptz
 language sql stable as $$
   select n.fire
   from (
@@ -75,7 +75,7 @@ comment on function pgrab_internal.fire_following(pgrab.task, bigint) is
 
 -- Gives up the planned fire of a task that is not running: recorded, and planned anew, or gone when nothing
 -- is left to fire.  Returns the row as it is then.  The caller holds its lock.
-create function pgrab_internal.give_up_fire(t pgrab.task, p_outcome text, p_ended text, p_why text)
+create or replace function pgrab_internal.give_up_fire(t pgrab.task, p_outcome text, p_ended text, p_why text)
 returns pgrab.task
 language plpgsql as $$
 declare
@@ -111,7 +111,7 @@ comment on function pgrab_internal.give_up_fire(pgrab.task, text, text, text) is
 
 -- Not by walking there from p_from: a schedule of seconds has 86,400 fires a day.  It looks back from the
 -- end, twice as far each time, until it has seen enough.
-create function pgrab_internal.last_fires(
+create or replace function pgrab_internal.last_fires(
   p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer)
 returns timestamptz[]
 language plpgsql stable as $$
@@ -142,7 +142,7 @@ comment on function pgrab_internal.last_fires(text, text, timestamptz, timestamp
 
 -- Of the fires before p_keep, which nobody will run, the first hundred get a row each; the last of these says
 -- how far the others go.
-create function pgrab_internal.note_missed(t pgrab.task, p_keep timestamptz) returns void
+create or replace function pgrab_internal.note_missed(t pgrab.task, p_keep timestamptz) returns void
 language plpgsql as $$
 declare
   c_why constant text := 'nobody could run it within misfire_after';
@@ -162,7 +162,7 @@ comment on function pgrab_internal.note_missed(pgrab.task, timestamptz) is
 
 -- What becomes of the fires of one task that has been due for longer than misfire_after.  It keeps its place
 -- in the queue (due_at): whoever has waited long does not go to the end of the line because it waited long.
-create function pgrab_internal.misfire_one(t pgrab.task, p_now timestamptz) returns void
+create or replace function pgrab_internal.misfire_one(t pgrab.task, p_now timestamptz) returns void
 language plpgsql as $$
 declare
   c_why constant text := 'nobody could run it within misfire_after';
@@ -200,7 +200,7 @@ comment on function pgrab_internal.misfire_one(pgrab.task, timestamptz) is
 
 -- Serves: the loader, for what has been due for longer than misfire_after.  Returns how many tasks it
 -- settled.
-create function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
+create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   t pgrab.task;

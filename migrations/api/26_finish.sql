@@ -14,7 +14,7 @@ create type pgrab_internal.batch as (
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[]);
 comment on type pgrab_internal.batch is 'Runs that have ended, as a node reports them.';
 
-create function pgrab_internal.batch_rows(b pgrab_internal.batch)
+create or replace function pgrab_internal.batch_rows(b pgrab_internal.batch)
 returns table (id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   outcome text, exit_code integer, output text, truncated boolean, error text, n bigint)
 language sql stable as $$
@@ -36,7 +36,7 @@ comment on type pgrab_internal.ended is 'A run whose end is on record.';
 -- the row leaves and the history row is written, in one statement.  Most runs end so.  The chain comes by
 -- subqueries: as a join it might be read as a whole, for a few rows.  A chain that the task has come into
 -- while this waited for its row is not seen here: finish_rest() does.
-create function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns setof pgrab_internal.ended
 language plpgsql as $$
 declare
@@ -83,7 +83,7 @@ comment on type pgrab_internal.ending is 'A run that has ended and what its task
 
 -- The rows are locked in a statement of their own: the next one sees the chains that the tasks have come into
 -- while this one waited.
-create function pgrab_internal.endings(b pgrab_internal.batch) returns pgrab_internal.ending[]
+create or replace function pgrab_internal.endings(b pgrab_internal.batch) returns pgrab_internal.ending[]
 language plpgsql as $$
 declare
   v_endings pgrab_internal.ending[];
@@ -118,7 +118,7 @@ comment on function pgrab_internal.endings(pgrab_internal.batch) is
   'The runs of a batch that answer to their fence, with what their tasks say; their rows are locked.';
 
 -- The calendar is asked once per batch, and equal questions are worked out once.
-create function pgrab_internal.endings_next(e pgrab_internal.ending[]) returns timestamptz[]
+create or replace function pgrab_internal.endings_next(e pgrab_internal.ending[]) returns timestamptz[]
 language sql stable as $$
   select array_agg(n.fire order by n.ord)
   from (
@@ -134,7 +134,7 @@ comment on function pgrab_internal.endings_next(pgrab_internal.ending[]) is
   'The next fire of each, null where none is looked for.';
 
 -- What becomes of the row, by the table of finish() below; returns what the history is to say.
-create function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns setof pgrab_internal.ended
 language plpgsql as $$
 declare
@@ -205,7 +205,7 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.batch, bigint, tex
   'still theirs.';
 
 -- What the ends of links set in motion.  All at once: the locks of their children are taken in one order.
-create function pgrab_internal.finish_links(p_ended pgrab_internal.ended[]) returns void
+create or replace function pgrab_internal.finish_links(p_ended pgrab_internal.ended[]) returns void
 language plpgsql as $$
 declare
   v_links bigint[];
@@ -237,7 +237,7 @@ comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
 --   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().
-create function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns table (task_id bigint, version bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column

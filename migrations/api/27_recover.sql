@@ -1,7 +1,7 @@
 -- What dead nodes held goes back: found from what their claims wrote (pgrab.hold), never by reading what is
 -- due.
 
-create function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
+create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
 language sql stable as $$
   select t.*
   from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
@@ -9,7 +9,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
 
-create function pgrab_internal.orphans() returns setof bigint
+create or replace function pgrab_internal.orphans() returns setof bigint
 language sql stable as $$
   select distinct h.incarnation from pgrab.hold h
   where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation)
@@ -19,7 +19,7 @@ comment on function pgrab_internal.orphans() is
 
 -- Runs of a dead node, as a batch for finish().  What a person has locked waits for the next round, and so
 -- does a sql run whose backend could not be ended: it goes on.
-create function pgrab_internal.lost_batch(p_incarnation bigint, p_error text) returns pgrab_internal.batch
+create or replace function pgrab_internal.lost_batch(p_incarnation bigint, p_error text) returns pgrab_internal.batch
 language sql as $$
   select (array_agg(h.id order by h.id), array_agg(h.version order by h.id),
     array_agg(h.incarnation order by h.id),
@@ -35,7 +35,7 @@ $$;
 comment on function pgrab_internal.lost_batch(bigint, text) is
   'The runs that an incarnation has left behind and that nobody goes on with, locked.';
 
-create function pgrab_internal.batch_one(b pgrab_internal.batch, i integer) returns pgrab_internal.batch
+create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer) returns pgrab_internal.batch
 language sql immutable as $$
   select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
     b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
@@ -44,7 +44,7 @@ $$;
 comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
 
 -- What the server refuses to record would be refused in every round: parked, with the reason.
-create function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text) returns void
+create or replace function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text) returns void
 language plpgsql as $$
 begin
   update pgrab.task t
@@ -64,7 +64,7 @@ comment on function pgrab_internal.park_lost(pgrab_internal.batch, text) is
 
 -- All at once; or, when that is refused or something is locked that hangs on one of them, each for itself, so
 -- that it harms no other.  What is locked waits for the next round.
-create function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text) returns bigint[]
+create or replace function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text) returns bigint[]
 language plpgsql as $$
 declare
   v_done bigint[] := '{}';
@@ -96,7 +96,7 @@ comment on function pgrab_internal.finish_lost(pgrab_internal.batch, bigint, tex
   'Finishes runs as lost, each for itself when not all can be. Returns those that are done.';
 
 -- Claimed and never started: they go back as they are, but for those that a person has locked.
-create function pgrab_internal.release_held(p_incarnation bigint) returns bigint
+create or replace function pgrab_internal.release_held(p_incarnation bigint) returns bigint
 language plpgsql as $$
 declare
   v_count bigint;
@@ -123,7 +123,7 @@ end $$;
 comment on function pgrab_internal.release_held(bigint) is
   'Puts back what an incarnation has claimed and not started.';
 
-create function pgrab_internal.recover_one(
+create or replace function pgrab_internal.recover_one(
   p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
 declare
@@ -150,7 +150,7 @@ end $$;
 comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
 
 -- Serves: recover.  By incarnation, or for all that no node that is up has.
-create function pgrab_internal.recover(
+create or replace function pgrab_internal.recover(
   p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin

@@ -15,7 +15,7 @@
 -- Lock order: rows of tasks in id order, parents before children (a waiting child is locked by nobody else but a person), then pgrab.chain in id order.
 
 -- any (array[...]) and CASE: by its key. As `parent_id is not null` it could be read by task_parent_idx, which for a table taken for a small one is every link of it, once per link.
-create function pgrab_internal.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
+create or replace function pgrab_internal.parents_of(p_id bigint) returns table (parent_id bigint, run_if text)
 language sql stable as $$
   select t.parent_id, t.run_if from pgrab.task t where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
   union all
@@ -23,7 +23,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.parents_of(bigint) is 'The parents of a task and which end of each it waits for.';
 
-create function pgrab_internal.children_of(p_id bigint) returns table (child_id bigint, run_if text)
+create or replace function pgrab_internal.children_of(p_id bigint) returns table (child_id bigint, run_if text)
 language sql stable as $$
   select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
   union all
@@ -31,7 +31,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.children_of(bigint) is 'The children of a task and which end of it starts each.';
 
-create function pgrab_internal.parents_in_run(p_id bigint) returns table (parent_id bigint, run_if text)
+create or replace function pgrab_internal.parents_in_run(p_id bigint) returns table (parent_id bigint, run_if text)
 language sql stable as $$
   select a.parent_id, a.run_if from pgrab_internal.parents_of(p_id) a
   where not exists (select from pgrab.edge_change g where g.parent_id = a.parent_id and g.child_id = p_id and g.added)
@@ -40,7 +40,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.parents_in_run(bigint) is 'Internal: the parents that count in the run the chain is in.';
 
-create function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
+create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '22023', message = format('task %s cannot be a parent of task %s: %s', p_parent, p_child, p_why), hint = p_hint, schema = 'pgrab', table = 'task', column = 'parent_id';
@@ -48,14 +48,14 @@ end $$;
 comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Internal: refuses an edge.';
 
 -- The result that the edges below a task see, once it has ended; null before.
-create function pgrab_internal.link_result(t pgrab.task) returns text
+create or replace function pgrab_internal.link_result(t pgrab.task) returns text
 language sql immutable as $$
   select case t.status when 'done' then 'succeeded' when 'parked' then 'failed' when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
 $$;
 comment on function pgrab_internal.link_result(pgrab.task) is 'Internal: how a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not.';
 
 -- The same of a parent, which may have left. One that even the history has forgotten has succeeded, as far as anybody can still ask.
-create function pgrab_internal.parent_result(p_id bigint) returns text
+create or replace function pgrab_internal.parent_result(p_id bigint) returns text
 language sql stable as $$
   select case when t.id is not null then pgrab_internal.link_result(t) else coalesce(h.result, 'succeeded') end
   from (select p_id as id) p
@@ -65,27 +65,27 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.parent_result(bigint) is 'Internal: how a parent has ended, wherever it is by now; null: it has not.';
 
-create function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
+create or replace function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
 language sql immutable as $$
   select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed' else true end
 $$;
 comment on function pgrab_internal.run_if_met(text, text) is 'Internal: may a child start, so far as this parent goes?';
 
-create function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
+create or replace function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
 language sql stable as $$
   select exists (select from pgrab.run r where r.chain_id = h.run and r.ended is not null)
 $$;
 comment on function pgrab_internal.chain_begun(pgrab.chain) is 'Internal: has a link of a chain that runs once left it?';
 
 -- Is a recurring chain between the start of its root and its last link's end? Then the graph stands still.
-create function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
+create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
 language sql stable as $$
   select exists (select from pgrab.chain c join pgrab.task t on t.id = c.root where c.id = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
 $$;
 comment on function pgrab_internal.chain_under_way(bigint) is 'Internal: true while a recurring chain runs. A change of its graph then counts from the next firing on.';
 
 -- What may be below what. Locks the parent; the rest of the checks of an edge are the caller's.
-create function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
+create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text) returns pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -108,7 +108,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_parent(bigint, bigint, text) is 'Internal: the parent of a new edge, locked; refuses one that cannot be.';
 
-create function pgrab_internal.chain_new(p pgrab.task) returns bigint
+create or replace function pgrab_internal.chain_new(p pgrab.task) returns bigint
 language plpgsql as $$
 declare
   v_chain bigint;
@@ -123,7 +123,7 @@ end $$;
 comment on function pgrab_internal.chain_new(pgrab.task) is 'Internal: a task on its own becomes the root of a chain.';
 
 -- For a row that is being inserted with a parent_id. Where links are counted task_inserted() does it, once per statement.
-create function pgrab_internal.chain_join(t pgrab.task) returns pgrab.task
+create or replace function pgrab_internal.chain_join(t pgrab.task) returns pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task := pgrab_internal.chain_parent(t.parent_id, t.id, t.owner);
@@ -145,7 +145,7 @@ end $$;
 comment on function pgrab_internal.chain_join(pgrab.task) is 'Internal: makes a new task a link of its parent''s chain.';
 
 -- A link is given a schedule, or loses it.
-create function pgrab_internal.chain_schedule(t pgrab.task) returns void
+create or replace function pgrab_internal.chain_schedule(t pgrab.task) returns void
 language plpgsql as $$
 begin
   if t.schedule is null then
@@ -164,7 +164,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_schedule(pgrab.task) is 'Internal: the root of a chain gets a schedule, or loses it.';
 
-create function pgrab_internal.task_reschedule() returns trigger
+create or replace function pgrab_internal.task_reschedule() returns trigger
 language plpgsql as $$
 begin
   perform pgrab_internal.chain_schedule(new);
@@ -175,7 +175,7 @@ create trigger task_40_reschedule after update of schedule on pgrab.task for eac
   when (new.chain is not null and (old.schedule is null) <> (new.schedule is null)) execute function pgrab_internal.task_reschedule();
 
 -- From here on the chain runs once: what has ended in this run has ended for good and leaves. What a parked link has kept from starting stays as long as that.
-create function pgrab_internal.chain_once(p_chain bigint) returns void
+create or replace function pgrab_internal.chain_once(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -195,7 +195,7 @@ comment on function pgrab_internal.chain_once(bigint) is 'Internal: a chain has 
 
 -- Says, from here to the end of the transaction or to the next call, whether rows that go are links that have ended ('on'), or a person's delete (''). Returns what was said before.
 -- By a call, because only a superuser may make a function with a SET of a setting that is ours.
-create function pgrab_internal.link_ends(p_value text) returns text
+create or replace function pgrab_internal.link_ends(p_value text) returns text
 language plpgsql as $$
 declare
   v_before constant text := coalesce(current_setting('pgrab.link_ends', true), '');
@@ -206,7 +206,7 @@ end $$;
 comment on function pgrab_internal.link_ends(text) is 'Internal: are the rows that go now links that have ended?';
 
 -- The edges above a link go with it; those below stay as long as a child does, which finds its parents' outputs by them.
-create function pgrab_internal.links_leave(p_ids bigint[]) returns void
+create or replace function pgrab_internal.links_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_before constant text := pgrab_internal.link_ends('on');
@@ -217,7 +217,7 @@ begin
 end $$;
 comment on function pgrab_internal.links_leave(bigint[]) is 'Internal: the rows of links that are on record as ended.';
 
-create function pgrab_internal.edges_leave(p_ids bigint[]) returns void
+create or replace function pgrab_internal.edges_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_before constant text := pgrab_internal.link_ends('on');
@@ -229,7 +229,7 @@ comment on function pgrab_internal.edges_leave(bigint[]) is 'Internal: the edges
 
 -- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or what ended by a finish that began before the chain lost its schedule).
 -- Without a lock, so that links do not wait for each other's commits: when the last two end at the same moment neither may see it; pgrab.upkeep() does.
-create function pgrab_internal.chains_end(p_chains bigint[]) returns void
+create or replace function pgrab_internal.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_over bigint[] := array(
@@ -253,7 +253,7 @@ end $$;
 comment on function pgrab_internal.chains_end(bigint[]) is 'Internal: chains that run once and have come to their end.';
 
 -- Makes two chains one. Both rows are locked, the lower id first, and stay so to the end of the transaction: two transactions that would close a circle together meet here.
-create function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
+create or replace function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
   v_into pgrab.chain;
@@ -277,7 +277,7 @@ end $$;
 comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Internal: makes two chains one; returns its number.';
 
 -- A new edge between two tasks that are there.
-create function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
+create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -329,7 +329,7 @@ end $$;
 comment on function pgrab_internal.edge_add(bigint, bigint, text) is 'Internal: checks a new edge and makes the child wait.';
 
 -- An edge is gone. In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next firing on.
-create function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
+create or replace function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   p pgrab.task;
@@ -357,7 +357,7 @@ end $$;
 comment on function pgrab_internal.edge_drop(bigint, bigint, text) is 'Internal: what becomes of a child that has lost a parent.';
 
 -- With a hash join the edges are read once; with any other, once per step of a long line.
-create function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
+create or replace function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[]) returns bigint[]
 language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
   with recursive part(id) as (
     select p_from
@@ -368,7 +368,7 @@ $$;
 comment on function pgrab_internal.chain_part(bigint, bigint[], bigint[]) is 'Internal: what can be reached from a task along edges from a to b, itself included.';
 
 -- What hangs together with a task, when an edge has gone: if that is not the whole chain any more it becomes a chain of its own.
-create function pgrab_internal.chain_split(p_id bigint) returns void
+create or replace function pgrab_internal.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -403,7 +403,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_split(bigint) is 'Internal: a part of a chain that hangs on nothing else any more becomes a chain of its own.';
 
-create function pgrab_internal.edge_changed() returns trigger
+create or replace function pgrab_internal.edge_changed() returns trigger
 language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
@@ -424,7 +424,7 @@ create trigger edge_10_changed after insert or update on pgrab.edge for each row
 create trigger edge_20_dropped after delete on pgrab.edge for each row
   when (current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab_internal.edge_changed();
 
-create function pgrab_internal.edge_truncate() returns trigger
+create or replace function pgrab_internal.edge_truncate() returns trigger
 language plpgsql as $$
 begin
   raise exception using errcode = '0A000', message = 'pgrab.edge cannot be truncated: the tasks below would wait for ever', hint = 'delete from pgrab.edge lets them go.';
@@ -432,7 +432,7 @@ end $$;
 comment on function pgrab_internal.edge_truncate() is 'Internal: no trigger is told which rows go.';
 create trigger edge_30_truncate before truncate on pgrab.edge for each statement execute function pgrab_internal.edge_truncate();
 
-create function pgrab_internal.task_relink() returns trigger
+create or replace function pgrab_internal.task_relink() returns trigger
 language plpgsql as $$
 begin
   if old.parent_id is not null then
@@ -453,7 +453,7 @@ create trigger task_30_relink after update of parent_id, run_if on pgrab.task fo
 -- Links that a person deletes; those that leave with their end do not come here (pgrab.link_ends). A parent does not leave its children behind; that it and they may go in one statement is why
 -- this looks afterwards. (And a BEFORE trigger would make every finish of every task lock its row first.)
 -- The run under way goes by the graph it began with: who is waited for there cannot go before its end, whatever the graph says now.
-create function pgrab_internal.refuse_awaited(p_ids bigint[]) returns void
+create or replace function pgrab_internal.refuse_awaited(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   g pgrab.edge_change;
@@ -467,7 +467,7 @@ begin
 end $$;
 comment on function pgrab_internal.refuse_awaited(bigint[]) is 'Internal: refuses to delete what has not ended and others wait for in this run.';
 
-create function pgrab_internal.task_deleted() returns trigger
+create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -496,7 +496,7 @@ create trigger task_20_deleted after delete on pgrab.task for each row
   when (old.chain is not null and current_setting('pgrab.link_ends', true) is distinct from 'on') execute function pgrab_internal.task_deleted();
 
 -- Waiting links whose last parent has ended: due now, or at their own run_at when that is later.
-create function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
+create or replace function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_shards smallint[];
@@ -516,7 +516,7 @@ comment on function pgrab_internal.link_release(bigint[], timestamptz[]) is 'Int
 
 -- The children of links that have ended, in id order: by how many of them each, whether it can never start now, how many of them have run, and when they were planned.
 -- offset 0, here and in chain_advance(): from each parent to its children, and never the other way round, however many children the statistics expect.
-create function pgrab_internal.links_below(p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns table (child bigint, n integer, bad boolean, ran integer, fire timestamptz)
+create or replace function pgrab_internal.links_below(p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean) returns table (child bigint, n integer, bad boolean, ran integer, fire timestamptz)
 language plpgsql stable set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
@@ -543,7 +543,7 @@ comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], 
 
 -- Links have ended: their children count down; those that can start are released, those that never can are skipped, and so on from these, a wave at a time.
 -- p_chains: theirs. p_fires: the planned times of their runs. p_counted: some of these chains have a schedule. The caller has put their ends on record, and holds their locks if they are still there.
-create function pgrab_internal.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
+create or replace function pgrab_internal.chain_advance(p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_ids bigint[] := p_ids;
@@ -620,7 +620,7 @@ end $$;
 comment on function pgrab_internal.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is 'Internal: what the end of links sets in motion: children released or skipped, and with the last link the end of the chain''s run. In the transaction that finishes them.';
 
 -- Links that can never start, as chain_advance has made them. They stay when their chain comes again, or a retry may bring them back.
-create function pgrab_internal.links_skip(p_ids bigint[]) returns void
+create or replace function pgrab_internal.links_skip(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_gone bigint[];
@@ -638,7 +638,7 @@ end $$;
 comment on function pgrab_internal.links_skip(bigint[]) is 'Internal: puts on record that links will not run.';
 
 -- The lock on the row of a chain with a schedule is the one under which its run ends.
-create function pgrab_internal.chain_count(p_ids bigint[]) returns void
+create or replace function pgrab_internal.chain_count(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chains bigint[];
@@ -659,7 +659,7 @@ end $$;
 comment on function pgrab_internal.chain_count(bigint[]) is 'Internal: counts ended links of recurring chains, and ends the run of those in which none is left.';
 
 -- The end of a chain's run, when nothing is pending.
-create function pgrab_internal.chain_end(p_chain bigint) returns void
+create or replace function pgrab_internal.chain_end(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -705,7 +705,7 @@ end $$;
 comment on function pgrab_internal.chain_end(bigint) is 'Internal: a recurring chain whose last link has ended is armed anew; after the last fire it is a chain that runs once.';
 
 -- One link ends without a run, by a person's word or because it misfired. The caller holds its lock.
-create function pgrab_internal.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
+create or replace function pgrab_internal.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text) returns pgrab.task
 language plpgsql as $$
 declare
   h pgrab.chain;
@@ -732,7 +732,7 @@ end $$;
 comment on function pgrab_internal.link_end(pgrab.task, text, text, text) is 'Internal: ends a link that is not running.';
 
 -- A link is parked without pgrab_internal.finish().
-create function pgrab_internal.link_parked(t pgrab.task) returns void
+create or replace function pgrab_internal.link_parked(t pgrab.task) returns void
 language plpgsql as $$
 declare
   h pgrab.chain;
@@ -744,7 +744,7 @@ end $$;
 comment on function pgrab_internal.link_parked(pgrab.task) is 'Internal: what the end of a link sets in motion that could not be recorded as it was.';
 
 -- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
-create function pgrab_internal.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
+create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
@@ -768,7 +768,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_cancel(bigint, text) is 'Internal: cancels what a chain has not ended yet, and returns its running links.';
 
-create function pgrab_internal.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
+create or replace function pgrab_internal.chain_of_ended(p_id bigint) returns table (chain bigint, root boolean)
 language sql stable as $$
   select c.id, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.run = r.chain_id
@@ -778,7 +778,7 @@ $$;
 comment on function pgrab_internal.chain_of_ended(bigint) is 'Internal: the chain that a link has left and that goes on without it; was it a root?';
 
 -- A parked link is tried again: what was skipped because of it waits again, unless something else keeps it from running.
-create function pgrab_internal.link_reopen(p_id bigint) returns void
+create or replace function pgrab_internal.link_reopen(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chain bigint;
@@ -811,7 +811,7 @@ begin
 end $$;
 comment on function pgrab_internal.link_reopen(bigint) is 'Internal: a parked link takes part again, and so does what was skipped because of it.';
 
-create function pgrab.delete_chain(p_id bigint) returns setof bigint
+create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;

@@ -1,6 +1,6 @@
 -- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of its runs.
 
-create function pgrab_internal.try_jsonb(p_text text) returns jsonb
+create or replace function pgrab_internal.try_jsonb(p_text text) returns jsonb
 language plpgsql immutable as $$
 begin
   return p_text::jsonb;
@@ -10,7 +10,7 @@ end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
 
 -- One parent: its last output. Several: a JSON object of them by name (by id, when there is none), of the first hundred. At most 64 KiB: it has to fit into the environment of a process.
-create function pgrab_internal.parent_output(t pgrab.task) returns text
+create or replace function pgrab_internal.parent_output(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
   v_names text[];
@@ -40,7 +40,7 @@ end $$;
 comment on function pgrab_internal.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
 
 -- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the output as JSON. Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
-create function pgrab_internal.args_for(t pgrab.task) returns text
+create or replace function pgrab_internal.args_for(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
   v_output text;
@@ -62,7 +62,7 @@ end $$;
 comment on function pgrab_internal.args_for(pgrab.task) is 'Internal: the args of a task for its node, with what its parents have printed.';
 
 -- A tree out of a graph: each task once, below the parent that is deepest. No path is followed twice, however many there are.
-create function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
+create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
 language sql stable as $$
   with recursive edge(parent, child) as materialized (
     select * from unnest(p_parents, p_children)),
@@ -83,7 +83,7 @@ $$;
 comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
 
 -- Who has left is known by the definition in its last row of history. By keys alone, whatever its caller has set.
-create function pgrab_internal.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
+create or replace function pgrab_internal.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
 language plpgsql stable set enable_seqscan = off set enable_nestloop = on set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
@@ -103,7 +103,7 @@ end $$;
 comment on function pgrab_internal.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
 
 -- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take the square of its width.
-create function pgrab_internal.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
+create or replace function pgrab_internal.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
 language plpgsql stable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
@@ -118,7 +118,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_tree(bigint) is 'Internal: the links of one run of a chain and their places in its tree.';
 
-create view pgrab.chains as
+create or replace view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
   date_trunc('second', o.started_at) as started_at, date_trunc('second', o.finished_at) as finished_at, o.path
 from (
@@ -140,7 +140,7 @@ comment on column pgrab.chains.started_at is 'When that began.';
 comment on column pgrab.chains.finished_at is 'When it ended.';
 comment on column pgrab.chains.path is 'The way down to it: order by this.';
 
-create view pgrab.chain_runs as
+create or replace view pgrab.chain_runs as
 select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at, date_trunc('second', x.started_at) as started_at, date_trunc('second', case when x.over then x.finished_at end) as finished_at,
   x.links, x.failed, x.skipped,
   case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' when x.skipped = x.links then 'skipped' else 'succeeded' end as result

@@ -10,14 +10,14 @@
 -- transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
 -- clock, for people only; nodes judge each other by pgrab.node.beat.
 
-create function pgrab_internal.live(n pgrab.node) returns boolean
+create or replace function pgrab_internal.live(n pgrab.node) returns boolean
 language sql stable as $$
   select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after
 $$;
 comment on function pgrab_internal.live(pgrab.node) is 'Has this node been heard of lately?';
 
 -- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
-create function pgrab_internal.locked_by(p_id bigint)
+create or replace function pgrab_internal.locked_by(p_id bigint)
 returns table (pid integer, usename text, application text, since timestamptz)
 language sql stable as $$
   select a.pid, a.usename::text, a.application_name, a.xact_start
@@ -29,7 +29,7 @@ $$;
 comment on function pgrab_internal.locked_by(bigint) is
   'The session that has locked the row of a task; no row: none, or several at once.';
 
-create function pgrab_internal.durable() returns boolean
+create or replace function pgrab_internal.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
   and (current_setting('synchronous_commit') in ('on', 'remote_apply')
@@ -37,7 +37,7 @@ return current_setting('fsync')::boolean and current_setting('full_page_writes')
 comment on function pgrab_internal.durable() is 'Does the server keep every commit over a crash?';
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
-create function pgrab_internal.why_nodes(t pgrab.task) returns text
+create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
 language sql stable as $$
   select case
     when count(*) = 0 then 'no node is up'
@@ -62,7 +62,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';
 
-create function pgrab_internal.why_link(t pgrab.task) returns text
+create or replace function pgrab_internal.why_link(t pgrab.task) returns text
 language sql stable as $$
   select 'waiting for ' || string_agg(
     coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
@@ -72,7 +72,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.why_link(pgrab.task) is 'Which parents a link waits for.';
 
-create function pgrab_internal.why_line(p_key text) returns text
+create or replace function pgrab_internal.why_line(p_key text) returns text
 language sql stable as $$
   select case when l.max_running = 0 then format('limit %s lets nothing run (max_running 0)', p_key)
     else format('waits for a place under limit %s', p_key) end
@@ -80,7 +80,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.why_line(text) is 'Why a task stands in line.';
 
-create function pgrab_internal.why_claimed(t pgrab.task) returns text
+create or replace function pgrab_internal.why_claimed(t pgrab.task) returns text
 language sql stable as $$
   select case when n.id is null then 'claimed by a node that is gone'
     when n.incarnation = t.incarnation and pgrab_internal.live(n) then 'claimed by ' || n.name
@@ -89,7 +89,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.why_claimed(pgrab.task) is 'Who has claimed a task.';
 
-create function pgrab.why(t pgrab.task) returns text
+create or replace function pgrab.why(t pgrab.task) returns text
 language sql stable as $$
   select case
     when t.status = 'running' then null
@@ -111,7 +111,7 @@ comment on function pgrab.why(pgrab.task) is
   'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t '
   'where id = 17.';
 
-create function pgrab_internal.in_line() returns setof pgrab.task
+create or replace function pgrab_internal.in_line() returns setof pgrab.task
 language sql stable as $$
   select t.* from pgrab.task t
   where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
@@ -120,13 +120,13 @@ $$;
 comment on function pgrab_internal.in_line() is 'Tasks that are due and wait for a place under their limit.';
 
 -- Without a look into what breaks a line, for a column of a view.
-create function pgrab_internal.brief(p_text text, p_length integer) returns text
+create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe
 return left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length);
 comment on function pgrab_internal.brief(text, integer) is
   'The beginning of a text as one line without control characters.';
 
-create view pgrab.tasks as
+create or replace view pgrab.tasks as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
   date_trunc('second', t.due_at) as due_at, (select n.name from pgrab.node n where n.id = t.node_id) as node,
   date_trunc('second', t.last_finished_at) as finished_at
@@ -152,7 +152,7 @@ comment on column pgrab.tasks.due_at is
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
-create view pgrab.due as
+create or replace view pgrab.due as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.attempt,
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
@@ -173,7 +173,7 @@ comment on column pgrab.due.due_at is 'Since when.';
 comment on column pgrab.due.overdue is 'For how long.';
 comment on column pgrab.due.node is 'The node that claimed it.';
 
-create view pgrab.running as
+create or replace view pgrab.running as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', t.started_at) as started_at,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
@@ -190,7 +190,7 @@ comment on column pgrab.running.started_at is 'Since when.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 
-create view pgrab.late as
+create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
@@ -209,7 +209,7 @@ comment on column pgrab.late.due_at is 'Since when it is due.';
 comment on column pgrab.late.late_by is 'For how long.';
 comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
 
-create view pgrab.parked as
+create or replace view pgrab.parked as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, t.last_outcome as outcome,
   date_trunc('second', t.last_finished_at) as parked_at, pgrab_internal.brief(t.last_error, 36) as error
 from pgrab.task t where t.due_at is null and t.status = 'parked';
@@ -223,7 +223,7 @@ comment on column pgrab.parked.outcome is 'Outcome of the last one.';
 comment on column pgrab.parked.parked_at is 'When the last one ended.';
 comment on column pgrab.parked.error is 'Why, the first 36 characters.';
 
-create view pgrab.history as
+create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
   pgrab_internal.brief(r.error, 30) as error
@@ -242,7 +242,7 @@ comment on column pgrab.history.finished_at is
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
-create view pgrab.nodes as
+create or replace view pgrab.nodes as
 select n.name,
   case when n.state <> 'down' and not pgrab_internal.live(n) then 'silent' else n.state end as state,
   r.strategy, n.running || '/' || n.slots as busy,
@@ -277,7 +277,7 @@ comment on column pgrab.nodes.warning is
   'or none.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
-create view pgrab.ownership as
+create or replace view pgrab.ownership as
 with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
   from pgrab.node n

@@ -4,7 +4,7 @@
 -- Cost: failing reads pgrab.incident (one row per task that fails) and what is parked (task_idle_idx);
 -- overdue reads the tasks that have an expect_within (task_expect_idx).
 
-create view pgrab.failing as
+create or replace view pgrab.failing as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   case when t.status = 'running' then 'running again' else t.status end as status,
   date_trunc('second', coalesce(i.since, t.last_finished_at)) as since, coalesce(i.failures, 1) as failures,
@@ -31,7 +31,7 @@ comment on column pgrab.failing.error is
 
 -- A success is looked for in the history only while a task is between its first failed try and the end of
 -- that fire: before, the row says it; after, the incident.
-create function pgrab_internal.last_success(t pgrab.task) returns timestamptz
+create or replace function pgrab_internal.last_success(t pgrab.task) returns timestamptz
 language sql stable as $$
   select case when t.last_outcome = 'succeeded' then t.last_finished_at
     when t.last_outcome is null then null
@@ -41,7 +41,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.last_success(pgrab.task) is 'When a task last succeeded. Null: never.';
 
-create view pgrab.overdue as
+create or replace view pgrab.overdue as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.status,
   date_trunc('second', s.at) as last_success, t.expect_within,
   date_trunc('second', statement_timestamp() - coalesce(s.at, t.created_at) - t.expect_within) as overdue_by,
@@ -63,7 +63,7 @@ comment on column pgrab.overdue.expect_within is 'A success was expected at leas
 comment on column pgrab.overdue.overdue_by is 'How much later than that it is.';
 comment on column pgrab.overdue.why is 'What it does or waits for.';
 
-create function pgrab_internal.counts_due(
+create or replace function pgrab_internal.counts_due(
   out due bigint, out running bigint, out late bigint, out oldest interval)
 language sql stable as $$
   select count(*) filter (where t.status <> 'running'), count(*) filter (where t.status = 'running'),
@@ -79,7 +79,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.counts_due() is 'How many tasks are due, running and late.';
 
-create function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
+create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
 language sql stable as $$
   select count(*), count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost'))
   from pgrab.run r
@@ -87,7 +87,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.counts_runs(interval) is 'How many runs have ended lately.';
 
-create view pgrab.overview as
+create or replace view pgrab.overview as
 select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest as oldest_late,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
   (select count(*) from pgrab.failing) as failing, (select count(*) from pgrab.overdue) as overdue

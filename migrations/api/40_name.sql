@@ -1,11 +1,11 @@
 -- Which task does a person mean?  Its number, its key, or its name.
 
-create function pgrab_internal.called(p_id bigint, p_name text, p_key text) returns text
+create or replace function pgrab_internal.called(p_id bigint, p_name text, p_key text) returns text
 language sql immutable parallel safe
 return coalesce(p_name, p_key, '#' || p_id);
 comment on function pgrab_internal.called(bigint, text, text) is 'What a task is called.';
 
-create function pgrab_internal.name_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
+create or replace function pgrab_internal.name_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
 language plpgsql as $$
 begin
   if p_word is null then
@@ -30,7 +30,7 @@ comment on function pgrab_internal.name_refuse(text, bigint[], text[]) is
   'Says that several tasks have a name, or none.';
 
 -- Live tasks first; one that has ended answers to its key or name as long as the history has it, the latest.
-create function pgrab.id_of(p_task text) returns bigint
+create or replace function pgrab.id_of(p_task text) returns bigint
 language plpgsql stable as $$
 declare
   v_id bigint;
@@ -60,13 +60,13 @@ comment on function pgrab.id_of(text) is
   'The id of a task that is named by its id, its key or its name, in this order. Refuses a name that several '
   'tasks have, listing them, and one that none has.';
 
-create function pgrab.ids_of(p_tasks text[]) returns bigint[]
+create or replace function pgrab.ids_of(p_tasks text[]) returns bigint[]
 language sql stable
 return (select coalesce(array_agg(pgrab.id_of(u.task) order by u.n), '{}')
   from unnest(p_tasks) with ordinality u(task, n));
 comment on function pgrab.ids_of(text[]) is 'pgrab.id_of() of each.';
 
-create function pgrab_internal.moment(p_text text) returns timestamptz
+create or replace function pgrab_internal.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
   else p_text::timestamptz end;

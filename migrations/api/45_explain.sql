@@ -6,12 +6,12 @@
 create type pgrab_internal.gate as (gate text, verdict text, detail text);
 comment on type pgrab_internal.gate is 'One gate between a task and its run.';
 
-create function pgrab_internal.cut(p_at timestamptz) returns timestamptz
+create or replace function pgrab_internal.cut(p_at timestamptz) returns timestamptz
 language sql immutable parallel safe
 return date_bin('1 s', p_at, 'epoch');
 comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
 
-create function pgrab_internal.explain_ended(p_id bigint) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_ended(p_id bigint) returns setof pgrab_internal.gate
 language plpgsql stable as $$
 declare
   r pgrab.run;
@@ -28,7 +28,7 @@ begin
 end $$;
 comment on function pgrab_internal.explain_ended(bigint) is 'The gates of a task that has ended.';
 
-create function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.%s',
     coalesce(n.name, 'a node that is gone'), pgrab_internal.cut(t.started_at), t.attempt, t.max_attempts,
@@ -42,7 +42,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_running(pgrab.task) is 'The gates of a task that runs.';
 
-create function pgrab_internal.explain_row(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_row(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'parked', 'blocked', format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.',
     t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
@@ -66,7 +66,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_row(pgrab.task) is 'What its own row and the switch for all say.';
 
-create function pgrab_internal.explain_parent(p pgrab.task, p_run_if text, p_result text)
+create or replace function pgrab_internal.explain_parent(p pgrab.task, p_run_if text, p_result text)
 returns pgrab_internal.gate
 language sql stable as $$
   select 'parent ' || pgrab_internal.called(p.id, p.name, p.key),
@@ -83,7 +83,7 @@ $$;
 comment on function pgrab_internal.explain_parent(pgrab.task, text, text) is
   'The gate that one parent is: the parent, which end is asked for, how it has ended.';
 
-create function pgrab_internal.explain_parents(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_parents(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select g.*
   from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
@@ -99,7 +99,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_parents(pgrab.task) is 'The gates that the parents of a link are.';
 
-create function pgrab_internal.explain_chain(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_chain(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its '
     'links have not (%s%s).', count(*),
@@ -119,7 +119,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_chain(pgrab.task) is 'What its chain keeps it from.';
 
-create function pgrab_internal.explain_due(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_due(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s', t.schedule, t.timezone,
     t.fires || coalesce(' of ' || t.max_runs, ''), ', not before ' || t.starts_at,
@@ -140,7 +140,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_due(pgrab.task) is 'Its schedule, and when it is due.';
 
-create function pgrab_internal.explain_limit(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_limit(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'limit',
     case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
@@ -166,7 +166,7 @@ $$;
 comment on function pgrab_internal.explain_limit(pgrab.task) is 'What its limit keeps it from.';
 
 -- Whether one node could run it, and if not, why.
-create function pgrab_internal.explain_node(t pgrab.task, n pgrab.node) returns pgrab_internal.gate
+create or replace function pgrab_internal.explain_node(t pgrab.task, n pgrab.node) returns pgrab_internal.gate
 language sql stable as $$
   select 'node ' || n.name,
     case when not (f.kind and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
@@ -190,14 +190,14 @@ $$;
 comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
-create function pgrab_internal.able(p_kind text, p_require jsonb) returns text[]
+create or replace function pgrab_internal.able(p_kind text, p_require jsonb) returns text[]
 language sql stable as $$
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
   where n.state = 'up' and pgrab_internal.live(n) and p_kind = any (n.kinds) and n.labels @> p_require
 $$;
 comment on function pgrab_internal.able(text, jsonb) is 'The nodes that could run such a task.';
 
-create function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   (select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
   where n.state <> 'down' or t.node_id = n.id order by n.name)
@@ -222,7 +222,7 @@ comment on function pgrab_internal.explain_nodes(pgrab.task) is 'Who could run i
 
 -- A lane is divided among the nodes that are able to run it. Which of them has a shard is published only for
 -- lanes that all can run.
-create function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
+create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
 language sql immutable as $$
   select case when p_able = '{}' then null when cardinality(p_able) = 1 then p_able[1]
     when cardinality(p_able) = p_all then p_owner
@@ -233,7 +233,7 @@ comment on function pgrab_internal.likely(text[], bigint, text) is
   'Who will likely run a task: the nodes that could, how many nodes there are, and who has its shard where '
   'all can. Null: nobody.';
 
-create function pgrab_internal.explain_owner(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_owner(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
     when w.node is null then format('Shard %s has no owner at the moment; whoever is free takes it after '
@@ -250,7 +250,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
 
-create function pgrab_internal.explain_claim(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_claim(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable as $$
   select 'claim', case when n.id is not null then 'ok' else 'waits' end,
     case when n.id is not null then format('Claimed by %s at %s; it starts when it is due and a worker is '
@@ -266,7 +266,7 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.explain_claim(pgrab.task) is 'Who has taken it, or when it is looked for.';
 
-create function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
+create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 declare
   t pgrab.task;
@@ -295,14 +295,14 @@ comment on function pgrab.explain(bigint) is
   'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will '
   'open it); blocked (it needs a person; detail says what to do).';
 
-create function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
+create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
 language sql stable as $$
   select * from pgrab.explain(pgrab.id_of(p_task))
 $$;
 comment on function pgrab.explain(text) is 'The same for a task that is named by its key or its name.';
 
 -- Every fire of one task from now on, at most so many.
-create function pgrab_internal.forecast_one(t pgrab.task, p_until timestamptz, p_limit integer)
+create or replace function pgrab_internal.forecast_one(t pgrab.task, p_until timestamptz, p_limit integer)
 returns setof timestamptz
 language sql stable as $$
   select greatest(t.due_at, statement_timestamp()) where t.status <> 'running'
@@ -316,7 +316,7 @@ $$;
 comment on function pgrab_internal.forecast_one(pgrab.task, timestamptz, integer) is
   'The coming fires of one task.';
 
-create function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
+create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
 language sql stable as $$
   with owner as materialized (

@@ -3,7 +3,7 @@
 -- be; then nothing of the call has happened.
 
 -- Locks the rows, in id order as everywhere, and refuses ids that are not there.
-create function pgrab_internal.control_lock(p_ids bigint[], p_what text) returns setof pgrab.task
+create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_missing bigint;
@@ -28,7 +28,7 @@ end $$;
 comment on function pgrab_internal.control_lock(bigint[], text) is
   'Locks tasks in id order, refuses ids that are not there.';
 
-create function pgrab_internal.control_refuse(t pgrab.task, p_hint text) returns void
+create or replace function pgrab_internal.control_refuse(t pgrab.task, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '55000',
@@ -39,7 +39,7 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab.task, text) is
   'Says what state a task is in and what would work.';
 
-create function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_ids bigint[];
@@ -53,7 +53,7 @@ comment on function pgrab.pause(bigint[]) is
   'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused '
   'before.';
 
-create function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_ids bigint[];
@@ -67,7 +67,7 @@ comment on function pgrab.resume(bigint[]) is
   'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were '
   'paused.';
 
-create function pgrab_internal.retry_check(t pgrab.task) returns void
+create or replace function pgrab_internal.retry_check(t pgrab.task) returns void
 language plpgsql as $$
 begin
   if t.status <> 'parked' then
@@ -81,7 +81,7 @@ begin
 end $$;
 comment on function pgrab_internal.retry_check(pgrab.task) is 'Refuses to retry what is not parked.';
 
-create function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 begin
   perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry') l;
@@ -99,7 +99,7 @@ comment on function pgrab.retry(bigint[]) is
   'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link '
   'goes on from there: what was skipped because of it waits again.';
 
-create function pgrab_internal.run_now_check(t pgrab.task) returns void
+create or replace function pgrab_internal.run_now_check(t pgrab.task) returns void
 language plpgsql as $$
 begin
   if t.status = 'running' then
@@ -118,7 +118,7 @@ begin
 end $$;
 comment on function pgrab_internal.run_now_check(pgrab.task) is 'Refuses to run now what cannot.';
 
-create function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 begin
   perform pgrab_internal.run_now_check(l) from pgrab_internal.control_lock(p_ids, 'run') l;
@@ -128,7 +128,7 @@ begin
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 
-create function pgrab_internal.wish_stop(p_ids bigint[]) returns void
+create or replace function pgrab_internal.wish_stop(p_ids bigint[]) returns void
 language plpgsql as $$
 begin
   insert into pgrab.cancel_request as c (task_id, version, incarnation)
@@ -145,7 +145,7 @@ end $$;
 comment on function pgrab_internal.wish_stop(bigint[]) is 'Asks the nodes to stop these runs.';
 
 -- Returns the row as it is then: those still running stop in a moment.
-create function pgrab_internal.cancel_one(t pgrab.task, p_why text) returns pgrab.task
+create or replace function pgrab_internal.cancel_one(t pgrab.task, p_why text) returns pgrab.task
 language plpgsql as $$
 declare
   v_stop bigint[];
@@ -169,7 +169,7 @@ end $$;
 comment on function pgrab_internal.cancel_one(pgrab.task, text) is 'Gives up the current fire of one task.';
 
 -- Roots that have ended, of chains that go on without them.
-create function pgrab_internal.cancel_ended(p_ids bigint[], p_why text) returns setof pgrab.task
+create or replace function pgrab_internal.cancel_ended(p_ids bigint[], p_why text) returns setof pgrab.task
 language plpgsql as $$
 declare
   r record;
@@ -194,7 +194,7 @@ comment on function pgrab_internal.cancel_ended(bigint[], text) is
 
 -- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads
 -- pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
-create function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -221,7 +221,7 @@ comment on function pgrab.cancel(bigint[]) is
   'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. '
   'Returns the rows: those still running stop in a moment.';
 
-create function pgrab_internal.skip_next_check(t pgrab.task) returns void
+create or replace function pgrab_internal.skip_next_check(t pgrab.task) returns void
 language plpgsql as $$
 begin
   if t.schedule is null then
@@ -240,7 +240,7 @@ begin
 end $$;
 comment on function pgrab_internal.skip_next_check(pgrab.task) is 'Refuses to skip what cannot be.';
 
-create function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
@@ -256,7 +256,7 @@ comment on function pgrab.skip_next(bigint[]) is
 
 -- The history keeps the definition, so that what was deleted by mistake can be made again.  What runs is
 -- stopped: a run that no row stands for could be seen and reached by nobody.
-create function pgrab.delete(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   t pgrab.task;
@@ -275,7 +275,7 @@ comment on function pgrab.delete(bigint[]) is
   'Deletes tasks and their schedules; what runs is stopped. The history keeps their definitions. A task that '
   'others wait for is refused: pgrab.delete_chain().';
 
-create function pgrab_internal.node_refuse(p_what text, p_node text) returns void
+create or replace function pgrab_internal.node_refuse(p_what text, p_node text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = 'P0002',
@@ -287,7 +287,7 @@ begin
 end $$;
 comment on function pgrab_internal.node_refuse(text, text) is 'Says which nodes there are.';
 
-create function pgrab.drain(p_node text) returns setof pgrab.node
+create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language plpgsql as $$
 declare
   n pgrab.node;
@@ -305,7 +305,7 @@ comment on function pgrab.drain(text) is
   'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays '
   'so, also over a restart, until pgrab.undrain().';
 
-create function pgrab.undrain(p_node text) returns setof pgrab.node
+create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language plpgsql as $$
 declare
   n pgrab.node;
@@ -324,7 +324,7 @@ comment on function pgrab.undrain(text) is 'The node takes tasks again.';
 -- Claims hold a lock on pgrab.hold until they are committed.  The lock below waits for those under way, and
 -- those that wait for it see the switch: after the commit nothing is taken.  What was taken and not started
 -- is put back; whoever is about to start such a task finds another version.
-create function pgrab.pause_all(out paused boolean, out put_back bigint)
+create or replace function pgrab.pause_all(out paused boolean, out put_back bigint)
 language plpgsql as $$
 begin
   lock table pgrab.hold in share mode;
@@ -344,7 +344,7 @@ comment on function pgrab.pause_all() is
   'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was '
   'news, and how many tasks nodes had taken and not started.';
 
-create function pgrab.resume_all() returns boolean
+create or replace function pgrab.resume_all() returns boolean
 language plpgsql as $$
 begin
   update pgrab.cluster c set paused = false, paused_at = null, paused_by = null where c.paused;
@@ -358,53 +358,53 @@ comment on function pgrab.resume_all() is
   'Undoes pgrab.pause_all(). What has become due meanwhile runs as each task''s misfire says. False: nothing '
   'was paused.';
 
-create function pgrab.pause(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.pause(array[p_id])';
 comment on function pgrab.pause(bigint) is
   'No start of this task after the commit; if it runs, it goes on.';
-create function pgrab.pause(p_task text) returns setof pgrab.task
+create or replace function pgrab.pause(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.pause(array[pgrab.id_of(p_task)])';
 comment on function pgrab.pause(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.resume(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.resume(array[p_id])';
 comment on function pgrab.resume(bigint) is
   'Undoes pause.';
-create function pgrab.resume(p_task text) returns setof pgrab.task
+create or replace function pgrab.resume(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.resume(array[pgrab.id_of(p_task)])';
 comment on function pgrab.resume(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.retry(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.retry(array[p_id])';
 comment on function pgrab.retry(bigint) is
   'A parked task gets all its attempts anew, at once.';
-create function pgrab.retry(p_task text) returns setof pgrab.task
+create or replace function pgrab.retry(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.retry(array[pgrab.id_of(p_task)])';
 comment on function pgrab.retry(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.run_now(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.run_now(array[p_id])';
 comment on function pgrab.run_now(bigint) is
   'Makes a task due at once.';
-create function pgrab.run_now(p_task text) returns setof pgrab.task
+create or replace function pgrab.run_now(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.run_now(array[pgrab.id_of(p_task)])';
 comment on function pgrab.run_now(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.cancel(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.cancel(array[p_id])';
 comment on function pgrab.cancel(bigint) is
   'Gives up the current fire of this task: not started, at once; running, stopped within two '
   'seconds. Its schedule, if it has one, goes on.';
-create function pgrab.cancel(p_task text) returns setof pgrab.task
+create or replace function pgrab.cancel(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.cancel(array[pgrab.id_of(p_task)])';
 comment on function pgrab.cancel(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.skip_next(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.skip_next(array[p_id])';
 comment on function pgrab.skip_next(bigint) is
   'The next fire of this schedule will not run; it is recorded as skipped.';
-create function pgrab.skip_next(p_task text) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.skip_next(array[pgrab.id_of(p_task)])';
 comment on function pgrab.skip_next(text) is 'The same for a task that is named by its key or its name.';
-create function pgrab.delete(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.delete(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.delete(array[p_id])';
 comment on function pgrab.delete(bigint) is
   'Deletes a task and its schedule; if it runs, it is stopped. The history keeps its definition.';
-create function pgrab.delete(p_task text) returns setof pgrab.task
+create or replace function pgrab.delete(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.delete(array[pgrab.id_of(p_task)])';
 comment on function pgrab.delete(text) is 'The same for a task that is named by its key or its name.';

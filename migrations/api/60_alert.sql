@@ -1,13 +1,13 @@
 -- Telling people: an incident begins with the first fire of a task that fails for good, and ends with its
--- next success.  It is told of once when it begins and once when it ends, by ordinary tasks, which are inserted in
--- the transaction of the finish: what is on record has been told of, and the other way round.
+-- next success.  It is told of once when it begins and once when it ends, by ordinary tasks, which are
+-- inserted in the transaction of the finish: what is on record has been told of, and the other way round.
 --
 --   pgrab.task.on_failure   one task's own
 --   pgrab.alert             for many, by owner, name and source
 --
 -- Cost: a batch of successes asks whether there is any incident, nothing more.
 
-create function pgrab_internal.template_refuse(p_value text, p_hint text) returns void
+create or replace function pgrab_internal.template_refuse(p_value text, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '22023',
@@ -17,12 +17,15 @@ end $$;
 comment on function pgrab_internal.template_refuse(text, text) is 'Refuses a template.';
 
 -- What a template leaves out is as in any task.
-create function pgrab_internal.template_check(p_template jsonb) returns void
+create or replace function pgrab_internal.template_check(p_template jsonb) returns void
 language plpgsql as $$
 declare
   c_columns constant text[] := '{kind,command,args,name,priority,timeout,max_attempts,backoff,backoff_max,
     delivery,require,limit_key,events}';
-  c_defaults constant jsonb := '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC"}';
+  c_defaults constant jsonb := '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC",
+    "misfire": "once", "misfire_after": "1 min", "misfire_limit": 100, "jitter": "0", "priority": 0,
+    "timeout": "1 hour", "max_attempts": 3, "backoff": "5 s", "backoff_max": "1 hour",
+    "delivery": "at_least_once", "run_if": "success", "paused": false, "source": ""}';
   v_key text;
 begin
   if jsonb_typeof(p_template) <> 'object' then
@@ -46,7 +49,7 @@ end $$;
 comment on function pgrab_internal.template_check(jsonb) is
   'Refuses a template from which no task could be made.';
 
-create function pgrab_internal.alert_changed() returns trigger
+create or replace function pgrab_internal.alert_changed() returns trigger
 language plpgsql as $$
 begin
   perform pgrab_internal.template_check(new.template - 'events');
@@ -60,10 +63,11 @@ begin
 end $$;
 comment on function pgrab_internal.alert_changed() is
   'Checks an alert; the first one that tells of late tasks plans the look for them.';
-create trigger alert_10_changed before insert or update on pgrab.alert
+create or replace trigger alert_10_changed before insert or update on pgrab.alert
   for each row execute function pgrab_internal.alert_changed();
 
-create function pgrab_internal.alert_text(p_event text, p_called text, t pgrab.task, i pgrab.incident)
+create or replace function pgrab_internal.alert_text(
+  p_event text, p_called text, t pgrab.task, i pgrab.incident)
 returns text
 language sql stable as $$
   select case p_event
@@ -81,7 +85,8 @@ comment on function pgrab_internal.alert_text(text, text, pgrab.task, pgrab.inci
   'One line that says what has happened.';
 
 -- All strings, so that they fit anywhere.
-create function pgrab_internal.alert_facts(p_event text, t pgrab.task, i pgrab.incident, p_node text)
+create or replace function pgrab_internal.alert_facts(
+  p_event text, t pgrab.task, i pgrab.incident, p_node text)
 returns jsonb
 language sql stable as $$
   select jsonb_object_agg(f.key, coalesce(f.value, ''))
@@ -98,7 +103,7 @@ comment on function pgrab_internal.alert_facts(text, pgrab.task, pgrab.incident,
   'What is known of an incident, as strings.';
 
 -- {{name}} in any text of args.  Never in a command: what a task has printed is no program.
-create function pgrab_internal.alert_fill(p_args jsonb, p_facts jsonb) returns jsonb
+create or replace function pgrab_internal.alert_fill(p_args jsonb, p_facts jsonb) returns jsonb
 language plpgsql immutable as $$
 declare
   v_text text := p_args::text;
@@ -115,7 +120,7 @@ end $$;
 comment on function pgrab_internal.alert_fill(jsonb, jsonb) is 'Puts facts where a template names them.';
 
 -- What the kind has a place for and the template leaves open.
-create function pgrab_internal.alert_args(p_kind text, p_args jsonb, p_facts jsonb) returns jsonb
+create or replace function pgrab_internal.alert_args(p_kind text, p_args jsonb, p_facts jsonb) returns jsonb
 language sql immutable as $$
   select case
     when p_kind in ('shell', 'exec') then
@@ -135,7 +140,8 @@ $$;
 comment on function pgrab_internal.alert_args(text, jsonb, jsonb) is
   'The args of the task that tells of an incident.';
 
-create function pgrab_internal.alert_insert(p_template jsonb, p_owner text, p_facts jsonb) returns void
+create or replace function pgrab_internal.alert_insert(p_template jsonb, p_owner text, p_facts jsonb)
+returns void
 language plpgsql as $$
 declare
   v_task constant jsonb := jsonb_build_object('name', left('alert: ' || (p_facts ->> 'task'), 200))
@@ -152,7 +158,7 @@ end $$;
 comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
   'Inserts the task that tells of an incident; it belongs to whoever asked to be told.';
 
-create function pgrab_internal.alert_templates(p_event text, t pgrab.task)
+create or replace function pgrab_internal.alert_templates(p_event text, t pgrab.task)
 returns table (template jsonb, owner text)
 language sql stable as $$
   select t.on_failure, t.owner
@@ -166,7 +172,8 @@ $$;
 comment on function pgrab_internal.alert_templates(text, pgrab.task) is 'What is to be inserted.';
 
 -- Whatever is wrong with a template, the run's end is recorded.
-create function pgrab_internal.alert_tell(p_event text, t pgrab.task, i pgrab.incident, p_node text)
+create or replace function pgrab_internal.alert_tell(
+  p_event text, t pgrab.task, i pgrab.incident, p_node text)
 returns void
 language plpgsql as $$
 begin
@@ -184,7 +191,7 @@ comment on function pgrab_internal.alert_tell(text, pgrab.task, pgrab.incident, 
   'Tells whoever wants to know.';
 
 -- Of a task that has left nothing is known any more but its history.
-create function pgrab_internal.alert_task(p_id bigint) returns pgrab.task
+create or replace function pgrab_internal.alert_task(p_id bigint) returns pgrab.task
 language plpgsql stable as $$
 declare
   t pgrab.task;
@@ -193,8 +200,8 @@ begin
   if not found then
     select x.* into t
     from pgrab.run r cross join lateral jsonb_populate_record(null::pgrab.task,
-      coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key, 'kind',
-        r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
+      coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key,
+        'kind', r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
         'source', coalesce(r.definition ->> 'source', ''))) x
     where r.task_id = p_id and r.ended is not null
     order by r.finished_at desc limit 1;
@@ -203,7 +210,7 @@ begin
 end $$;
 comment on function pgrab_internal.alert_task(bigint) is 'A task as it is, or as it ended.';
 
-create function pgrab_internal.incidents_end(
+create or replace function pgrab_internal.incidents_end(
   b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text) returns void
 language plpgsql as $$
 declare
@@ -221,7 +228,8 @@ comment on function pgrab_internal.incidents_end(pgrab_internal.batch, pgrab_int
   'The incidents of tasks that have succeeded are over.';
 
 -- A plain one-shot of which nobody is told needs none: that it is parked says as much.
-create function pgrab_internal.incidents_begin(p_ended pgrab_internal.ended[], p_node text) returns void
+create or replace function pgrab_internal.incidents_begin(p_ended pgrab_internal.ended[], p_node text)
+returns void
 language plpgsql as $$
 declare
   c_alerts constant boolean := exists (select from pgrab.alert);
@@ -251,7 +259,8 @@ comment on function pgrab_internal.incidents_begin(pgrab_internal.ended[], text)
   'Of runs that have ended, those with which a fire has failed for good begin an incident, or prolong it.';
 
 -- Serves: finish(), after the rows are what they are.
-create function pgrab_internal.alert(b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text)
+create or replace function pgrab_internal.alert(
+  b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text)
 returns void
 language plpgsql as $$
 begin
@@ -266,7 +275,7 @@ comment on function pgrab_internal.alert(pgrab_internal.batch, pgrab_internal.en
   'Keeps pgrab.incident, and tells whoever wants to know.';
 
 -- Serves: the task pgrab.alert_late, which the first alert for late tasks makes.
-create function pgrab.alert_late() returns bigint
+create or replace function pgrab.alert_late() returns bigint
 language plpgsql as $$
 declare
   v_id bigint;

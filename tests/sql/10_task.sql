@@ -1,4 +1,4 @@
--- What pgrab.task refuses, completes and honours (migrations/0001_task.sql, migrations/api/10_task.sql).
+-- What pgrab.task refuses, completes and honours (migrations/0001_schema.sql, migrations/api/10_check.sql, 11_task.sql).
 begin;
 select plan(285);
 
@@ -91,7 +91,7 @@ insert into bad (col, shown, hint, cols, vals) values
   ('max_attempts', 'null', 'Leave it out', 'kind, max_attempts', $$'noop', null$$),
   ('backoff', '''-00:00:01''', 'between 0 and 365 days', 'kind, backoff', $$'noop', '-1 s'$$),
   ('backoff', '''366 days''', 'between 0 and 365 days', 'kind, backoff', $$'noop', '366 days'$$),
-  ('backoff_max', '''00:00:01''', 'between backoff (00:00:05) and 365 days', 'kind, backoff_max', $$'noop', '1 s'$$),
+  ('backoff_max', '''00:00:01''', 'between backoff and 365 days', 'kind, backoff_max', $$'noop', '1 s'$$),
   ('backoff_max', '''366 days''', 'and 365 days', 'kind, backoff_max', $$'noop', '366 days'$$),
   ('delivery', '''exactly_once''', 'One of: at_least_once, at_most_once.', 'kind, delivery', $$'noop', 'exactly_once'$$),
   ('misfire', '''none''', 'One of: skip, once, all.', 'kind, misfire', $$'noop', 'none'$$),
@@ -101,7 +101,7 @@ insert into bad (col, shown, hint, cols, vals) values
   ('max_runs', '''0''', 'At least 1', 'kind, max_runs', $$'noop', 0$$),
   ('jitter', '''-00:00:01''', 'Between 0 and 7 days.', 'kind, jitter', $$'noop', '-1 s'$$),
   ('jitter', '''8 days''', 'Between 0 and 7 days.', 'kind, jitter', $$'noop', '8 days'$$),
-  ('ends_at', '''2026-01-01 00:00:00+00''', 'later than starts_at', 'kind, starts_at, ends_at', $$'noop', '2026-01-01 00:00Z', '2026-01-01 00:00Z'$$),
+  ('ends_at', '''2026-01-01T00:00:00+00:00''', 'later than starts_at', 'kind, starts_at, ends_at', $$'noop', '2026-01-01 00:00Z', '2026-01-01 00:00Z'$$),
   ('run_if', '''maybe''', 'One of: success, failure, always.', 'kind, run_if', $$'noop', 'maybe'$$),
   ('require', '''["eu"]''', 'A JSON object of label values', 'kind, require', $$'noop', '["eu"]'$$),
   ('require', '''{"cores": 8}''', 'values are strings', 'kind, require', $$'noop', '{"cores": 8}'$$),

@@ -210,7 +210,7 @@ class Db:
     def add(self, **columns):
         """Inserts a task and returns its id; a dict becomes jsonb."""
         values = [json.dumps(v) if isinstance(v, dict) else v for v in columns.values()]
-        statement = sql.SQL("insert into pgrab.task ({}) values ({}) returning id").format(
+        statement = sql.SQL("insert into pgrab.task ({}) overriding system value values ({}) returning id").format(
             sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join([sql.Placeholder()] * len(columns)))
         return self.one(statement, *values)
 

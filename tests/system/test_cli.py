@@ -184,7 +184,7 @@ def objects(db):
 
 def test_migrate_installs_once(empty_db):
     first = pgrab(empty_db, "migrate")
-    assert "applying 0001_task.sql\n" in first and "applying views and functions\n" in first
+    assert "applying 0001_schema.sql\n" in first and "applying views and functions\n" in first
     assert f"The schema pgrab in database {empty_db.name} is up to date.\n" in first
     before = objects(empty_db)
     xmin = empty_db.query("select xmin::text from pgrab.migration union all select xmin::text from pgrab.api")
@@ -207,9 +207,9 @@ def test_migrate_dry_run_and_status_change_nothing(empty_db):
     status = as_json(empty_db, "migrate", "--status")
     assert (status["state"], status["api_current"]) == ("current", True)
     assert status["installed"] == status["known"] == len(status["migrations"])
-    assert status["migrations"][0]["name"] == "0001_task.sql"
+    assert status["migrations"][0]["name"] == "0001_schema.sql"
     text = pgrab(empty_db, "migrate", "--status")
-    assert "is up to date" in text and "0001_task.sql" in text
+    assert "is up to date" in text and "0001_schema.sql" in text
 
 
 def test_migrations_at_once_wait_for_each_other(empty_db):
@@ -217,7 +217,7 @@ def test_migrations_at_once_wait_for_each_other(empty_db):
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_env()) for _ in range(4)]
     said = [p.communicate(timeout=60)[0] for p in started]
     assert [p.returncode for p in started] == [0] * 4, said
-    assert sum("applying 0001_task.sql" in s for s in said) == sum("applying views" in s for s in said) == 1
+    assert sum("applying 0001_schema.sql" in s for s in said) == sum("applying views" in s for s in said) == 1
     assert as_json(empty_db, "migrate", "--status")["state"] == "current"
 
 
@@ -359,9 +359,9 @@ def test_status(db, nodes):
     assert (status["nodes_up"], status["parked"], status["late"], status["failed_1m"]) == (1, 1, 1, 1)
     said = {a["what"]: a["text"] for a in status["attention"]}
     assert "no live node runs kind noop" in said["late"] and str(late) in said["late"]
-    assert f"{parked} broken: division by zero" in said["parked"]
+    assert re.fullmatch(rf"broken \({parked}\) is parked: 1 failed in a row since \S+: division by zero", said["failing"])
     text = pgrab(db, "status")
-    assert "nodes up 1, running 0, due 1, late 1 (for " in text and "parked 1\n" in text and said["parked"] in text
+    assert "nodes up 1, running 0, due 1, late 1 (for " in text and "parked 1, failing 1, overdue 0\n" in text and "broken" in text
     db.query("delete from pgrab.task")
     assert "Nothing needs attention." in pgrab(db, "status")
     assert as_json(db, "status")["attention"] == []

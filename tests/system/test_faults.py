@@ -86,7 +86,7 @@ def test_the_sql_of_a_frozen_node_is_ended_before_another_runs_it(db, nodes):
     task = db.add(command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') "
                           "then 30 else 0 end); insert into public.effect values (current_setting('application_name'))")
     frozen = nodes.start("n1")
-    db.wait("select count(*) = 1 from pg_stat_activity where query like '%%pgrab.run_sql%%' and state = 'active' and datname = current_database() and pid <> pg_backend_pid()")
+    db.wait("select count(*) = 1 from pg_stat_activity where query like '%%pgrab_internal.run_sql%%' and state = 'active' and datname = current_database() and pid <> pg_backend_pid()")
     frozen.stop()
     nodes.start("n2").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
     assert db.wait_run(task, count=2).outcome == "succeeded"
@@ -213,8 +213,11 @@ def test_leaks_are_repaired(db, nodes):
     node = nodes.start("n1")
     task = db.add(kind="noop", run_at="2100-01-01")
     # As a claim whose reply was lost looks afterwards: held in the database, unknown to the node.
-    db.query("""update pgrab.task set status = 'claimed', version = version + 1, due_at = now(), node_id = n.id, incarnation = n.incarnation, claimed_at = now() - interval '1 hour'
-                from pgrab.node n where n.name = 'n1' and task.id = %s""", task)
+    db.query("""with won as (
+                  update pgrab.task set status = 'claimed', version = version + 1, due_at = now(), node_id = n.id,
+                    incarnation = n.incarnation, claimed_at = now() - interval '1 hour'
+                  from pgrab.node n where n.name = 'n1' and task.id = %s returning n.incarnation, task.id)
+                insert into pgrab.hold select w.incarnation, 4711, array[w.id] from won w""", task)
     node.wait_log("event=leak", timeout=40)
     assert db.wait_run(task).outcome == "succeeded"
 
@@ -222,6 +225,7 @@ def test_leaks_are_repaired(db, nodes):
 def test_claims_of_nobody_are_put_back(db, nodes):
     task = db.add(kind="noop")
     db.query("update pgrab.task set status = 'running', version = 1, attempt = 1, node_id = 4711, incarnation = 4711, claimed_at = now() where id = %s", task)
+    db.query("insert into pgrab.hold values (4711, 1, array[%s])", task)
     nodes.start("n1")
     assert db.wait_run(task, count=2, timeout=25).outcome == "succeeded"
 

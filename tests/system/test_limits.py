@@ -130,9 +130,9 @@ def test_among_those_in_line_priority_goes_first(db, nodes):
 
 @pytest.mark.parametrize("backlog", [3000])
 def test_a_high_priority_passes_a_backlog_and_a_low_one_is_not_starved(db, nodes, backlog):
-    """The backlog is due for a minute: that is worth six priorities, so -3 is before half of what came 30 s later."""
-    low = db.add(kind="sql", command="select 'low'", priority=-3, run_at=db.one("select now() - interval '60 s'"))
-    db.query("insert into pgrab.task (name, kind, command, run_at) select 'b', 'sql', 'select 1', now() - interval '60 s' * random() from generate_series(1, %s)", backlog)
+    """The backlog is due for half an hour: a band is worth 15 minutes, so the low one is before half of it."""
+    low = db.add(kind="sql", command="select 'low'", priority=-3, run_at=db.one("select now() - interval '30 min'"))
+    db.query("insert into pgrab.task (name, kind, command, run_at) select 'b', 'sql', 'select 1', now() - interval '30 min' * random() from generate_series(1, %s)", backlog)
     high = db.add(kind="sql", command="select 'high'", priority=20)
     nodes.start(workers=2)
     first = db.wait_run(high, timeout=5)

@@ -10,11 +10,15 @@ SESSION = "set enable_seqscan = off; set enable_sort = off; set enable_material 
 
 
 def look(db, ahead_us=5_000_000, limit=8):
-    """Runs look.sql as a node with all shards does; returns its rows and the buffers it touched."""
+    """Runs look.sql as a node that runs noop, with all shards, does; returns its rows and the buffers it touched."""
     text = (ROOT / "src/db/sql/look.sql").read_text(encoding="utf-8")
-    values = {1: "(select array_agg(s)::smallint[] from generate_series(0, 1023) s)", 2: "(select array_agg('-infinity'::timestamptz) from generate_series(0, 1023))", 3: str(ahead_us),
-              4: "'{noop}'", 5: "'{}'", 6: "true", 7: str(limit), 8: "10000000"}
-    statement = re.sub(r"\$(\d)", lambda m: values[int(m[1])], re.sub(r"^--.*$", "", text, flags=re.M))
+    lanes = [r.lane for r in db.query("select distinct lane from pgrab.lane where kind = 'noop' and require = '{}'")]
+    n = len(lanes)
+    values = {1: f"array{lanes}", 2: f"array{[i * 1024 + 1 for i in range(n)]}", 3: f"array{[i * 1024 + 1024 for i in range(n)]}",
+              4: f"(select array_agg(s %% 1024)::smallint[] from generate_series(0, {n * 1024 - 1}) s)".replace("%%", "%"),
+              5: f"array_fill(null::bigint, array[{n * 1024}])", 6: str(ahead_us), 7: "'{noop}'", 8: "'{}'", 9: "true",
+              10: str(limit)}
+    statement = re.sub(r"\$(\d+)", lambda m: values[int(m[1])], re.sub(r"^--.*$", "", text, flags=re.M))
     with db.connect() as conn:
         conn.execute(SESSION)
         rows = conn.execute(statement).fetchall()
@@ -29,7 +33,7 @@ def test_future_tasks_cost_a_look_nothing(db):
     db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '1 hour' + i * interval '1 s' from generate_series(1, 2000) i")
     db.query("vacuum analyze pgrab.task")
     few = look(db)[1]
-    db.query("insert into pgrab.task (kind, run_at, priority) select 'noop', now() + interval '2 hours' + i * interval '1 s', case when i % 4 = 0 then i % 7 else 0 end from generate_series(1, 200000) i")
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '2 hours' + i * interval '1 s' from generate_series(1, 200000) i")
     db.query("vacuum analyze pgrab.task")
     rows, many = look(db)
     assert rows == []

@@ -82,13 +82,17 @@ def test_a_sql_run_whose_backend_may_not_be_ended_is_not_started_again_before_th
     task, frozen, pid = freeze_in_sql(db, nodes)
     other = db.add(kind="noop", run_at="2100-01-01")
     # Also held by the dead, and not sql: that goes back at once.
-    db.query("""update pgrab.task t set status = 'claimed', version = t.version + 1, node_id = n.id, incarnation = n.incarnation, claimed_at = now(), due_at = now()
-                from pgrab.node n where n.name = 'n1' and t.id = %s""", other)
+    db.query("""with won as (
+                  update pgrab.task t set status = 'claimed', version = t.version + 1, node_id = n.id,
+                    incarnation = n.incarnation, claimed_at = now(), due_at = now()
+                  from pgrab.node n where n.name = 'n1' and t.id = %s returning t.id, t.incarnation)
+                insert into pgrab.hold select w.incarnation, 4711, array[w.id] from won w""", other)
+    version = db.one("select version from pgrab.task where id = %s", task)
     second = nodes.start("n2", dsn=as_role(db, role), allow="sql,noop")
     second.wait_log("event=node_dead name=n1 .*sql_ended=0", timeout=10)
     second.wait_log("event=sql_not_ended backends=1")
     assert db.wait_run(other).outcome == "succeeded"
-    stays(lambda: db.one("select status = 'running' and version = 1 from pgrab.task where id = %s", task), 1, "the run")
+    stays(lambda: db.one("select status = 'running' and version = %s from pgrab.task where id = %s", version, task), 1, "the run")
     db.query("select pg_terminate_backend(%s, 5000)", pid)
     assert db.wait_run(task, count=2, timeout=30).outcome == "succeeded"
     assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]

@@ -215,7 +215,7 @@ def test_require_is_honoured(db, nodes):
 
 
 def test_the_higher_priority_goes_first_among_due_tasks(db, nodes):
-    first = db.query("insert into pgrab.task (kind, command, priority) select 'shell', 'sleep 0.05', p from generate_series(1, 6) p returning id, priority")
+    first = db.query("insert into pgrab.task (kind, command, priority) select 'shell', 'sleep 0.05', p from unnest('{-3,0,5,50,100}'::int[]) p returning id, priority")
     nodes.start(workers=1)
     db.wait("select not exists (select from pgrab.task)", timeout=15)
     order = [r.task_id for r in db.query("select task_id from pgrab.run order by started_at")]

@@ -1,14 +1,12 @@
--- Before the api is applied: what an earlier one made goes, all of it, so that a function whose parameters or result
--- have changed can be made anew, and one that has no place any more is gone.  Views go in one statement, because they
--- stand on each other.  Fails, naming it, when something of somebody else stands on one of ours.
+-- Before the api is applied: what an earlier one made goes, so that a function whose parameters or result have changed
+-- can be made anew, and one that has no place any more is gone.  What something of somebody else stands on stays, and
+-- is replaced where it stands; that fails, naming it, only when its columns or result have changed.
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare
   c_schemas constant regnamespace[] := array['pgrab', 'pgrab_internal'];
-  v_views text := (
-    select string_agg(c.oid::regclass::text, ', ')
-    from pg_class c where c.relnamespace = any (c_schemas) and c.relkind = 'v');
   v_drop text;
+  v_gone boolean;
 begin
   for v_drop in
     select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
@@ -18,20 +16,28 @@ begin
   loop
     execute v_drop;
   end loop;
-  if v_views is not null then
-    execute 'drop view ' || v_views;
-  end if;
-  select string_agg(p.oid::regprocedure::text, ', ') into v_drop
-  from pg_proc p
-  where p.pronamespace = any (c_schemas) and not exists (
-    select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e');
-  if v_drop is not null then
-    execute 'drop routine ' || v_drop;
-  end if;
-  select string_agg(t.oid::regtype::text, ', ') into v_drop
-  from pg_type t join pg_class c on c.oid = t.typrelid
-  where t.typnamespace = any (c_schemas) and c.relkind = 'c';
-  if v_drop is not null then
-    execute 'drop type ' || v_drop;
-  end if;
+  loop
+    v_gone := false;
+    for v_drop in
+      select 'drop view ' || c.oid::regclass
+      from pg_class c where c.relnamespace = any (c_schemas) and c.relkind = 'v'
+      union all
+      select 'drop routine ' || p.oid::regprocedure
+      from pg_proc p
+      where p.pronamespace = any (c_schemas) and not exists (
+        select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+      union all
+      select 'drop type ' || t.oid::regtype
+      from pg_type t join pg_class c on c.oid = t.typrelid
+      where t.typnamespace = any (c_schemas) and c.relkind = 'c'
+    loop
+      begin
+        execute v_drop;
+        v_gone := true;
+      exception when dependent_objects_still_exist then
+        null; -- the next round, when what stands on it is ours and has gone
+      end;
+    end loop;
+    exit when not v_gone;
+  end loop;
 end $$
