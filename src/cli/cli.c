@@ -70,7 +70,8 @@ cli_db(struct cli *c, int64_t deadline_us)
 
 /* max: rows to print, of which the result may hold more. */
 static int
-list(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max, const char *nothing)
+list(
+    struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max, const char *nothing)
 {
 	struct screen screen = screen_look();
 	struct db *db = cli_db(c, CLI_DEADLINE_US);

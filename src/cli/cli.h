@@ -27,14 +27,12 @@ struct cli_common {
 		    "environment (PGHOST, ...)",                                                        \
 		    true                                                                                \
 	}
-#define CLI_JSON_ROW                                                                               \
-	{                                                                                          \
-		"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, \
-		    "print JSON", false                                                            \
-	},                                                                                         \
-	{                                                                                          \
-		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,   \
-		    "times in UTC, not in your time zone (TZ); so they are, too, in JSON", false   \
+#define CLI_JSON_ROW                                                                                      \
+	{"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, "print JSON", \
+	    false},                                                                                       \
+	{                                                                                                 \
+		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,          \
+		    "times in UTC, not in your time zone (TZ); so they are, too, in JSON", false          \
 	}
 #define CLI_LAST_ROW                                                         \
 	{                                                                    \
@@ -65,7 +63,7 @@ struct command {
 	const struct option_key *options;
 	size_t options_size;
 	int min_operands, max_operands;
-	bool in_utc; /* its times are UTC, whatever the caller's zone */
+	bool in_utc;        /* its times are UTC, whatever the caller's zone */
 	const char *repeat; /* a flag that may be given several times, or NULL; its row in options is for the
 			       help */
 	int (*exec)(struct cli *c);
@@ -96,6 +94,8 @@ struct db *cli_db(struct cli *c, int64_t deadline_us);
 int cli_fail(struct cli *c, enum rc rc, const char *doing);
 /* Reports a wrong use.  Returns CLI_USAGE. */
 int cli_usage(const struct command *cmd, const char *text);
+/* Reports what went wrong here, not in the database.  Returns CLI_FAILED. */
+int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Reports that there is no such thing.  Returns CLI_ABSENT. */
 int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -37,7 +37,8 @@ const struct command cmd_explain = {
     .group = GROUP_LOOK,
     .usage = "TASK [OPTIONS]",
     .summary = "every gate between a task and its run: open or shut, why, and what to do",
-    .details = "The function pgrab.explain(). TASK is an id, a key or a name. Verdicts: ok; waits, time or others will open it; blocked, "
+    .details = "The function pgrab.explain(). TASK is an id, a key or a name. Verdicts: ok; waits, time or "
+	       "others will open it; blocked, "
 	       "it needs a\n"
 	       "person, and the detail says what to do.",
     .options = keys,

@@ -15,10 +15,10 @@ struct options {
 static const char *const outcomes[] = {
     "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
 
-#define TEXT(flag, letter, metavar, help)                                                                   \
-	{                                                                                                   \
-		#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                   \
+#define TEXT(flag, letter, metavar, help)                                                                    \
+	{                                                                                                    \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
 	}
 
 static const struct option_key keys[] = {

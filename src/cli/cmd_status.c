@@ -23,9 +23,8 @@ print_overview(const PGresult *r)
 
 	printf("now      nodes up %s, running %s, due %s, late %s%s%s%s, parked %s, failing %s, "
 	       "overdue %s\n",
-	    field(r, "nodes_up"),
-	    field(r, "running"), field(r, "due"), field(r, "late"), *oldest != '\0' ? " (for " : "", oldest,
-	    *oldest != '\0' ? ")" : "", field(r, "parked"),
+	    field(r, "nodes_up"), field(r, "running"), field(r, "due"), field(r, "late"),
+	    *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "", field(r, "parked"),
 	    field(r, "failing"), field(r, "overdue"));
 	printf("runs     last minute %s (%s failed), last hour %s (%s failed)\n", field(r, "runs_1m"),
 	    field(r, "failed_1m"), field(r, "runs_1h"), field(r, "failed_1h"));

@@ -15,10 +15,10 @@ struct options {
 static const char *const statuses[] = {
     "all", "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
 
-#define TEXT(flag, letter, metavar, help)                                                                   \
-	{                                                                                                   \
-		#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                   \
+#define TEXT(flag, letter, metavar, help)                                                                    \
+	{                                                                                                    \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
 	}
 
 static const struct option_key keys[] = {

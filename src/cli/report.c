@@ -33,6 +33,19 @@ cli_usage(const struct command *cmd, const char *text)
 }
 
 int
+cli_failed(struct cli *c, const char *fmt, ...)
+{
+	va_list ap;
+	char text[512];
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	complain(c->cmd, text);
+	return CLI_FAILED;
+}
+
+int
 cli_absent(struct cli *c, const char *fmt, ...)
 {
 	va_list ap;
