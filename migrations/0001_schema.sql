@@ -207,9 +207,10 @@ comment on index pgrab.task_due_idx is
 -- HOT update is lost, and a task that runs when it is due never enters it.
 create index task_idle_idx on pgrab.task (id) where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting.';
--- Serves: limit_wake(), pgrab.late.  Tasks that wait for a place have no due_at; they stand in line here.
-create index task_line_idx on pgrab.task (limit_key, priority, fire_at)
-  where due_at is null and limit_key is not null;
+-- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; they stand in line here, by
+-- the band of their priority.
+create index task_line_idx on pgrab.task (limit_key, (lane & 7), fire_at)
+  where due_at is null and limit_key is not null and not paused;
 comment on index pgrab.task_line_idx is 'Who waits for a place under a limit.';
 -- Serves: the end of a chain, and what a person does to a whole chain.  Written only when the graph changes.
 create index task_chain_idx on pgrab.task (chain) where chain is not null;
@@ -313,6 +314,13 @@ comment on column pgrab.run.error is 'Why it did not succeed.';
 comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and tail, made printable.';
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
+
+-- Whatever comes on a day that nobody has made a partition for.  It has a replica identity because its rows
+-- are moved: those of the others never change.
+create table pgrab.run_rest partition of pgrab.run default;
+alter table pgrab.run_rest replica identity full;
+comment on table pgrab.run_rest is
+  'History of days that had no partition yet, as after days without a node: pgrab.upkeep() moves it.';
 
 -- Serves: pgrab.tasks and `pgrab show ID`; the look-up of a finish whose reply was lost.
 create index run_task_idx on pgrab.run (task_id);
@@ -461,8 +469,6 @@ insert into pgrab.kind values
   ('notify', 'send a NOTIFY'),
   ('noop', 'do nothing');
 
--- A place under a limit is a row: no counter that a crash leaves wrong, and no row that tasks of other keys
--- would wait for.
 create table pgrab.limit (
   key         text not null,
   max_running integer,
@@ -482,28 +488,84 @@ comment on column pgrab.limit.max_running is
 comment on column pgrab.limit.per_second is
   'At most so many start within any one second; 0.1 is one in ten seconds. Null: no such limit.';
 
+-- A place belongs to a run, whatever becomes of its task: the run's finish frees it, or the recovery of its
+-- incarnation.  See docs/adr/0008-limits.md.
 create table pgrab.limit_place (
-  id      bigint      generated always as identity,
-  key     text        not null,
-  task_id bigint      not null,
-  at      timestamptz not null,
-  started boolean     not null,
-  over    boolean     not null default false,
-  constraint limit_place_pkey primary key (id)
+  task_id     bigint      not null,
+  version     bigint,
+  incarnation bigint,
+  at          timestamptz not null,
+  started     boolean     not null,
+  over        boolean     not null default false,
+  key         text        not null,
+  constraint limit_place_pkey primary key (task_id, key)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.limit_place is
   'Internal: places under limits. Taken before the start, given back with the finish, in its transaction.';
-comment on column pgrab.limit_place.id is 'Number of the place.';
-comment on column pgrab.limit_place.key is 'Of which limit.';
-comment on column pgrab.limit_place.task_id is 'Who has it.';
+comment on column pgrab.limit_place.task_id is 'Whose run has it.';
+comment on column pgrab.limit_place.version is 'Which run: the task''s version during it.';
+comment on column pgrab.limit_place.incarnation is 'Which run: who runs it.';
 comment on column pgrab.limit_place.at is 'When it started, or may start.';
 comment on column pgrab.limit_place.started is
   'False: kept for a task that waited in line and is due at `at`.';
-comment on column pgrab.limit_place.over is 'True: the run has ended; the row still counts for per_second.';
-create index limit_place_key_idx on pgrab.limit_place (key, at);
-comment on index pgrab.limit_place_key_idx is 'The latest starts of a key.';
-create index limit_place_task_idx on pgrab.limit_place (task_id);
-comment on index pgrab.limit_place_task_idx is 'The place of a task.';
+comment on column pgrab.limit_place.over is
+  'True: the run has ended while somebody had the limit locked; the place is free and still counted.';
+comment on column pgrab.limit_place.key is 'Of which limit.';
+-- Serves: limit_reap().  What runs is not in it.
+create index limit_place_loose_idx on pgrab.limit_place (key, at) where over or not started;
+comment on index pgrab.limit_place_loose_idx is 'Places that no run has.';
+-- Serves: limit_recover().
+create index limit_place_incarnation_idx on pgrab.limit_place (incarnation) where incarnation is not null;
+comment on index pgrab.limit_place_incarnation_idx is 'The places of an incarnation.';
+
+-- How a limit is used.  Each change is a new row, and the one before it goes: the newest is the first that an
+-- index scan from the end comes to, and what an old snapshot keeps alive lies behind it, unread.  Row 0 of a
+-- key never changes: it is the lock.
+create table pgrab.limit_use (
+  no         bigint      not null,
+  taken      bigint      not null default 0,
+  starts     bigint      not null default 0,
+  started_at timestamptz,
+  planned_at timestamptz,
+  waits      boolean     not null default false,
+  key        text        not null,
+  constraint limit_use_pkey primary key (key, no)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.limit_use is
+  'Internal: how each limit is used. The row with the highest number of a key counts.';
+comment on column pgrab.limit_use.no is
+  'Counts the changes. 0: the row that whoever changes something locks.';
+comment on column pgrab.limit_use.taken is 'So many places are taken: rows of pgrab.limit_place.';
+comment on column pgrab.limit_use.starts is 'So many have started, under per_second.';
+comment on column pgrab.limit_use.started_at is 'When the last of them started.';
+comment on column pgrab.limit_use.planned_at is 'The latest time for which a place has been kept.';
+comment on column pgrab.limit_use.waits is 'True: somebody stands in line.';
+comment on column pgrab.limit_use.key is 'Of which limit.';
+
+create table pgrab.limit_start (
+  no  bigint      not null,
+  at  timestamptz not null,
+  key text        not null,
+  constraint limit_start_pkey primary key (key, no)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.limit_start is
+  'Internal: the latest starts under per_second; start n waits for start n - per_second to be a second ago.';
+comment on column pgrab.limit_start.no is 'Number of the start.';
+comment on column pgrab.limit_start.at is 'When it was.';
+comment on column pgrab.limit_start.key is 'Of which limit.';
+
+-- What one node at a time does for all of them.  Whoever does it holds its row; the others pass by.  A row of
+-- ours, because anybody may hold an advisory lock.
+create table pgrab.duty (
+  duty    text        not null,
+  done_at timestamptz not null default 'epoch',
+  constraint duty_pkey primary key (duty)
+) with (fillfactor = 10);
+comment on table pgrab.duty is
+  'Internal: what is done for the whole cluster, by one node at a time, any of them.';
+comment on column pgrab.duty.duty is 'Which.';
+comment on column pgrab.duty.done_at is 'When it was done last.';
+insert into pgrab.duty (duty) values ('lanes'), ('limit_audit'), ('limits'), ('upkeep');
 
 create table pgrab.edge (
   parent_id bigint not null,

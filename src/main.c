@@ -1,5 +1,6 @@
 /*
- * pgrab: argv to an exit code.  The keeper is this same program, executed anew; see keeper/keeper.h.
+ * pgrab: argv to an exit code.  The keeper is this same program, executed anew; see keeper/keeper.h and
+ * node/farewell.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "keeper/keeper.h"
+#include "node/farewell.h"
 
 /*
  * Whoever started us may have closed stdin, stdout or stderr.  The next file or socket would take that
@@ -29,6 +31,8 @@ main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], KEEPER_ARGV1) == 0)
 		return keeper_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], FAREWELL_ARGV1) == 0)
+		return farewell_main(argc, argv);
 	keep_standard_fds();
 	return cli_main(argc, argv);
 }

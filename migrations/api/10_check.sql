@@ -38,8 +38,8 @@ create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
   "sql":    {"params": "array"},
-  "shell":  {"env": "object", "stdin": "string", "cwd": "string"},
-  "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string"},
+  "shell":  {"env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
+  "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
   "http":   {"method": "string", "headers": "object", "body": "string object array",
              "expect": "array string number", "follow": "boolean"},
   "notify": {"payload": "string"},

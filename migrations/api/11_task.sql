@@ -204,6 +204,7 @@ language plpgsql as $$
 begin
   if not p_released then
     update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
+    perform pgrab_internal.lane_add(p);
     return;
   end if;
   update pgrab.task t

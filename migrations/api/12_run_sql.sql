@@ -3,7 +3,8 @@
 -- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client,
 -- and CALL of a procedure that commits. Each with an error of PostgreSQL's own, and nothing of the
 -- transaction survives it.
-create or replace function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer) returns text
+create or replace function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer)
+returns text
 language plpgsql as $$
 declare
   v_last constant integer := cardinality(p_statements);
@@ -22,7 +23,9 @@ begin
   if cardinality(p_params) > 0 then
     -- Parameters get their types from the statement, as in any driver; only quoted literals reach EXECUTE.
     execute 'prepare pgrab_statement as ' || v_text;
-    v_text := 'execute pgrab_statement (' || (select string_agg(quote_nullable(p), ', ' order by n) from unnest(p_params) with ordinality u(p, n)) || ')';
+    v_text := 'execute pgrab_statement (' || (
+      select string_agg(quote_nullable(p), ', ' order by n)
+      from unnest(p_params) with ordinality u(p, n)) || ')';
   end if;
   begin
     open v_cursor for execute v_text;
@@ -33,7 +36,9 @@ begin
     loop
       fetch v_cursor into v_row;
       exit when not found;
-      v_line := coalesce((select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1) from json_each_text(row_to_json(v_row)) j), '');
+      v_line := coalesce((
+        select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1)
+        from json_each_text(row_to_json(v_row)) j), '');
       v_lines := array_append(v_lines, v_line);
       v_bytes := v_bytes + octet_length(v_line) + 1;
       if v_bytes > p_limit then
@@ -70,10 +75,13 @@ begin
   ended := 0;
   kept := 0;
   for v_pid in
-    select a.pid from pg_stat_activity a where a.datname = current_database() and a.application_name = any (p_names) and a.pid <> pg_backend_pid()
+    select a.pid from pg_stat_activity a
+    where a.datname = current_database() and a.application_name = any (p_names)
+      and a.pid <> pg_backend_pid()
   loop
     begin
-      if pg_terminate_backend(v_pid, greatest(1, (date_part('epoch', v_until - clock_timestamp()) * 1000)::bigint)) then
+      if pg_terminate_backend(
+        v_pid, greatest(1, (date_part('epoch', v_until - clock_timestamp()) * 1000)::bigint)) then
         ended := ended + 1;
       else
         kept := kept + 1;

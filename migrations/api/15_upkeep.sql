@@ -1,47 +1,200 @@
--- Daily partitions of the history: made ahead, dropped behind, by any node (no leader), at start and every
--- hour.
+-- What the cluster's tables need now and then: daily partitions of the history, made ahead and dropped
+-- behind; nodes and lanes that are no more.  Done by any one node (pgrab.duty), at start and every hour.
 
-create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3) returns table (what text, partition text)
+-- A duty is for whoever comes first when it is time; the others pass by.
+create or replace function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
+language plpgsql set enable_seqscan = off as $$
+begin
+  perform from pgrab.duty d
+  where d.duty = p_duty and (d.done_at < clock_timestamp() - p_every or d.done_at > clock_timestamp())
+  for update skip locked;
+  if found then
+    update pgrab.duty d set done_at = clock_timestamp() where d.duty = p_duty;
+  end if;
+  return found;
+end $$;
+comment on function pgrab_internal.duty_take(text, interval) is
+  'Is it time for what one node does for all? Then nobody else does it until the transaction ends.';
+
+-- ----------------------------------------------------------------------------------------------- the history
+
+create or replace function pgrab_internal.today() returns date
+language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
+comment on function pgrab_internal.today() is 'The day of the history that is written now.';
+
+-- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
+-- before its day was made lies in the partition for the rest, and moves.
+create or replace function pgrab_internal.run_day_make(p_day date) returns text
+language plpgsql as $$
+declare
+  c_name constant text := 'run_' || to_char(p_day, 'YYYYMMDD');
+  c_from constant timestamptz := p_day::timestamp at time zone 'UTC';
+  c_to constant timestamptz := (p_day + 1)::timestamp at time zone 'UTC';
+begin
+  if to_regclass('pgrab.' || c_name) is not null then
+    return null;
+  end if;
+  execute format('create table pgrab.%I (like pgrab.run including defaults including constraints)
+    with (autovacuum_vacuum_insert_threshold = 1000000)', c_name);
+  lock table pgrab.run_rest in access exclusive mode;
+  execute format('with rest as (
+      delete from pgrab.run_rest r where r.finished_at >= %L and r.finished_at < %L returning r.*)
+    insert into pgrab.%I select r.* from rest r', c_from, c_to, c_name);
+  execute format('alter table pgrab.run attach partition pgrab.%I for values from (%L) to (%L)',
+    c_name, c_from, c_to);
+  execute format('comment on table pgrab.%I is %L', c_name, 'History of ' || p_day || '; see pgrab.run.');
+  return c_name;
+end $$;
+comment on function pgrab_internal.run_day_make(date) is
+  'Makes the partition of the history for a day; null when there is one.';
+
+-- The days ahead, and those that have rows in the partition for the rest.
+create or replace function pgrab_internal.run_days_make(p_ahead integer) returns setof text
+language sql as $$
+  select m.name
+  from (
+    select g::date as day from generate_series(
+      pgrab_internal.today() - 1, pgrab_internal.today() + p_ahead, interval '1 day') g
+    union
+    select (r.finished_at at time zone 'UTC')::date from pgrab.run_rest r
+    order by 1) d
+    cross join lateral pgrab_internal.run_day_make(d.day) m(name)
+  where m.name is not null
+$$;
+comment on function pgrab_internal.run_days_make(integer) is
+  'Makes the partitions of the history that are missing, so many days ahead.';
+
+-- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits for a reader
+-- of the history only for a moment: the next round tries again.
+create or replace function pgrab_internal.run_days_drop(p_retention interval) returns setof text
+language plpgsql set lock_timeout = '100ms' as $$
+declare
+  v_name text;
+begin
+  for v_name in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'pgrab.run'::regclass and c.relname ~ '^run_[0-9]{8}$'
+      and to_date(substr(c.relname, 5), 'YYYYMMDD') + 1
+        <= (clock_timestamp() at time zone 'UTC' - p_retention)::date
+    order by 1
+  loop
+    execute format('drop table pgrab.%I', v_name);
+    return next v_name;
+  end loop;
+exception when lock_not_available then
+  return;
+end $$;
+comment on function pgrab_internal.run_days_drop(interval) is
+  'Drops the partitions of the history that are older than the retention.';
+
+-- --------------------------------------------------------------------------------------- nodes that are gone
+
+create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
+language sql as $$
+  with gone as (
+    delete from pgrab.node n
+    where n.id in (
+      select x.id from pgrab.node x
+      where x.state = 'down' and x.heartbeat_at < clock_timestamp() - p_retention
+        and not exists (select from pgrab.hold h where h.incarnation = x.incarnation)
+      for update skip locked)
+    returning n.id, n.name),
+  drained as (
+    delete from pgrab.drained d using gone g where d.node_id = g.id)
+  select g.name from gone g
+$$;
+comment on function pgrab_internal.nodes_leave(interval) is
+  'Removes the nodes that have been down for longer than the retention.';
+
+-- ----------------------------------------------------------------------------------------------------- lanes
+
+-- From one lane of the due index to the next, one probe each.
+create or replace function pgrab_internal.lanes_due() returns setof integer
+language sql stable as $$
+  with recursive lane(lane) as (
+    (select t.lane from pgrab.task t where t.due_at is not null order by t.lane limit 1)
+    union all
+    select n.lane from lane l cross join lateral (
+      select t.lane from pgrab.task t where t.due_at is not null and t.lane > l.lane
+      order by t.lane limit 1) n)
+  select l.lane from lane l
+$$;
+comment on function pgrab_internal.lanes_due() is 'The lanes that something stands in.';
+
+-- A lane that is missing while a task stands in it would never be looked at.  It may have left while the
+-- transaction that inserted the task was under way, which saw it still there.
+create or replace function pgrab_internal.lanes_mend() returns bigint
+language plpgsql set enable_seqscan = off as $$
+declare
+  v_n bigint;
+begin
+  insert into pgrab.lane (lane, kind, require, delivery)
+  select distinct t.lane, t.kind, t.require, t.delivery
+  from pgrab_internal.lanes_due() d(lane)
+    cross join lateral (
+      select x.* from pgrab.task x where x.lane = d.lane and x.due_at is not null limit 1) t
+  where not exists (select from pgrab.lane l where l.lane = d.lane);
+  get diagnostics v_n = row_count;
+  if v_n > 0 then
+    perform pg_notify('pgrab', 'lanes');
+  end if;
+  return v_n;
+end $$;
+comment on function pgrab_internal.lanes_mend() is
+  'Adds lanes that something stands in and that are missing. Returns how many.';
+
+-- Serves: limit_tick.sql.
+create or replace function pgrab_internal.lanes_tick() returns bigint
+language sql as $$
+  select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end
+$$;
+comment on function pgrab_internal.lanes_tick() is 'Once a minute, by one node: adds lanes that are missing.';
+
+-- Lanes of tasks that cannot run now stay: nothing adds them when these become due.
+create or replace function pgrab_internal.lanes_leave() returns bigint
+language plpgsql as $$
+declare
+  v_unused integer[];
+  v_n bigint;
+begin
+  select array_agg(l.lane) into v_unused from pgrab.lane l
+  where not exists (select from pgrab.task t where t.lane = l.lane and t.due_at is not null);
+  delete from pgrab.lane l
+  where l.lane = any (v_unused) and l.lane not in (select t.lane from pgrab.task t where t.due_at is null);
+  get diagnostics v_n = row_count;
+  return v_n;
+end $$;
+comment on function pgrab_internal.lanes_leave() is
+  'Removes lanes that nothing stands in. Returns how many.';
+
+-- ------------------------------------------------------------------------------------------------- all of it
+
+-- What may take its time comes first, and last what others wait for.
+create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
+returns table (what text, partition text)
 language plpgsql
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC' as $$
-declare
-  v_day date;
-  v_name text;
-  v_today date := clock_timestamp()::date;
 begin
-  -- Two nodes at once: the second has nothing left to do.
-  if not pg_try_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0)) then
-    return;
+  perform from pgrab.duty d where d.duty = 'upkeep' for update skip locked;
+  if not found then
+    return; -- another node is at it
   end if;
-  for v_day in select generate_series(v_today - 1, v_today + p_days_ahead, interval '1 day')::date loop
-    v_name := 'run_' || to_char(v_day, 'YYYYMMDD');
-    if to_regclass('pgrab.' || v_name) is null then
-      -- Made apart and then attached: attaching lets readers and writers of the history go on.
-      execute format('create table pgrab.%I (like pgrab.run including defaults including constraints) with (autovacuum_vacuum_insert_threshold = 1000000)', v_name);
-      execute format('alter table pgrab.run attach partition pgrab.%I for values from (%L) to (%L)', v_name, v_day::timestamptz, (v_day + 1)::timestamptz);
-      execute format('comment on table pgrab.%I is %L', v_name, 'History of ' || v_day || '; see pgrab.run.');
-      what := 'made'; partition := v_name;
-      return next;
-    end if;
-  end loop;
-  for v_name in
-    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'pgrab.run'::regclass and c.relname ~ '^run_[0-9]{8}$'
-      and to_date(substr(c.relname, 5), 'YYYYMMDD') + 1 <= (clock_timestamp() - p_retention)::date
-    order by 1
-  loop
-    begin
-      execute format('drop table pgrab.%I', v_name);
-      what := 'dropped'; partition := v_name;
-      return next;
-    exception when lock_not_available then
-      null; -- a long reader holds it; the next round tries again
-    end;
-  end loop;
-  perform pgrab_internal.chains_end(array(select c.id from pgrab.chain c where c.root is null)); -- those whose last two links ended at the same moment
+  update pgrab.duty d set done_at = clock_timestamp() where d.duty = 'upkeep';
+  begin
+    -- of chains whose last two links ended at the same moment
+    perform pgrab_internal.chains_end(array(select c.id from pgrab.chain c where c.root is null));
+  exception when lock_not_available then
+    null; -- a person works on one of them; the next round
+  end;
+  perform pgrab_internal.lanes_mend();
+  perform pgrab_internal.lanes_leave();
+  perform pgrab_internal.nodes_leave(p_retention);
+  return query select 'made', m from pgrab_internal.run_days_make(p_days_ahead) m;
+  return query select 'dropped', d from pgrab_internal.run_days_drop(p_retention) d;
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
-  'Makes the coming daily partitions of the history and drops those older than the retention. Nodes call it; '
-  'calling it by hand does no harm.';
+  'Makes the coming daily partitions of the history and drops those older than the retention; removes nodes '
+  'that have been down for as long, and lanes that are not used. Nodes call it; calling it by hand does no '
+  'harm.';

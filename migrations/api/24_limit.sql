@@ -2,218 +2,521 @@
 --
 --   claimed --- limit_take: is there a place? --- yes: started
 --                                    \____ no: stands in line (scheduled, without due_at)
---   finish, or the clock --- limit_wake: keeps a free place for the first in line, and makes it due
+--   finish, or the clock --- limit_wake: keeps free places for the first in line, and makes them due
 --
--- Whoever takes or keeps places of a key holds the lock on its row in pgrab.limit; tasks of other keys, and without one, never wait for it.
--- A place belongs to somebody as long as his task is held by a node, or is due with a place kept for it; other rows are leftovers, and go whenever the key is looked at.
--- So nothing has to be counted down after a crash.
+-- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other keys,
+-- and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
+-- A place is counted where it is taken and where it is given back, in one transaction with its row, so that
+-- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
+-- of its incarnation, or whatever else ends that run; never that the task's row is gone.
 
--- A twentieth of a second more than asked for: between the place and the start of the run lies a way to the node, which is not always equally long.
-create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts integer, out within interval)
+-- A hundredth of a second more than asked for: between the place and the start of the run lies a way to the
+-- node, which is not always equally long.
+create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
 language sql immutable as $$
-  select greatest(1, floor(l.per_second))::integer, greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '50 ms'
+  select greatest(1, floor(l.per_second))::bigint,
+    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '10 ms'
 $$;
-comment on function pgrab_internal.limit_span(pgrab.limit) is 'Internal: per_second as "so many starts within so long".';
+comment on function pgrab_internal.limit_span(pgrab.limit) is
+  'per_second as "so many starts within so long".';
 
-create or replace function pgrab_internal.limit_sweep(l pgrab.limit) returns void
-language sql as $$
-  delete from pgrab.limit_place p
-  where p.key = l.key and case
-    when p.over then l.per_second is null or p.at < clock_timestamp() - (pgrab_internal.limit_span(l)).within
-    -- What runs keeps its place, whatever its limit_key has become since.
-    else not exists (select from pgrab.task t where t.id = p.task_id
-        and (p.started and t.status = 'running'
-          or t.limit_key = p.key and (t.status in ('claimed', 'running') or t.status = 'scheduled' and t.due_at is not null and p.at > clock_timestamp() - interval '10 s'))) end
-$$;
-comment on function pgrab_internal.limit_sweep(pgrab.limit) is 'Internal: removes places that nobody has any more. The caller holds the lock on the limit.';
-
--- When may the next one start? Null: not before a place comes free.
-create or replace function pgrab_internal.limit_next(l pgrab.limit, p_started_only boolean, p_but bigint default null) returns timestamptz
-language sql as $$
-  select case when not p_started_only and (select count(*) from pgrab.limit_place p where p.key = l.key and not p.over) >= l.max_running then null
-    else greatest(clock_timestamp(), (
-      select p.at + s.within from pgrab_internal.limit_span(l) s
-        cross join lateral (select p.at from pgrab.limit_place p where p.key = l.key and (p.started or not p_started_only) and p.task_id is distinct from p_but order by p.at desc offset s.starts - 1 limit 1) p
-      where l.per_second is not null)) end
-$$;
-comment on function pgrab_internal.limit_next(pgrab.limit, boolean, bigint) is 'Internal: the earliest time at which another task of the key may start; null while max_running are at work. p_started_only: counting only what has started, apart from one task.';
-
-create or replace function pgrab_internal.limit_take(p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns setof bigint
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+-- Two statements, so that the second sees what the one who had the lock has written.
+create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
+returns pgrab.limit_use
+language plpgsql as $$
 declare
-  l pgrab.limit;
-  v_task record;
-  v_key text;
-  v_next timestamptz;
-  v_line boolean;
+  u pgrab.limit_use;
 begin
-  for v_key in
-    select distinct t.limit_key from unnest((select p_ids)) c(id) join pgrab.task t on t.id = any (array[c.id]) where t.limit_key is not null order by 1
-  loop
-    begin
-      select * into l from pgrab.limit x where x.key = v_key for update;
-    exception when lock_not_available then
-      -- A person has it: its tasks come again in a second, and those of other keys do not wait.
-      update pgrab.task x
-      set status = 'scheduled', due_at = clock_timestamp() + interval '1 s', version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
-      from unnest((select p_ids), (select p_versions)) c(id, version)
-      where x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = v_key;
-      continue;
-    end;
-    if found then
-      perform pgrab_internal.limit_sweep(l);
-      v_line := exists (select from pgrab.task x where x.limit_key = v_key and x.due_at is null and x.status = 'scheduled' and not x.paused);
-    end if;
-    -- 3 ms: a start is put on record a little before its time (LEAD_US).
-    for v_task in
-      select x.id, p.at as kept from unnest((select p_ids), (select p_versions)) c(id, version)
-      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed' and x.due_at <= clock_timestamp() + interval '3 ms' and x.limit_key = v_key
-      left join pgrab.limit_place p on p.task_id = any (array[x.id]) and p.key = x.limit_key and not p.over
-      order by p.at is null, x.priority desc, x.due_at
-    loop
-      if l.key is null then
-        return next v_task.id; -- no such limit (any more)
-        continue;
-      end if;
-      v_next := pgrab_internal.limit_next(l, v_task.kept is not null, case when v_task.kept is not null then v_task.id end);
-      if v_next <= clock_timestamp() + interval '3 ms' and (v_task.kept is not null or not v_line) then
-        if v_task.kept is null then
-          insert into pgrab.limit_place (key, task_id, at, started) values (v_key, v_task.id, greatest(clock_timestamp(), v_next), true);
-        else
-          update pgrab.limit_place p set at = greatest(clock_timestamp(), v_next), started = true where p.task_id = v_task.id and p.key = v_key and not p.over;
-        end if;
-        return next v_task.id;
-      else
-        -- With a place kept: a moment too early. Without: into the line.
-        update pgrab.limit_place p set at = v_next where p.task_id = v_task.id and p.key = v_key and not p.over;
-        update pgrab.task x
-        set status = 'scheduled', due_at = case when v_task.kept is not null then v_next end, version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
-        where x.id = v_task.id;
-        v_line := true;
-      end if;
-    end loop;
-    if l.key is not null then
-      perform pgrab_internal.limit_wake(l);
-    end if;
-  end loop;
+  if p_skip then
+    perform from pgrab.limit_use x where x.key = p_key and x.no = 0 for update skip locked;
+  else
+    perform from pgrab.limit_use x where x.key = p_key and x.no = 0 for update;
+  end if;
+  if found then
+    select x.* into u from pgrab.limit_use x where x.key = p_key order by x.no desc limit 1;
+  end if;
+  return u;
 end $$;
-comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is 'Internal: of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in line.';
+comment on function pgrab_internal.limit_lock(text, boolean) is
+  'Locks a key and says how it is used; null when there is no such key, or, with p_skip, when it is locked.';
 
--- Who has waited longest, priority counted as in a look: a lane for each.
-create or replace function pgrab_internal.limit_first(p_key text) returns bigint
-language sql as $$
-  with recursive lane(priority) as (
-    (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null order by t.priority limit 1)
-    union all
-    select (select t.priority from pgrab.task t where t.limit_key = p_key and t.due_at is null and t.priority > l.priority order by t.priority limit 1) from lane l where l.priority is not null)
-  select f.id
-  from lane l cross join lateral (
-    select t.id, t.fire_at, t.priority from pgrab.task t
-    where t.limit_key = p_key and t.due_at is null and t.priority = l.priority and t.status = 'scheduled' and not t.paused
-    order by t.fire_at limit 1 for update skip locked) f
-  order by f.fire_at - f.priority * interval '10 s' limit 1
-$$;
-comment on function pgrab_internal.limit_first(text) is 'Internal: the first in line of a limit, locked.';
-
--- Keeps free places for the first in line and makes them due, at most two seconds ahead. The caller holds the lock on the limit.
-create or replace function pgrab_internal.limit_wake(l pgrab.limit) returns void
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_id bigint;
-  v_next timestamptz;
-  v_shard smallint;
-  v_shards smallint[] := '{}';
+create or replace function pgrab_internal.limit_note(o pgrab.limit_use, n pgrab.limit_use) returns void
+language plpgsql as $$
 begin
-  loop
-    v_next := pgrab_internal.limit_next(l, false);
-    exit when v_next is null or v_next > clock_timestamp() + interval '2 s';
-    v_id := pgrab_internal.limit_first(l.key);
-    exit when v_id is null;
-    insert into pgrab.limit_place (key, task_id, at, started) values (l.key, v_id, v_next, false);
-    update pgrab.task t set due_at = v_next, version = t.version + 1 where t.id = v_id returning t.shard into v_shard;
-    v_shards := v_shards || v_shard;
-  end loop;
-  if v_shards <> '{}' then
-    perform pgrab_internal.ring(array(select distinct unnest(v_shards)));
+  if n is distinct from o then
+    insert into pgrab.limit_use (key, no, taken, starts, started_at, planned_at, waits)
+    values (o.key, o.no + 1, n.taken, n.starts, n.started_at, n.planned_at, n.waits);
+    delete from pgrab.limit_use u where u.key = o.key and u.no = o.no and u.no > 0;
   end if;
 end $$;
-comment on function pgrab_internal.limit_wake(pgrab.limit) is 'Internal: makes those due who stand in line and have a place now.';
+comment on function pgrab_internal.limit_note(pgrab.limit_use, pgrab.limit_use) is
+  'Writes how a key is used now.  The caller holds its lock.';
 
--- After runs have ended, in their transaction.
-create or replace function pgrab_internal.limit_give_back(p_ids bigint[]) returns void
+-- ------------------------------------------------------------------------------------------------ the line
+
+create or replace function pgrab_internal.limit_band(t pgrab.task) returns interval
+language sql immutable as $$ select (t.lane & 7) * interval '15 minutes' $$;
+comment on function pgrab_internal.limit_band(pgrab.task) is
+  'How much waiting the priority of a task is worth.';
+
+create or replace function pgrab_internal.limit_line(p_key text) returns boolean
+language sql stable as $$
+  select exists (select from pgrab.task t
+    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled')
+$$;
+comment on function pgrab_internal.limit_line(text) is 'Does somebody stand in line of a limit?';
+
+-- The first of each band, and of these the first.  Whom a person has locked is passed by.
+create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
+language sql as $$
+  select coalesce(array_agg(f.id order by f.at), '{}')
+  from (
+    select t.id, t.fire_at - pgrab_internal.limit_band(t) as at
+    from generate_series(1, 5) b(band) cross join lateral (
+      select x.* from pgrab.task x
+      where x.limit_key = p_key and (x.lane & 7) = b.band and x.due_at is null and not x.paused
+        and x.status = 'scheduled'
+      order by x.fire_at limit p_n for update skip locked) t
+    order by at limit p_n) f
+$$;
+comment on function pgrab_internal.limit_first(text, bigint) is 'The first in line of a limit, locked.';
+
+-- Places are kept at most two seconds ahead, and evenly spread under per_second.
+create or replace function pgrab_internal.limit_room(
+  l pgrab.limit, u pgrab.limit_use, out first timestamptz, out step interval, out room bigint)
+language sql as $$
+  select f.first, f.step, greatest(0, least(1000, l.max_running - u.taken,
+    case when l.per_second is not null then
+      floor(extract(epoch from f.now + interval '2 s' - f.first) / extract(epoch from f.step)) + 1
+    end))::bigint
+  from (
+    select s.now, s.within / s.starts as step,
+      greatest(s.now, u.planned_at + s.within / s.starts, (select b.at + s.within from pgrab.limit_start b
+        where b.key = l.key and b.no = u.starts + 1 - s.starts)) as first
+    from (
+      select x.starts, x.within, clock_timestamp() as now from pgrab_internal.limit_span(l) x) s) f
+$$;
+comment on function pgrab_internal.limit_room(pgrab.limit, pgrab.limit_use) is
+  'For how many in line there is a place, when the first of them may start, and how far apart.';
+
+create or replace function pgrab_internal.limit_wake(l pgrab.limit, u pgrab.limit_use) returns pgrab.limit_use
+language plpgsql as $$
+declare
+  r constant record := pgrab_internal.limit_room(l, u);
+  v_ids bigint[];
+  v_new bigint;
+  v_shards smallint[];
+begin
+  if r.room = 0 then
+    return u;
+  end if;
+  v_ids := pgrab_internal.limit_first(l.key, r.room);
+  with woken as (
+    select i.id, case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end as at
+    from unnest(v_ids) with ordinality i(id, n)),
+  kept as (
+    insert into pgrab.limit_place (task_id, key, at, started) select w.id, l.key, w.at, false from woken w
+    on conflict (task_id, key) do update
+      set at = excluded.at, version = null, incarnation = null, started = false, over = false
+    returning xmax = 0 as new),
+  due as (
+    update pgrab.task t set due_at = w.at, version = t.version + 1
+    from woken w where t.id = any (array[w.id]) returning t.shard)
+  select (select count(*) from kept k where k.new), array_agg(distinct d.shard) into v_new, v_shards
+  from due d;
+  if v_ids <> '{}' then
+    u.taken := u.taken + v_new;
+    if l.per_second is not null then
+      u.planned_at := r.first + (cardinality(v_ids) - 1) * r.step;
+    end if;
+    perform pgrab_internal.ring(v_shards);
+  end if;
+  u.waits := cardinality(v_ids) = r.room or pgrab_internal.limit_line(l.key);
+  return u;
+end $$;
+comment on function pgrab_internal.limit_wake(pgrab.limit, pgrab.limit_use) is
+  'Makes those due who stand in line and have a place now.  The caller holds the lock, and notes the result.';
+
+-- ----------------------------------------------------------------------------------------------- the start
+
+-- Those of a key that are claimed and due, first those for whom a place is kept.  3 ms: a start is put on
+-- record a little before its time (LEAD_US).  fresh: so many up to here have no place yet.
+create or replace function pgrab_internal.limit_asking(
+  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean, fresh bigint)
+language sql as $$
+  select t.id, t.version, row_number() over line, t.kept, t.placed, sum((not t.placed)::integer) over line
+  from (
+    select x.id, x.version, x.due_at - pgrab_internal.limit_band(x) as at,
+      p.at is not null and not p.over and not p.started as kept, p.at is not null as placed
+    from unnest(p_ids, p_versions) c(id, version)
+      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version
+        and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = p_key
+        and x.due_at <= clock_timestamp() + interval '3 ms'
+      left join pgrab.limit_place p on p.task_id = any (array[x.id]) and p.key = p_key) t
+  window line as (order by t.kept desc, t.at, t.id rows unbounded preceding)
+$$;
+comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
+  'Claimed tasks that ask for a place, in the order in which they get one.';
+
+-- at: when it may start.  Who comes anew gets no place before those who stand in line, or before the times
+-- that have been kept for those who stood there.
+create or replace function pgrab_internal.limit_choose(
+  l pgrab.limit, u pgrab.limit_use, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+returns table (id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz)
+language sql as $$
+  select a.id, a.version, a.n, a.kept, a.fresh,
+    w.at <= clock_timestamp() + interval '3 ms'
+      and (a.kept or not u.waits and coalesce(u.planned_at < clock_timestamp(), true)
+        and (l.max_running is null or u.taken + a.fresh <= l.max_running)), w.at
+  from pgrab_internal.limit_asking(l.key, p_ids, p_versions, p_incarnation) a
+    cross join pgrab_internal.limit_span(l) s
+    left join pgrab.limit_start b on b.key = l.key and b.no = u.starts + a.n - s.starts
+    cross join lateral (
+      select greatest(clock_timestamp(), u.started_at, b.at + s.within,
+        case when a.n > s.starts then clock_timestamp() + s.within end) as at) w
+$$;
+comment on function pgrab_internal.limit_choose(pgrab.limit, pgrab.limit_use, bigint[], bigint[], bigint) is
+  'Of those who ask for a place: who gets one, and the others when.';
+
+-- p_at: when those come again who have a place kept and were a moment too early; null: into the line.
+create or replace function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
+language sql as $$
+  update pgrab.task x
+  set status = 'scheduled', due_at = c.due_at, version = x.version + 1, node_id = null, incarnation = null,
+    claimed_at = null
+  from unnest(p_ids, p_due) c(id, due_at)
+  where x.id = any (array[c.id]) and x.status = 'claimed'
+$$;
+comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
+  'Hands claimed tasks back that found no place.';
+
+-- A node of the cluster, or a person, has the key locked for longer than it takes: these tasks come again in
+-- a second, and those of other keys do not wait.
+create or replace function pgrab_internal.limit_later(
+  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
+language sql as $$
+  select pgrab_internal.limit_hand_back(array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
+  from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a
+$$;
+comment on function pgrab_internal.limit_later(text, bigint[], bigint[], bigint) is
+  'Hands claimed tasks of a key back for a second.';
+
+create type pgrab_internal.limit_chosen as (
+  id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz);
+comment on type pgrab_internal.limit_chosen is 'Who asked for a place, and what became of it.';
+
+-- The starts under per_second, of which only the latest count.
+create or replace function pgrab_internal.limit_started(
+  l pgrab.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
+language sql as $$
+  insert into pgrab.limit_start (key, no, at)
+  select l.key, p_before + x.n, x.at from unnest(c) x where x.fits;
+  delete from pgrab.limit_start b using pgrab_internal.limit_span(l) s
+  where b.key = l.key and b.no > p_before - s.starts
+    and b.no <= p_before + (select count(*) from unnest(c) x where x.fits) - s.starts
+$$;
+comment on function pgrab_internal.limit_started(pgrab.limit, bigint, pgrab_internal.limit_chosen[]) is
+  'Notes when those who got a place started.';
+
+create or replace function pgrab_internal.limit_take_key(
+  l pgrab.limit, u pgrab.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
+returns pgrab.limit_use
+language plpgsql as $$
+begin
+  insert into pgrab.limit_place (task_id, key, version, incarnation, at, started)
+  select x.id, l.key, x.version, p_incarnation, x.at, true from unnest(c) x where x.fits
+  on conflict (task_id, key) do update
+    set version = excluded.version, incarnation = excluded.incarnation, at = excluded.at, started = true,
+      over = false;
+  if l.per_second is not null then
+    perform pgrab_internal.limit_started(l, u.starts, c);
+  end if;
+  update pgrab.limit_place p set at = x.at
+  from unnest(c) x where x.kept and not x.fits and p.task_id = any (array[x.id]) and p.key = l.key;
+  perform pgrab_internal.limit_hand_back(array_agg(x.id), array_agg(case when x.kept then x.at end))
+  from unnest(c) x where not x.fits;
+  select u.taken + coalesce(max(x.fresh) filter (where x.fits), 0),
+    u.starts + case when l.per_second is null then 0 else count(*) filter (where x.fits) end,
+    coalesce(max(x.at) filter (where x.fits and l.per_second is not null), u.started_at),
+    u.waits or coalesce(bool_or(not x.fits and not x.kept), false)
+  into u.taken, u.starts, u.started_at, u.waits
+  from unnest(c) x;
+  return u;
+end $$;
+comment on function pgrab_internal.limit_take_key(
+  pgrab.limit, pgrab.limit_use, pgrab_internal.limit_chosen[], bigint) is
+  'Gives the places of a key to those who have been chosen, and hands the others back.';
+
+-- Serves: limit_start.sql.
+create or replace function pgrab_internal.limit_take(
+  p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_ended bigint[];
-  v_key text;
   l pgrab.limit;
+  u pgrab.limit_use;
+  o pgrab.limit_use;
+  c pgrab_internal.limit_chosen[];
+  v_key text;
 begin
-  -- A finish that came too late has ended nothing: its task runs elsewhere.
-  select array_agg(i.id) into v_ended from unnest((select p_ids)) i(id) where not exists (select from pgrab.task t where t.id = any (array[i.id]) and t.status = 'running');
-  for v_key in select distinct p.key from unnest((select v_ended)) i(id) join pgrab.limit_place p on p.task_id = any (array[i.id]) and p.started and not p.over order by 1 loop
+  for v_key in
+    select distinct t.limit_key from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
+    where t.limit_key is not null order by 1
+  loop
     begin
-      select * into l from pgrab.limit x where x.key = v_key for update;
+      o := pgrab_internal.limit_lock(v_key);
     exception when lock_not_available then
-      -- A person has it. The place is given back all the same, and limit_tick() lets the next go.
-      update pgrab.limit_place p set over = true where p.task_id = any (v_ended) and p.key = v_key and p.started;
+      perform pgrab_internal.limit_later(v_key, p_ids, p_versions, p_incarnation);
       continue;
     end;
-    update pgrab.limit_place p set over = true where p.task_id = any (v_ended) and p.key = v_key and p.started;
-    if l.key is not null then
-      perform pgrab_internal.limit_sweep(l);
-      perform pgrab_internal.limit_wake(l);
-    else
-      delete from pgrab.limit_place p where p.key = v_key;
+    select x.* into l from pgrab.limit x where x.key = v_key;
+    if l.key is null or o.key is null then
+      -- no such limit (any more)
+      return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
+      continue;
     end if;
+    select array_agg(x::pgrab_internal.limit_chosen order by x.n) into c
+    from pgrab_internal.limit_choose(l, o, p_ids, p_versions, p_incarnation) x;
+    u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
+    if u.waits then
+      u := pgrab_internal.limit_wake(l, u);
+    end if;
+    perform pgrab_internal.limit_note(o, u);
+    return query select x.id from unnest(c) x where x.fits;
   end loop;
 end $$;
-comment on function pgrab_internal.limit_give_back(bigint[]) is 'Internal: frees the places of runs that have ended, for the next in line.';
+comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
+  'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in '
+  'line.';
 
--- Every second, from every node: per_second goes by the clock, and a wake-up may have been lost with whoever owed it.
+-- ------------------------------------------------------------------------------------------------- the end
+
+create or replace function pgrab_internal.limit_freed(p_key text, o pgrab.limit_use, p_n bigint) returns void
+language plpgsql as $$
+declare
+  l pgrab.limit;
+  u pgrab.limit_use := o;
+begin
+  u.taken := greatest(0, u.taken - p_n);
+  select x.* into l from pgrab.limit x where x.key = p_key;
+  if u.waits and l.key is not null then
+    u := pgrab_internal.limit_wake(l, u);
+  end if;
+  perform pgrab_internal.limit_note(o, u);
+end $$;
+comment on function pgrab_internal.limit_freed(text, pgrab.limit_use, bigint) is
+  'So many places of a key have come free: the next in line get them.';
+
+-- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
+-- its place to its recovery, and frees nobody else's.
+create or replace function pgrab_internal.limit_give_back(
+  p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
+returns bigint
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  u pgrab.limit_use;
+  v_key text;
+  v_n bigint;
+  v_freed bigint := 0;
+begin
+  for v_key in
+    select distinct p.key from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
+      join pgrab.limit_place p on p.task_id = any (array[f.id]) and p.version = f.version
+        and p.incarnation = f.incarnation and not p.over
+    order by 1
+  loop
+    begin
+      u := pgrab_internal.limit_lock(v_key);
+    exception when lock_not_available then
+      -- The place is given back all the same, and limit_tick() lets the next go.
+      update pgrab.limit_place p set over = true
+      from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
+      where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
+        and p.incarnation = f.incarnation;
+      continue;
+    end;
+    delete from pgrab.limit_place p
+    using unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
+    where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
+      and p.incarnation = f.incarnation;
+    get diagnostics v_n = row_count;
+    v_freed := v_freed + v_n;
+    if u.key is not null then
+      perform pgrab_internal.limit_freed(v_key, u, v_n);
+    end if;
+  end loop;
+  return v_freed;
+end $$;
+comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[]) is
+  'Frees the places of runs that have ended, for the next in line. Returns how many.';
+
+-- A task that was deleted while it ran is not among what its incarnation holds; while that still has a sql
+-- run of whatever task going, its places wait for the next round.
+create or replace function pgrab_internal.limit_recover(p_incarnation bigint) returns bigint
+language sql as $$
+  select pgrab_internal.limit_give_back(
+    array_agg(p.task_id), array_agg(p.version), array_agg(p.incarnation))
+  from pgrab.limit_place p
+  where p.incarnation = p_incarnation and not p.over
+    and not exists (select from pgrab.task t where t.id = any (array[p.task_id]) and t.version = p.version
+      and t.incarnation = p.incarnation)
+    and not exists (select from pg_stat_activity a
+      where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation)
+  having count(*) > 0
+$$;
+comment on function pgrab_internal.limit_recover(bigint) is
+  'Frees the places of an incarnation that is no more, but for what it still holds.';
+
+-- --------------------------------------------------------------------------------------- what the clock does
+
+-- Places that nobody will use: kept for somebody who did not come (edited, paused, deleted), or given back
+-- while the key was locked.
+create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
+language plpgsql as $$
+declare
+  v_n bigint;
+begin
+  delete from pgrab.limit_place p
+  where p.key = p_key and (p.over or not p.started) and (p.over
+    or p.at < clock_timestamp() - interval '10 s' and not exists (
+      select from pgrab.task t
+      where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
+        and t.status in ('scheduled', 'claimed') and t.due_at < clock_timestamp() + interval '10 s'));
+  get diagnostics v_n = row_count;
+  return v_n;
+end $$;
+comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has and nobody comes for.';
+
+create or replace function pgrab_internal.limit_let_go(p_key text) returns void
+language plpgsql as $$
+begin
+  update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
+  where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled';
+  if found then
+    perform pgrab_internal.ring('{}');
+  end if;
+end $$;
+comment on function pgrab_internal.limit_let_go(text) is 'Makes all those due who stand in line of a limit.';
+
+create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
+language plpgsql as $$
+declare
+  l pgrab.limit;
+  o pgrab.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab.limit_use := o;
+begin
+  select x.* into l from pgrab.limit x where x.key = p_key;
+  if o.key is null then
+    return;
+  elsif l.key is null then
+    perform pgrab_internal.limit_let_go(p_key);
+    u.waits := false;
+  else
+    u.taken := greatest(0, u.taken - pgrab_internal.limit_reap(p_key));
+    u := pgrab_internal.limit_wake(l, u);
+  end if;
+  perform pgrab_internal.limit_note(o, u);
+end $$;
+comment on function pgrab_internal.limit_tick_key(text) is
+  'Lets those go who stand in line of a key and may.';
+
+create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab.limit_use
+language sql stable as $$
+  select u from pgrab.limit_use u where u.key = p_key order by u.no desc limit 1
+$$;
+comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
+
+-- Places of runs that have ended without giving them back are those of tasks that have come further since.
+-- It should find nothing.
+create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
+language plpgsql as $$
+declare
+  o pgrab.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab.limit_use := o;
+begin
+  delete from pgrab.limit_place p using pgrab.task t
+  where o.key is not null and p.key = o.key and p.started and t.id = p.task_id
+    and (t.version, t.incarnation) is distinct from (p.version, p.incarnation);
+  perform pgrab_internal.limit_reap(o.key);
+  u.taken := (select count(*) from pgrab.limit_place p where p.key = o.key);
+  perform pgrab_internal.limit_note(o, u) where o.key is not null;
+  delete from pgrab.limit_start b
+  where b.key = o.key and b.no <= o.starts - coalesce((
+    select s.starts from pgrab.limit l cross join lateral pgrab_internal.limit_span(l) s
+    where l.key = o.key and l.per_second is not null), 0);
+  delete from pgrab.limit_use x
+  where x.key = o.key and u.taken = 0 and not exists (select from pgrab.limit l where l.key = o.key);
+end $$;
+comment on function pgrab_internal.limit_audit_key(text) is
+  'Counts the places of a key anew, and removes what a limit that is gone has left behind.';
+
+create or replace function pgrab_internal.limit_audit() returns void
+language sql as $$
+  select pgrab_internal.limit_audit_key(k.key)
+  from (select x.key from pgrab.limit_use x where x.no = 0 order by x.key) k
+$$;
+comment on function pgrab_internal.limit_audit() is 'Counts the places of all limits anew.';
+
+-- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
+-- have been lost with whoever owed it.
 create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  l pgrab.limit;
   v_n bigint := 0;
 begin
-  for l in select x.* from pgrab.limit x where exists (select from pgrab.task t where t.limit_key = x.key and t.due_at is null) order by x.key for update skip locked loop
-    perform pgrab_internal.limit_sweep(l);
-    perform pgrab_internal.limit_wake(l);
-    v_n := v_n + 1;
-  end loop;
+  if exists (select from pgrab.limit) and pgrab_internal.duty_take('limits', '0.8 s') then
+    perform pgrab_internal.limit_tick_key(k.key)
+    from (
+      select x.key from pgrab.limit_use x cross join lateral pgrab_internal.limit_latest(x.key) u
+      where x.no = 0 and u.waits order by x.key) k;
+    get diagnostics v_n = row_count;
+    if pgrab_internal.duty_take('limit_audit', '1 hour') then
+      perform pgrab_internal.limit_audit();
+    end if;
+  end if;
   return v_n;
 end $$;
-comment on function pgrab_internal.limit_tick() is 'Internal: the nodes'' look at those who stand in line.';
+comment on function pgrab_internal.limit_tick() is 'Lets those go who stand in line of a limit and may.';
 
--- A limit that was raised or removed lets go at once.
+-- ---------------------------------------------------------------------------------------------- for people
+
+-- A limit that was raised lets go with the next tick: here its lock would be held for as long as a person's
+-- transaction is open.
 create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
 begin
-  if tg_op = 'DELETE' or new.key <> old.key then
-    delete from pgrab.limit_place p where p.key = old.key;
-    update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1 where t.limit_key = old.key and t.due_at is null and t.status = 'scheduled' and not t.paused;
-    perform pgrab_internal.ring('{}');
+  if tg_op <> 'DELETE' then
+    insert into pgrab.limit_use (key, no) values (new.key, 0) on conflict do nothing;
   end if;
-  if tg_op = 'UPDATE' then
-    perform pgrab_internal.limit_sweep(new);
-    perform pgrab_internal.limit_wake(new);
+  if tg_op = 'DELETE' or tg_op = 'UPDATE' and new.key <> old.key then
+    perform pgrab_internal.limit_let_go(old.key);
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.limit_changed() is 'Internal: those in line need not wait for the next finish.';
-create trigger limit_10_changed after update or delete on pgrab.limit for each row execute function pgrab_internal.limit_changed();
+comment on function pgrab_internal.limit_changed() is 'Nobody stands in the line of a limit that is gone.';
+create trigger limit_10_changed after insert or update of key or delete on pgrab.limit
+  for each row execute function pgrab_internal.limit_changed();
 
 create or replace view pgrab.limits as
-select l.key, l.max_running, l.per_second, p.running, p.started_1s, w.waiting, w.longest
+select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
 from pgrab.limit l
-cross join lateral (select count(*) filter (where p.started and not p.over) as running, count(*) filter (where p.started and p.at > statement_timestamp() - interval '1 s') as started_1s
-  from pgrab.limit_place p where p.key = l.key) p
-cross join lateral (select count(*) as waiting, date_trunc('second', statement_timestamp() - min(t.fire_at)) as longest
-  from pgrab.task t where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
+cross join lateral pgrab_internal.limit_latest(l.key) u
+cross join lateral (
+  select count(*) as loose from pgrab.limit_place p where p.key = l.key and (p.over or not p.started)) p
+cross join lateral (
+  select case when l.per_second is not null then count(*) end as started_1s from pgrab.limit_start b
+  where b.key = l.key and b.at > statement_timestamp() - interval '1 s') s
+cross join lateral (
+  select count(*) as waiting, date_trunc('second', statement_timestamp() - min(t.fire_at)) as longest
+  from pgrab.task t
+  where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
 comment on view pgrab.limits is 'The limits and how they are used.';
 comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key.';
 comment on column pgrab.limits.max_running is 'At most so many run at once.';
 comment on column pgrab.limits.per_second is 'At most so many start per second.';
 comment on column pgrab.limits.running is 'So many run.';
-comment on column pgrab.limits.started_1s is 'So many were started within the last second.';
+comment on column pgrab.limits.started_1s is
+  'So many were started within the last second; null where per_second does not limit that.';
 comment on column pgrab.limits.waiting is 'So many stand in line.';
 comment on column pgrab.limits.longest is 'How long ago the first of them was planned to run.';

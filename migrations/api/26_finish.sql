@@ -254,9 +254,7 @@ begin
   perform pgrab_internal.alert(b, v_ended, p_node);
   perform pgrab_internal.finish_links(v_ended);
   return query select e.task_id, e.version from unnest(v_ended) e;
-  if exists (select from pgrab.limit_place) then
-    perform pgrab_internal.limit_give_back(b.ids);
-  end if;
+  perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
   delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
   where c.task_id = any (array[f.id]) and c.version = f.version;
   perform pgrab_internal.link_ends(v_before);

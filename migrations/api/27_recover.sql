@@ -54,6 +54,7 @@ begin
     last_finished_at = clock_timestamp()
   where t.id = b.ids[1] and t.version = b.versions[1] and t.incarnation = b.incarnations[1]
     and t.status = 'running';
+  perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
   perform pgrab_internal.link_parked(t) from pgrab.task t
   where t.id = b.ids[1] and t.chain is not null and t.status = 'parked';
 exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
@@ -83,7 +84,7 @@ begin
       when lock_not_available then
         null;
       when data_exception or integrity_constraint_violation or raise_exception then
-        if sqlerrm like 'no partition of relation%' then
+        if sqlerrm like 'no partition of relation%' or sqlerrm like '%violates partition constraint' then
           raise;
         end if;
         perform pgrab_internal.park_lost(pgrab_internal.batch_one(b, i), sqlerrm);
@@ -142,10 +143,12 @@ begin
   put_back := put_back + had_run;
   parked := (select count(*) from unnest(v_done) d(id) join pgrab.task t on t.id = any (array[d.id])
     where t.status = 'parked');
+  perform pgrab_internal.limit_recover(p_incarnation);
   delete from pgrab.hold h
   where h.incarnation = p_incarnation and not exists (
-    select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-    where t.incarnation = p_incarnation);
+      select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+      where t.incarnation = p_incarnation)
+    and not exists (select from pgrab.limit_place p where p.incarnation = p_incarnation and not p.over);
 end $$;
 comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
 

@@ -1,10 +1,17 @@
 /*
  * The log: one line per event and one write(2) per line, so that the lines of threads and of processes that
- * share a stderr never mix.  It takes no lock and allocates nothing: it may be called with any lock held.
+ * share a stderr never mix.
+ *
+ * Between log_start and log_stop a thread of its own writes: whoever reads our stderr may stop reading, a pipe
+ * fills up, and nobody else may stand still for that.  Lines wait in a ring of fixed size; those that find it
+ * full are counted, and the writer says how many there were.  Its lock is held for the time of a memcpy.
+ * Without that thread (short commands, tests, before and after) lines are written at once.
  */
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +20,10 @@
 
 #include "base/clock.h"
 #include "base/log_format.h"
+#include "base/thread.h"
+
+#define RING_BYTES (256 * 1024)
+#define FLUSH_US   (500 * US_PER_MS)
 
 /* Set by log_init before the first thread starts, read only afterwards. */
 static enum log_level min_level = LOG_INFO;
@@ -22,6 +33,18 @@ static char node_name[256];
 static _Thread_local const char *thread_name = "main";
 
 static const char *const level_names[LOG_LEVEL__COUNT] = {"debug", "info", "warn", "error"};
+
+/* The lines that wait: each its length (two bytes) and its text. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t grew, shrank; /* on CLOCK_MONOTONIC */
+	pthread_t thread;
+	bool running;         /* there is a writer: lines go to the ring */
+	bool ending, writing; /* writing: it is in write(2), with a line that is not in the ring any more */
+	char ring[RING_BYTES];
+	size_t head, len; /* the oldest byte, how many there are */
+	uint64_t dropped; /* lines since the writer said so last */
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void
 log_init(enum log_level level, enum log_format fmt, const char *node)
@@ -65,6 +88,85 @@ put_head(struct log_text *t, enum log_level level)
 	log_put(t, head, (size_t)n);
 }
 
+static void
+begin_line(struct log_text *t, enum log_level level, const char *event)
+{
+	t->len = 0;
+	t->cut = false;
+	t->json = format == LOG_JSON;
+	t->node = node_name[0] != '\0' ? node_name : NULL;
+	put_head(t, level);
+	if (t->node != NULL)
+		log_put_pair(t, "node", t->node, strlen(t->node), false);
+	log_put_pair(t, "event", event, strlen(event), false);
+}
+
+/* wait: only the writer may, when somebody has made stderr non-blocking. */
+static void
+write_line(const char *text, size_t len, bool wait)
+{
+	while (write(STDERR_FILENO, text, len) < 0) {
+		struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+		if (errno == EAGAIN && wait)
+			(void)poll(&p, 1, -1);
+		else if (errno != EINTR)
+			return;
+	}
+}
+
+static void
+ring_put(const void *bytes, size_t n) /* lock held, room checked */
+{
+	size_t at = (queue.head + queue.len) % RING_BYTES;
+	size_t first = n < RING_BYTES - at ? n : RING_BYTES - at;
+
+	memcpy(queue.ring + at, bytes, first);
+	memcpy(queue.ring, (const char *)bytes + first, n - first);
+	queue.len += n;
+}
+
+static void
+ring_take(void *bytes, size_t n) /* lock held */
+{
+	size_t first = n < RING_BYTES - queue.head ? n : RING_BYTES - queue.head;
+
+	memcpy(bytes, queue.ring + queue.head, first);
+	memcpy((char *)bytes + first, queue.ring, n - first);
+	queue.head = (queue.head + n) % RING_BYTES;
+	queue.len -= n;
+}
+
+/* False: there is no writer. */
+static bool
+enqueue(const struct log_text *t)
+{
+	uint16_t n = (uint16_t)t->len;
+	bool running;
+
+	_Static_assert(sizeof t->text <= UINT16_MAX, "a line's length fits in two bytes");
+	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	running = queue.running;
+	if (running && queue.len + sizeof n + n <= RING_BYTES && queue.dropped == 0) {
+		ring_put(&n, sizeof n);
+		ring_put(t->text, n);
+		PTHREAD_OK(pthread_cond_signal(&queue.grew));
+	} else if (running) {
+		queue
+		    .dropped++; /* from the first one on, until the writer has said so: no gap without a word */
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+	return running;
+}
+
+static void
+end_line(struct log_text *t)
+{
+	log_put_end(t);
+	if (!enqueue(t))
+		write_line(t->text, t->len, false);
+}
+
 void
 log_line(enum log_level level, const char *event, const char *fmt, ...)
 {
@@ -74,22 +176,136 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 
 	if (!log_enabled(level))
 		return;
-	t.len = 0;
-	t.cut = false;
-	t.json = format == LOG_JSON;
-	t.node = node_name[0] != '\0' ? node_name : NULL;
-	put_head(&t, level);
-	if (t.node != NULL)
-		log_put_pair(&t, "node", t.node, strlen(t.node), false);
-	log_put_pair(&t, "event", event, strlen(event), false);
+	begin_line(&t, level, event);
 	errno = saved; /* for %m */
 	va_start(ap, fmt);
 	log_put_pairs(&t, fmt, &ap);
 	va_end(ap);
-	log_put_end(&t);
-	while (write(STDERR_FILENO, t.text, t.len) < 0 && errno == EINTR)
-		;
+	end_line(&t);
 	errno = saved;
+}
+
+static void
+put_pairs(struct log_text *t, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_put_pairs(t, fmt, &ap);
+	va_end(ap);
+}
+
+/* Lock held; the next line into t: one of the ring, or how many found no room once it is empty.  False: none. */
+static bool
+next_line(struct log_text *t)
+{
+	uint16_t n;
+
+	if (queue.len > 0) {
+		ring_take(&n, sizeof n);
+		ring_take(t->text, n);
+		t->len = n;
+		return true;
+	}
+	if (queue.dropped == 0)
+		return false;
+	begin_line(t, LOG_WARN, "log_dropped");
+	put_pairs(t, "lines=%llu hint=\"%s\"", (unsigned long long)queue.dropped,
+	    "whoever reads the log was too slow");
+	log_put_end(t);
+	queue.dropped = 0;
+	return true;
+}
+
+static void *
+writer_main(void *arg)
+{
+	struct log_text t;
+
+	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	for (;;) {
+		if (next_line(&t)) {
+			queue.writing = true;
+			PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+			write_line(t.text, t.len, true);
+			PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+			queue.writing = false;
+			continue;
+		}
+		PTHREAD_OK(pthread_cond_broadcast(&queue.shrank));
+		if (queue.ending)
+			break;
+		PTHREAD_OK(pthread_cond_wait(&queue.grew, &queue.lock));
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+	return arg;
+}
+
+static void
+init_condition(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	PTHREAD_OK(pthread_condattr_init(&attr));
+	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	PTHREAD_OK(pthread_cond_init(c, &attr));
+	PTHREAD_OK(pthread_condattr_destroy(&attr));
+}
+
+enum rc
+log_start(struct err *err)
+{
+	enum rc rc;
+
+	init_condition(&queue.grew);
+	init_condition(&queue.shrank);
+	queue.ending = false;
+	queue.running = true;
+	rc = thread_try(&queue.thread, "log", writer_main, NULL, err);
+	if (rc != RC_OK)
+		queue.running = false;
+	return rc;
+}
+
+/* Lock held, released while asleep. */
+static bool
+await_empty(void)
+{
+	struct timespec until = clock_timespec(clock_mono_us() + FLUSH_US);
+
+	while (queue.len > 0 || queue.writing || queue.dropped > 0) {
+		if (pthread_cond_timedwait(&queue.shrank, &queue.lock, &until) != 0)
+			return false;
+	}
+	return true;
+}
+
+void
+log_flush(void)
+{
+	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	if (queue.running)
+		(void)await_empty();
+	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+}
+
+void
+log_stop(void)
+{
+	bool empty;
+
+	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	if (!queue.running) {
+		PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+		return;
+	}
+	queue.ending = true;
+	PTHREAD_OK(pthread_cond_signal(&queue.grew));
+	empty = await_empty();
+	queue.running = !empty; /* a writer that is stuck keeps what comes, so that nobody joins it */
+	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+	if (empty)
+		thread_join(queue.thread);
 }
 
 static int

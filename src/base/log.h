@@ -1,5 +1,5 @@
 /*
- * One line per event, one write(2) per line, to stderr.  Any thread; errno is preserved.
+ * One line per event, one write(2) per line, to stderr.  Any thread, with any lock held; errno is preserved.
  *   text:  2026-11-21T05:12:01.123Z info  boss   event=drain held=12
  *   json:  {"time":"...","level":"info","thread":"boss","event":"drain","held":"12"}
  * A line is an event word and key=value pairs, so that it greps and parses.  Log once, where the decision is
@@ -18,6 +18,17 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 /* Call before the first thread starts.  `node` stands in every line when not NULL; it is copied. */
 void log_init(enum log_level level, enum log_format format, const char *node);
+
+/*
+ * From here on no line waits for stderr: a thread of the log's own writes them, from a buffer of 256 KiB; lines that
+ * find it full are dropped, and counted in the line log_dropped that follows.  RC_AGAIN: there is no such thread,
+ * lines are written as before.
+ */
+CHECKED enum rc log_start(struct err *err);
+
+/* Waits until what has been logged is written, at most half a second.  log_stop then ends the thread. */
+void log_flush(void);
+void log_stop(void);
 
 /* Names the calling thread in its lines; the string must be a literal (it is kept by pointer). */
 void log_thread(const char *name);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -23,6 +24,7 @@ void
 thread_bug(const char *call, const char *file, int line)
 {
 	log_error("thread_bug", "call=\"%s\" at=%s:%d", call, file, line);
+	log_flush();
 	abort();
 }
 
@@ -37,22 +39,35 @@ born(void *arg)
 	return b.fn(b.arg);
 }
 
-void
-thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
+enum rc
+thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struct err *err)
 {
 	struct birth *b = xmalloc(sizeof *b);
 	sigset_t all, old;
-	int rc;
+	int error;
 
 	*b = (struct birth){name, fn, arg};
 	sigfillset(&all);
 	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &all, &old));
-	rc = pthread_create(t, NULL, born, b);
+	error = pthread_create(t, NULL, born, b);
 	PTHREAD_OK(pthread_sigmask(SIG_SETMASK, &old, NULL));
-	if (rc != 0) {
-		log_error("thread_start", "name=%s error=\"%s\"", name, strerror(rc));
-		abort();
-	}
+	if (error == 0)
+		return RC_OK;
+	free(b);
+	return err_set(err, RC_AGAIN, "could not start the thread \"%s\": %s", name, strerrordesc_np(error));
+}
+
+void
+thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
+{
+	struct err err = {0};
+
+	if (thread_try(t, name, fn, arg, &err) == RC_OK)
+		return;
+	log_error("thread_start", "error=\"%s\" hint=\"%s\"", err.text,
+	    "look at the limits of processes: ulimit -u, TasksMax=, pids.max");
+	log_flush();
+	_exit(1);
 }
 
 void

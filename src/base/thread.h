@@ -8,9 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rc.h"
+
 /* Starts a thread with every signal blocked (signals belong to the control thread) and `name` (a literal, <=
- * 15 characters) for the log and for ps(1).  Aborts when the system refuses: a node with half its threads is
- * no node. */
+ * 15 characters) for the log and for ps(1).  RC_AGAIN: the system refused, nothing was started. */
+CHECKED enum rc thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struct err *err);
+
+/* The same while a program starts: when the system refuses it ends with exit code 1 and says so, for it is of no
+ * use with half its threads, and does no work yet. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);
 

@@ -39,6 +39,15 @@ run_create(int64_t id, int64_t version, int64_t incarnation)
 	return r;
 }
 
+struct run *
+run_copy(const struct run *r)
+{
+	struct run *copy = run_create(r->id, r->version, r->incarnation);
+
+	copy->hold = r->hold == NULL ? NULL : hold_ref(r->hold);
+	return copy;
+}
+
 void
 run_free(struct run *r)
 {

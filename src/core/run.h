@@ -68,9 +68,9 @@ struct run {
 	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
 	int band;            /* of its priority, see BAND_STEP_US */
 	struct hold *hold;   /* the claim it came with; a reference, or NULL */
-	bool started; /* status in the database is running */
-	bool once;    /* at_most_once */
-	bool limited; /* has to find a place under a limit before it starts */
+	bool started;        /* status in the database is running */
+	bool once;           /* at_most_once */
+	bool limited;        /* has to find a place under a limit before it starts */
 
 	/* the definition, filled when started; owned */
 	int32_t attempt, max_attempts;
@@ -98,6 +98,8 @@ struct run {
 	enum outcome outcome;
 	bool recorded; /* the finish is in the database already */
 	bool stale;    /* refused by the fence, or dropped with it */
+	bool unsure;   /* the answer to its finish was lost: it may be in the database */
+	bool copy;     /* the starter's, of a run that has gone back to the boss: the finisher frees it */
 	bool has_exit_code;
 	int32_t exit_code;
 	int64_t begun_us, ended_us; /* clock_mono_us */
@@ -125,6 +127,9 @@ TAILQ_HEAD(run_list, run);
 
 struct run *run_create(int64_t id, int64_t version, int64_t incarnation);
 void run_free(struct run *r);
+
+/* Its fence alone, and its part of the hold: of a run that goes back to the boss while something of it is still to be done. */
+struct run *run_copy(const struct run *r);
 
 /* From the mail that carried it (its `note`, never `begun` or `idle`). */
 static inline struct run *

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 struct aside {
@@ -66,10 +67,16 @@ aside_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t un
 {
 	struct aside *a = create(fn, drop, arg);
 	struct timespec ts = clock_timespec(until_us);
+	struct err err = {0};
 	pthread_t thread;
 	bool done;
 
-	thread_start(&thread, "aside", aside_main, a);
+	if (thread_try(&thread, "aside", aside_main, a, &err) != RC_OK) {
+		log_warn("aside", "error=\"%s\"", err.text);
+		drop(arg);
+		destroy(a);
+		return false;
+	}
 	PTHREAD_OK(pthread_mutex_lock(&a->lock));
 	while (!a->done && pthread_cond_timedwait(&a->changed, &a->lock, &ts) == 0)
 		;

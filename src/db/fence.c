@@ -27,10 +27,14 @@ fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	PGresult *res = NULL;
-	/* What else may be locked (a child, a limit) is not waited for either; least of all for one row alone, because
+	/* What is promised here (the start of an at_most_once task) has to be on disk, whatever the role's settings say.
+	 *
+	 * What else may be locked (a child, a limit) is not waited for either; least of all for one row alone, because
 	 * many of these may follow each other. */
-	enum rc rc = db_script(db,
-	    n > 1 ? "begin; set local lock_timeout = '20ms'" : "begin; set local lock_timeout = '4ms'", err);
+	enum rc rc = db_begin(db,
+	    n > 1 ? "set local synchronous_commit = on; set local lock_timeout = '20ms'"
+		  : "set local synchronous_commit = on; set local lock_timeout = '4ms'",
+	    err);
 
 	for (size_t i = 0; i < n; i++) {
 		f[i].state = FENCE_GONE;

@@ -1,5 +1,5 @@
 /*
- * One transaction per numbered file, one for the whole api.  Each begins with an advisory lock and the row
+ * One transaction per numbered file, one for the whole api.  Each begins with a lock on pgrab.migration and the row
  * that says "applied", so that of two migrators the second waits, finds the row and goes on.
  *
  * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): whoever comes after us

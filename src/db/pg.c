@@ -1,47 +1,33 @@
-/*
- * libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules.
- */
-#include "db/pg.h"
+/* libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules. */
+#include "db/pg_inside.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "db/aside.h"
+#include "db/dial.h"
+#include "db/fault.h"
 #include "db/sql.h"
 
-struct db {
-	char *dsn;
-	char *app;
-	char *zone; /* of times in results; NULL: UTC */
-	int64_t timeout_us;
-	bool plain;     /* no session settings */
-	PGconn *conn;   /* NULL, or a connection that was usable after its last call */
-	int pid;        /* its backend, which libpq does not tell any more when the connection is lost */
-	char since[48]; /* a moment at which it was there, on the database's clock; "": not settled in */
-	int lost_pid;   /* of a backend that may still work on a statement of ours, or 0 */
-	char lost_since[48];
-	char target[256];
-};
-
 /*
- * Not needed for correctness (a pooler may lose them).  Read committed: a higher default would turn lost claims into errors.
+ * What our statements want of a session.  Read committed: a higher default would turn lost claims into errors.
  * Search path: a hostile one must not reach us.  JIT compiles our short statements for longer than they run (a heartbeat:
  * 16 ms instead of 0.4).
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was vacuumed while it
  * was empty and then filled is taken for one row, and then reading another index from end to end, with a sort or a
  * materialized copy, seems as cheap: seen at 700 tasks/s instead of 50,000.  So those ways are closed.
+ *
+ * A connection of our own is set so once.  The servers behind a pooler are other people's too: there each transaction of ours
+ * sets itself, and leaves nothing behind (pg_pooled.c, adr/0014).
  */
-static const char session_sql[] =
-    "set session characteristics as transaction isolation level read committed;"
-    "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO';"
-    "set lock_timeout = '300ms'; set idle_in_transaction_session_timeout = '60s'; set jit = off;"
-    "set enable_seqscan = off; set enable_sort = off; set enable_material = off; set enable_bitmapscan = off;"
-    "set enable_hashjoin = off; set enable_mergejoin = off";
+const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
+    {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},
+    {"jit", "off"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
+    {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {NULL, NULL}};
 
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)
@@ -51,6 +37,7 @@ db_create(const char *dsn, const char *app, int64_t timeout_us)
 	db->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	db->app = xstrdup(app);
 	db->timeout_us = timeout_us;
+	db->stop_fd = -1;
 	return db;
 }
 
@@ -88,6 +75,37 @@ db_zone(struct db *db, const char *zone)
 	db->zone = xstrdup(zone);
 }
 
+void
+db_of_node(struct db *db)
+{
+	db->primary = true;
+}
+
+void
+db_patient(struct db *db)
+{
+	db->patient = true;
+}
+
+bool
+db_pooled(const struct db *db)
+{
+	return db->pooled;
+}
+
+unsigned
+db_generation(const struct db *db)
+{
+	return db->generation;
+}
+
+void
+db_wait_for(struct db *db, int stop_fd, int64_t cancel_us)
+{
+	db->stop_fd = stop_fd;
+	db->stop_cancel_us = cancel_us;
+}
+
 PGconn *
 db_conn(struct db *db)
 {
@@ -95,10 +113,10 @@ db_conn(struct db *db)
 }
 
 /* The connection went while the server worked, which may go on for all we know. */
-static void
-lose(struct db *db)
+void
+db_lose(struct db *db)
 {
-	if (!db->plain && db->since[0] != '\0') {
+	if (!db->plain && !db->pooled && db->since[0] != '\0') {
 		db->lost_pid = db->pid;
 		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
 	}
@@ -117,176 +135,27 @@ db_target(struct db *db)
 	return db->target;
 }
 
-/* One line, blanks folded, without libpq's trailing newline. */
-static void
-one_line(char *out, size_t size, const char *text)
-{
-	size_t n = 0;
-
-	for (; text != NULL && *text != '\0' && n + 1 < size; text++) {
-		bool blank = *text == '\n' || *text == '\t' || *text == ' ';
-
-		if (!blank || (n > 0 && out[n - 1] != ' '))
-			out[n++] = blank ? ' ' : *text;
-	}
-	while (n > 0 && out[n - 1] == ' ')
-		n--;
-	out[n] = '\0';
-	/* libpq's guess at why adds nothing. */
-	char *guess = strstr(out, " This probably means");
-
-	if (guess != NULL)
-		*guess = '\0';
-}
-
-/*
- * A refusal for good while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.
- * Everything that is not plainly a refusal is taken as transient: waiting is safe, giving up is not.
- */
 static enum rc
-connect_refusal(const char *why, struct err *err)
+set_session(struct db *db, struct err *err)
 {
-	static const char *const final[] = {"password authentication failed", "no password supplied",
-	    "does not exist", "is not permitted to log in", "no pg_hba.conf entry",
-	    "invalid connection option", "missing \"=\"", "invalid port", "certificate",
-	    "authentication failed", "invalid sslmode", "permission denied for database",
-	    "could not translate host name", "definition of service"};
-	char line[400];
-
-	one_line(line, sizeof line, why);
-	for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
-		/* A socket file that is not there yet reads "No such file or directory ... Is the server
-		 * running": transient. */
-		if (strstr(line, final[i]) != NULL)
-			return err_set(err, RC_BAD, "could not connect: %s", line);
-	}
-	return err_set(err, RC_AGAIN, "could not connect: %s", line[0] != '\0' ? line : "no reason given");
-}
-
-/* Waits for the socket; false when the deadline passed or stop_fd (if >= 0) became readable (*stopped_out set
- * then). */
-static bool
-wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bool *stopped_out)
-{
-	for (;;) {
-		struct pollfd p[2] = {
-		    {.fd = PQsocket(conn), .events = POLLIN | (for_write ? POLLOUT : 0)},
-		    {.fd = stop_fd, .events = POLLIN},
-		};
-		int n = poll(p, stop_fd >= 0 ? 2 : 1, clock_poll_ms(clock_mono_us(), until_us));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n > 0 && p[0].revents != 0)
-			return true;
-		if (n > 0) {
-			if (stopped_out != NULL)
-				*stopped_out = true;
-			return false;
-		}
-		if (n < 0 || clock_mono_us() >= until_us)
-			return false;
-	}
-}
-
-/* NOTICE and WARNING of the server are of no use to us: what matters comes as an answer. */
-static void
-no_notice(void *arg, const PGresult *r)
-{
-}
-
-/* One try to connect.  Names of servers are looked up in it, for which libpq has no deadline: so it is made
- * aside. */
-struct dial {
-	char *dsn, *app;
-	int64_t timeout_us, until_us;
-	/* what came of it */
-	PGconn *conn;
-	enum rc rc;
-	struct err err;
-};
-
-static enum rc
-no_answer(int64_t timeout_us, struct err *err)
-{
-	return err_set(err, RC_AGAIN, "could not connect: no answer within %lld ms",
-	    (long long)(timeout_us / US_PER_MS));
-}
-
-static enum rc
-connect_poll(struct dial *d)
-{
-	PostgresPollingStatusType st = PGRES_POLLING_WRITING;
-
-	while (st != PGRES_POLLING_OK) {
-		if (st == PGRES_POLLING_FAILED || PQstatus(d->conn) == CONNECTION_BAD)
-			return connect_refusal(PQerrorMessage(d->conn), &d->err);
-		if (!wait_socket(d->conn, st == PGRES_POLLING_WRITING, d->until_us, -1, NULL))
-			return no_answer(d->timeout_us, &d->err);
-		st = PQconnectPoll(d->conn);
-	}
-	return RC_OK;
-}
-
-static void
-dial(void *arg)
-{
-	struct dial *d = arg;
-	/* dbname first and expanded: it may be a whole connection string.  Later keywords win over it, except
-	 * the defaults. */
-	const char *keys[] = {"dbname", "application_name", "client_encoding", "tcp_user_timeout", NULL};
-	const char *values[] = {d->dsn, d->app, "UTF8", "10000", NULL};
-	int skip = d->dsn[0] == '\0' ? 1 : 0; /* an empty dbname would hide PGDATABASE */
-
-	d->conn = PQconnectStartParams(keys + skip, values + skip, skip ? 0 : 1);
-	if (d->conn == NULL) {
-		d->rc = err_set(&d->err, RC_AGAIN, "could not connect: out of memory");
-		return;
-	}
-	PQsetNoticeReceiver(d->conn, no_notice, NULL);
-	d->rc = connect_poll(d);
-}
-
-static void
-drop_dial(void *arg)
-{
-	struct dial *d = arg;
-
-	PQfinish(d->conn);
-	free(d->dsn);
-	free(d->app);
-	free(d);
-}
-
-static enum rc
-call_server(struct db *db, struct err *err)
-{
-	struct dial *d = xcalloc(1, sizeof *d);
+	struct buf sql = {0};
 	enum rc rc;
 
-	d->dsn = xstrdup(db->dsn);
-	d->app = xstrdup(db->app);
-	d->timeout_us = db->timeout_us;
-	d->until_us = clock_mono_us() + db->timeout_us;
-	if (!aside_call(dial, drop_dial, d, d->until_us))
-		return no_answer(db->timeout_us, err);
-	rc = d->rc;
-	if (rc == RC_OK) {
-		db->conn = d->conn;
-		d->conn = NULL;
-	} else if (err != NULL) {
-		*err = d->err;
-	}
-	drop_dial(d);
+	buf_adds(&sql, "set session characteristics as transaction isolation level read committed");
+	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
+		buf_addf(&sql, "; select pg_catalog.set_config('%s', '%s', false)", s->name, s->value);
+	rc = db_script(db, buf_str(&sql), err);
+	buf_fini(&sql);
 	return rc;
 }
 
 /* A zone that the server does not know: then it stays at UTC. */
 static enum rc
-settle_zone(struct db *db, struct err *err)
+set_zone(struct db *db, struct err *err)
 {
 	const char *params[] = {db->zone};
-	enum rc rc = db_query(db, "select set_config('timezone', $1, false)", 1, params, NULL, err);
+	enum rc rc =
+	    db_query(db, "select pg_catalog.set_config('timezone', $1, false)", 1, params, NULL, err);
 
 	return rc == RC_BAD ? RC_OK : rc;
 }
@@ -298,12 +167,17 @@ settle_in(struct db *db, struct err *err)
 	char pid[16];
 	const char *params[] = {pid, db->lost_since};
 	PGresult *res = NULL;
-	enum rc rc = db_script(db, session_sql, err);
+	enum rc rc;
 
-	if (rc == RC_OK)
-		rc = db_query(db, "select clock_timestamp()", 0, NULL, &res, err);
-	if (rc == RC_OK && db->zone != NULL)
-		rc = settle_zone(db, err);
+	db->pooled = false; /* until we know */
+	rc = db_query(
+	    db, "select pg_catalog.pg_backend_pid(), pg_catalog.clock_timestamp()", 0, NULL, &res, err);
+	/* A pooler makes up the number by which a client would cancel. */
+	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
+	if (rc == RC_OK && !db->pooled)
+		rc = set_session(db, err);
+	if (rc == RC_OK && !db->pooled && db->zone != NULL)
+		rc = set_zone(db, err);
 	if (rc == RC_OK && db->lost_pid != 0) {
 		snprintf(pid, sizeof pid, "%d", db->lost_pid);
 		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
@@ -311,7 +185,7 @@ settle_in(struct db *db, struct err *err)
 	if (rc == RC_OK) {
 		db->lost_pid = 0;
 		db->pid = PQbackendPID(db->conn);
-		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 0));
+		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 1));
 	}
 	PQclear(res);
 	return rc;
@@ -325,8 +199,9 @@ db_connect(struct db *db, struct err *err)
 	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK)
 		return RC_OK;
 	db_disconnect(db);
-	rc = call_server(db, err);
+	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &db->conn, err);
 	if (rc == RC_OK) {
+		db->generation++;
 		PQsetnonblocking(db->conn, 1);
 		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
@@ -334,61 +209,56 @@ db_connect(struct db *db, struct err *err)
 	}
 	if (rc != RC_OK)
 		db_disconnect(db);
-	return rc;
+	return rc == RC_BAD && db->patient ? RC_AGAIN : rc;
 }
 
 /* What an error answer of the server means for the caller.  An error answer also means: this statement did
  * not commit. */
-static enum rc
-classify(const PGresult *r, struct err *err)
+enum rc
+db_classify(const struct db *db, const PGresult *r, struct err *err)
 {
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 	const char *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
 	const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
-	enum rc rc = RC_BAD;
+	enum rc rc;
 
 	if (state == NULL) {
 		char line[300];
 
-		one_line(line, sizeof line, PQresultErrorMessage(r));
+		dial_one_line(line, sizeof line, PQresultErrorMessage(r));
 		return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 	}
-	if (severity != NULL && strcmp(severity, "FATAL") == 0)
-		rc = RC_UNKNOWN; /* terminated while it worked: the commit may be through */
-	else if (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0)
-		rc = RC_LOST;
-	else if (strncmp(state, "53", 2) == 0 || strncmp(state, "57", 2) == 0 ||
-		 strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0 || strcmp(state, "25006") == 0)
-		rc = RC_AGAIN;
+	/* FATAL: terminated while it worked, so the commit may be through. */
+	rc = severity != NULL && strcmp(severity, "FATAL") == 0 ? RC_UNKNOWN : fault_rc(state, db->patient);
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL)
 		snprintf(err->sqlstate, sizeof err->sqlstate, "%s", state);
 	return rc;
 }
 
-static enum rc
-lost(struct db *db, struct err *err)
+enum rc
+db_lost(struct db *db, struct err *err)
 {
 	char line[300];
 
-	one_line(line, sizeof line, PQerrorMessage(db->conn));
-	lose(db);
+	dial_one_line(line, sizeof line, PQerrorMessage(db->conn));
+	db_lose(db);
 	return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 }
 
-static enum rc
-flush(struct db *db, int64_t until_us, struct err *err)
+enum rc
+db_flush(struct db *db, int64_t until_us, struct err *err)
 {
 	int left;
 
 	while ((left = PQflush(db->conn)) == 1) {
-		if (!wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
-			lose(db);
+		if (!dial_wait_socket(db->conn, true, until_us, -1, NULL) || !PQconsumeInput(db->conn)) {
+			db_lose(db);
 			return err_set(err, RC_UNKNOWN, "could not send within the deadline");
 		}
 	}
-	return left == 0 ? RC_OK : lost(db, err);
+	return left == 0 ? RC_OK : db_lost(db, err);
 }
 
 /* Reads until the server is idle again.  The first error or the last rows count. */
@@ -400,15 +270,15 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 
 	for (;;) {
 		while (PQisBusy(db->conn)) {
-			if (!wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
+			if (!dial_wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
 				if (stopped_out != NULL && *stopped_out)
 					return RC_CLOSED; /* the caller cancels and comes back */
-				lose(db);
+				db_lose(db);
 				return err_set(
 				    err, RC_UNKNOWN, "no answer from the server within the deadline");
 			}
 			if (!PQconsumeInput(db->conn))
-				return lost(db, err);
+				return db_lost(db, err);
 		}
 		r = PQgetResult(db->conn);
 		if (r == NULL)
@@ -421,7 +291,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			return err_set(err, RC_BAD, "COPY from or to the client is not possible here");
 		}
 		if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK && st != PGRES_EMPTY_QUERY && rc == RC_OK)
-			rc = classify(r, err);
+			rc = db_classify(db, r, err);
 		if (rc == RC_OK && out != NULL) {
 			PQclear(*out);
 			*out = r;
@@ -430,7 +300,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 		}
 	}
 	if (PQstatus(db->conn) != CONNECTION_OK) {
-		lose(db);
+		db_lose(db);
 		if (rc == RC_OK)
 			rc = err_set(err, RC_UNKNOWN, "connection lost");
 	}
@@ -451,16 +321,24 @@ enum rc
 db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
-	enum rc rc = db_connect(db, err);
-	int64_t until = clock_mono_us() + db->timeout_us;
+	enum rc rc;
+	bool stopped;
+	int64_t until;
 
 	if (out != NULL)
 		*out = NULL;
+	if (db->stop_fd >= 0 && out != NULL)
+		return db_query_stoppable(
+		    db, sql, n_params, params, db->stop_fd, db->stop_cancel_us, &stopped, out, err);
+	rc = db_connect(db, err);
 	if (rc != RC_OK)
 		return rc;
+	until = clock_mono_us() + db->timeout_us;
+	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
+		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
 	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
-		return lost(db, err);
-	rc = flush(db, until, err);
+		return db_lost(db, err);
+	rc = db_flush(db, until, err);
 	if (rc == RC_OK)
 		rc = collect(db, until, -1, NULL, out, err);
 	return finish(rc, out);
@@ -475,8 +353,8 @@ db_script(struct db *db, const char *sql, struct err *err)
 	if (rc != RC_OK)
 		return rc;
 	if (!PQsendQuery(db->conn, sql))
-		return lost(db, err);
-	rc = flush(db, until, err);
+		return db_lost(db, err);
+	rc = db_flush(db, until, err);
 	return rc == RC_OK ? collect(db, until, -1, NULL, NULL, err) : rc;
 }
 
@@ -520,8 +398,8 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 	if (rc != RC_OK)
 		return rc;
 	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
-		return lost(db, err);
-	rc = flush(db, clock_mono_us() + db->timeout_us, err);
+		return db_lost(db, err);
+	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
 	if (rc == RC_OK)
 		rc = collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
 	if (rc == RC_CLOSED) {
@@ -532,28 +410,4 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 			rc = collect(db, until, -1, NULL, out, err);
 	}
 	return finish(rc, out);
-}
-
-int64_t
-db_int64(const PGresult *r, int row, int col)
-{
-	return strtoll(PQgetvalue(r, row, col), NULL, 10);
-}
-
-double
-db_double(const PGresult *r, int row, int col)
-{
-	return strtod(PQgetvalue(r, row, col), NULL);
-}
-
-bool
-db_bool(const PGresult *r, int row, int col)
-{
-	return PQgetvalue(r, row, col)[0] == 't';
-}
-
-const char *
-db_text(const PGresult *r, int row, int col)
-{
-	return PQgetvalue(r, row, col);
 }

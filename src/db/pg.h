@@ -4,11 +4,10 @@
  * Rules kept here and nowhere else:
  *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the connection
  *     is thrown away;
- *   - SQLSTATE is mapped to enum rc here only;
- *   - nothing depends on session state: the settings made after connecting (read committed, time zone UTC, an
- *     empty search path) are belt and braces, so that a pooler in transaction mode may stand in between.  No
- *     named prepared statements, for the same reason, and because a generic plan for these array statements
- *     is a trap.
+ *   - what an SQLSTATE means is said in fault.h only;
+ *   - no state is left in a session that others may get: where a pooler stands in between, each transaction
+ *     sets for itself what it needs.  No named prepared statements, for the same reason, and because a generic
+ *     plan for these array statements is a trap.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H
@@ -36,6 +35,22 @@ CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
 
+/* Of a node: a server that only reads (a standby) is as good as none.  Before the first connect. */
+void db_of_node(struct db *db);
+
+/* Of a node that is up: what a person can mend (a login, rights, a database's name) is RC_AGAIN from now on, not RC_BAD. */
+void db_patient(struct db *db);
+
+/* Is this connection to a pooler?  Then each transaction may be another server's. */
+bool db_pooled(const struct db *db);
+
+/* How many connections were made so far: a new one may be to another server. */
+unsigned db_generation(const struct db *db);
+
+/* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as db_query_stoppable does: for
+ * statements that may have to wait for somebody's lock as long as the run itself.  -1: as usual. */
+void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
+
 /* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
  * Before the first connect. */
 void db_plain_session(struct db *db);
@@ -57,8 +72,14 @@ const char *db_target(struct db *db);
 CHECKED enum rc db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err);
 
+/* Opens a transaction, with what our statements need; `more` is further SQL for it.  As db_script. */
+CHECKED enum rc db_begin(struct db *db, const char *more, struct err *err);
+
 /* Several statements, no parameters, no results (a migration).  Same answers. */
 CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
+
+/* Waits until something has come that nobody asked for (a notification).  RC_AGAIN: nothing did. */
+CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
 /* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable
  * (a run's stop). On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out

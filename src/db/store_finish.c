@@ -115,7 +115,7 @@ store_finish_here(
 	return finish_by(db, "finish", 12, who, f, n, err);
 }
 
-/* Those of f[0..n) that are free, in a transaction that has locked them. */
+/* Those of f[0..n) that nobody else has locked, in a transaction that has locked them. */
 static enum rc
 finish_free(
     struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
@@ -134,7 +134,8 @@ finish_free(
 	rc = fence_open(db, rows, k, err);
 	for (size_t i = 0; rc == RC_OK && i < k; i++) {
 		mine[i]->locked = rows[i].state == FENCE_LOCKED;
-		if (rows[i].state == FENCE_FREE)
+		/* One whose row is gone may have left a place under a limit. */
+		if (rows[i].state != FENCE_LOCKED)
 			mine[n_free++] = mine[i];
 	}
 	if (rc == RC_OK) {

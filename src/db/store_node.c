@@ -182,12 +182,31 @@ store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err
 }
 
 enum rc
-store_durable(struct db *db, bool *out, struct err *err)
+store_server_mark(struct db *db, struct server_mark *out, struct err *err)
 {
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("durable"), 0, NULL, &res, err);
+	enum rc rc = db_query(db, sql_text("server_mark"), 0, NULL, &res, err);
 
-	*out = rc == RC_OK && db_bool(res, 0, 0);
+	memset(out, 0, sizeof *out);
+	if (rc == RC_OK) {
+		out->system = db_int64(res, 0, 0);
+		snprintf(out->timeline, sizeof out->timeline, "%s", db_text(res, 0, 1));
+		out->sync = db_bool(res, 0, 2);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_durable(struct db *db, bool async_ok, bool *out, struct err *why)
+{
+	const char *params[] = {async_ok ? "t" : "f"};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("durable"), 1, params, &res, why);
+
+	*out = rc == RC_OK && PQgetisnull(res, 0, 0);
+	if (rc == RC_OK && !*out)
+		err_set(why, RC_OK, "%s", db_text(res, 0, 0));
 	PQclear(res);
 	return rc;
 }

@@ -91,9 +91,18 @@ CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db
 CHECKED enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
 
+/* Which server answers, and from which of its histories. */
+struct server_mark {
+	int64_t system;    /* identifier of the cluster */
+	char timeline[16]; /* that it writes: a promotion begins a new one */
+	bool sync;         /* what it acknowledges is on a standby as well */
+};
+CHECKED enum rc store_server_mark(struct db *db, struct server_mark *out, struct err *err);
+
 CHECKED enum rc store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err *err);
 
-/* May at_most_once tasks be run here?  (Could an acknowledged commit be lost?) */
-CHECKED enum rc store_durable(struct db *db, bool *out, struct err *err);
+/* May at_most_once tasks be run here?  (Could a start that was acknowledged be lost?)  async_ok: a standby that may lack it is
+ * accepted.  *out false: why->text says why. */
+CHECKED enum rc store_durable(struct db *db, bool async_ok, bool *out, struct err *why);
 
 #endif

@@ -10,6 +10,7 @@
 #include "db/fence.h"
 #include "db/number.h"
 #include "db/sql.h"
+#include "db/store_node.h"
 
 /* Columns of claim.sql, start.sql and held.sql. */
 enum {
@@ -168,7 +169,7 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->kinds, q->labels,
 	    q->once ? "t" : "f", number(limit, q->limit)};
 
-	rc = db_query(db, sql_text("look"), 10, params, &res, err);
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 10, params, &res, err);
 	if (rc == RC_OK) {
 		*n_out = (size_t)PQntuples(res);
 		*out = xcalloc(*n_out + 1, sizeof **out);
@@ -439,6 +440,24 @@ store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, str
 	/* Each of the two passes by what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
 		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+	return rc;
+}
+
+enum rc
+store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs, size_t n,
+    bool *durable_out, struct err *why)
+{
+	enum rc rc = store_durable(db, async_ok, durable_out, why);
+	unsigned generation = db_generation(db);
+
+	if (rc != RC_OK || !*durable_out)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		runs[i]->locked = true; /* by way of a transaction of its own: fence_open */
+	rc = store_start(db, incarnation, runs, n, why);
+	/* Whoever answered may be another server than the one that was asked. */
+	if (rc == RC_OK && generation != db_generation(db))
+		rc = err_set(why, RC_UNKNOWN, "the connection was made anew while they were started");
 	return rc;
 }
 

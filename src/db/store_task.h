@@ -47,13 +47,14 @@ struct look {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
 	bool marks;         /* begin at the marks */
+	bool free;          /* pass by what somebody has locked */
 	int64_t ahead_us;   /* due until now + this; negative: overdue by at least so much */
 	const char *kinds;  /* array text, '{sql,noop}' */
 	const char *labels; /* JSON object */
 	bool once;          /* may take at_most_once tasks */
 	int64_t limit;      /* rows of each lane */
 };
-void look_reset(struct look *q); /* no lanes */
+void look_reset(struct look *q);                                               /* no lanes */
 struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* with no shards yet */
 void look_fini(struct look *q);
 
@@ -65,8 +66,8 @@ struct candidate {
 	int32_t lane;
 	int64_t due_us; /* on the database's clock, since 1970: serves as a low-water mark */
 	bool has_require;
-	bool misfired;          /* it could not start within its misfire_after: not to be claimed as it is */
-	bool chosen, refused;   /* the loader's marks; false from a look */
+	bool misfired;        /* it could not start within its misfire_after: not to be claimed as it is */
+	bool chosen, refused; /* the loader's marks; false from a look */
 };
 
 /* In the order read: by lane, shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
@@ -102,6 +103,11 @@ CHECKED enum rc store_limit_tick(struct db *db, struct err *err);
  * ->started set and their definition filled in.  ->locked, here and in store_release: in, do not wait for locked
  * rows; out, nothing was done because somebody else has the row locked. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
+/* The same for at_most_once tasks, in a transaction that sets itself what it needs to be durable, if the server is
+ * (*durable_out; why->text says why not, and nothing was started then).  What was not acknowledged is never to be executed: on
+ * RC_UNKNOWN they are lost. */
+CHECKED enum rc store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs,
+    size_t n, bool *durable_out, struct err *why);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
 CHECKED enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);

@@ -1,50 +1,53 @@
 /*
- * The worker's side of a child process: one poll on its output, on its shim,
- * and on the host's stop_fd.
+ * The worker's side of a child process: one poll on its output, on its run socket, and on the host's stop_fd.
  *
- * What the shim says counts: the run is over when it reports that nothing is
- * left, not when the pipe ends (a grandchild may keep that), and why it ended
- * is what the shim saw first, so that a stop that comes too late takes nothing
- * away from a success.
+ * The run is over when the run socket is at its end: not when the output ends (a grandchild may keep that), not
+ * when the shim has reported, and not after any time.  For as long as it may still run, its task stays running.
+ * How it ended is what the shim saw first, so that a stop that comes too late takes nothing away from a success.
  */
 #include "exec/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "exec/child_end.h"
 #include "exec/child_plan.h"
 #include "exec/exec.h"
+#include "exec/limits.h"
 #include "exec/result.h"
+#include "exec/surroundings.h"
 #include "keeper/keeper.h"
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define GIVE_UP_US  (5 * US_PER_S)    /* after a stop and kill_grace */
+#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: then the log says what is waited for */
 
 struct child {
 	const struct exec_env *env;
+	struct surroundings own; /* when the node has none */
+	const struct surroundings *around;
 	char chunk[CHUNK_BYTES];
 };
 
-/* One run; -1: not there, or no longer. */
+/* One run; descriptors are -1 when they are not there, or no longer. */
 struct watch {
 	const struct pgrab_host *host;
 	char *chunk;
-	int out_fd, run_fd, stop_fd;
-	int64_t kill_grace_us, give_up_us; /* give_up_us: monotonic, CLOCK_NEVER until a stop */
-	enum pgrab_stop stop;
-	struct keeper_msg last; /* event 0: none yet */
+	struct keeper_run run;
+	int out_fd, stop_fd;
+	bool gone; /* the keeper said that nothing is left */
+	int64_t kill_grace_us;
+	int64_t late_us; /* monotonic; CLOCK_NEVER before a stop, and once it was said */
+	struct child_end end;
 };
 
 void *
@@ -58,15 +61,24 @@ child_open(const void *internal, char *err, size_t err_size)
 		    err, err_size, "the keeper process, which starts programs, does not run on this node");
 		return NULL;
 	}
-	c = xmalloc(sizeof *c);
+	c = xcalloc(1, sizeof *c);
 	c->env = env;
+	c->around = env->surroundings;
+	if (c->around == NULL) {
+		c->around = &c->own;
+		if (surroundings_make(&c->own, NULL, "/", "077", 0, NULL) != RC_OK)
+			abort(); /* these are our own values */
+	}
 	return c;
 }
 
 void
 child_close(void *self)
 {
-	free(self);
+	struct child *c = self;
+
+	surroundings_fini(&c->own);
+	free(c);
 }
 
 static void
@@ -79,10 +91,10 @@ close_fd(int *fd)
 
 /* RC_AGAIN: the system refused. */
 static enum rc
-make_stdin(const char *text, int *fd_out, struct err *err)
+make_file(const char *what, const char *text, int *fd_out, struct err *err)
 {
 	size_t len = strlen(text), done = 0;
-	int fd = memfd_create("pgrab-stdin", MFD_CLOEXEC);
+	int fd = memfd_create(what, MFD_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : 0;
 
 	while (n >= 0 && done < len) {
@@ -92,25 +104,32 @@ make_stdin(const char *text, int *fd_out, struct err *err)
 	if (n >= 0 && lseek(fd, 0, SEEK_SET) < 0)
 		n = -1;
 	*fd_out = fd;
-	return n < 0 ? err_set(err, RC_AGAIN, "could not put down args.stdin: %s", strerrordesc_np(errno))
+	return n < 0 ? err_set(err, RC_AGAIN, "could not put down the %s: %s", what, strerrordesc_np(errno))
 		     : RC_OK;
 }
 
-/* On RC_OK the caller has out_fd (does not block) and run_fd to close. */
+/* On RC_OK the caller has out_fd (does not block) and the run's descriptor to close. */
 static enum rc
-start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, struct err *err)
+start(struct child *c, const struct child_plan *p, int *out_fd, struct keeper_run *run, struct err *err)
 {
-	struct keeper_spec spec = {.argv = p->argv.item, .env = p->env.item, .cwd = p->cwd, .stdin_fd = -1};
+	struct keeper_spec spec = {.argv = p->argv.item,
+	    .env = p->env.item,
+	    .cwd = p->cwd == NULL ? c->around->cwd : p->cwd,
+	    .umask = c->around->umask,
+	    .nice = c->around->nice,
+	    .stdin_fd = -1};
 	int out[2] = {-1, -1};
-	enum rc rc = RC_OK;
+	enum rc rc = limits_within(&c->around->limits, &p->limits, &spec.limits, err);
 
-	if (p->stdin_text != NULL)
-		rc = make_stdin(p->stdin_text, &spec.stdin_fd, err);
+	if (rc == RC_OK && p->stdin_text != NULL)
+		rc = make_file("stdin", p->stdin_text, &spec.stdin_fd, err);
+	if (rc == RC_OK && p->script != NULL)
+		rc = make_file("command", p->script, &spec.script_fd, err);
 	if (rc == RC_OK && (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0))
 		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {
 		spec.output_fd = out[1];
-		rc = keeper_spawn(k, &spec, run_fd, err);
+		rc = keeper_spawn(c->env->keeper, &spec, run, err);
 	}
 	if (rc == RC_OK) {
 		*out_fd = out[0];
@@ -119,20 +138,23 @@ start(struct keeper *k, const struct child_plan *p, int *out_fd, int *run_fd, st
 	close_fd(&out[0]);
 	close_fd(&out[1]);
 	close_fd(&spec.stdin_fd);
+	if (spec.script_fd > 0)
+		close(spec.script_fd);
 	return rc;
 }
 
-/* One chunk at a time, so that a flood of output delays neither the shim nor a
- * stop.  Returns its size. */
+/* One chunk at a time, so that a flood of output delays neither the shim nor a stop.  Returns its size. */
 static size_t
 take_output(struct watch *w)
 {
 	ssize_t n = read(w->out_fd, w->chunk, CHUNK_BYTES);
 
-	if (n > 0)
+	if (n > 0) {
 		w->host->output(w->host->ctx, w->chunk, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		child_end_output(&w->end, w->chunk, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		close_fd(&w->out_fd);
+	}
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -152,42 +174,53 @@ drain_output(struct watch *w)
 static void
 pass_on_stop(struct watch *w)
 {
-	const char word = KEEPER_STOP;
-
-	w->stop = w->host->stop(w->host->ctx);
+	w->end.stop = w->host->stop(w->host->ctx);
 	w->stop_fd = -1; /* it stays readable */
-	w->give_up_us = clock_mono_us() + w->kill_grace_us + GIVE_UP_US;
-	(void)send(w->run_fd, &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is gone we read its end */
+	keeper_stop_run(&w->run);
+	w->late_us = clock_mono_us() + w->kill_grace_us + LATE_US;
 }
 
-/* True: there will be no more.  A stop that the shim did not live to read resets the connection: that is told
- * first, and once, although its last word lies behind it. */
+static void
+say_if_late(struct watch *w)
+{
+	if (clock_mono_us() < w->late_us)
+		return;
+	w->late_us = CLOCK_NEVER;
+	w->host->log(w->host->ctx, "was killed and has not ended yet; its task stays running until it has");
+}
+
+/* True: the end of the socket. */
 static bool
 take_message(struct watch *w)
 {
 	struct keeper_msg m;
-	ssize_t n = recv(w->run_fd, &m, sizeof m, MSG_DONTWAIT);
+	ssize_t n = recv(w->run.fd, &m, sizeof m, MSG_DONTWAIT);
 
 	if (n < 0)
-		return errno != EAGAIN && errno != EINTR && errno != ECONNRESET;
+		return errno != EAGAIN && errno != EINTR;
 	if (n != (ssize_t)sizeof m)
 		return true;
 	m.where[sizeof m.where - 1] = '\0';
-	w->last = m;
-	return m.event != KEEPER_STARTED;
+	if (m.event == KEEPER_GONE)
+		w->gone = true;
+	else
+		w->end.last = m;
+	return false;
 }
 
+/* Returns when nothing of the run is left, whatever it takes. */
 static void
-watch_run(struct watch *w)
+watch_run(struct watch *w, struct keeper *k)
 {
 	bool over = false;
 
-	while (!over && clock_mono_us() < w->give_up_us) {
-		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run_fd, .events = POLLIN},
+	while (!over) {
+		struct pollfd p[] = {{.fd = w->out_fd, .events = POLLIN}, {.fd = w->run.fd, .events = POLLIN},
 		    {.fd = w->stop_fd, .events = POLLIN}};
 
-		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->give_up_us)) < 0)
+		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->late_us)) < 0)
 			continue;
+		say_if_late(w);
 		if (p[0].revents != 0)
 			take_output(w);
 		if (p[1].revents != 0)
@@ -195,101 +228,20 @@ watch_run(struct watch *w)
 		if (p[2].revents != 0)
 			pass_on_stop(w);
 	}
+	if (!w->gone)
+		keeper_await_end(k, w->run.life);
 	drain_output(w);
 }
 
-static const char *
-why_stopped(enum pgrab_stop stop)
-{
-	switch (stop) {
-	case PGRAB_STOP_TIMEOUT: return "timed out";
-	case PGRAB_STOP_CANCEL: return "cancelled";
-	case PGRAB_STOP_FENCED: return "stopped: the node lost its lease";
-	case PGRAB_STOP_SHUTDOWN: return "stopped with its node";
-	case PGRAB_STOP_NONE: break;
-	}
-	return "stopped";
-}
-
 static void
-explain_exit(const struct watch *w, struct pgrab_result *result)
-{
-	int status = w->last.value;
-	bool by_signal = WIFSIGNALED(status);
-	int sig = by_signal ? WTERMSIG(status) : 0;
-	const char *name = sigdescr_np(sig);
-
-	result->has_exit_code = true;
-	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
-	if (w->last.why == KEEPER_BY_WORKER)
-		result_fail(result, "%s", why_stopped(w->stop));
-	else if (w->last.why == KEEPER_BY_LEASE)
-		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
-	else if (w->last.why == KEEPER_BY_NODE_DEATH)
-		result_fail(result, "stopped: the keeper process was killed");
-	else if (by_signal)
-		result_fail(result, "killed by signal %d (%s)", sig, name == NULL ? "real-time" : name);
-	else if (WEXITSTATUS(status) != 0)
-		result_fail(result, "exit code %d", WEXITSTATUS(status));
-	else
-		result->succeeded = true;
-}
-
-/* What the system refuses today it may grant tomorrow: no attempt of the
- * task's.  A program that is not there is one.  So is a stop, or the task would
- * come back after it was cancelled. */
-static void
-explain_no_start(const struct watch *w, const char *program, struct pgrab_result *result)
-{
-	const struct keeper_msg *m = &w->last;
-
-	if (w->stop != PGRAB_STOP_NONE) {
-		result_fail(result, "%s", why_stopped(w->stop));
-		return;
-	}
-	if (strcmp(m->where, "lease") == 0) {
-		result->not_started = true;
-		result_fail(result, "could not start: the node's lease is over");
-		return;
-	}
-	result->not_started =
-	    m->value == EAGAIN || m->value == ENOMEM || m->value == EMFILE || m->value == ENFILE;
-	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
-}
-
-/* The shim's end without its last word.  What was started can not be known, so
- * it counts as an attempt. */
-static void
-explain_silence(const struct watch *w, struct pgrab_result *result)
-{
-	if (w->stop == PGRAB_STOP_NONE)
-		result_fail(result, "the process that watched over the run was killed; how "
-				    "the run ended is unknown");
-	else if (clock_mono_us() < w->give_up_us)
-		result_fail(result, "%s", why_stopped(w->stop));
-	else
-		result_fail(result, "%s, and had not ended %d s after it should have been killed",
-		    why_stopped(w->stop), (int)(GIVE_UP_US / US_PER_S));
-}
-
-static void
-explain(const struct watch *w, const struct child_plan *p, struct pgrab_result *result)
+say_leftovers(const struct watch *w)
 {
 	char line[100];
 
-	switch ((enum keeper_event)w->last.event) {
-	case KEEPER_EXITED: explain_exit(w, result); break;
-	case KEEPER_NOT_STARTED:
-		explain_no_start(w, strcmp(w->last.where, "chdir") == 0 ? p->cwd : p->argv.item[0], result);
-		break;
-	case KEEPER_STARTED:
-	default: explain_silence(w, result); break;
-	}
-	if (w->last.leftovers > 0) {
-		snprintf(
-		    line, sizeof line, "killed %d processes that the run left behind", w->last.leftovers);
-		w->host->log(w->host->ctx, line);
-	}
+	if (w->end.last.leftovers == 0)
+		return;
+	snprintf(line, sizeof line, "killed %d processes that the run left behind", w->end.last.leftovers);
+	w->host->log(w->host->ctx, line);
 }
 
 static void
@@ -298,34 +250,39 @@ carry_out(
 {
 	struct watch w = {.host = host,
 	    .chunk = c->chunk,
+	    .run = {.fd = -1},
 	    .out_fd = -1,
-	    .run_fd = -1,
 	    .stop_fd = host->stop_fd,
 	    .kill_grace_us = c->env->kill_grace_us,
-	    .give_up_us = CLOCK_NEVER};
+	    .late_us = CLOCK_NEVER};
 	struct err err = {0};
-	enum rc rc = start(c->env->keeper, p, &w.out_fd, &w.run_fd, &err);
+	enum rc rc = start(c, p, &w.out_fd, &w.run, &err);
 
 	if (rc == RC_OK) {
-		watch_run(&w);
-		explain(&w, p, result);
+		watch_run(&w, c->env->keeper);
+		child_explain(&w.end, p->argv.item[0], p->cwd == NULL ? c->around->cwd : p->cwd, result);
+		say_leftovers(&w);
 	} else {
 		result->not_started = rc != RC_BAD;
 		result_fail(result, "could not start: %s", err.text);
 	}
-	close_fd(&w.run_fd);
+	close_fd(&w.run.fd);
 	close_fd(&w.out_fd);
 }
 
 void
-child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+child_run(void *self, const struct child_command *cmd, const struct pgrab_run *run,
     const struct pgrab_host *host, struct pgrab_result *result)
 {
+	struct child *c = self;
 	struct child_plan plan;
 	struct err err = {0};
+	enum rc rc = child_plan_make(
+	    &plan, cmd->argv, cmd->takes_argv, (const char *const *)c->around->env, run, &err);
 
-	if (child_plan_make(&plan, argv, takes_argv, run, &err) == RC_OK)
-		carry_out(self, &plan, host, result);
+	plan.script = cmd->script;
+	if (rc == RC_OK)
+		carry_out(c, &plan, host, result);
 	else
 		result_fail(result, "%s", err.text);
 	child_plan_fini(&plan);

@@ -13,14 +13,17 @@
 void *child_open(const void *internal, char *err, size_t err_size);
 void child_close(void *self);
 
+struct child_command {
+	const char *const *argv; /* ended by NULL */
+	bool takes_argv;         /* the texts of args.argv follow */
+	const char *script;      /* NULL: none; what the child can read from /dev/fd/KEEPER_SCRIPT_FD */
+};
+
 /*
- * Runs argv (ended by NULL), followed by the texts of args.argv for a kind that
- * has them, with args.env, args.stdin and args.cwd; fills in the result.
- * Returns when nothing of the run is left, or when it can not be ended (then
- * the keeper goes on trying, and nothing of it executes an instruction any
- * more).
+ * Runs the command with args.env, args.stdin and args.cwd; fills in the result.
+ * Returns when nothing of the run is left, and not before, however long that takes.
  */
-void child_run(void *self, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
+void child_run(void *self, const struct child_command *cmd, const struct pgrab_run *run,
     const struct pgrab_host *host, struct pgrab_result *result);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The environment is made from nothing: three plain values, what the task asks
+ * The environment is made from nothing: what the node's file says, what the task asks
  * for, and on top of that the four variables that say which run this is.
  * Nothing of the node's own comes near it.
  */
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/limits.h"
 
 static void
 list_add(struct text_list *l, const char *text)
@@ -68,8 +69,10 @@ take_arg(struct child_plan *p, bool takes_argv, const char *kind, const struct p
 		return take_once(&p->stdin_text, a, err);
 	if (strcmp(a->key, "cwd") == 0)
 		return take_once(&p->cwd, a, err);
-	return err_set(err, RC_BAD, "kind %s knows no args.%.60s; it knows %senv, stdin, cwd", kind, a->key,
-	    takes_argv ? "argv, " : "");
+	if (strcmp(a->key, "limits") == 0)
+		return limits_read(&p->limits, "args.limits", a->value, err);
+	return err_set(err, RC_BAD, "kind %s knows no args.%.60s; it knows %senv, stdin, cwd, limits", kind,
+	    a->key, takes_argv ? "argv, " : "");
 }
 
 static void
@@ -84,17 +87,16 @@ say_which_run(struct child_plan *p, const struct pgrab_run *run)
 }
 
 enum rc
-child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, const struct pgrab_run *run,
-    struct err *err)
+child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, const char *const *env,
+    const struct pgrab_run *run, struct err *err)
 {
 	enum rc rc = RC_OK;
 
 	*p = (struct child_plan){0};
 	for (; *argv != NULL; argv++)
 		list_add(&p->argv, *argv);
-	env_set(&p->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	env_set(&p->env, "LANG=C.UTF-8");
-	env_set(&p->env, "HOME=/");
+	for (; *env != NULL; env++)
+		env_set(&p->env, *env);
 	for (size_t i = 0; rc == RC_OK && i < run->n_args; i++)
 		rc = take_arg(p, takes_argv, run->kind, &run->args[i], err);
 	if (rc == RC_OK)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "keeper/keeper.h"
 #include "pgrab/executor.h"
 
 struct text_list {
@@ -17,15 +18,17 @@ struct text_list {
 
 struct child_plan {
 	struct text_list argv, env;
-	const char *cwd;        /* NULL: not given */
-	const char *stdin_text; /* NULL: not given */
-	char *own[4];           /* the texts that are not the run's */
+	const char *cwd;             /* NULL: not given */
+	const char *stdin_text;      /* NULL: not given */
+	const char *script;          /* NULL: none; the caller's */
+	struct keeper_limits limits; /* those that args names */
+	char *own[4];                /* the texts that are not the run's */
 };
 
-/* Borrows from argv and run.  RC_BAD: the error names what of args is wrong.
+/* Borrows from argv, env and run; env is what the task's own is put on top of.  RC_BAD: the error names what of args is wrong.
  * Always call child_plan_fini. */
 CHECKED enum rc child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv,
-    const struct pgrab_run *run, struct err *err);
+    const char *const *env, const struct pgrab_run *run, struct err *err);
 void child_plan_fini(struct child_plan *p);
 
 #endif

@@ -13,6 +13,7 @@
 #include "pgrab/executor.h"
 
 struct keeper;
+struct surroundings;
 
 /* What built-in executors get as `internal` of open(): all borrowed, all outlive the workers. */
 struct exec_env {
@@ -21,6 +22,8 @@ struct exec_env {
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
+	const struct surroundings
+	    *surroundings; /* of shell and exec; NULL: as surroundings_make without settings */
 };
 
 /* One per built-in kind, each in a file of its own. */

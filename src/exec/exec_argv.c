@@ -11,11 +11,12 @@ static void
 run_exec(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	const char *const argv[] = {run->command, NULL};
+	const struct child_command cmd = {.argv = argv, .takes_argv = true};
 
 	if (run->command[0] == '\0')
 		result_fail(result, "command is empty; for kind exec it is the path of a program");
 	else
-		child_run(self, argv, true, run, host, result);
+		child_run(self, &cmd, run, host, result);
 }
 
 const struct pgrab_executor exec_exec = {

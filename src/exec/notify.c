@@ -124,8 +124,10 @@ ignore_notice(void *arg, const char *message)
 static PGconn *
 start_connection(const struct exec_env *env)
 {
-	const char *const keys[] = {"dbname", "application_name", "client_encoding", NULL};
-	const char *const values[] = {env->dsn, "pgrab notify", "UTF8", NULL};
+	/* What stands before dbname are defaults; see db/dial.c. */
+	const char *const keys[] = {"tcp_user_timeout", "keepalives_idle", "keepalives_interval",
+	    "keepalives_count", "dbname", "application_name", "client_encoding", NULL};
+	const char *const values[] = {"10000", "10", "3", "3", env->dsn, "pgrab notify", "UTF8", NULL};
 
 	return PQconnectStartParams(keys, values, 1);
 }

@@ -1,23 +1,39 @@
 /*
- * Kind shell: the command is a line for /bin/sh -c.
+ * Kind shell: the command is a text for /bin/sh -c.  The kernel takes no argument of more than 128 KiB: a longer
+ * text is a file, which the shell opens once more, and closes as it came before the text begins.
  */
 #include "exec/exec.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "exec/child.h"
 #include "exec/result.h"
+#include "keeper/keeper.h"
+
+#define ARGUMENT_BYTES (100 * 1024)
+_Static_assert(KEEPER_SCRIPT_FD == 3, "it is spelled out below");
 
 static void
 run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	/* "--", so that a line that begins with a dash is not taken for options of the shell's own. */
 	const char *const argv[] = {"/bin/sh", "-c", "--", run->command, NULL};
+	const char *const file[] = {"/bin/sh", "/dev/fd/3", NULL};
+	struct child_command cmd = {.argv = argv};
+	char *script = NULL;
 
-	if (run->command[strspn(run->command, " \t\r\n")] == '\0')
+	if (run->command[strspn(run->command, " \t\r\n")] == '\0') {
 		result_fail(result, "command is empty; for kind shell it is a line for /bin/sh");
-	else
-		child_run(self, argv, false, run, host, result);
+	} else {
+		if (strlen(run->command) > ARGUMENT_BYTES) {
+			script = xasprintf("exec 3<&-; %s", run->command);
+			cmd = (struct child_command){.argv = file, .script = script};
+		}
+		child_run(self, &cmd, run, host, result);
+		free(script);
+	}
 }
 
 const struct pgrab_executor exec_shell = {

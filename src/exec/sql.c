@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/backoff.h"
+#include "db/fault.h"
 #include "db/pg.h"
 #include "db/sql.h"
 #include "db/store_task.h"
@@ -68,6 +69,8 @@ connection(struct sql_worker *w, int64_t incarnation)
 		db_destroy(&w->db);
 		snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
 		w->db = db_create(w->env->dsn, app, CALL_US);
+		db_of_node(w->db);
+		db_patient(w->db);
 		db_plain_session(w->db);
 		w->incarnation = incarnation;
 	}
@@ -153,14 +156,18 @@ begin(struct db *db, const struct pgrab_run *run, const struct pgrab_host *host,
 	return rc == RC_OK && told_to_stop(host) ? err_set(err, RC_AGAIN, "stopped") : rc;
 }
 
-/* The finish, in the same transaction as the work. */
+/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as long as the run may take:
+ * the work is done, and would have to be done again. */
 static enum rc
-finish(struct sql_worker *w, struct finish *f, struct err *err)
+finish(struct sql_worker *w, const struct pgrab_host *host, struct finish *f, struct err *err)
 {
 	struct finisher_name who = {
 	    .node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
-	enum rc rc = store_finish_here(w->db, &who, &f, 1, err);
+	enum rc rc;
 
+	db_wait_for(w->db, host->stop_fd, w->env->kill_grace_us);
+	rc = store_finish_here(w->db, &who, &f, 1, err);
+	db_wait_for(w->db, -1, 0);
 	if (rc == RC_OK && !f->applied)
 		rc = err_set(err, RC_LOST, "the task is not this node's any more; its work was rolled back");
 	return rc;
@@ -235,15 +242,17 @@ work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host 
 	return rc;
 }
 
-/* The history has no partition for now: nobody has made one for days (a long pause of all nodes).  The work is rolled back with
- * the finish that found it, and done again when there is one. */
+/* The work was good, but its finish is refused for what is no fault of the task: the server's, or the history has no partition
+ * for now (nobody has made one for days).  All of it is rolled back, and done again in a moment; that costs no attempt. */
 static bool
-made_partition(struct sql_worker *w, const struct err *err)
+put_off(struct sql_worker *w, const struct pgrab_host *host, enum rc rc, const struct err *err)
 {
 	struct err ignored;
 
-	return strcmp(err->sqlstate, "23514") == 0 && db_script(w->db, "rollback", &ignored) == RC_OK &&
-	       store_upkeep(w->db, KEEP_ALL_US, &ignored) == RC_OK;
+	if (fault_no_partition(rc, err))
+		return db_script(w->db, "rollback", &ignored) == RC_OK &&
+		       store_upkeep(w->db, KEEP_ALL_US, &ignored) == RC_OK;
+	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER && !told_to_stop(host);
 }
 
 static const char *
@@ -310,8 +319,8 @@ carry_out(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_
 	if (rc == RC_OK && host->stop(host->ctx) == PGRAB_STOP_FENCED)
 		rc = err_set(err, RC_LOST, "the node lost its lease");
 	if (rc == RC_OK) {
-		rc = finish(w, f, err);
-		result->not_started = rc == RC_BAD && made_partition(w, err);
+		rc = finish(w, host, f, err);
+		result->not_started = put_off(w, host, rc, err);
 	}
 	return rc == RC_OK ? db_script(w->db, "commit", err) : rc;
 }

@@ -1,48 +1,26 @@
 /*
- * The node's side of the keeper: starts it, moves the lease, hands it runs,
- * sees it off.
- *
- * Four things tie the two processes together: the lifeline, a pipe whose
- * writing end nobody but the node ever holds; its counterpart, the presence, a
- * pipe whose writing end the keeper and its shims hold; the spawn socket, on
- * which the keeper says once that it is ready and never writes again, so that
- * our end becomes readable exactly when the keeper is gone; and one page of
- * shared memory with the lease.
+ * What a node's threads ask of the keeper.  The keeper process itself, its death and its successors are the
+ * watcher's (watch.c).
  */
 #include "keeper/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "keeper/wire.h"
+#include "base/thread.h"
+#include "keeper/keeper_priv.h"
 
-#define READY_TIMEOUT_US (20 * US_PER_S)
-#define STOP_SLACK_US    (2 * US_PER_S)
-
-/* Made before any thread and not changed until keeper_stop; only *lease is
- * written, by an atomic store. */
-struct keeper {
-	pid_t pid;
-	int spawn_fd;    /* to the keeper; many workers may send at once, each request is one datagram */
-	int lifeline_fd; /* our end; closing it, also by dying, ends the keeper and all runs */
-	int presence_fd; /* end of file: the keeper and all shims are gone */
-	int64_t kill_grace_us;
-	_Atomic int64_t *lease;
-};
+_Static_assert(KEEPER_WILL_FD == WIRE_WILL_FD, "what keeper.h promises");
 
 static void
 close_fd(int *fd)
@@ -52,235 +30,188 @@ close_fd(int *fd)
 	*fd = -1;
 }
 
+/* A new page is zero: nothing may run yet. */
 static enum rc
-cannot_start(struct err *err, const char *what)
+open_shared(struct keeper *k, struct err *err)
 {
-	return err_set(
-	    err, RC_FATAL, "could not start the keeper process: %s: %s", what, strerrordesc_np(errno));
-}
+	void *page = MAP_FAILED;
 
-/* theirs[i] becomes the descriptor WIRE_FIRST_FD + i of the keeper. */
-static enum rc
-open_channels(struct keeper *k, int theirs[WIRE_FDS], struct err *err)
-{
-	int pair[2], line[2], presence[2], lease_fd;
-	void *page;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-		return cannot_start(err, "socketpair");
-	k->spawn_fd = pair[0];
-	theirs[WIRE_SPAWN_FD - WIRE_FIRST_FD] = pair[1];
-	if (pipe2(line, O_CLOEXEC) != 0)
-		return cannot_start(err, "pipe");
-	theirs[WIRE_LIFELINE_FD - WIRE_FIRST_FD] = line[0];
-	k->lifeline_fd = line[1];
-	if (pipe2(presence, O_CLOEXEC) != 0)
-		return cannot_start(err, "pipe");
-	k->presence_fd = presence[0];
-	theirs[WIRE_PRESENCE_FD - WIRE_FIRST_FD] = presence[1];
-	lease_fd = memfd_create("pgrab-lease", MFD_CLOEXEC);
-	theirs[WIRE_LEASE_FD - WIRE_FIRST_FD] = lease_fd;
-	if (lease_fd < 0 || ftruncate(lease_fd, WIRE_LEASE_LEN) != 0)
-		return cannot_start(err, "shared memory");
-	page = mmap(NULL, WIRE_LEASE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, lease_fd, 0);
-	if (page == MAP_FAILED)
-		return cannot_start(err, "mmap");
-	k->lease = page; /* a new page is zero: nothing may run yet */
+	k->setup.page_fd = memfd_create("pgrab-keeper", MFD_CLOEXEC);
+	if (k->setup.page_fd >= 0 && ftruncate(k->setup.page_fd, WIRE_PAGE_LEN) == 0)
+		page = mmap(NULL, WIRE_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, k->setup.page_fd, 0);
+	if (page != MAP_FAILED)
+		k->page = page;
+	k->stop_fd = eventfd(0, EFD_CLOEXEC);
+	k->broken_fd = eventfd(0, EFD_CLOEXEC);
+	if (k->page == NULL || k->stop_fd < 0 || k->broken_fd < 0)
+		return err_set(err, RC_FATAL, "could not start the keeper process: shared memory: %s",
+		    strerrordesc_np(errno));
 	return RC_OK;
 }
 
-/* In the forked child: puts the descriptors where the keeper looks for them,
- * and executes this program anew, so that nothing of the node's memory or
- * environment is in reach of what the keeper forks. */
-static _Noreturn void
-become_keeper(const int theirs[WIRE_FDS], int64_t kill_grace_us)
-{
-	char grace[32];
-	char *const argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace, NULL};
-	char *const env[] = {NULL};
-	int high[WIRE_FDS];
-
-	snprintf(grace, sizeof grace, "%" PRId64, kill_grace_us);
-	for (int i = 0; i < WIRE_FDS; i++)
-		high[i] = fcntl(theirs[i], F_DUPFD_CLOEXEC, WIRE__END_FD);
-	for (int i = 0; i < WIRE_FDS; i++) {
-		if (high[i] < 0 || dup2(high[i], WIRE_FIRST_FD + i) < 0)
-			_exit(127);
-	}
-	close_range(WIRE__END_FD, ~0U, 0);
-	execve("/proc/self/exe", argv, env);
-	_exit(127);
-}
-
-static enum rc
-launch(struct keeper *k, const int theirs[WIRE_FDS], struct err *err)
-{
-	k->pid = fork();
-	if (k->pid == 0)
-		become_keeper(theirs, k->kill_grace_us);
-	return k->pid < 0 ? cannot_start(err, "fork") : RC_OK;
-}
-
-/* True when it became readable in time. */
-static bool
-wait_readable(int fd, int64_t until_us)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int n;
-
-	do
-		n = poll(&p, 1, clock_poll_ms(clock_mono_us(), until_us));
-	while (n < 0 && errno == EINTR);
-	return n > 0;
-}
-
-static enum rc
-await_ready(struct keeper *k, struct err *err)
-{
-	char word = 0;
-
-	if (!wait_readable(k->spawn_fd, clock_mono_us() + READY_TIMEOUT_US))
-		return err_set(err, RC_FATAL, "could not start the keeper process: it does not answer");
-	if (recv(k->spawn_fd, &word, 1, MSG_DONTWAIT) != 1 || word != WIRE_READY)
-		return err_set(err, RC_FATAL,
-		    "could not start the keeper process: it ended at once (can "
-		    "this program be executed "
-		    "again with an empty environment?)");
-	return RC_OK;
-}
-
-/* Kills what is still there, waits for it and frees. */
 static void
-discard(struct keeper *k)
+destroy(struct keeper *k)
 {
-	if (k->pid > 0) {
-		kill(k->pid, SIGKILL); /* no harm if it has ended: it is ours until waited for */
-		while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	close_fd(&k->spawn_fd);
-	close_fd(&k->lifeline_fd);
-	close_fd(&k->presence_fd);
-	if (k->lease != NULL)
-		munmap((void *)k->lease, WIRE_LEASE_LEN);
+	link_kill(&k->link);
+	link_close(&k->link);
+	if (k->page != NULL)
+		munmap(k->page, WIRE_PAGE_LEN);
+	close_fd(&k->setup.page_fd);
+	close_fd(&k->stop_fd);
+	close_fd(&k->broken_fd);
+	close_fd(&k->grave_fd);
+	PTHREAD_OK(pthread_cond_destroy(&k->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&k->lock));
 	free(k);
 }
 
 enum rc
-keeper_start(struct keeper **out, int64_t kill_grace_us, struct err *err)
+keeper_start(struct keeper **out, const struct keeper_setup *setup, struct err *err)
 {
 	struct keeper *k = xcalloc(1, sizeof *k);
-	int theirs[WIRE_FDS];
 	enum rc rc;
 
 	*out = NULL;
-	k->spawn_fd = k->lifeline_fd = k->presence_fd = -1;
-	for (int i = 0; i < WIRE_FDS; i++)
-		theirs[i] = -1;
-	k->kill_grace_us = kill_grace_us;
-	rc = open_channels(k, theirs, err);
+	k->setup = (struct link_setup){.page_fd = -1,
+	    .kill_grace_us = setup->kill_grace_us,
+	    .cgroups = setup->cgroups,
+	    .farewell = setup->farewell,
+	    .will_fd = setup->will_fd};
+	k->link = LINK_NONE;
+	k->stop_fd = k->broken_fd = k->grave_fd = -1;
+	k->life = 1;
+	PTHREAD_OK(pthread_mutex_init(&k->lock, NULL));
+	PTHREAD_OK(pthread_cond_init(&k->changed, NULL));
+	rc = open_shared(k, err);
+	/* What a dead keeper leaves behind is ours to kill. */
+	if (rc == RC_OK && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		rc = err_set(err, RC_FATAL, "could not become subreaper: %s", strerrordesc_np(errno));
 	if (rc == RC_OK)
-		rc = launch(k, theirs, err);
-	for (int i = 0; i < WIRE_FDS; i++)
-		close_fd(&theirs[i]);
+		rc = link_open(&k->link, &k->setup, err);
 	if (rc == RC_OK)
-		rc = await_ready(k, err);
+		rc = thread_try(&k->thread, "keeper", watch_main, k, err);
 	if (rc == RC_OK)
 		*out = k;
 	else
-		discard(k);
+		destroy(k);
 	return rc;
 }
 
 void
-keeper_stop(struct keeper **k)
+keeper_stop(struct keeper **kp)
 {
-	struct keeper *old = *k;
+	struct keeper *k = *kp;
 
-	if (old == NULL)
+	if (k == NULL)
 		return;
-	*k = NULL;
-	keeper_lease(old, 0);
-	close_fd(&old->lifeline_fd);
-	if (!wait_readable(old->presence_fd, clock_mono_us() + old->kill_grace_us + STOP_SLACK_US))
-		log_warn("keeper_kill", "pid=%d reason=\"did not end in time\"", (int)old->pid);
-	discard(old);
+	*kp = NULL;
+	keeper_vouch(k, 0, 0);
+	keeper_lease(k, 0);
+	if (eventfd_write(k->stop_fd, 1) != 0)
+		abort();
+	thread_join(k->thread);
+	destroy(k);
 }
 
+/* What passed stays where it was, so that the grace is counted from there. */
 void
 keeper_lease(struct keeper *k, int64_t deadline_boot_us)
 {
-	atomic_store(k->lease, deadline_boot_us);
+	int64_t now = clock_boot_us(), old = atomic_load(&k->page->lease);
+
+	if (deadline_boot_us < now)
+		deadline_boot_us = old < now ? old : now;
+	atomic_store(&k->page->lease, deadline_boot_us);
+}
+
+/* Never a pair that is not true: in between there is nobody. */
+void
+keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation)
+{
+	atomic_store(&k->page->incarnation, 0);
+	atomic_store(&k->page->node_id, node_id);
+	atomic_store(&k->page->incarnation, incarnation);
 }
 
 pid_t
-keeper_pid(const struct keeper *k)
+keeper_pid(struct keeper *k)
 {
-	return k->pid;
+	pid_t pid;
+
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	pid = k->link.pid;
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+	return pid;
 }
 
 int
 keeper_alive_fd(const struct keeper *k)
 {
-	return k->spawn_fd;
+	return k->broken_fd;
 }
 
-/* One datagram, so requests of several workers never mix; never blocks: a
- * keeper that does not read is in trouble, and the run is better off elsewhere.
- */
 static enum rc
-send_request(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err)
+ask(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, uint64_t *life_out, struct err *err)
 {
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
-	} control = {0};
-	char word = WIRE_RUN;
-	struct iovec iov = {.iov_base = &word, .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	    .msg_iovlen = 1,
-	    .msg_control = control.space,
-	    .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	ssize_t n;
+	enum rc rc;
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-	do
-		n = sendmsg(k->spawn_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return RC_OK;
-	if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
-		return err_set(err, RC_FATAL, "the keeper process is gone");
-	return err_set(err, RC_AGAIN, "could not ask the keeper for a run: %s", strerrordesc_np(errno));
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	*life_out = k->life;
+	if (k->link.spawn_fd >= 0)
+		rc = wire_send(k->link.spawn_fd, fds, n_fds, err);
+	else
+		rc = err_set(err, RC_AGAIN, "the keeper process was lost, a new one is being started");
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+	return rc;
 }
 
 enum rc
-keeper_spawn(struct keeper *k, const struct keeper_spec *spec, int *run_fd_out, struct err *err)
+keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err)
 {
-	int fds[WIRE_FD__COUNT] = {-1, -1, spec->output_fd, spec->stdin_fd};
-	size_t n_fds = spec->stdin_fd < 0 ? WIRE_FD_STDIN : WIRE_FD__COUNT;
-	int pair[2] = {-1, -1};
+	int fds[WIRE_FD__COUNT] = {-1, -1, spec->output_fd, spec->stdin_fd, spec->script_fd};
+	size_t n_fds = spec->script_fd > 0   ? WIRE_FD__COUNT
+		       : spec->stdin_fd >= 0 ? WIRE_FD_SCRIPT
+					     : WIRE_FD_STDIN;
+	int pair[2] = {-1, -1}, null = -1;
 	enum rc rc;
 
-	*run_fd_out = -1;
+	*out = (struct keeper_run){.fd = -1};
 	rc = wire_pack(spec, &fds[WIRE_FD_SPEC], err);
+	if (rc == RC_OK && spec->script_fd > 0 && spec->stdin_fd < 0) {
+		null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		fds[WIRE_FD_STDIN] = null;
+		if (null < 0)
+			rc = err_set(err, RC_AGAIN, "could not open /dev/null: %s", strerrordesc_np(errno));
+	}
 	if (rc == RC_OK && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		rc =
 		    err_set(err, RC_AGAIN, "could not make a socket for the run: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {
 		fds[WIRE_FD_RUN] = pair[1];
-		rc = send_request(k, fds, n_fds, err);
+		rc = ask(k, fds, n_fds, &out->life, err);
 	}
 	if (rc == RC_OK) {
-		*run_fd_out = pair[0];
+		out->fd = pair[0];
 		pair[0] = -1;
 	}
 	close_fd(&pair[0]);
 	close_fd(&pair[1]);
+	close_fd(&null);
 	close_fd(&fds[WIRE_FD_SPEC]);
 	return rc;
+}
+
+void
+keeper_stop_run(const struct keeper_run *run)
+{
+	(void)shutdown(run->fd, SHUT_WR); /* fails only when the other side has gone already */
+}
+
+void
+keeper_await_end(struct keeper *k, uint64_t life)
+{
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	while (k->gone < life && !k->stopped)
+		PTHREAD_OK(pthread_cond_wait(&k->changed, &k->lock));
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }

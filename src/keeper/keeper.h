@@ -1,10 +1,10 @@
 /*
  * The keeper: a small separate process that forks and watches the children of shell and exec runs, so that
  * they die with the lease whatever becomes of the node: killed, frozen or swapped out.  (docs/adr: why a
- * keeper process.)
+ * keeper process, and what proves that a run has ended.)
  *
  *     node --- spawn socket ---> keeper --- fork ---> shim (one per run) --- fork, exec ---> the child
- *       \____ run socket (one per run, node's worker <-> shim) ____/
+ *       \____ run socket (one per run, node's worker <-> shim and keeper) ____/
  *
  * The keeper has one thread, no database, a clean environment (it is the same program executed anew); it only
  * forks.  The shim is subreaper of its own run, so that it, and nobody else, inherits every daemon the run
@@ -12,37 +12,70 @@
  *   - when the worker says so (TERM, then KILL after kill_grace),
  *   - when the lease deadline in shared memory passes (the same way),
  *   - when the node or the keeper is gone (end of file on the lifeline; the same way),
- * and, when the run's main process has ended, whatever else is left of it (KILL).  It reports only when
- * nothing is left.
+ * never later than kill_grace after the end of the lease, and, when the run's main process has ended, whatever
+ * else is left of it (KILL).  The keeper does the same to a run whose shim is dead or frozen.
+ *
+ * The node watches the keeper in turn, in a thread of this module: one that has died, or whose tick stands
+ * still, is killed and replaced, and what it left is killed by the node itself, the next subreaper.
  */
 #ifndef PGRAB_KEEPER_KEEPER_H
 #define PGRAB_KEEPER_KEEPER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/rc.h"
 
-struct keeper; /* the node's side; made before any thread */
+struct keeper; /* the node's side; at most one per process, made before any thread of the node */
 
-/* RC_OK or RC_FATAL.  Executes /proc/self/exe with argv[1] = KEEPER_ARGV1 and an empty environment; on return
- * the keeper is ready. */
+/* Executes /proc/self/exe with argv[1] = KEEPER_ARGV1 and an empty environment. */
 #define KEEPER_ARGV1 "__keeper"
-CHECKED enum rc keeper_start(struct keeper **out, int64_t kill_grace_us, struct err *err);
 
-/* Closes the lifeline and waits (at most kill_grace + 2 s) until the keeper and all its shims are gone.  Then
- * frees.  Nulls the pointer. */
+struct keeper_setup {
+	int64_t kill_grace_us;
+	bool cgroups; /* make a control group per run where that can be done */
+	/*
+	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop and nothing
+	 * of its runs is left: this program, with the node's id and incarnation (keeper_vouch) as further
+	 * arguments, an empty environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
+	 */
+	const char *farewell;
+	int will_fd; /* with a farewell: anything that can be read, never shown to a run; borrowed */
+};
+#define KEEPER_WILL_FD 7
+
+/* RC_OK or RC_FATAL.  On return the keeper is ready.  Makes the calling process a subreaper. */
+CHECKED enum rc keeper_start(struct keeper **out, const struct keeper_setup *setup, struct err *err);
+
+/* Closes the lifeline and waits (at most kill_grace + 3 s) until the keeper and all that it ran are gone.
+ * There is no farewell.  Then frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* Until when (clock_boot_us) runs may go on.  0 = nothing may run.  Any thread; one atomic store.
- * One that is taken back is noticed within half a second. */
+/* For a process that must end at once, without stopping its threads: kills the keeper and whatever is left of
+ * the runs, waits until it is gone, at most until until_us (clock_mono_us).  k can not be used any more. */
+void keeper_abandon(struct keeper *k, int64_t until_us);
+
+/* Until when (clock_boot_us) runs may go on.  One that has passed, such as 0: from now on nothing may run.
+ * One thread at a time; never blocks.  One that is taken back is noticed within half a second. */
 void keeper_lease(struct keeper *k, int64_t deadline_boot_us);
 
-pid_t keeper_pid(const struct keeper *k);
+/* Who the keeper speaks for in its farewell; incarnation 0: for nobody.  One thread at a time. */
+void keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation);
 
-/* A descriptor that becomes readable (end of file) when the keeper dies.  Owned by the keeper; only poll it.
- */
+/* The keeper process at this moment; 0: there is none, a new one is being made. */
+pid_t keeper_pid(struct keeper *k);
+
+/* A descriptor that becomes readable when there has been no keeper for so long that the node had better end.
+ * Owned by the keeper; only poll it. */
 int keeper_alive_fd(const struct keeper *k);
+
+/* 0: not limited. */
+struct keeper_limits {
+	int64_t memory;      /* bytes, of all processes together; without control groups of each */
+	int64_t processes;   /* only with control groups */
+	int64_t cpu_percent; /* of one processor; only with control groups */
+};
 
 /* What to run.  All borrowed.  argv[0] is the program (absolute, or with a slash, or looked up in the PATH of
  * env). */
@@ -50,28 +83,43 @@ struct keeper_spec {
 	const char *const *argv; /* ended by NULL */
 	const char *const *env;  /* "KEY=value", ended by NULL: the whole environment of the child */
 	const char *cwd;         /* NULL: "/" */
-	int stdin_fd;            /* -1: /dev/null */
-	int output_fd;           /* the child's stdout and stderr */
+	int umask;               /* 0: 077 */
+	int nice;                /* added to the node's own */
+	struct keeper_limits limits;
+	int stdin_fd;  /* -1: /dev/null */
+	int output_fd; /* the child's stdout and stderr */
+	int script_fd; /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
+};
+#define KEEPER_SCRIPT_FD 3
+
+struct keeper_run {
+	int fd; /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */
+	uint64_t life; /* which keeper process it belongs to */
 };
 
 /*
- * Asks for a run; any worker thread.  RC_OK: *run_fd_out is the worker's end of the run socket (the worker
- * closes it when it has the last message; closing earlier kills the run).  RC_BAD: argv and env are together
- * larger than 1 MiB.  RC_AGAIN: the system refused (descriptors, memory), nothing was started.  RC_FATAL: the
- * keeper is gone.
+ * Asks for a run; any worker thread.  RC_BAD: argv and env are together larger than 1 MiB.  RC_AGAIN: the system
+ * refused (descriptors, memory), or there is no keeper at this moment; nothing was started.
  */
 CHECKED enum rc
-keeper_spawn(struct keeper *k, const struct keeper_spec *spec, int *run_fd_out, struct err *err);
+keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err);
 
-/* Messages shim -> worker on the run socket (SOCK_SEQPACKET, one struct each).  End of file = the shim died:
- * outcome unknown; it comes when the kernel's parent-death signal and the keeper have ended all of it.
- * recv may fail once with ECONNRESET after a stop that came too late to be read: read again. */
+/* Tells shim and keeper to stop the run: a half-close, which both see and which can not get lost. */
+void keeper_stop_run(const struct keeper_run *run);
+
+/*
+ * Messages on the run socket (SOCK_SEQPACKET, one struct each), then end of file.
+ *
+ * The end of file after KEEPER_GONE is the proof that nothing of the run is left.  Without KEEPER_GONE the keeper
+ * itself was lost; the proof then is the return of keeper_await_end.  Nothing else proves anything.
+ */
 enum keeper_event {
-	KEEPER_STARTED = 1, /* exec succeeded; value = pid */
-	/* Fork or exec failed, nothing ran; value = errno, where = which step.  With ECANCELED there was no lease
-	 * ("lease"), or the worker or the node had given up ("stop"). */
+	KEEPER_STARTED = 1, /* shim: exec succeeded; value = pid */
+	/* Shim or keeper: fork or exec failed, nothing ran; value = errno, where = which step.  With ECANCELED
+	 * there was no lease ("lease"), or the worker or the node had given up ("stop"). */
 	KEEPER_NOT_STARTED,
-	KEEPER_EXITED, /* nothing of the run is left.  value = wait status of the main process */
+	KEEPER_EXITED, /* shim: nothing of the run is left.  value = wait status of the main process */
+	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim.  Always the last word */
 };
 enum keeper_why {
 	KEEPER_BY_ITSELF,
@@ -82,13 +130,15 @@ enum keeper_why {
 struct keeper_msg {
 	int32_t event; /* enum keeper_event */
 	int32_t value;
-	int32_t why;       /* KEEPER_EXITED: who ended it, enum keeper_why */
-	int32_t leftovers; /* KEEPER_EXITED: processes that had to be killed after the main one ended */
-	char where[32];    /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", ... */
+	int32_t why;          /* KEEPER_EXITED: who ended it, enum keeper_why */
+	int32_t leftovers;    /* KEEPER_EXITED: processes that had to be killed after the main one ended */
+	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
+	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", ... */
 };
 
-/* Message worker -> shim: stop the run (TERM to everything, KILL after kill_grace). */
-#define KEEPER_STOP 'T'
+/* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process
+ * that the kernel can not kill holds it up.  Returns also when the keeper is stopped. */
+void keeper_await_end(struct keeper *k, uint64_t life);
 
 /* main() of the keeper process, called by the program's main for argv[1] = KEEPER_ARGV1.  Returns its exit
  * code. */

@@ -1,27 +1,27 @@
 /*
- * The keeper process: takes requests, forks a shim for each, and waits for the
- * shims.
+ * The keeper process: takes requests, forks a shim for each, and waits for the shims.
  *
- * It is the second line of defence too.  A shim that was killed leaves its run
- * to us, the next subreaper, and a shim that is frozen is killed when what it
- * should have done is overdue.  We hold on to the shim's end of each run socket
- * until nothing of the run is left, so that an end of file tells the worker
- * just that.
+ * It is the second line of defence too.  A shim that was killed leaves its run to us, the next subreaper, and a
+ * shim that is frozen is killed when what it should have done is overdue.  We hold on to the shim's end of each
+ * run socket until nothing of the run is left; then we say so, and let go.  A worker's half-close of its end
+ * reaches us as well as the shim.
  *
- * One thread, no log (a full pipe behind stderr must not stop us), all signals
- * blocked: a TERM or INT meant for the node (the terminal's, the service
- * manager's to the whole group) must not end what watches over its runs.
+ * One thread, no log (a full pipe behind stderr must not stop us), all signals blocked: a TERM or INT meant for
+ * the node (the terminal's, the service manager's to the whole group) must not end what watches over its runs.
+ * Not dumpable: no run may read our memory or take our descriptors.
  */
 #include "keeper/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -33,14 +33,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "keeper/cgroup.h"
 #include "keeper/proctree.h"
 #include "keeper/shim.h"
 #include "keeper/wire.h"
 
-#define TICK_US (500 * US_PER_MS)
-#define OVERDUE_US \
-	(1 * US_PER_S) /* what a shim may take beyond its kill_grace; settings.c leaves 2 s for it */
-#define STRAY_US (50 * US_PER_MS)
+#define TICK_US    (500 * US_PER_MS) /* watch.c waits for five of them */
+#define OVERDUE_US US_PER_S /* what a shim may take beyond its kill_grace; settings.c leaves 2 s for it */
+#define STRAY_US   (50 * US_PER_MS)
 
 struct run {
 	pid_t pid;          /* the shim */
@@ -51,7 +51,9 @@ struct run {
 
 struct guard {
 	struct shim_setup setup; /* for each shim, but for its run's descriptors */
-	int spawn_fd;            /* -1: no more requests */
+	struct wire_page *page;
+	const char *farewell; /* NULL: none, and no will */
+	int spawn_fd;         /* -1: no more requests */
 	bool node_gone;
 	size_t count, orphaned;
 	struct run *run;
@@ -72,9 +74,14 @@ is_shim(pid_t pid, void *ctx)
 	return false;
 }
 
+/* Nothing of it is left.  (The word can not be lost but with its reader: the socket has room for more than the
+ * three that are ever written to it.) */
 static void
 forget(struct guard *g, size_t i)
 {
+	const struct keeper_msg m = {.event = KEEPER_GONE};
+
+	(void)send(g->run[i].fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	close(g->run[i].fd);
 	g->run[i] = g->run[--g->count];
 }
@@ -85,6 +92,8 @@ static _Noreturn void
 become_shim(struct guard *g)
 {
 	close(g->spawn_fd);
+	if (g->farewell != NULL)
+		close(WIRE_WILL_FD);
 	for (size_t i = 0; i < g->count; i++)
 		close(g->run[i].fd);
 	shim_main(&g->setup);
@@ -93,10 +102,12 @@ become_shim(struct guard *g)
 static void
 refuse(int run_fd, int error, const char *where)
 {
+	const struct keeper_msg gone = {.event = KEEPER_GONE};
 	struct keeper_msg m = {.event = KEEPER_NOT_STARTED, .value = error};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
 	(void)send(run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)send(run_fd, &gone, sizeof gone, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void
@@ -117,6 +128,7 @@ start_run(struct guard *g, int fds[WIRE_FD__COUNT], size_t n)
 	g->setup.spec_fd = fds[WIRE_FD_SPEC];
 	g->setup.output_fd = fds[WIRE_FD_OUTPUT];
 	g->setup.stdin_fd = n > WIRE_FD_STDIN ? fds[WIRE_FD_STDIN] : -1;
+	g->setup.script_fd = n > WIRE_FD_SCRIPT ? fds[WIRE_FD_SCRIPT] : -1;
 	if (n <= WIRE_FD_OUTPUT)
 		errno = EMFILE; /* the kernel dropped what we had no room for */
 	else
@@ -131,40 +143,13 @@ start_run(struct guard *g, int fds[WIRE_FD__COUNT], size_t n)
 		close(fds[i]);
 }
 
-/* Returns how many descriptors came; -1: no request there; -2: the node has
- * closed its end. */
-static int
-receive(int fd, int fds[WIRE_FD__COUNT])
-{
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
-	} control;
-	char word;
-	struct iovec iov = {.iov_base = &word, .iov_len = 1};
-	struct msghdr msg = {.msg_iov = &iov,
-	    .msg_iovlen = 1,
-	    .msg_control = control.space,
-	    .msg_controllen = sizeof control.space};
-	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c;
-
-	if (n <= 0)
-		return n == 0 || errno == ECONNRESET ? -2 : -1;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-	return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-}
-
 static void
 take_requests(struct guard *g)
 {
-	int fds[WIRE_FD__COUNT] = {-1, -1, -1, -1};
+	int fds[WIRE_FD__COUNT];
 	int n;
 
-	while ((n = receive(g->spawn_fd, fds)) >= 0)
+	while ((n = wire_receive(g->spawn_fd, fds)) >= 0)
 		start_run(g, fds, (size_t)n);
 	if (n == -2) {
 		close(g->spawn_fd);
@@ -211,20 +196,32 @@ kill_strays(struct guard *g)
 {
 	size_t found;
 
+	for (size_t i = 0; i < g->count; i++) {
+		if (g->run[i].orphaned)
+			cgroup_kill_of(&g->setup.groups, g->run[i].pid);
+	}
 	do
 		found = proctree_kill(getpid(), is_shim, g);
 	while (reap(g) && found == 0);
 	if (found > 0)
 		return;
 	for (size_t i = g->count; i-- > 0;) {
-		if (g->run[i].orphaned)
-			forget(g, i);
+		if (!g->run[i].orphaned)
+			continue;
+		cgroup_kill_of(&g->setup.groups, g->run[i].pid); /* it is empty, and goes */
+		forget(g, i);
 	}
 	g->orphaned = 0;
 }
 
-/* A shim that has a reason to end its run and does not get it done is frozen:
- * its run is killed for it. */
+/* When a run that has to stop from now on must be over: no grace is left when the lease ended long ago. */
+static int64_t
+overdue_at(const struct guard *g)
+{
+	return shim_kill_at_us(&g->setup, clock_boot_us()) + OVERDUE_US;
+}
+
+/* A shim that has a reason to end its run and does not get it done is frozen: its run is killed for it. */
 static void
 check_shims(struct guard *g)
 {
@@ -237,31 +234,28 @@ check_shims(struct guard *g)
 		if (r->orphaned)
 			continue;
 		if (r->overdue_us == 0 && ending)
-			r->overdue_us = now + g->setup.kill_grace_us + OVERDUE_US;
+			r->overdue_us = overdue_at(g);
 		if (r->overdue_us != 0 && now >= r->overdue_us)
 			kill(r->pid, SIGKILL); /* it is our child and not yet reaped */
 	}
 }
 
-/* POLLHUP of a run socket: its worker has closed it, the run must end.  That is
- * said once. */
+/* The worker has closed its end, or half of it: the run must end.  That is noted once. */
 static void
 note_hangups(struct guard *g, const struct pollfd *p, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (p[i].revents != 0 && g->run[i].overdue_us == 0)
-			g->run[i].overdue_us = clock_boot_us() + g->setup.kill_grace_us + OVERDUE_US;
+			g->run[i].overdue_us = overdue_at(g);
 	}
 }
 
-/* A short sleep while there is anything to watch: the lease can be taken back,
- * and poll stands still while the machine is suspended. */
+/* A short sleep: the node watches our tick, the lease can be taken back, and poll stands still while the machine
+ * is suspended. */
 static int
 timeout_ms(const struct guard *g)
 {
-	if (g->orphaned > 0)
-		return STRAY_US / US_PER_MS;
-	return g->count > 0 ? TICK_US / US_PER_MS : -1;
+	return (int)((g->orphaned > 0 ? STRAY_US : TICK_US) / US_PER_MS);
 }
 
 static void
@@ -274,7 +268,9 @@ round_of_news(struct guard *g)
 	p[GUARD_NODE] = (struct pollfd){.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN};
 	p[GUARD_CHILD] = (struct pollfd){.fd = g->setup.sigchld_fd, .events = POLLIN};
 	for (size_t i = 0; i < g->count; i++)
-		p[GUARD__COUNT + i] = (struct pollfd){.fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1};
+		p[GUARD__COUNT + i] =
+		    (struct pollfd){.fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1, .events = POLLRDHUP};
+	atomic_fetch_add(&g->page->tick, 1);
 	if (poll(p, g->count + GUARD__COUNT, timeout_ms(g)) < 0)
 		return;
 	note_hangups(g, p + GUARD__COUNT, g->count);
@@ -328,10 +324,11 @@ set_up(struct guard *g, const char *kill_grace)
 	g->spawn_fd = WIRE_SPAWN_FD;
 	g->setup.lifeline_fd = WIRE_LIFELINE_FD;
 	g->setup.kill_grace_us = strtoll(kill_grace, &end, 10);
-	g->setup.lease = mmap(NULL, WIRE_LEASE_LEN, PROT_READ, MAP_SHARED, WIRE_LEASE_FD, 0);
-	if (*end != '\0' || g->setup.lease == MAP_FAILED)
+	g->page = mmap(NULL, WIRE_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, WIRE_PAGE_FD, 0);
+	if (*end != '\0' || g->page == MAP_FAILED)
 		return false;
-	close(WIRE_LEASE_FD);
+	g->setup.lease = &g->page->lease;
+	close(WIRE_PAGE_FD);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigemptyset(&child);
@@ -345,24 +342,49 @@ set_up(struct guard *g, const char *kill_grace)
 	       prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
+/* The node is dead and nothing of its runs is left: this process becomes the program that says so. */
+static void
+say_farewell(const struct guard *g)
+{
+	char node_id[32], incarnation[32];
+	char *const argv[] = {(char *)"pgrab", (char *)g->farewell, node_id, incarnation, NULL};
+	char *const env[] = {NULL};
+	int64_t who = atomic_load(&g->page->incarnation);
+
+	if (g->farewell == NULL || who == 0)
+		return;
+	snprintf(node_id, sizeof node_id, "%" PRId64, atomic_load(&g->page->node_id));
+	snprintf(incarnation, sizeof incarnation, "%" PRId64, who);
+	close(WIRE_PRESENCE_FD);
+	(void)fcntl(WIRE_WILL_FD, F_SETFD, 0);
+	execve("/proc/self/exe", argv, env);
+}
+
 int
 keeper_main(int argc, char **argv)
 {
 	struct guard g = {0};
 	char word = WIRE_READY;
 
-	if (argc != 3 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	if (argc < 4 || argc > 5 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
 		fputs("pgrab: " KEEPER_ARGV1
 		      " is how a node starts its own helper; it is of no use by hand\n",
 		    stderr);
 		return 2;
 	}
+	g.farewell = argv[4]; /* NULL at the end of argv */
 	prctl(PR_SET_NAME, "pgrab-keeper");
 	setsid(); /* out of reach of the terminal's signals; already a leader: just as well */
 	if (chdir("/") != 0)
 		return 1;
+	g.setup.groups = (struct cgroup_base){.fd = -1};
+	if (strcmp(argv[3], "cgroups") == 0)
+		cgroup_base_open(&g.setup.groups, getppid());
 	if (send(g.spawn_fd, &word, 1, MSG_NOSIGNAL) == 1)
 		serve(&g);
+	if (g.node_gone)
+		say_farewell(&g);
 	free(g.run);
 	free(g.poll);
 	return 0;

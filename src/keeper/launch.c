@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FALLBACK_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -29,15 +30,17 @@ give_up(const struct launch *l, const char *where)
 	_exit(n == sizeof f ? 127 : 126);
 }
 
-/* exec keeps a mask and what is ignored, so both have to be put back. */
+/* exec keeps a mask and what is ignored, so both have to be put back.  By the system call, for libc leaves its own
+ * two signals alone, which posix_spawn made ignored. */
 static void
 restore_signals(void)
 {
-	struct sigaction plain = {.sa_handler = SIG_DFL};
+	static const uint64_t plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
 	sigset_t none;
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		(void)sigaction(sig, &plain, NULL); /* KILL, STOP and libc's own refuse */
+		(void)syscall(
+		    SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -55,6 +58,10 @@ connect_stdio(const struct launch *l)
 		give_up(l, "output");
 	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
 		give_up(l, "close_range");
+	/* Last, for it may take the place of any other; only what is reported to has to be out of the way. */
+	if (l->script_fd == KEEPER_SCRIPT_FD ? fcntl(KEEPER_SCRIPT_FD, F_SETFD, 0) != 0
+					     : l->script_fd >= 0 && dup2(l->script_fd, KEEPER_SCRIPT_FD) < 0)
+		give_up(l, "script");
 }
 
 static const char *
@@ -91,6 +98,19 @@ exec_by_path(const char *const *argv, const char *const *env)
 	errno = error;
 }
 
+/* Before anything of the run is executed.  Without a group memory is bounded by the address space. */
+static void
+limit(const struct launch *l)
+{
+	const struct rlimit memory = {(rlim_t)l->spec->limits.memory, (rlim_t)l->spec->limits.memory};
+
+	if (!cgroup_enter(l->group))
+		give_up(l, "cgroup");
+	if (!(l->group->fd >= 0 && l->group->memory) && l->spec->limits.memory > 0 &&
+	    setrlimit(RLIMIT_AS, &memory) != 0)
+		give_up(l, "limits");
+}
+
 void
 launch(const struct launch *l)
 {
@@ -104,10 +124,13 @@ launch(const struct launch *l)
 		_exit(126); /* it died before the line above */
 	if (setsid() < 0)
 		give_up(l, "setsid");
-	umask(077);
+	umask((mode_t)l->spec->umask);
+	if (l->spec->nice != 0)
+		(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + l->spec->nice);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		give_up(l, "no_new_privs");
 	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);
+	limit(l);
 	connect_stdio(l);
 	if (chdir(l->spec->cwd) != 0)
 		give_up(l, "chdir");

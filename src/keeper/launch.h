@@ -9,15 +9,18 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "keeper/cgroup.h"
 #include "keeper/wire.h"
 
 struct launch {
 	const struct wire_spec *spec;
 	pid_t shim;           /* our parent: when it is gone, so are we */
 	int stdin_fd;         /* -1: /dev/null */
+	int script_fd;        /* -1: none; see keeper.h */
 	int output_fd;        /* stdout and stderr */
 	int failed_fd;        /* where a struct launch_failed goes; exec closes it */
 	struct rlimit nofile; /* as the node got it */
+	const struct cgroup *group;
 };
 
 struct launch_failed {

@@ -1,6 +1,9 @@
 /*
- * The tree is read afresh each time: it changes under our hands, and nothing of
- * it is worth keeping.
+ * The tree is read afresh each time: it changes under our hands, and nothing of it is worth keeping.
+ *
+ * A process that forks and exits all the time has gone before its number has been read.  Two things catch it: a
+ * signal to a whole process group, which no fork escapes (the kernel takes the fork back when a signal is
+ * pending), and a look at the numbers that follow one that has just died.
  */
 #include "keeper/proctree.h"
 
@@ -19,8 +22,10 @@
 
 #define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
 
+#define CHASE_PIDS 16 /* numbers looked at behind a dead one */
+
 struct proc {
-	pid_t pid, parent;
+	pid_t pid, parent, group, session;
 	unsigned long long start; /* clock ticks since boot: tells two bearers of one id apart */
 	bool ours;
 };
@@ -51,10 +56,10 @@ read_stat(pid_t pid, struct proc *out)
 	out->pid = pid;
 	out->ours = false;
 	return rest != NULL && sscanf(rest + 1,
-				   " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
+				   " %*c %d %d %d %*d %*d %*u %*u %*u %*u %*u "
 				   "%*u %*u %*d %*d %*d %*d %*d "
 				   "%*d %llu",
-				   &out->parent, &out->start) == 2;
+				   &out->parent, &out->group, &out->session, &out->start) == 4;
 }
 
 static int
@@ -121,6 +126,14 @@ mark_descendants(struct procs *all, pid_t root, proctree_spare_fn spare, void *c
 	return marked;
 }
 
+/* The group of a process of a run: never one of ours, for a run is in sessions of its own. */
+static void
+signal_group(pid_t group, pid_t session, int sig)
+{
+	if (group > 1 && session > 1 && session != getsid(0))
+		kill(-group, sig);
+}
+
 static void
 signal_one(const struct proc *p, int sig)
 {
@@ -143,11 +156,29 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 	read_all(&all);
 	n = mark_descendants(&all, root, spare, ctx);
 	for (size_t i = 0; n > 0 && i < all.count; i++) {
-		if (all.item[i].ours)
-			signal_one(&all.item[i], sig);
+		if (!all.item[i].ours)
+			continue;
+		if (sig == SIGKILL || sig == SIGSTOP)
+			signal_group(all.item[i].group, all.item[i].session, sig);
+		signal_one(&all.item[i], sig);
 	}
 	free(all.item);
 	return n;
+}
+
+void
+proctree_chase(pid_t dead)
+{
+	pid_t root = getpid();
+	struct proc p;
+
+	signal_group(getpgid(dead), getsid(dead), SIGKILL);
+	for (pid_t pid = dead + 1; pid <= dead + CHASE_PIDS; pid++) {
+		if (!read_stat(pid, &p) || p.parent != root)
+			continue;
+		signal_group(p.group, p.session, SIGKILL);
+		signal_one(&p, SIGKILL);
+	}
 }
 
 size_t

@@ -27,6 +27,11 @@ size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
  */
 size_t proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx);
 
+/* For a process that must lose all its descendants, when one of them has died and is not yet waited for: kills
+ * the dead one's process group, and what the dead one may have forked last and handed on to us.  Everything
+ * below us must be meant to die. */
+void proctree_chase(pid_t dead);
+
 struct proctree {
 	pid_t *pid;
 	size_t count;

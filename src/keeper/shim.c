@@ -50,13 +50,18 @@ struct shim {
 	int leftovers;
 	int failed_fd;               /* what launch() says; -1 once it has been read */
 	struct launch_failed failed; /* error 0: exec succeeded */
+	struct cgroup group;
+	int memory_kills;
 };
 
 static void
 tell(const struct shim *s, enum keeper_event event, int value, const char *where)
 {
-	struct keeper_msg m = {
-	    .event = (int32_t)event, .value = value, .why = (int32_t)s->why, .leftovers = s->leftovers};
+	struct keeper_msg m = {.event = (int32_t)event,
+	    .value = value,
+	    .why = (int32_t)s->why,
+	    .leftovers = s->leftovers,
+	    .memory_kills = s->memory_kills};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
 	(void)send(s->setup->run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL); /* the worker may be gone */
@@ -116,8 +121,7 @@ watch(struct shim *s, int timeout_ms)
 	if (news[NEWS_NODE].revents != 0 || news[NEWS_KEEPER].revents != 0)
 		return KEEPER_BY_NODE_DEATH;
 	if (news[NEWS_WORKER].revents != 0) {
-		/* KEEPER_STOP, or it has closed its end.  A word left unread would reset the connection. */
-		(void)recv(u->run_fd, drain, sizeof drain, MSG_DONTWAIT);
+		/* It never writes: it has closed its end, or half of it. */
 		return KEEPER_BY_WORKER;
 	}
 	return all && lease_passed(s) ? KEEPER_BY_LEASE : KEEPER_BY_ITSELF;
@@ -151,6 +155,8 @@ reap(struct shim *s)
 			kill(-s->main, SIGKILL);
 			s->phase = KILLING;
 		}
+		if (s->phase == KILLING)
+			proctree_chase(pid);
 		if (waitpid(pid, &status, 0) != pid)
 			continue;
 		if (pid == s->main) {
@@ -163,13 +169,21 @@ reap(struct shim *s)
 	return pid == 0;
 }
 
+int64_t
+shim_kill_at_us(const struct shim_setup *setup, int64_t now_us)
+{
+	int64_t lease = atomic_load(setup->lease);
+
+	return (lease < now_us ? lease : now_us) + setup->kill_grace_us;
+}
+
 /* CONT, so that a stopped one can do what it does on TERM. */
 static void
 begin_ending(struct shim *s, enum keeper_why why)
 {
 	s->phase = ENDING;
 	s->why = why;
-	s->kill_at_us = clock_boot_us() + s->setup->kill_grace_us;
+	s->kill_at_us = shim_kill_at_us(s->setup, clock_boot_us());
 	proctree_signal(getpid(), SIGTERM, NULL, NULL);
 	proctree_signal(getpid(), SIGCONT, NULL, NULL);
 }
@@ -184,6 +198,7 @@ act(struct shim *s, enum keeper_why why)
 	if (s->phase == KILLING) {
 		if (!s->main_ended)
 			kill(-s->main, SIGKILL);
+		cgroup_kill(&s->group);
 		proctree_kill(getpid(), NULL, NULL);
 	}
 }
@@ -204,6 +219,14 @@ until_next_look_ms(const struct shim *s)
 	return clock_poll_ms(now, then < next ? then : next);
 }
 
+/* False: limits can not be kept here.  Without limits a run does without a group. */
+static bool
+make_group(struct shim *s, const struct keeper_limits *limits)
+{
+	return cgroup_make(&s->setup->groups, getpid(), limits, &s->group) ||
+	       (limits->processes == 0 && limits->cpu_percent == 0);
+}
+
 /* False: told the worker why not. */
 static bool
 start_main(struct shim *s, const struct wire_spec *spec)
@@ -212,22 +235,34 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	struct launch l = {.spec = spec,
 	    .shim = getpid(),
 	    .stdin_fd = u->stdin_fd,
+	    .script_fd = u->script_fd,
 	    .output_fd = u->output_fd,
-	    .nofile = u->nofile};
+	    .nofile = u->nofile,
+	    .group = &s->group};
 	int p[2];
+
+	if (!make_group(s, &spec->limits)) {
+		tell(s, KEEPER_NOT_STARTED, errno, "limits");
+		return false;
+	}
 
 	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) != 0) {
 		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
 		return false;
 	}
-	l.failed_fd = p[1];
+	l.failed_fd = fcntl(p[1], F_DUPFD_CLOEXEC, KEEPER_SCRIPT_FD + 1);
+	close(p[1]);
+	if (l.failed_fd < 0) {
+		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
+		return false;
+	}
 	s->failed_fd = p[0];
-	s->main = fork();
+	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
 	if (s->main < 0)
 		tell(s, KEEPER_NOT_STARTED, errno, "fork");
-	close(p[1]);
+	close(l.failed_fd);
 	return s->main > 0;
 }
 
@@ -239,6 +274,8 @@ let_go(const struct shim_setup *u)
 	close(u->output_fd);
 	if (u->stdin_fd >= 0)
 		close(u->stdin_fd);
+	if (u->script_fd >= 0)
+		close(u->script_fd);
 }
 
 static void
@@ -252,6 +289,8 @@ supervise(struct shim *s)
 		act(s, why);
 	}
 	note_launch(s);
+	s->memory_kills = cgroup_memory_kills(&s->group);
+	cgroup_remove(&s->group);
 	if (s->failed.error != 0)
 		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
 	else
@@ -261,7 +300,7 @@ supervise(struct shim *s)
 void
 shim_main(const struct shim_setup *setup)
 {
-	struct shim s = {.setup = setup, .failed_fd = -1};
+	struct shim s = {.setup = setup, .failed_fd = -1, .group = {.fd = -1, .base_fd = -1}};
 	struct wire_spec spec;
 	enum keeper_why why;
 
@@ -280,8 +319,10 @@ shim_main(const struct shim_setup *setup)
 		tell(&s, KEEPER_NOT_STARTED, ECANCELED, why == KEEPER_BY_LEASE ? "lease" : "stop");
 		_exit(0);
 	}
-	if (!start_main(&s, &spec))
+	if (!start_main(&s, &spec)) {
+		cgroup_remove(&s.group);
 		_exit(0);
+	}
 	wire_spec_fini(&spec);
 	let_go(setup);
 	supervise(&s);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
+#include "keeper/cgroup.h"
+
 /* All borrowed from the keeper, which the shim is a fork of. */
 struct shim_setup {
 	const _Atomic int64_t *lease; /* shared with the node */
@@ -16,10 +18,15 @@ struct shim_setup {
 	int keeper_pidfd; /* readable: the keeper is gone */
 	int sigchld_fd;   /* a signalfd: it tells whoever reads it about its own signals */
 	struct rlimit nofile;
+	struct cgroup_base groups;
 	/* of this run */
 	int run_fd, spec_fd, output_fd;
-	int stdin_fd; /* -1: none */
+	int stdin_fd, script_fd; /* -1: none */
 };
+
+/* When a run that is told to stop at now_us (boot clock) is killed: kill_grace later, counted from the end of the
+ * lease when that has passed. */
+int64_t shim_kill_at_us(const struct shim_setup *setup, int64_t now_us);
 
 /* Ends with status 0 when nothing of the run is left and the worker was told;
  * anything else is for the keeper to clean up. */

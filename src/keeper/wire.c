@@ -1,5 +1,5 @@
 /*
- * The memory file: two counts, then the strings of argv and env and cwd, each
+ * The memory file: a head with the counts, then the strings of argv and env and cwd, each
  * with its NUL.
  */
 #include "keeper/wire.h"
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 
 struct head {
 	uint32_t argc, envc;
+	int32_t umask, nice;
+	struct keeper_limits limits;
 };
 
 static uint32_t
@@ -69,7 +72,8 @@ store(const struct buf *b, int *fd_out, struct err *err)
 enum rc
 wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 {
-	struct head head = {0};
+	struct head head = {
+	    .umask = spec->umask == 0 ? 077 : spec->umask, .nice = spec->nice, .limits = spec->limits};
 	struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
 	enum rc rc;
@@ -162,6 +166,9 @@ wire_unpack(int fd, struct wire_spec *out)
 		return RC_BAD;
 	}
 	out->cwd = cwd[0];
+	out->umask = head.umask;
+	out->nice = head.nice;
+	out->limits = head.limits;
 	free(cwd);
 	return RC_OK;
 }
@@ -173,4 +180,58 @@ wire_spec_fini(struct wire_spec *w)
 	free(w->env);
 	free(w->text);
 	*w = (struct wire_spec){0};
+}
+
+enum rc
+wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
+	} control = {0};
+	char word = WIRE_RUN;
+	struct iovec iov = {.iov_base = &word, .iov_len = 1};
+	struct msghdr msg = {.msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = control.space,
+	    .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	ssize_t n;
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+	do
+		n = sendmsg(spawn_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_set(
+		    err, RC_AGAIN, "could not ask the keeper for a run: %s", strerrordesc_np(errno));
+	return RC_OK;
+}
+
+int
+wire_receive(int fd, int fds[WIRE_FD__COUNT])
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(WIRE_FD__COUNT * sizeof(int))];
+	} control;
+	char word;
+	struct iovec iov = {.iov_base = &word, .iov_len = 1};
+	struct msghdr msg = {.msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = control.space,
+	    .msg_controllen = sizeof control.space};
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c;
+
+	if (n <= 0)
+		return n == 0 || errno == ECONNRESET ? -2 : -1;
+	c = CMSG_FIRSTHDR(&msg);
+	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 }

@@ -8,28 +8,47 @@
 
 #include <stddef.h>
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "base/rc.h"
 #include "keeper/keeper.h"
+
+/* One page, shared by the node, the keeper and its shims. */
+struct wire_page {
+	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
+	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
+	/* Whose death the keeper has to report; incarnation 0: nobody's.  By the node. */
+	_Atomic int64_t node_id, incarnation;
+};
 
 /* Descriptors that the keeper process starts with, besides 0 to 2. */
 enum {
 	WIRE_SPAWN_FD = 3,
 	WIRE_LIFELINE_FD, /* reading end; the node alone has the other */
 	WIRE_PRESENCE_FD, /* writing end; the keeper and its shims have it, what they run has not */
-	WIRE_LEASE_FD,
+	WIRE_PAGE_FD,
+	WIRE_WILL_FD, /* only with a farewell: see keeper.h */
 	WIRE__END_FD
 };
 #define WIRE_FIRST_FD WIRE_SPAWN_FD
 #define WIRE_FDS      (WIRE__END_FD - WIRE_FIRST_FD)
 
-#define WIRE_READY     'R' /* keeper -> node, once, on the spawn socket: it works */
-#define WIRE_RUN       'S' /* node -> keeper: a run */
-#define WIRE_SPEC_MAX  (1024 * 1024)
-#define WIRE_LEASE_LEN 4096
+#define WIRE_READY    'R' /* keeper -> node, once, on the spawn socket: it works */
+#define WIRE_RUN      'S' /* node -> keeper: a run */
+#define WIRE_SPEC_MAX (1024 * 1024)
+#define WIRE_PAGE_LEN 4096
 
-/* The run socket comes first: with nothing but it the keeper can still say why
- * the rest did not arrive. */
-enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD__COUNT };
+/* The run socket comes first: with nothing but it the keeper can still say why the rest did not arrive.  Stdin and
+ * script may be missing, a script comes with stdin. */
+enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT, WIRE_FD__COUNT };
+
+/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read is in trouble,
+ * and the run is better off elsewhere.  RC_AGAIN: it did not go. */
+CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err);
+
+/* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */
+int wire_receive(int spawn_fd, int fds[WIRE_FD__COUNT]);
 
 /* A memory file (close-on-exec) with argv, env and cwd of the spec.  RC_BAD:
  * larger than WIRE_SPEC_MAX; RC_AGAIN: the system refused. */
@@ -38,6 +57,8 @@ CHECKED enum rc wire_pack(const struct keeper_spec *spec, int *fd_out, struct er
 struct wire_spec {
 	const char **argv, **env; /* ended by NULL; they point into text */
 	const char *cwd;
+	int umask, nice;
+	struct keeper_limits limits;
 	char *text;
 };
 

@@ -42,9 +42,40 @@ batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what,
 {
 	int64_t wait = backoff_next_us(b);
 
-	if (b->tries == 1 || b->tries % 32 == 0)
-		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "db_call",
-		    "what=%s answer=%s tries=%u error=\"%s\"", what, rc_name(rc), b->tries, err->text);
+	/* What a person should know of is said by health.h, once. */
+	log_line(rc == RC_BAD ? LOG_ERROR : LOG_DEBUG, "db_call", "what=%s answer=%s tries=%u error=\"%s\"",
+	    what, rc_name(rc), b->tries, err->text);
 	/* Also when it is hopeless: whoever refused this will refuse the next, and that should not come at once. */
 	return gate_wait(hurry, clock_mono_us() + wait) != GATE_STOPPED && rc != RC_BAD;
+}
+
+void
+waiting_add(struct waiting *w, struct run *chain)
+{
+	if (chain == NULL)
+		return;
+	if (w->first == NULL)
+		w->first = chain;
+	else
+		w->last->note.mail.next = &chain->note.mail;
+	for (; chain != NULL; chain = run_next(chain)) {
+		w->last = chain;
+		w->count++;
+	}
+}
+
+void
+waiting_add_one(struct waiting *w, struct run *r)
+{
+	waiting_add(w, run_chain(r, NULL));
+}
+
+struct run *
+waiting_take(struct waiting *w)
+{
+	struct run *chain = w->first;
+
+	w->first = w->last = NULL;
+	w->count = 0;
+	return chain;
 }

@@ -1,5 +1,5 @@
 /*
- * What starter and finisher share: batches of runs, and the pause after a database error.
+ * What starter, finisher and heartbeat share: batches of runs, and the pause after a database error.
  */
 #ifndef PGRAB_NODE_BATCH_H
 #define PGRAB_NODE_BATCH_H
@@ -18,9 +18,18 @@ size_t batch_take(struct run **chain, struct run **batch, size_t max);
 
 void batch_sort(struct run **batch, size_t n); /* by id: the lock order */
 
+/* Runs that wait for another try, oldest first.  All-zero is none. */
+struct waiting {
+	struct run *first, *last;
+	size_t count;
+	int64_t next_us; /* when they are tried again; the owner's */
+};
+void waiting_add(struct waiting *w, struct run *chain);
+void waiting_add_one(struct waiting *w, struct run *r);
+struct run *waiting_take(struct waiting *w); /* all of them */
+
 /*
- * After `what` was answered with rc: says so in the log (the first time in a row, and then now and then) and
- * waits a while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
+ * After `what` was answered with rc: says so in the log (debug, but for a refusal) and waits a while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
  * stop at once (`hurry` is stopped).
  */
 bool batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err);

@@ -295,7 +295,7 @@ obey(struct boss *b, struct command *c)
 		b->draining = true;
 		release_unstarted(b);
 		break;
-	case CMD_UNDRAIN: b->draining = atomic_load(&b->node->leaving); break;
+	case CMD_UNDRAIN: b->draining = node_draining(b->node) || !health_may_claim(b->node); break;
 	case CMD_STOP_ONE: stop_one(b, c); break;
 	case CMD_STOP_RUNS:
 		b->draining = true;

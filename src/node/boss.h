@@ -58,6 +58,9 @@ void boss_fence(struct boss *b);
 /* Waits until nothing is in hand (clock_mono_us deadline).  False: something still is. */
 bool boss_wait_empty(struct boss *b, int64_t until_us);
 
+/* The same, until all that is in hand has ended: only outcomes are left, in the finisher's hands. */
+bool boss_wait_ended(struct boss *b, int64_t until_us);
+
 /* A descriptor that becomes readable whenever in hand has come down to nothing; edge-triggered: ask
  * boss_wait_empty(b, 0) then. Borrowed. */
 int boss_empty_fd(const struct boss *b);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "node/boss_inside.h"
+#include "node/context.h"
 
 void
 boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx)
@@ -132,6 +133,13 @@ boss_fence(struct boss *b)
 	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
 }
 
+/* Lock held.  What was pushed before the last command was counted before it was obeyed. */
+static bool
+down_to(const struct boss *b, size_t left)
+{
+	return b->obeyed == b->posted && b->in_hand_shown <= left;
+}
+
 bool
 boss_wait_empty(struct boss *b, int64_t until_us)
 {
@@ -139,15 +147,27 @@ boss_wait_empty(struct boss *b, int64_t until_us)
 	bool empty;
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	/* What was pushed before the last command was counted before it was obeyed. */
-	while (!(empty = b->obeyed == b->posted && b->in_hand_shown == 0)) {
-		if (pthread_cond_timedwait(&b->changed, &b->lock, &ts) != 0) {
-			empty = b->obeyed == b->posted && b->in_hand_shown == 0;
-			break;
-		}
-	}
+	while (!down_to(b, 0) && pthread_cond_timedwait(&b->changed, &b->lock, &ts) == 0)
+		;
+	empty = down_to(b, 0);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return empty;
+}
+
+/* A run counts as ended before its worker says so, and is in hand until after the finisher has let go of it: so there are never
+ * fewer in hand than ended plus running. */
+bool
+boss_wait_ended(struct boss *b, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	bool ended;
+
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	while (!(ended = down_to(b, (size_t)atomic_load(&b->node->ended))) &&
+	       pthread_cond_timedwait(&b->changed, &b->lock, &ts) == 0)
+		;
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return ended;
 }
 
 int

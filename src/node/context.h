@@ -6,7 +6,7 @@
  *                   \______ (instant runs) ____/
  *
  * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the
- * control loop. Stop order: the reverse; heartbeat ends last, because it keeps the lease.
+ * control loop. Stop order: loaders; heartbeat, when nothing is in hand any more; then the reverse.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
 #define PGRAB_NODE_CONTEXT_H
@@ -24,6 +24,8 @@
 #include "db/store_node.h"
 #include "db/store_task.h"
 #include "exec/exec.h"
+#include "exec/surroundings.h"
+#include "node/health.h"
 #include "node/settings.h"
 
 struct boss;
@@ -41,7 +43,9 @@ struct node {
 	char *instant; /* array text of instant kinds */
 	struct exec_set *execs;
 	struct exec_env exec_env;
-	struct keeper *keeper; /* NULL: no child processes here */
+	struct surroundings surroundings;
+	struct keeper *keeper;
+	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 
 	/* written by the heartbeat, read by all */
 	struct lease lease;
@@ -56,6 +60,8 @@ struct node {
 	_Atomic bool leaving; /* it stops */
 	_Atomic bool drained; /* a person wants it to take nothing new; by the heartbeat */
 	_Atomic bool durable; /* at_most_once may be run here */
+	struct health health;
+	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
 	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
@@ -72,6 +78,7 @@ struct node {
 	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
 					instant runs (run->unit) */
 	struct mailbox *finish_queue; /* workers -> finisher */
+	struct mailbox *back_queue;   /* starter -> heartbeat: copies of claimed runs that the starter cannot hand back */
 	struct recover *recover;
 };
 

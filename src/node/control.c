@@ -22,7 +22,7 @@ struct control {
 	struct loaders *loaders;
 	struct heartbeat *heartbeat;
 	struct event_base *base;
-	struct event *term, *intr, *keeper, *empty, *timer;
+	struct event *term, *intr, *hup, *keeper, *empty, *timer;
 	enum control_end end;
 	enum control_end on_signal;
 };
@@ -41,6 +41,14 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 
 	log_info("signal", "name=%s", sig == SIGTERM ? "TERM" : "INT");
 	end_loop(c, c->on_signal);
+}
+
+/* What a terminal that goes away, or an init script's reload, sends. */
+static void
+on_hup(evutil_socket_t sig, short what, void *arg)
+{
+	log_warn("signal", "name=HUP hint=\"%s\"",
+	    "settings are read at the start only: nothing was changed; stop this node with TERM and start it anew");
 }
 
 static void
@@ -97,7 +105,9 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 	c->term = evsignal_new(c->base, SIGTERM, on_signal, c);
 	c->intr = evsignal_new(c->base, SIGINT, on_signal, c);
 	event_add(c->term, NULL);
+	c->hup = evsignal_new(c->base, SIGHUP, on_hup, c);
 	event_add(c->intr, NULL);
+	event_add(c->hup, NULL);
 	early_unblock();
 	if (n->keeper != NULL) {
 		c->keeper = event_new(c->base, keeper_alive_fd(n->keeper), EV_READ, on_keeper, c);
@@ -109,7 +119,7 @@ static enum control_end
 close_control(struct control *c)
 {
 	early_block(); /* what comes between two loops waits for the next */
-	struct event *const all[] = {c->term, c->intr, c->keeper, c->empty, c->timer};
+	struct event *const all[] = {c->term, c->intr, c->hup, c->keeper, c->empty, c->timer};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		if (all[i] != NULL)
@@ -126,7 +136,8 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);
-	bell = doorbell_create(c.base, n->set->dsn, on_ring, on_wish, &c);
+	bell = doorbell_create(
+	    c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, on_ring, on_wish, &c);
 	event_base_dispatch(c.base);
 	doorbell_destroy(&bell);
 	return close_control(&c);

@@ -4,6 +4,7 @@
  */
 #include "node/doorbell.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,12 @@
 #include "db/sql.h"
 #include "pgrab/strategy.h"
 
-#define SHARDS_MAX 64
-#define ANSWER_US  (10 * US_PER_S) /* for connecting, and for LISTEN */
-#define HEALTH_US  (30 * US_PER_S) /* a half-open connection is found by asking something now and then */
+#define SHARDS_MAX    64
+#define ANSWER_US     (10 * US_PER_S) /* for connecting, and for LISTEN */
+#define RETRY_US      (10 * US_PER_S)
+#define DEAF_US       (2 * US_PER_S)   /* for a notification to arrive */
+#define DEAF_RETRY_US (600 * US_PER_S) /* somebody may change the pooler */
+#define HEALTH_US     (30 * US_PER_S)  /* a half-open connection is found by asking something now and then */
 
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 
@@ -32,6 +36,7 @@ enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 struct call {
 	_Atomic int holders; /* the thread and the loop: the last one to let go frees it */
 	int done_fd;
+	char *dsn;
 	struct db *db;
 	struct err err;
 	_Atomic int rc; /* enum rc; written last */
@@ -77,6 +82,7 @@ let_go(struct call *c)
 		return;
 	db_destroy(&c->db);
 	close(c->done_fd);
+	free(c->dsn);
 	free(c);
 }
 
@@ -102,13 +108,58 @@ retry(struct doorbell *d, const char *why)
 	set_timer(d, backoff_next_us(&d->backoff));
 }
 
+/* Does a notification come to a session that is doing nothing?  Rung from another connection; the bell itself is not, because
+ * that would wake every node. */
+static enum rc
+hears(struct call *c, struct db *other, struct err *err)
+{
+	char sql[100];
+	int64_t now = clock_mono_us(), until = now + DEAF_US;
+	PGnotify *note = NULL;
+	enum rc rc;
+
+	snprintf(sql, sizeof sql, "listen pgrab_test_%" PRId64, now);
+	rc = db_script(c->db, sql, err);
+	snprintf(sql, sizeof sql, "notify pgrab_test_%" PRId64, now);
+	if (rc == RC_OK)
+		rc = db_script(other, sql, err);
+	while (rc == RC_OK && note == NULL && db_await(c->db, until, err) == RC_OK)
+		note = PQnotifies(db_conn(c->db));
+	if (rc == RC_OK && note == NULL)
+		rc = err_set(err, RC_BAD,
+		    "a pooler stands in between that does not pass notifications on (pool_mode transaction "
+		    "or statement); "
+		    "name an address without it: listen_dsn");
+	PQfreemem(note);
+	return rc;
+}
+
+/* Only a pooler can be deaf: LISTEN succeeds there, and nothing ever comes. */
+static enum rc
+connect_and_test(struct call *c, const char *dsn)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(c->db, "select pg_catalog.pg_backend_pid()", 0, NULL, &res, &c->err);
+	bool pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db_conn(c->db));
+
+	PQclear(res);
+	if (pooled) {
+		struct db *other = db_create(dsn, "pgrab listen test", ANSWER_US);
+
+		db_plain_session(other);
+		rc = hears(c, other, &c->err);
+		db_destroy(&other);
+	}
+	return rc;
+}
+
 static void *
 connect_main(void *arg)
 {
 	struct call *c = arg;
 	uint64_t one = 1;
 
-	atomic_store(&c->rc, (int)db_connect(c->db, &c->err));
+	atomic_store(&c->rc, (int)connect_and_test(c, c->dsn));
 	if (write(c->done_fd, &one, sizeof one) < 0)
 		abort();
 	let_go(c);
@@ -128,7 +179,9 @@ start_connecting(struct doorbell *d)
 		return;
 	}
 	c->holders = 2;
+	c->dsn = xstrdup(d->dsn);
 	c->db = db_create(d->dsn, "pgrab listen", ANSWER_US);
+	db_of_node(c->db);
 	db_plain_session(c->db);
 	d->call = c;
 	d->state = BELL_CONNECTING;
@@ -153,7 +206,10 @@ ask(struct doorbell *d, const char *sql)
 static void
 connected(struct doorbell *d)
 {
-	if (atomic_load(&d->call->rc) != RC_OK) {
+	enum rc rc = (enum rc)atomic_load(&d->call->rc);
+
+	d->backoff.max_us = rc == RC_BAD ? DEAF_RETRY_US : RETRY_US;
+	if (rc != RC_OK) {
 		retry(d, d->call->err.text);
 		return;
 	}
@@ -269,7 +325,7 @@ doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, door
 	d->wish = wish;
 	d->ctx = ctx;
 	d->timer = event_new(base, -1, 0, on_timer, d);
-	backoff_init(&d->backoff, 100 * US_PER_MS, 10 * US_PER_S, (uint64_t)clock_mono_us());
+	backoff_init(&d->backoff, 100 * US_PER_MS, RETRY_US, (uint64_t)clock_mono_us());
 	start_connecting(d);
 	return d;
 }

@@ -22,6 +22,7 @@ early_block(void)
 	sigset_t set = stop_signals();
 
 	sigaction(SIGPIPE, &ignore, NULL);
+	sigaction(SIGHUP, &ignore, NULL); /* the control loop says what it means */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Main thread, first thing: blocks TERM and INT, ignores PIPE.  They stay blocked in every thread started
+/* Main thread, first thing: blocks TERM and INT, ignores PIPE and HUP.  They stay blocked in every thread started
  * meanwhile. */
 void early_block(void);
 

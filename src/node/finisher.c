@@ -5,9 +5,11 @@
  * the next batch. A finish is fenced by (id, version, incarnation).  One that the row does not answer to is
  * stale: dropped and counted.  One whose reply was lost is looked up in the history before it is tried again.
  * One whose row somebody has locked is put aside and tried again beside the others; one that the server will not
- * take harms no other.
- * Nothing here waits longer than the lease: when the node is fenced, results are dropped, because others may
- * have the tasks.
+ * take harms no other (finish_write.h).
+ *
+ * While the server cannot take anything, everything is kept and tried again: what may be in hand is bounded by what
+ * may be claimed, and nothing is claimed meanwhile (health.h).  Also over a fence: what ended is true all the same, and
+ * counts under its old fence as long as nobody else has taken the task.
  */
 #include "node/finisher.h"
 
@@ -20,15 +22,20 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/backoff.h"
+#include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/finish_write.h"
 
 #define FINISH_MAX   1000
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
 #define LOCKED_MAX   32                /* of these at once: each costs a moment */
 #define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
 #define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
+#define ILL_TRIES    2                 /* in vain: not a connection that was lost, but a fault */
+#define TRIAL_MAX    64       /* refused one after the other as bad rows are: then it is not the rows */
+#define STALE_US     US_PER_S /* between lines of the log about stale finishes */
 
 struct finisher {
 	struct node *node; /* borrowed */
@@ -36,12 +43,16 @@ struct finisher {
 	/* owned by the thread */
 	struct db *db;
 	struct backoff backoff;
+	struct finish_writer writer;
 	struct run *batch[FINISH_MAX];
 	struct finish finish[FINISH_MAX];
 	struct finish *part[FINISH_MAX];
-	struct run *locked, *last_locked; /* chain of runs whose rows somebody else has locked, and its end */
-	size_t n_locked;
-	int64_t next_locked_us, contended_until_us;
+	struct waiting locked; /* somebody else has their rows locked, or they alone are refused */
+	struct waiting kept;   /* the server could not take them */
+	int64_t contended_until_us;
+	bool trial;     /* what is kept may be bad rows: others are claimed, to pass or not */
+	uint64_t stale; /* not said yet */
+	int64_t stale_id, next_stale_us;
 };
 
 enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
@@ -68,87 +79,6 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .output_truncated = r->output_truncated};
 }
 
-/* A row the server will not take (an output its encoding cannot hold, say): once more without the text. */
-static enum rc
-write_without_text(struct finisher *s, const struct finisher_name *who, struct finish *f, struct err *err)
-{
-	char why[600];
-
-	snprintf(why, sizeof why, "%s%s(its text could not be stored: %s)",
-	    f->outcome == OUTCOME_SUCCEEDED ? "" : "failed", f->outcome == OUTCOME_SUCCEEDED ? "" : " ",
-	    err->text);
-	for (char *p = why; *p != '\0'; p++)
-		*p = (unsigned char)*p < 0x80 ? *p : '?';
-	f->error = f->outcome == OUTCOME_SUCCEEDED ? NULL : why;
-	f->output = NULL;
-	f->output_truncated = true;
-	enum rc rc = store_finish(s->db, who, &f, 1, err);
-
-	f->error = NULL;
-	return rc;
-}
-
-/* Nothing of it can be stored as it was: parked, so that it is not run again; or given up, this one only. */
-static enum rc
-write_parked(struct finisher *s, const struct finisher_name *who, struct finish *f, struct err *err)
-{
-	char why[600];
-	enum rc rc;
-
-	log_error("finish_refused", "task=%" PRId64 " version=%" PRId64 " outcome=%s error=\"%s\"", f->id,
-	    f->version, outcome_name(f->outcome), err->text);
-	snprintf(why, sizeof why, "it %s, and that could not be recorded: %s", outcome_name(f->outcome),
-	    err->text);
-	rc = store_park(s->db, who, f, why, true, err);
-	if (rc == RC_BAD)
-		rc = store_park(s->db, who, f, why, false, err);
-	f->refused = rc == RC_BAD;
-	return rc == RC_BAD ? RC_OK : rc;
-}
-
-static bool
-no_partition(enum rc rc, const struct err *err)
-{
-	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
-	       strstr(err->text, "no partition of relation") != NULL;
-}
-
-/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again. */
-static enum rc
-make_partitions(struct finisher *s, struct err *err)
-{
-	struct err why = {0};
-	enum rc rc = store_upkeep(s->db, s->node->set->retention_us, &why);
-
-	if (rc != RC_OK)
-		*err = why;
-	return RC_AGAIN;
-}
-
-/* The server refused a batch: a missing partition is made; else one by one, so that one bad row harms no
- * other. */
-static enum rc
-write_refused(
-    struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n, struct err *err)
-{
-	enum rc rc = RC_OK;
-
-	if (no_partition(RC_BAD, err))
-		return make_partitions(s, err);
-	for (size_t i = 0; i < n && rc == RC_OK; i++) {
-		if (f[i]->applied || f[i]->locked || f[i]->refused)
-			continue;
-		rc = store_finish(s->db, who, &f[i], 1, err);
-		if (no_partition(rc, err))
-			return make_partitions(s, err);
-		if (rc == RC_BAD)
-			rc = write_without_text(s, who, f[i], err);
-		if (rc == RC_BAD)
-			rc = write_parked(s, who, f[i], err);
-	}
-	return rc;
-}
-
 /* Those of f[0..n) that are still to be done, compacted in order. */
 static size_t
 unapplied(struct finish **f, size_t n)
@@ -162,73 +92,118 @@ unapplied(struct finish **f, size_t n)
 	return left;
 }
 
-/* Writes one part.  Sets ->applied on what the database has afterwards; the rest is stale. */
-static void
-write_part(struct finisher *s, const struct finisher_name *who, struct finish **f, size_t n)
+static struct run *
+run_of_finish(struct finisher *s, const struct finish *f)
 {
-	struct err err = {0};
-	bool unknown = false;
+	return s->batch[f - s->finish];
+}
 
-	while (n > 0 && node_may_act(s->node, f[0]->incarnation, clock_boot_us())) {
-		enum rc rc = unknown ? store_recorded(s->db, f, n, &err) : RC_OK;
+/* After a lost reply: some may be in the database.  Afterwards these are applied, and no more in f. */
+static enum rc
+look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
+{
+	bool unsure = false;
+	enum rc rc;
 
-		if (rc == RC_OK) {
-			n = unapplied(f, n);
-			if (n == 0)
-				return;
-			rc = store_finish(s->db, who, f, n, &err);
-		}
-		if (rc == RC_BAD)
-			rc = write_refused(s, who, f, n, &err);
-		if (rc == RC_OK) {
-			backoff_reset(&s->backoff);
-			/* After a lost reply, "no such row" may mean that our first try is through only now.
-			 */
-			n = unapplied(f, n);
-			if (unknown && n > 0 && store_recorded(s->db, f, n, &err) != RC_OK)
-				continue;
-			return;
-		}
-		unknown = unknown || rc == RC_UNKNOWN;
-		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "finish", &err))
-			return;
-	}
+	for (size_t i = 0; i < *n; i++)
+		unsure = unsure || run_of_finish(s, f[i])->unsure;
+	if (!unsure)
+		return RC_OK;
+	rc = store_recorded(s->db, f, *n, err);
+	*n = unapplied(f, *n);
+	return rc;
+}
+
+/* Writes one part.  RC_OK: what is not marked afterwards is stale.  Else it is to be kept. */
+static enum rc
+write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct err *err)
+{
+	enum rc rc = look_up(s, f, &n, err);
+
+	if (rc != RC_OK || n == 0)
+		return rc;
+	rc = finish_write(&s->writer, f, n, alone, err);
+	n = unapplied(f, n);
+	for (size_t i = 0; rc == RC_UNKNOWN && i < n; i++)
+		run_of_finish(s, f[i])->unsure = true;
+	/* After a lost reply, "no such row" may mean that our first try is through only now. */
+	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
+}
+
+static void
+say_stale(struct finisher *s)
+{
+	int64_t now = clock_mono_us();
+
+	if (s->stale == 0 || now < s->next_stale_us)
+		return;
+	log_warn("stale_finish", "count=%" PRIu64 " task=%" PRId64 " hint=\"%s\"", s->stale, s->stale_id,
+	    "somebody else has the task now, or it was deleted; these results changed nothing");
+	s->stale = 0;
+	s->next_stale_us = now + STALE_US;
 }
 
 static void
 count_stale(struct finisher *s, const struct run *r)
 {
 	node_count(s->node, COUNT_STALE, 1);
-	log_warn("stale_finish", "task=%" PRId64 " version=%" PRId64 " outcome=%s hint=\"%s\"", r->id,
-	    r->version, outcome_name(r->outcome),
-	    "somebody else has the task now, or it was deleted; this result changed nothing");
+	s->stale++;
+	s->stale_id = r->id;
+	log_debug("stale", "task=%" PRId64 " version=%" PRId64 " outcome=%s", r->id, r->version,
+	    outcome_name(r->outcome));
 }
 
-/* batch[0..n): one incarnation, sorted by (id, version). */
+/* Something of a batch was written, or was not.  One try in vain is a lost connection, more are a fault. */
 static void
-finish_batch(struct finisher *s, size_t n, bool contended)
+note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
+{
+	if (rc == RC_OK) {
+		backoff_reset(&s->backoff);
+		health_well(s->node, HEALTH_FINISH);
+		s->trial = false;
+	} else {
+		s->kept.next_us = clock_mono_us() + backoff_next_us(&s->backoff);
+		log_debug(
+		    "finish", "answer=%s tries=%u error=\"%s\"", rc_name(rc), s->backoff.tries, err->text);
+		s->trial =
+		    err->sqlstate[0] != '\0' && fault_of(err->sqlstate) != FAULT_SERVER && n <= TRIAL_MAX;
+		if (s->backoff.tries >= ILL_TRIES && rc != RC_LOST)
+			health_ill(s->node, HEALTH_FINISH, !s->trial, err);
+	}
+	s->writer.tries = s->backoff.tries;
+}
+
+/* What is known when a batch is begun.  aside: these were locked, or refused while others passed, so that what becomes of them
+ * says nothing about the server.  alone: nothing else is here. */
+struct round {
+	bool aside, alone;
+};
+
+/* batch[0..n): one incarnation, sorted by (id, version).  Not RC_OK: what is open is to be kept. */
+static enum rc
+finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 {
 	int64_t now = clock_mono_us();
-	struct finisher_name who = {.node_id = atomic_load(&s->node->node_id),
-	    .node = s->node->set->name,
-	    .contended = contended || now < s->contended_until_us};
+	enum rc rc = RC_OK;
 
+	s->writer.who = (struct finisher_name){.node_id = atomic_load(&s->node->node_id),
+	    .node = s->node->set->name,
+	    .contended = round.aside || now < s->contended_until_us};
 	for (size_t i = 0; i < n; i++)
 		fill(&s->finish[i], s->batch[i], now);
-	for (enum part p = 0; p < PART__COUNT; p++) {
+	for (enum part p = 0; p < PART__COUNT && rc == RC_OK; p++) {
 		size_t k = 0;
 
 		for (size_t i = 0; i < n; i++) {
 			if (!s->batch[i]->stale && !s->batch[i]->recorded && part_of(s->batch[i]) == p)
 				s->part[k++] = &s->finish[i];
 		}
-		write_part(s, &who, s->part, k);
+		if (k > 0)
+			rc = write_part(s, s->part, k, round.alone, err);
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (!s->finish[i].applied && !s->finish[i].locked && !s->finish[i].refused &&
-		    !s->batch[i]->recorded)
-			count_stale(s, s->batch[i]);
-	}
+	if (!round.aside)
+		note_answer(s, n, rc, err);
+	return rc;
 }
 
 /* Like batch_take, but no more output than FINISH_BYTES at once. */
@@ -249,65 +224,117 @@ take(struct finisher *s, struct run **chain, size_t max)
 	return n;
 }
 
-/* To the end of the chain: whoever has waited longest is tried first. */
 static void
 keep_locked(struct finisher *s, struct run *r)
 {
-	struct run *chain = run_chain(r, NULL);
-
-	if (s->locked == NULL)
-		s->locked = chain;
-	else
-		s->last_locked->note.mail.next = &chain->note.mail;
-	s->last_locked = r;
+	waiting_add_one(&s->locked, r);
 	s->contended_until_us = clock_mono_us() + CONTENDED_US;
 }
 
-/* After finish_batch: what is locked stays here, the rest goes back to the boss.  Returns how many stayed. */
+/* After finish_batch: what is locked, or could not be written, stays here; the rest goes back to the boss.  Returns how many
+ * stayed aside. */
 static size_t
-settle_batch(struct finisher *s, size_t n)
+settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 {
 	struct run *done = NULL;
-	size_t locked = 0;
+	size_t aside = 0, settled = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (s->finish[i].locked && node_may_act(s->node, s->batch[i]->incarnation, clock_boot_us())) {
-			keep_locked(s, s->batch[i]);
-			locked++;
+		struct run *r = s->batch[i];
+		const struct finish *f = &s->finish[i];
+		bool open = !f->applied && !f->refused && !r->recorded && !r->stale;
+
+		if (open && (f->locked || (rc != RC_OK && round.aside))) {
+			keep_locked(s, r);
+			aside++;
+		} else if (open && rc != RC_OK) {
+			waiting_add_one(&s->kept, r);
 		} else {
-			done = run_chain(s->batch[i], done);
+			if ((open && !r->copy) || r->stale)
+				count_stale(s, r);
+			if (r->copy) {
+				run_free(r);
+				continue;
+			}
+			done = run_chain(r, done);
+			settled++;
 		}
 	}
-	s->n_locked += locked;
-	boss_ends_locked(s->node->boss, s->n_locked);
+	atomic_fetch_sub(&s->node->ended, (int64_t)settled);
 	boss_settled(s->node->boss, done);
-	return locked;
+	return aside;
 }
 
+/* What has ended, after what was kept; until the server does not take it. */
 static void
 finish_chain(struct finisher *s, struct run *chain)
 {
+	struct run *rest;
+	struct err err = {0};
 	size_t n;
 
-	while ((n = take(s, &chain, FINISH_MAX)) > 0) {
-		finish_batch(s, n, false);
-		settle_batch(s, n);
+	waiting_add(&s->kept, chain);
+	if (clock_mono_us() < s->kept.next_us)
+		return;
+	rest = waiting_take(&s->kept);
+	while ((n = take(s, &rest, FINISH_MAX)) > 0) {
+		struct round round = {.alone = n == 1 && rest == NULL};
+		enum rc rc = finish_batch(s, n, round, &err);
+
+		settle_batch(s, n, round, rc);
+		if (rc != RC_OK)
+			break;
 	}
+	waiting_add(&s->kept, rest);
 }
 
-/* A few of the locked ones, so that what has ended meanwhile need not wait long for its turn; and on with the next
+/* A few of those aside, so that what has ended meanwhile need not wait long for its turn; and on with the next
  * few soon, when these were free again. */
 static void
 retry_locked(struct finisher *s)
 {
+	const struct round round = {.aside = true};
+	struct run *rest;
+	struct err err = {0};
+	enum rc rc;
 	size_t n;
 
-	if (s->locked == NULL || clock_mono_us() < s->next_locked_us)
+	if (s->locked.first == NULL || clock_mono_us() < s->locked.next_us)
 		return;
-	n = take(s, &s->locked, LOCKED_MAX);
-	s->n_locked -= n;
-	finish_batch(s, n, true);
-	s->next_locked_us = settle_batch(s, n) == 0 ? 0 : clock_mono_us() + LOCKED_US;
+	rest = waiting_take(&s->locked);
+	n = take(s, &rest, LOCKED_MAX);
+	waiting_add(&s->locked, rest);
+	rc = finish_batch(s, n, round, &err);
+	s->locked.next_us = settle_batch(s, n, round, rc) == 0 ? 0 : clock_mono_us() + LOCKED_US;
+	if (rc != RC_OK && err.sqlstate[0] == '\0') /* no connection */
+		s->locked.next_us = clock_mono_us() + backoff_next_us(&s->backoff);
+}
+
+static int64_t
+next_round(const struct finisher *s)
+{
+	int64_t until = s->locked.first == NULL ? CLOCK_NEVER : s->locked.next_us;
+
+	if (s->kept.first != NULL && s->kept.next_us < until)
+		until = s->kept.next_us;
+	if (s->stale > 0 && s->next_stale_us < until)
+		until = s->next_stale_us;
+	return until;
+}
+
+static void
+drop(struct finisher *s, struct run *chain)
+{
+	struct run *mine = NULL, *r;
+
+	while ((r = chain) != NULL) {
+		chain = run_next(r);
+		if (r->copy)
+			run_free(r);
+		else
+			mine = run_chain(r, mine);
+	}
+	boss_settled(s->node->boss, mine);
 }
 
 static void *
@@ -317,16 +344,18 @@ finisher_main(void *arg)
 
 	for (;;) {
 		struct mail *m = NULL;
-		int64_t until = s->locked == NULL ? CLOCK_NEVER : s->next_locked_us;
-		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, until, &m);
+		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, next_round(s), &m);
 
 		if (rc == RC_CLOSED)
 			break;
-		if (rc == RC_OK && m != NULL)
-			finish_chain(s, run_of(m));
+		finish_chain(s, rc == RC_OK && m != NULL ? run_of(m) : NULL);
 		retry_locked(s);
+		boss_ends_locked(s->node->boss, s->locked.count + (s->trial ? s->kept.count : 0));
+		say_stale(s);
 	}
-	boss_settled(s->node->boss, s->locked);
+	/* Only when the node must stop at once: others find these runs by our silence. */
+	drop(s, waiting_take(&s->locked));
+	drop(s, waiting_take(&s->kept));
 	db_destroy(&s->db);
 	return NULL;
 }
@@ -338,6 +367,7 @@ finisher_start(struct node *n)
 
 	s->node = n;
 	s->db = node_db(n, "finish");
+	s->writer = (struct finish_writer){.db = s->db, .retention_us = n->set->retention_us};
 	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
 	thread_start(&s->thread, "finisher", finisher_main, s);
 	return s;

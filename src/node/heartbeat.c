@@ -12,55 +12,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/backoff.h"
 #include "keeper/keeper.h"
+#include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
-#include "node/early.h"
+#include "node/heartbeat_inside.h"
 #include "node/recover.h"
 
-#define CLOCK_SAMPLES 8
+#define BACK_MAX 256 /* handed back with one beat */
 
-struct heartbeat {
-	struct node *node; /* borrowed */
-	pthread_t thread;
-	struct gate gate;
-	void (*changed)(void *ctx);
-	void *changed_ctx;
-
-	/* owned by the thread (by main before it starts) */
-	struct db *db;
-	struct members members;
-	struct backoff backoff;
-	int64_t ahead[CLOCK_SAMPLES]; /* db clock - mono, lower bounds of the last beats */
-	unsigned n_ahead;
-	char host[256];
-	int64_t mine; /* the last incarnation we tried to register */
-	bool in_order;
-};
-
-static int64_t
-new_incarnation(void)
-{
-	int64_t v = 0;
-
-	while (v == 0) {
-		if (getrandom(&v, sizeof v, 0) != sizeof v)
-			abort();
-		v &= INT64_MAX;
-	}
-	return v;
-}
-
-static void
-renew(struct heartbeat *h, int64_t sent_boot_us)
+void
+heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
 {
 	lease_renew(&h->node->lease, sent_boot_us, h->node->set->fence_after_us);
 	if (h->node->keeper != NULL)
@@ -80,8 +48,8 @@ note_clock(struct heartbeat *h, int64_t db_now_us, int64_t mono_us)
 	atomic_store(&h->node->db_ahead_us, best);
 }
 
-static enum rc
-observe(struct heartbeat *h, struct err *err)
+enum rc
+heartbeat_observe(struct heartbeat *h, struct err *err)
 {
 	int64_t db_now = 0;
 	enum rc rc = store_node_observe(h->db, &h->members, &db_now, err);
@@ -91,8 +59,8 @@ observe(struct heartbeat *h, struct err *err)
 	return rc;
 }
 
-static void
-publish(struct heartbeat *h)
+void
+heartbeat_publish(struct heartbeat *h)
 {
 	struct node *n = h->node;
 	struct cluster *c = cluster_build(&h->members, atomic_load(&n->node_id), node_draining(n));
@@ -158,132 +126,67 @@ obey(struct heartbeat *h, const struct node_wishes *w)
 		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
 }
 
+/* What acknowledges us on a new connection may be another server, or one that was restored: one that went back in time has
+ * lost what was promised, so that others may have what we run.  RC_LOST: it did. */
+static enum rc
+same_server(struct heartbeat *h, struct err *err)
+{
+	struct server_mark now;
+	struct node_holder row;
+	bool other, back;
+	enum rc rc = db_connect(h->db, err);
+
+	if (rc != RC_OK || (h->generation == db_generation(h->db) && !db_pooled(h->db)))
+		return rc;
+	rc = store_server_mark(h->db, &now, err);
+	if (rc == RC_OK)
+		rc = store_node_find(h->db, h->node->set->name, &row, err);
+	if (rc != RC_OK)
+		return rc;
+	/* On a new timeline all is there that a synchronous standby has acknowledged. */
+	other =
+	    h->server.system != 0 && (now.system != h->server.system ||
+					 (strcmp(now.timeline, h->server.timeline) != 0 && !h->server.sync));
+	back = row.exists && row.incarnation == atomic_load(&h->node->incarnation) && row.beat < h->beat;
+	if (other || back)
+		return err_set(err, RC_LOST,
+		    "the server went back in time (timeline %s, before %s; beat %" PRId64 ", before %" PRId64
+		    "): what it had acknowledged may be gone",
+		    now.timeline, h->server.timeline, row.beat, h->beat);
+	h->server = now;
+	h->generation = db_generation(h->db);
+	h->beat = row.beat;
+	return RC_OK;
+}
+
 static enum rc
 beat(struct heartbeat *h, struct err *err)
 {
-	struct node_beat b = make_beat(h);
+	struct node_beat b;
 	struct node_wishes wishes;
 	int64_t sent = clock_boot_us();
-	enum rc rc = store_node_beat(h->db, &b, &wishes, err);
+	enum rc rc = same_server(h, err);
+
+	if (rc != RC_OK)
+		return rc;
+	b = make_beat(h);
+	rc = store_node_beat(h->db, &b, &wishes, err);
 
 	/* A lease that ran out is not renewed: what it covered has been stopped. */
 	if (rc == RC_OK && !lease_holds(&h->node->lease, clock_boot_us()))
 		return err_set(err, RC_AGAIN, "the answer came after the lease was over");
 	if (rc == RC_OK) {
-		renew(h, sent);
+		h->beat++;
+		heartbeat_renew(h, sent);
 		obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
-		rc = observe(h, err);
+		rc = heartbeat_observe(h, err);
 		if (rc == RC_OK)
-			publish(h);
+			heartbeat_publish(h);
 	} else {
 		give_back_counts(h, &b);
 	}
 	return rc;
-}
-
-static struct node_identity
-identity(struct heartbeat *h)
-{
-	const struct node *n = h->node;
-
-	return (struct node_identity){.name = n->set->name,
-	    .host = h->host,
-	    .version = PGRAB_VERSION,
-	    .strategy = n->set->strategy,
-	    .labels = n->labels,
-	    .kinds = n->kinds,
-	    .pid = getpid(),
-	    .slots = n->set->workers,
-	    .heartbeat_us = n->set->heartbeat_us,
-	    .dead_after_us = n->set->dead_after_us,
-	    .weight = n->set->weight};
-}
-
-/* Registers a new incarnation in place of holder; a lost reply is looked up.  On success the lease holds. */
-static enum rc
-take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err)
-{
-	struct node_identity who = identity(h);
-	struct node_holder now;
-	int64_t incarnation = new_incarnation(), id = 0, sent = clock_boot_us();
-	enum rc rc;
-
-	h->mine = incarnation;
-	rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
-
-	if (rc == RC_UNKNOWN) {
-		enum rc looked = store_node_find(h->db, who.name, &now, err);
-
-		if (looked == RC_OK && now.exists && now.incarnation == incarnation) {
-			id = now.id;
-			rc = RC_OK;
-		}
-	}
-	if (rc != RC_OK)
-		return rc;
-	atomic_store(&h->node->node_id, id);
-	renew(h, sent);
-	rc = observe(h, err); /* the clock has to be known before anything is claimed */
-	if (rc != RC_OK)
-		return rc;
-	atomic_store(&h->node->bell_written, true);
-	atomic_store(&h->node->incarnation, incarnation);
-	log_info("registered", "node=%s id=%" PRId64 " incarnation=%" PRId64, who.name, id, incarnation);
-	return RC_OK;
-}
-
-/* --- before the threads: the name
- * ---------------------------------------------------------------------------------------- */
-
-/* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it
- * beats. */
-static enum rc
-wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
-{
-	struct node_holder first;
-	int64_t since = clock_mono_us();
-	enum rc rc = store_node_find(h->db, h->node->set->name, &first, err);
-
-	*holder = first;
-	if (rc != RC_OK || !first.exists || first.down || first.incarnation == h->mine)
-		return rc; /* free; or ours, from a try whose answer was lost */
-	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
-	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
-	    "it did not say goodbye; waiting until it is seen to be silent");
-	while (clock_mono_us() - since < first.dead_after_us) {
-		if (!early_wait(h->node->set->heartbeat_us))
-			return RC_CLOSED;
-		rc = store_node_find(h->db, h->node->set->name, holder, err);
-		if (rc != RC_OK || !holder->exists || holder->down)
-			return rc;
-		if (holder->incarnation != first.incarnation || holder->beat != first.beat)
-			return err_set(err, RC_BAD,
-			    "a live node has the name \"%s\" (host %s, process %" PRId64
-			    "); stop it, or start this one with another --name",
-			    h->node->set->name, holder->host, holder->pid);
-	}
-	return RC_OK;
-}
-
-static enum rc
-register_first(struct heartbeat *h, struct err *err)
-{
-	bool waiting = false;
-
-	do {
-		struct node_holder holder;
-		enum rc rc = wait_for_name(h, &holder, err);
-
-		if (rc == RC_OK)
-			rc = take_name(h, &holder, err);
-		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
-			return rc;
-		if (!waiting)
-			log_warn("waiting", "for=database error=\"%s\"", err->text);
-		waiting = true;
-	} while (early_wait(backoff_next_us(&h->backoff)));
-	return RC_CLOSED;
 }
 
 enum rc
@@ -297,11 +200,13 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	if (gethostname(h->host, sizeof h->host - 1) != 0)
 		strcpy(h->host, "?");
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
+	db_of_node(h->db);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(
 	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
-	rc = register_first(h, err);
+	rc = heartbeat_name_first(h, err);
 	if (rc == RC_OK) {
+		db_patient(h->db);
 		backoff_reset(&h->backoff);
 		*out = h;
 		return RC_OK;
@@ -314,69 +219,69 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	return rc;
 }
 
-/* --- fence
- * -----------------------------------------------------------------------------------------------------------------
- */
-
+/* What the starter cannot hand back (it has no connection) goes with the beats, which a node that holds anything has. */
 static void
-stop_acting(struct heartbeat *h, const char *why)
+hand_back(struct heartbeat *h)
 {
-	struct node *n = h->node;
+	struct run *batch[BACK_MAX];
+	struct mail *m = NULL;
+	struct err err = {0};
+	int64_t released = 0;
+	size_t n;
+	enum rc rc;
 
-	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name,
-	    atomic_load(&n->incarnation), why);
-	atomic_store(&n->incarnation, 0);
-	lease_drop(&n->lease);
-	if (n->keeper != NULL)
-		keeper_lease(n->keeper, 0);
-	node_count(n, COUNT_FENCES, 1);
-	boss_fence(n->boss);
-}
+	while (mailbox_pop_until(h->node->back_queue, 0, &m) == RC_OK)
+		h->back = run_chain(run_of(m), h->back);
+	if ((n = batch_take(&h->back, batch, BACK_MAX)) == 0)
+		return;
+	rc = store_release(h->db, batch[0]->incarnation, batch, n, &released, &err);
+	log_debug("handed_back", "tasks=%zu back=%" PRId64 " answer=%s", n, released, rc_name(rc));
+	for (size_t i = 0; i < n; i++) {
+		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
+			     (rc == RC_OK ? batch[i]->locked : rc != RC_BAD);
 
-/* One try to come back; the gate waits between tries. */
-static enum rc
-come_back(struct heartbeat *h, int64_t old, struct err *err)
-{
-	struct node_holder holder;
-	enum rc rc = store_node_find(h->db, h->node->set->name, &holder, err);
-
-	if (rc == RC_OK && holder.exists && !holder.down && holder.incarnation != old &&
-	    holder.incarnation != h->mine)
-		return err_set(err, RC_AGAIN, "another node took the name \"%s\"", h->node->set->name);
-	if (rc == RC_OK)
-		rc = take_name(h, &holder, err);
-	if (rc == RC_OK) {
-		recover_incarnation(h->node->recover, old);
-		publish(h);
+		if (again)
+			h->back = run_chain(batch[i], h->back);
+		else
+			run_free(batch[i]);
 	}
-	return rc;
 }
 
-/* From the loss of the lease to a new incarnation.  Returns early on stop. */
 static void
-fence(struct heartbeat *h, int64_t old, const char *why)
+say_goodbye(struct heartbeat *h)
 {
 	struct err err = {0};
+	struct node_beat last = make_beat(h);
+	struct node_wishes ignored;
 
-	stop_acting(h, why);
-	/* Everything of the old incarnation has to be gone first.  Each wait is short, so that stop is seen.
-	 */
-	while (!boss_wait_empty(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
-		if (gate_stopped(&h->gate))
-			return;
-	}
-	backoff_reset(&h->backoff);
-	while (!gate_stopped(&h->gate)) {
-		enum rc rc = come_back(h, old, &err);
+	hand_back(h);
+	last.draining = true;
+	if (store_node_beat(h->db, &last, &ignored, &err) != RC_OK ||
+	    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
+		log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
+}
 
-		if (rc == RC_OK) {
-			backoff_reset(&h->backoff);
-			return;
-		}
-		if (h->backoff.tries % 32 == 0)
-			log_warn("waiting", "for=lease error=\"%s\"", err.text);
-		gate_wait(&h->gate, clock_mono_us() + backoff_next_us(&h->backoff));
+/* After a beat in vain: when to beat again, after the fence if there was one. */
+static int64_t
+in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *err)
+{
+	struct lease *lease = &h->node->lease;
+	int64_t next = clock_mono_us() + h->node->set->heartbeat_us, left;
+
+	if (rc == RC_LOST && err->sqlstate[0] == '\0') {
+		heartbeat_fence(h, incarnation, err->text);
+	} else if (!lease_holds(lease, clock_boot_us())) {
+		heartbeat_fence(h, incarnation, "no heartbeat got through for fence_after");
+	} else {
+		if (h->backoff.tries == 0)
+			log_warn("heartbeat", "answer=%s error=\"%s\"", rc_name(rc), err->text);
+		next = clock_mono_us() + backoff_next_us(&h->backoff) / 2;
+		/* The lease is looked at when it ends, whatever the server does. */
+		left = lease_until(lease) - clock_boot_us();
+		if (next > clock_mono_us() + left)
+			next = clock_mono_us() + (left > 0 ? left : 0);
 	}
+	return next;
 }
 
 static void *
@@ -391,36 +296,21 @@ heartbeat_main(void *arg)
 		struct err err = {0};
 		enum rc rc = beat(h, &err);
 
-		next = clock_mono_us() + n->set->heartbeat_us;
-		if (rc == RC_OK) {
-			backoff_reset(&h->backoff);
+		if (rc != RC_OK) {
+			next = in_vain(h, incarnation, rc, &err);
 			continue;
 		}
-		if (rc == RC_LOST && err.sqlstate[0] == '\0') {
-			fence(h, incarnation, err.text);
-		} else if (!lease_holds(&n->lease, clock_boot_us())) {
-			fence(h, incarnation, "no heartbeat got through for fence_after");
-		} else {
-			if (h->backoff.tries == 0)
-				log_warn("heartbeat", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-			next = clock_mono_us() + backoff_next_us(&h->backoff) / 2;
-			/* The lease is looked at when it ends, whatever the server does. */
-			int64_t left = lease_until(&n->lease) - clock_boot_us();
-
-			if (next > clock_mono_us() + left)
-				next = clock_mono_us() + (left > 0 ? left : 0);
-		}
+		next = clock_mono_us() + n->set->heartbeat_us;
+		backoff_reset(&h->backoff);
+		hand_back(h);
 	}
-	if (h->in_order && atomic_load(&n->incarnation) != 0) {
-		struct err err = {0};
-		struct node_beat last = make_beat(h);
-		struct node_wishes ignored;
+	if (h->in_order && atomic_load(&n->incarnation) != 0)
+		say_goodbye(h);
+	while (h->back != NULL) {
+		struct run *r = h->back;
 
-		last.draining = true;
-		if (store_node_beat(h->db, &last, &ignored, &err) != RC_OK ||
-		    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
-			log_warn(
-			    "goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
+		h->back = run_next(r);
+		run_free(r);
 	}
 	return NULL;
 }

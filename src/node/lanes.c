@@ -26,7 +26,8 @@ lanes_fini(struct lanes *ls)
 
 /* The cluster as the strategy sees it for one lane: only who is able. */
 static void
-narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_node *node, struct pgrab_cluster *out)
+narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_node *node,
+    struct pgrab_cluster *out)
 {
 	*out = *c;
 	out->nodes = node;
@@ -78,8 +79,8 @@ by_band(const void *a, const void *b)
 }
 
 void
-lanes_refresh(
-    struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s, const struct pgrab_cluster *c)
+lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
+    const struct pgrab_cluster *c)
 {
 	struct pgrab_node *node = xcalloc(c->n_nodes + 1, sizeof *node);
 
@@ -138,8 +139,8 @@ other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint
 }
 
 void
-lanes_part(
-    struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance, struct look *q)
+lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,
+    struct look *q)
 {
 	size_t looked = ls->count < LANES_PER_LOOK ? ls->count : LANES_PER_LOOK;
 

@@ -31,7 +31,7 @@ struct lane {
 struct lanes {
 	struct lane *item; /* the most important band first */
 	size_t count;
-	size_t turn;            /* where the next look begins, when not all fit into it */
+	size_t turn;             /* where the next look begins, when not all fit into it */
 	unsigned index, loaders; /* shards are dealt among the loaders of a node */
 };
 
@@ -39,8 +39,8 @@ void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
 /* Takes over which lanes there are and who is able to run each; marks are forgotten. */
-void lanes_refresh(
-    struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s, const struct pgrab_cluster *c);
+void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
+    const struct pgrab_cluster *c);
 
 enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */
@@ -50,8 +50,8 @@ enum lanes_part {
 
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
  * bell: for LANES_RUNG.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
-void lanes_part(
-    struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance, struct look *q);
+void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,
+    struct look *q);
 
 /* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may fall below a
  * mark.  c: in the order of the look. */

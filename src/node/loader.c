@@ -37,8 +37,9 @@
  * who did not ring because nobody wanted it may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
-/* And a poll: so long after a locked row no claim waits for the next one. */
-#define CONTENDED_US (2 * US_PER_S)
+/* So long after a locked row no claim waits for the next one, at first and at most. */
+#define CONTENDED_US     (3 * US_PER_S)
+#define CONTENDED_MAX_US (60 * US_PER_S)
 
 /* New lanes ring; this is for a ring that was lost. */
 #define LANES_EVERY_US (30 * US_PER_S)
@@ -158,6 +159,20 @@ settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *mor
 	return rc;
 }
 
+/* After a claim that would have waited for a locked row. */
+static void
+note_contended(struct loader *l, bool contended)
+{
+	if (contended && l->contended_for_us == 0)
+		log_info("locked", "rows=claim hint=\"%s\"",
+		    "somebody has due tasks locked in an open transaction; the others go on");
+	l->contended_for_us = !contended                               ? 0
+			      : l->contended_for_us == 0               ? CONTENDED_US
+			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
+								       : CONTENDED_MAX_US;
+	l->contended_until_us = clock_mono_us() + l->contended_for_us;
+}
+
 /* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
 static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
@@ -176,13 +191,8 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	struct err err = {0};
 	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
-	if (who.contended && !known)
-		log_info("locked", "rows=claim hint=\"%s\"",
-		    "somebody has due tasks locked in an open transaction; the others go on");
-	/* At least until the next full look, which meets them again. */
-	if (who.contended)
-		l->contended_until_us = clock_mono_us() + l->node->set->poll_us + CONTENDED_US;
-
+	if (!known)
+		note_contended(l, who.contended);
 	if (rc == RC_UNKNOWN) {
 		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
 		    err.text);
@@ -244,6 +254,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 					   : 0;
 	q->limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+	q->free = clock_mono_us() < l->contended_until_us;
 	rc = store_look(l->db, q, &c, &found, err);
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
@@ -310,7 +321,7 @@ may_look(const struct loader *l)
 {
 	struct node *n = l->node;
 
-	return !node_draining(n) && l->cluster != NULL &&
+	return !node_draining(n) && health_may_claim(n) && l->cluster != NULL &&
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
@@ -324,9 +335,10 @@ check_durable(struct loader *l, struct err *err)
 
 	if (!full && db_conn(l->db) != NULL)
 		return RC_OK;
-	rc = store_durable(l->db, &durable, err);
+	rc = store_durable(l->db, l->node->set->at_most_once_async, &durable, err);
 	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
-		log_warn("durable", "at_most_once=\"%s\"", durable ? "taken" : "left to others");
+		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
+		    durable ? "" : err->text);
 		l->next_full_us = 0; /* other tasks are for us now */
 	}
 	return rc;
@@ -391,8 +403,9 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	set_hungry(l, more || taken.ready == 0);
 	boss_give(n->boss, NULL, taken);
 	if (*rc_out != RC_OK)
-		return now + backoff_next_us(&l->backoff);
-	backoff_reset(&l->backoff);
+		return l->retry_us = now + backoff_next_us(&l->backoff);
+	if (taken.ready + taken.timed > 0) /* else nobody was asked */
+		backoff_reset(&l->backoff);
 	if (more && room.ready < taken.ready) /* the strategy's quota: wait for a new picture of the others */
 		return now + n->set->heartbeat_us;
 	if (more && taken.ready > 0)
@@ -420,6 +433,10 @@ loader_main(void *arg)
 			wake = GATE_STOPPED;
 		if (wake == GATE_STOPPED)
 			break;
+		if (clock_mono_us() < l->retry_us) { /* whatever rang: the last answer was a refusal */
+			next = l->retry_us;
+			continue;
+		}
 		refresh_cluster(l);
 		publish_shards(l);
 		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;

@@ -35,19 +35,21 @@ struct loader {
 	struct db *db;
 	struct strategy *strategy;
 	struct backoff backoff;
-	struct cluster *cluster; /* a reference, or NULL */
+	struct cluster *cluster;    /* a reference, or NULL */
 	struct pgrab_shard_set own; /* of a lane that everybody can run; for pgrab.ownership */
 	struct lanes lanes;
-	struct look query; /* its lanes are used again */
+	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
 	int64_t next_full_us, next_steal_us;
+	int64_t retry_us;    /* after an answer in vain: not before that */
 	int64_t looked_us;   /* when the last look had ended */
 	int64_t echo_us;     /* the next look without a bell */
 	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
 	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;         /* the last look left rows behind */
-	int64_t
-	    contended_until_us; /* a claim met rows that somebody has locked: until then none waits for such a row */
+	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time the lock is still
+	 * there when that is over, for twice as long: 0, nothing is locked. */
+	int64_t contended_until_us, contended_for_us;
 };
 
 /* qsort's: by id, the lock order. */

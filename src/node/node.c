@@ -18,6 +18,7 @@
 #include "node/context.h"
 #include "node/control.h"
 #include "node/early.h"
+#include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
@@ -25,13 +26,21 @@
 #include "node/starter.h"
 #include "node/worker.h"
 
+#define STOP_US \
+	(2500 * US_PER_MS) /* of a stop, beyond drain_timeout and kill_grace: then the process ends itself */
+
 struct db *
 node_db(const struct node *n, const char *what)
 {
 	char app[64];
 
+	struct db *db;
+
 	snprintf(app, sizeof app, "pgrab %s", what);
-	return db_create(n->set->dsn, app, CALL_TIMEOUT_US);
+	db = db_create(n->set->dsn, app, CALL_TIMEOUT_US);
+	db_of_node(db);
+	db_patient(db);
+	return db;
 }
 
 /* The kinds, as array texts for SQL: all that are allowed, and the instant ones. */
@@ -53,7 +62,19 @@ kind_arrays(struct node *n)
 	pgarray_fini(&instant);
 }
 
-/* Before anything else, and before any thread: the executors, and the keeper when children are to be run. */
+static enum rc
+start_keeper(struct node *n, struct err *err)
+{
+	struct keeper_setup setup = {.kill_grace_us = n->set->kill_grace_us,
+	    .cgroups = n->set->job_cgroups == 0,
+	    .farewell = FAREWELL_ARGV1};
+	enum rc rc = farewell_will(n->set, &n->will_fd, err);
+
+	setup.will_fd = n->will_fd;
+	return rc == RC_OK ? keeper_start(&n->keeper, &setup, err) : rc;
+}
+
+/* Before anything else: the executors, and the keeper, which runs children and reports our death. */
 static enum rc
 prepare(struct node *n, struct err *err)
 {
@@ -61,15 +82,20 @@ prepare(struct node *n, struct err *err)
 
 	if (rc == RC_OK)
 		rc = settings_labels_json(n->set->labels, &n->labels, err);
+	if (rc == RC_OK)
+		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
+		    (int)n->set->job_nice, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(&n->surroundings, n->set->job_limits, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);
-	if (exec_set_find(n->execs, "shell") != NULL || exec_set_find(n->execs, "exec") != NULL)
-		rc = keeper_start(&n->keeper, n->set->kill_grace_us, err);
+	rc = start_keeper(n, err);
 	n->exec_env = (struct exec_env){.keeper = n->keeper,
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
+	    .surroundings = &n->surroundings,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
 }
@@ -105,22 +131,55 @@ check_schema(struct db *db, struct err *err)
 	}
 }
 
-/* Waits for the server, saying so once; then the schema, and what the server's durability allows. */
+/* Kinds of plug-ins become insertable. */
+static enum rc
+register_kinds(struct node *n, struct db *db, struct err *err)
+{
+	struct pgarray kinds = {0}, summaries = {0};
+	enum rc rc;
+
+	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
+		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
+		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
+	}
+	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
+	pgarray_fini(&kinds);
+	pgarray_fini(&summaries);
+	return rc;
+}
+
+/* All that has to be there before the first task; and what the server's durability allows. */
+static enum rc
+prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
+{
+	enum rc rc = check_schema(db, err);
+
+	if (rc == RC_OK)
+		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
+	if (rc != RC_OK && why->text[0] != '\0')
+		*err = *why;
+	if (rc == RC_OK)
+		rc = store_upkeep(db, n->set->retention_us, err);
+	if (rc == RC_OK)
+		rc = register_kinds(n, db, err);
+	return rc;
+}
+
+/* Waits for the server, saying so once.  A fault of the configuration (a wrong password, no such database, no rights) is
+ * not waited for: whoever starts a node is there to mend it. */
 static enum rc
 meet_database(struct node *n, struct err *err)
 {
-	struct db *db = node_db(n, "start");
+	struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
 	struct backoff wait;
+	struct err why = {0};
 	bool durable = false, said = false;
 	enum rc rc;
 
+	db_of_node(db);
 	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
 	for (;;) {
-		rc = check_schema(db, err);
-		if (rc == RC_OK)
-			rc = store_durable(db, &durable, err);
-		if (rc == RC_OK)
-			rc = store_upkeep(db, n->set->retention_us, err);
+		rc = prepare_database(n, db, &durable, &why, err);
 		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
 			break;
 		if (!said)
@@ -132,29 +191,9 @@ meet_database(struct node *n, struct err *err)
 		}
 	}
 	if (rc == RC_OK && !durable)
-		log_warn("durability", "hint=\"%s\"",
-		    "fsync, full_page_writes or synchronous_commit is off: tasks with delivery at_most_once "
-		    "are left for other nodes");
+		log_warn("durability", "reason=\"%s\" hint=\"%s\"", why.text,
+		    "tasks with delivery at_most_once are left for other nodes");
 	atomic_store(&n->durable, durable);
-	db_destroy(&db);
-	return rc;
-}
-
-/* Kinds of plug-ins become insertable. */
-static enum rc
-register_kinds(struct node *n, struct err *err)
-{
-	struct pgarray kinds = {0}, summaries = {0};
-	struct db *db = node_db(n, "start");
-	enum rc rc;
-
-	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
-		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
-		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
-	}
-	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
-	pgarray_fini(&kinds);
-	pgarray_fini(&summaries);
 	db_destroy(&db);
 	return rc;
 }
@@ -195,13 +234,56 @@ drain(struct node *n)
 	}
 }
 
-/* The reverse.  No new claims; what is unstarted goes back at once; what runs may end; heartbeat last,
- * because it keeps the lease meanwhile. */
+/* Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent. */
+struct last_resort {
+	pthread_t thread;
+	struct gate gate; /* stopped: the node has stopped in good order */
+	int64_t until_us;
+	struct node *node;
+};
+
+static void *
+last_resort_main(void *arg)
+{
+	struct last_resort *l = arg;
+
+	if (gate_pause(&l->gate, l->until_us)) {
+		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
+		    "something does not end; the process exits, and others find by its silence what it held");
+		_exit(1); /* threads still run: nothing may be torn down under them */
+	}
+	return NULL;
+}
+
+static void
+watch_stop(struct last_resort *l, struct node *n, enum control_end why)
+{
+	const struct settings *set = n->set;
+
+	l->node = n;
+	l->until_us = clock_mono_us() + set->kill_grace_us + STOP_US +
+		      (why == CONTROL_STOP ? set->drain_timeout_us : 2 * US_PER_S);
+	gate_init(&l->gate);
+	thread_start(&l->thread, "last_resort", last_resort_main, l);
+}
+
+static void
+end_watch(struct last_resort *l)
+{
+	gate_stop(&l->gate);
+	thread_join(l->thread);
+	gate_fini(&l->gate);
+}
+
+/* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the lease until nothing is in hand,
+ * and then goes first, because it calls the others. */
 static void
 stop_threads(struct node *n, struct crew *c, enum control_end why)
 {
+	struct last_resort last;
 	bool empty = true;
 
+	watch_stop(&last, n, why);
 	atomic_store(&n->leaving, true);
 	loaders_stop(c->loaders);
 	if (why == CONTROL_STOP) {
@@ -217,8 +299,10 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
+	heartbeat_stop(&c->heartbeat, true);
 	recover_stop(&n->recover);
 	mailbox_close(n->start_queue);
 	starter_stop(&c->starter);
@@ -227,7 +311,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	mailbox_close(n->finish_queue);
 	finisher_stop(&c->finisher);
 	boss_stop(n->boss);
-	heartbeat_stop(&c->heartbeat, true);
+	end_watch(&last);
 }
 
 static enum rc
@@ -239,8 +323,6 @@ run(struct node *n, struct err *err)
 
 	if (rc == RC_OK)
 		rc = loaders_create(n, &crew.loaders, err);
-	if (rc == RC_OK)
-		rc = register_kinds(n, err);
 	if (rc != RC_OK)
 		goto out;
 	atomic_store(&n->brisk, true);
@@ -249,6 +331,7 @@ run(struct node *n, struct err *err)
 	n->start_queue = mailbox_create();
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
+	n->back_queue = mailbox_create();
 	rc = heartbeat_create(n, &crew.heartbeat, err);
 	if (rc != RC_OK)
 		goto out;
@@ -270,6 +353,8 @@ static void
 fini(struct node *n)
 {
 	keeper_stop(&n->keeper);
+	if (n->will_fd >= 0)
+		close(n->will_fd);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 	holds_fini(&n->holds);
@@ -277,6 +362,8 @@ fini(struct node *n)
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
+	mailbox_destroy(&n->back_queue);
+	surroundings_fini(&n->surroundings);
 	free(n->labels);
 	free(n->kinds);
 	free(n->instant);
@@ -285,7 +372,7 @@ fini(struct node *n)
 int
 node_main(const struct settings *set)
 {
-	struct node n = {.set = set};
+	struct node n = {.set = set, .will_fd = -1};
 	struct err err = {0};
 	enum rc rc;
 
@@ -295,7 +382,9 @@ node_main(const struct settings *set)
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
 	holds_init(&n.holds);
-	rc = prepare(&n, &err);
+	rc = log_start(&err);
+	if (rc == RC_OK)
+		rc = prepare(&n, &err);
 	if (rc == RC_OK)
 		rc = run(&n, &err);
 	if (rc == RC_OK || rc == RC_CLOSED)
@@ -303,5 +392,6 @@ node_main(const struct settings *set)
 	else
 		log_error("failed", "error=\"%s\"", err.text);
 	fini(&n);
+	log_stop();
 	return rc == RC_OK || rc == RC_CLOSED ? 0 : 1;
 }

@@ -17,11 +17,15 @@
 #define DAY      S(86400)
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const auto_or_off[] = {"auto", "off", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 
 const struct option_key settings_keys[] = {
     {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
 	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"listen_dsn", 0, OPTION_TEXT, FIELD(listen_dsn), NULL, 0, 0, NULL, "DSN",
+	"where to listen for new tasks, when dsn is a pooler that passes no notifications on; default: dsn",
+	true},
     {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
 	"read these settings from an ini file", false},
     {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME",
@@ -54,10 +58,25 @@ const struct option_key settings_keys[] = {
 	"kinds this node runs; shell, exec and http must be asked for", false},
     {"executors", 0, OPTION_TEXT, FIELD(executors), NULL, 0, 0, NULL, "FILE.so,...",
 	"plug-in executors to load", false},
+    {"job_env", 0, OPTION_TEXT, FIELD(job_env), NULL, 0, 0, NULL, "NAME=VALUE,...",
+	"environment of shell and exec tasks, on top of PATH, LANG, HOME, USER, LOGNAME, SHELL", false},
+    {"job_cwd", 0, OPTION_TEXT, FIELD(job_cwd), "/", 0, 0, NULL, "FOLDER",
+	"folder that shell and exec tasks start in", false},
+    {"job_umask", 0, OPTION_TEXT, FIELD(job_umask), "077", 0, 0, NULL, "OCTAL",
+	"umask of shell and exec tasks", false},
+    {"job_nice", 0, OPTION_INT, FIELD(job_nice), "0", 0, 19, NULL, "N",
+	"how much lower than the node's the priority of shell and exec tasks is", false},
+    {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+	"what a shell or exec task may use at most; args.limits may ask for less", false},
+    {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
+	"put each shell or exec task into a control group (version 2) where that can be done", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
 	"on TERM running tasks get so long", false},
     {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",
 	"history older than this is dropped, by whole days", false},
+    {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,
+	"run at_most_once tasks also where an asynchronous standby may be promoted, and then run one twice",
+	false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
     {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},

@@ -13,6 +13,7 @@
 
 struct settings {
 	char *dsn;
+	char *listen_dsn; /* NULL: dsn */
 	char *config;
 	char *name;
 	char *strategy, *strategy_options;
@@ -23,9 +24,14 @@ struct settings {
 	int64_t heartbeat_us, fence_after_us, dead_after_us, kill_grace_us;
 	int64_t steal_after_us;
 	char *allow;
-	char *executors; /* paths of .so files, comma-separated */
+	char *executors;                     /* paths of .so files, comma-separated */
+	char *job_env, *job_cwd, *job_umask; /* what children find; see exec/surroundings.h */
+	int64_t job_nice;
+	char *job_limits;
+	int job_cgroups; /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
 	int64_t retention_us;
+	bool at_most_once_async;
 	int log_level;  /* enum log_level */
 	int log_format; /* enum log_format */
 };

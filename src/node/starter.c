@@ -4,7 +4,11 @@
  * A run that the database confirms goes to the workers.  One that it does not (edited, paused, deleted, taken
  * over, not due by the database's clock) is handed back, which is fenced, so that it touches nothing that is
  * not ours any more, and returns to the boss. A start whose reply was lost is looked up: what is running
- * under our fence was started by us.
+ * under our fence was started by us.  But not that of an at_most_once task: what stands there now may be gone
+ * when another server takes over.  It is lost: recorded as that, and never executed.
+ *
+ * When there is no connection for a while, what is here goes back by way of the heartbeat, which has one for as long
+ * as this node may hold anything; and the node claims nothing until starts are possible again (health.h).
  *
  * A row that somebody has locked holds up no other, and no worker: its run returns to the boss as well, and a
  * copy stays here until the row could be handed back.
@@ -18,6 +22,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/backoff.h"
+#include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
@@ -25,6 +30,9 @@
 #define START_MAX    512
 #define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
 #define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
+#define PATIENCE_US  US_PER_S          /* for a connection, before what is here is handed back */
+#define UNSURE_US    (10 * US_PER_S)   /* for a look-up of starts whose answer was lost */
+#define ILL_TRIES    2
 
 struct starter {
 	struct node *node; /* borrowed */
@@ -35,48 +43,151 @@ struct starter {
 	struct run *batch[START_MAX];
 	struct run *locked; /* chain of copies, to be handed back when somebody lets go of their rows */
 	int64_t next_locked_us, contended_until_us;
+	int64_t next_probe_us; /* while ill */
 };
 
-/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
- * fenced meanwhile. */
+/* After an answer.  False: give up, for now or for good. */
+static bool
+again(struct starter *s, const char *what, enum rc rc, int64_t until_us, const struct err *err)
+{
+	bool go_on = batch_pause(&s->backoff, &s->node->hurry, rc, what, err);
+
+	if ((rc == RC_AGAIN || rc == RC_UNKNOWN) && s->backoff.tries >= ILL_TRIES)
+		health_ill(s->node, HEALTH_START, true, err);
+	return go_on && clock_mono_us() < until_us;
+}
+
 static void
-start_batch(struct starter *s, int64_t incarnation, size_t n)
+well(struct starter *s)
+{
+	backoff_reset(&s->backoff);
+	health_well(s->node, HEALTH_START);
+}
+
+/* What may have been started and will not be executed: its loss is recorded, by the finisher, which is fenced as ever. */
+static void
+give_up(struct starter *s, struct run **runs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct run *lost;
+
+		if (runs[i]->started) /* by a statement before, which was answered */
+			continue;
+		lost = run_copy(runs[i]);
+		lost->outcome = OUTCOME_LOST;
+		lost->begun_us = lost->ended_us = clock_mono_us();
+		lost->error = xstrdup("the answer to its start was lost, so it was not executed");
+		lost->copy = true;
+		mailbox_push(s->node->finish_queue, &lost->note.mail);
+	}
+}
+
+/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
+ * fenced meanwhile, or because there is no connection.  One row that the server cannot take harms no other. */
+static void
+start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {
 	struct err err = {0};
 	bool unknown = false;
+	int64_t begun_us = clock_mono_us();
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = unknown ? store_started(s->db, incarnation, s->batch, n, &err)
-				     : store_start(s->db, incarnation, s->batch, n, &err);
+		enum rc rc = unknown ? store_started(s->db, incarnation, batch, n, &err)
+				     : store_start(s->db, incarnation, batch, n, &err);
 
 		if (rc == RC_OK) {
-			backoff_reset(&s->backoff);
+			well(s);
+			return;
+		}
+		if (rc == RC_BAD && n > 1 && fault_of(err.sqlstate) == FAULT_ROW) {
+			for (size_t i = 0; i < n; i++)
+				start_batch(s, incarnation, batch + i, 1);
 			return;
 		}
 		unknown = unknown || rc == RC_UNKNOWN;
-		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "start", &err))
+		if (!again(s, "start", rc, begun_us + (unknown ? UNSURE_US : PATIENCE_US), &err))
+			break;
+	}
+	if (unknown)
+		give_up(s, batch, n);
+}
+
+/* The same for at_most_once tasks. */
+static void
+start_once(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
+{
+	struct err err = {0};
+	int64_t until_us = clock_mono_us() + PATIENCE_US;
+	bool durable = true;
+
+	while (node_may_act(s->node, incarnation, clock_boot_us())) {
+		enum rc rc = store_start_once(
+		    s->db, incarnation, s->node->set->at_most_once_async, batch, n, &durable, &err);
+
+		if (rc == RC_OK) {
+			well(s);
+			if (!durable && atomic_exchange(&s->node->durable, false))
+				log_warn(
+				    "durable", "at_most_once=\"left to others\" reason=\"%s\"", err.text);
+			return;
+		}
+		if (rc == RC_UNKNOWN) {
+			for (size_t i = 0; i < n; i++)
+				batch[i]->started = false;
+			log_warn("start_unknown", "tasks=%zu error=\"%s\"", n, err.text);
+			give_up(s, batch, n);
+			return;
+		}
+		if (!again(s, "start", rc, until_us, &err))
 			return;
 	}
 }
 
-/* Best effort: what cannot be handed back now is found by the leak repair, or by others when we are gone. */
+/* What cannot be handed back here goes with the heartbeat. */
+static void
+hand_over(struct starter *s, struct run *const *runs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct run *copy = run_copy(runs[i]);
+
+		mailbox_push(s->node->back_queue, &copy->note.mail);
+	}
+}
+
 static void
 release_batch(struct starter *s, int64_t incarnation, struct run **runs, size_t n)
 {
+	int64_t released, until_us = clock_mono_us() + PATIENCE_US;
 	struct err err = {0};
-	int64_t released;
 
-	for (int tries = 0; n > 0 && tries < 3 && node_may_act(s->node, incarnation, clock_boot_us());
-	     tries++) {
+	while (n > 0 && node_may_act(s->node, incarnation, clock_boot_us())) {
 		enum rc rc = store_release(s->db, incarnation, runs, n, &released, &err);
 
 		if (rc == RC_OK) {
 			log_debug("released", "tasks=%zu back=%lld", n, (long long)released);
+			well(s);
 			return;
 		}
-		if (!batch_pause(&s->backoff, &s->node->hurry, rc, "release", &err))
+		if (!again(s, "release", rc, until_us, &err) || !health_may_claim(s->node)) {
+			hand_over(s, runs, n);
 			return;
+		}
 	}
+}
+
+/* While ill: is it over? */
+static void
+probe(struct starter *s)
+{
+	struct err err = {0};
+	int64_t released;
+
+	if (health_part_well(s->node, HEALTH_START) || clock_mono_us() < s->next_probe_us)
+		return;
+	if (store_release(s->db, 0, NULL, 0, &released, &err) == RC_OK)
+		well(s);
+	else
+		s->next_probe_us = clock_mono_us() + backoff_next_us(&s->backoff);
 }
 
 /* batch[0..n) is sorted by id.  Those to be started stay in front. */
@@ -104,7 +215,7 @@ keep_locked(struct starter *s, struct run *const *runs, size_t n)
 		if (!runs[i]->locked)
 			continue;
 		log_debug("locked", "task=%lld", (long long)runs[i]->id);
-		copy = run_create(runs[i]->id, runs[i]->version, runs[i]->incarnation);
+		copy = run_copy(runs[i]);
 		copy->locked = true;
 		s->locked = run_chain(copy, s->locked);
 		s->contended_until_us = clock_mono_us() + CONTENDED_US;
@@ -134,6 +245,35 @@ retry_locked(struct starter *s)
 	s->next_locked_us = clock_mono_us() + LOCKED_US;
 }
 
+/* Those of at_most_once go to the end, in their order.  Returns how many are before them. */
+static size_t
+split_once(struct run **batch, size_t n)
+{
+	struct run *once[START_MAX];
+	size_t kept = 0, n_once = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (batch[i]->once)
+			once[n_once++] = batch[i];
+		else
+			batch[kept++] = batch[i];
+	}
+	for (size_t i = 0; i < n_once; i++)
+		batch[kept + i] = once[i];
+	return kept;
+}
+
+static void
+start(struct starter *s, int64_t incarnation, size_t n)
+{
+	size_t plain = split_once(s->batch, n);
+
+	if (plain > 0)
+		start_batch(s, incarnation, s->batch, plain);
+	if (plain < n)
+		start_once(s, incarnation, s->batch + plain, n - plain);
+}
+
 static void
 work(struct starter *s, size_t n)
 {
@@ -143,7 +283,7 @@ work(struct starter *s, size_t n)
 
 	s->batch[0]->locked = clock_mono_us() < s->contended_until_us;
 	if (n_start > 0)
-		start_batch(s, incarnation, n_start);
+		start(s, incarnation, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
 			s->batch[i]->unit = NULL;
@@ -160,6 +300,16 @@ work(struct starter *s, size_t n)
 	boss_settled(s->node->boss, back);
 }
 
+static int64_t
+next_round(const struct starter *s)
+{
+	int64_t until = s->locked == NULL ? CLOCK_NEVER : s->next_locked_us;
+
+	if (!health_part_well(s->node, HEALTH_START) && s->next_probe_us < until)
+		until = s->next_probe_us;
+	return until;
+}
+
 static void *
 starter_main(void *arg)
 {
@@ -167,8 +317,7 @@ starter_main(void *arg)
 
 	for (;;) {
 		struct mail *m = NULL;
-		int64_t until = s->locked == NULL ? CLOCK_NEVER : s->next_locked_us;
-		enum rc rc = mailbox_pop_all_until(s->node->start_queue, until, &m);
+		enum rc rc = mailbox_pop_all_until(s->node->start_queue, next_round(s), &m);
 		struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
 		size_t n;
 
@@ -177,6 +326,7 @@ starter_main(void *arg)
 		while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
 			work(s, n);
 		retry_locked(s);
+		probe(s);
 	}
 	/* Others recover these when this node has left. */
 	while (s->locked != NULL) {

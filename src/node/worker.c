@@ -190,6 +190,21 @@ await_due(const struct run *r)
 		(void)ppoll(&p, 1, &ts, NULL);
 }
 
+/* What failed is worth a line of its own, whatever the level: nobody else says so at once. */
+static void
+log_end(const struct run *r)
+{
+	bool failed = r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT;
+	enum log_level level = failed ? LOG_WARN : LOG_DEBUG;
+
+	if (log_enabled(level))
+		log_line(level, "run",
+		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 "%s%.200s%s", r->id,
+		    r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome),
+		    (r->ended_us - r->begun_us) / US_PER_MS, failed ? " error=\"" : "",
+		    failed && r->error != NULL ? r->error : "", failed ? "\"" : "");
+}
+
 static void
 carry_out(struct worker *w, struct run *r)
 {
@@ -214,9 +229,7 @@ carry_out(struct worker *w, struct run *r)
 	execute(w, r, ex);
 	atomic_fetch_sub(&n->running, 1);
 	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-	if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
-		    r->attempt, outcome_name(r->outcome), (r->ended_us - r->begun_us) / US_PER_MS);
+	log_end(r);
 }
 
 static void *
@@ -227,11 +240,13 @@ worker_main(void *arg)
 
 	while (mailbox_pop_until(w->node->run_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
 		struct run *first = run_of(m), *chain = first;
+		int64_t ended = 0;
 
-		for (struct run *r = first; r != NULL; r = r->unit) {
+		for (struct run *r = first; r != NULL; r = r->unit, ended++) {
 			carry_out(w, r);
 			r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
 		}
+		atomic_fetch_add(&w->node->ended, ended);
 		/* Free before finished: the boss must not forget a run whose note is still under way. */
 		boss_idle(w->node->boss, first);
 		mailbox_push_chain(w->node->finish_queue, &chain->note.mail);

@@ -3,13 +3,21 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 
-import drain
-import latency
-import stage
-from report import Progress
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "system"))  # its cluster.py starts servers here too
 
-BENCHMARKS = {"drain": drain, "latency": latency}
+import compare  # noqa: E402  (the path is set above)
+import drain  # noqa: E402
+import latency  # noqa: E402
+import nodes  # noqa: E402
+import stage  # noqa: E402
+import table  # noqa: E402
+from process import Failed  # noqa: E402
+from report import Progress  # noqa: E402
+
+BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "table": table}
+ON_A_STAGE = (drain, latency)  # the others set up their own
 
 
 def natural(text):
@@ -19,18 +27,28 @@ def natural(text):
     return number
 
 
+def add_common_options(command, module):
+    command.add_argument("--node-option", action="append", default=[], metavar="FLAG=VALUE",
+                         help="one more flag for `pgrab run`, e.g. workers=16; may be repeated")
+    command.add_argument("--bin", metavar="PROGRAM", default=os.environ.get("PGRAB_BIN"),
+                         help="measure this pgrab instead of building one (also: PGRAB_BIN)")
+    if module in ON_A_STAGE:
+        command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    else:
+        command.add_argument("--json", metavar="FILE", help="all figures of all rounds as well, in this file")
+        command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                             help="one more setting of the server, for all alike; may be repeated")
+
+
 def parse(argv):
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures pgrab on a private, durable PostgreSQL.")
-    commands = parser.add_subparsers(dest="what", required=True, metavar="drain|latency")
+    commands = parser.add_subparsers(dest="what", required=True, metavar="|".join(BENCHMARKS))
     for name, module in BENCHMARKS.items():
         command = commands.add_parser(name, help=module.__doc__.split("\n")[0], description=module.__doc__,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_options(command, natural)
-        command.add_argument("--node-option", action="append", default=[], metavar="FLAG=VALUE",
-                             help="one more flag for `pgrab run`, e.g. workers=16; may be repeated")
-        command.add_argument("--bin", metavar="PROGRAM", default=os.environ.get("PGRAB_BIN"),
-                             help="measure this pgrab instead of building one (also: PGRAB_BIN)")
-        command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+        if module is not table:
+            add_common_options(command, module)
     return parser.parse_args(argv)
 
 
@@ -42,14 +60,17 @@ def main(argv):
     args = parse(argv)
     signal.signal(signal.SIGTERM, interrupted)  # so that it cleans up as after a Ctrl-C
     progress = Progress()
+    benchmark = BENCHMARKS[args.what]
     try:
+        if benchmark not in ON_A_STAGE:
+            return benchmark.run(args, progress)
         with stage.Stage(args, progress) as st:
-            return BENCHMARKS[args.what].run(st, args, progress)
+            return benchmark.run(st, args, progress)
     except KeyboardInterrupt:
         progress.end()
         print("bench: interrupted", file=sys.stderr)
         return 130
-    except (stage.Failed, AssertionError) as e:
+    except (Failed, AssertionError) as e:
         progress.end()
         print(f"bench: {e}", file=sys.stderr)
         return 1

@@ -9,8 +9,9 @@ import json
 import statistics
 import time
 
+from process import Failed
 from report import machine, print_machine, print_table
-from stage import Failed, Reading
+from stage import Reading
 
 POLL_S = 0.02
 

@@ -22,11 +22,11 @@
 #include "db/pg.h"
 #include "db/sql.h"
 
-#define SHARDS       1024
-#define DUE_TEXT_MAX 40
-#define NODE_ID      "0"
-#define NODE_NAME    "floor"
-#define KINDS        "{noop}"
+#define SHARDS    1024
+#define NODE_ID   "0"
+#define NODE_NAME "floor"
+#define KINDS     "{noop}"
+#define NO_MARK   INT64_MIN
 
 struct row {
 	int64_t id, version;
@@ -38,12 +38,12 @@ struct lane {
 	unsigned index, count, batch;
 	/* owned by the thread */
 	PGconn *conn;
-	char incarnation[24];
+	char incarnation[24], lane[24];
 	unsigned turn; /* the look begins with this one of our shards */
-	char mark[SHARDS][DUE_TEXT_MAX];
+	int64_t mark[SHARDS];
 	struct row *rows;
 	int n_rows;
-	int64_t done, looks;
+	int64_t done, looks, claims;
 };
 
 static PGresult *
@@ -75,7 +75,7 @@ remember(struct lane *l, PGresult *res)
 		l->rows[i] = (struct row){db_int64(res, i, 0), db_int64(res, i, 1)};
 		if (i + 1 < l->n_rows && strcmp(db_text(res, i, 2), db_text(res, i + 1, 2)) == 0)
 			continue;
-		snprintf(l->mark[shard], sizeof l->mark[shard], "%s", db_text(res, i, 5));
+		l->mark[shard] = db_int64(res, i, 6);
 		l->turn = shard / l->count;
 	}
 	qsort(l->rows, (size_t)l->n_rows, sizeof *l->rows, by_id);
@@ -86,19 +86,23 @@ look(struct lane *l)
 {
 	struct pgarray shards = {0}, marks = {0};
 	unsigned own = (SHARDS - l->index + l->count - 1) / l->count;
-	char limit[24];
+	char limit[24], last[24];
 
 	for (unsigned i = 0; i < own; i++) {
 		unsigned shard = (l->turn + i) % own * l->count + l->index;
 
 		pgarray_int(&shards, shard);
-		pgarray_text(&marks, l->mark[shard][0] == '\0' ? "-infinity" : l->mark[shard]);
+		if (l->mark[shard] == NO_MARK)
+			pgarray_null(&marks);
+		else
+			pgarray_int(&marks, l->mark[shard]);
 	}
 	snprintf(limit, sizeof limit, "%u", l->batch);
+	snprintf(last, sizeof last, "{%u}", own);
 
 	const char *params[] = {
-	    pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit, "10000000"};
-	PGresult *res = query(l, "look", 8, params);
+	    l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit};
+	PGresult *res = query(l, "look", 10, params);
 
 	l->n_rows = PQntuples(res);
 	remember(l, res);
@@ -113,14 +117,19 @@ static void
 claim(struct lane *l)
 {
 	struct pgarray ids = {0}, versions = {0};
+	char number[24], over[24];
 
 	for (int i = 0; i < l->n_rows; i++) {
 		pgarray_int(&ids, l->rows[i].id);
 		pgarray_int(&versions, l->rows[i].version);
 	}
+	/* The runs of the claim before this one have ended. */
+	snprintf(over, sizeof over, "{%" PRId64 "}", l->claims);
+	snprintf(number, sizeof number, "%" PRId64, ++l->claims);
 
-	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), NODE_ID, l->incarnation, KINDS};
-	PGresult *res = query(l, "claim", 5, params);
+	const char *params[] = {
+	    pgarray_str(&ids), pgarray_str(&versions), NODE_ID, l->incarnation, KINDS, number, over};
+	PGresult *res = query(l, "claim", 7, params);
 
 	l->n_rows = PQntuples(res);
 	for (int i = 0; i < l->n_rows; i++)
@@ -169,6 +178,27 @@ finish(struct lane *l, int64_t begun_us)
 		pgarray_fini(&a[i]);
 }
 
+static void
+forget_marks(struct lane *l)
+{
+	for (int i = 0; i < SHARDS; i++)
+		l->mark[i] = NO_MARK;
+}
+
+/* All tasks stand in one lane; without any there is none, and nothing to do. */
+static bool
+find_lane(struct lane *l)
+{
+	const char *params[] = {KINDS, "{}"};
+	PGresult *res = query(l, "lanes", 2, params);
+	bool found = PQntuples(res) > 0;
+
+	if (found)
+		snprintf(l->lane, sizeof l->lane, "{%s}", db_text(res, 0, 0));
+	PQclear(res);
+	return found;
+}
+
 /* Like the loader: from the low-water marks, and only when nothing is left there once more from the
  * beginning. */
 static void
@@ -177,7 +207,7 @@ drain(struct lane *l)
 	for (;;) {
 		look(l);
 		if (l->n_rows == 0) {
-			memset(l->mark, 0, sizeof l->mark);
+			forget_marks(l);
 			look(l);
 			if (l->n_rows == 0)
 				return;
@@ -202,7 +232,9 @@ lane_main(void *arg)
 	    l->conn, "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO'"));
 	snprintf(l->incarnation, sizeof l->incarnation, "%u", l->index + 1);
 	l->rows = xcalloc(l->batch, sizeof *l->rows);
-	drain(l);
+	forget_marks(l);
+	if (find_lane(l))
+		drain(l);
 	free(l->rows);
 	PQfinish(l->conn);
 	return NULL;

@@ -11,8 +11,8 @@ import random
 import time
 
 from cluster import wait_until
+from process import Failed
 from report import machine, percentile, print_machine, print_table
-from stage import Failed
 
 SPREAD_S = 5
 

@@ -2,23 +2,16 @@
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+import cluster
 import psycopg
+from process import Failed, Process
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/system"))
-
-import cluster  # noqa: E402  (the path is set above)
-
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class Failed(Exception):
-    """The benchmark has no result."""
 
 
 def build(*targets):
@@ -28,53 +21,6 @@ def build(*targets):
     if done.returncode != 0:
         raise Failed(f"the build failed:\n{done.stdout}{done.stderr}")
     return folder
-
-
-class Process:
-    """A program under measurement; afterwards .cpu_s is what it and its children used."""
-
-    def __init__(self, command, log):
-        self.command, self.log_path, self.cpu_s, self.status = list(map(str, command)), log, 0.0, None
-        with open(log, "wb") as out:
-            # A session of its own: a Ctrl-C is for us, who then end it in order.
-            self.proc = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                         env=cluster.clean_env(), start_new_session=True)
-
-    def poll(self):
-        """None while it runs; else its exit status."""
-        if self.status is None:
-            pid, status, usage = os.wait4(self.proc.pid, os.WNOHANG)
-            if pid != 0:
-                self.status = self.proc.returncode = os.waitstatus_to_exitcode(status)
-                self.cpu_s = usage.ru_utime + usage.ru_stime
-        return self.status
-
-    def must_run(self):
-        if self.poll() is not None:
-            raise Failed(f"{' '.join(self.command[:2])} ended with {self.status}:\n{self.log()}")
-
-    def log(self):
-        return self.log_path.read_text(errors="replace")[-4000:]
-
-    def end(self):
-        """SIGTERM and its exit; a process that does not end is killed, and that is a failure."""
-        if self.poll() is None:
-            self.proc.terminate()
-        self.wait(40)
-
-    def wait(self, timeout):
-        try:
-            cluster.wait_until(lambda: self.poll() is not None, timeout, f"the end of {self.command[0]}", 0.002)
-        except AssertionError:
-            self.kill()
-            raise
-        if self.status != 0:
-            raise Failed(f"{' '.join(self.command[:2])} ended with {self.status}:\n{self.log()}")
-
-    def kill(self):
-        if self.poll() is None:
-            self.proc.kill()
-            cluster.wait_until(lambda: self.poll() is not None, 10, "a killed process")
 
 
 class Stage:
@@ -98,7 +44,7 @@ class Stage:
             self.progress.show("starting PostgreSQL")
             self.cluster = cluster.Cluster()
             self.dsn = self.cluster.dsn_of(self.cluster.create_database())
-            self.conn = psycopg.connect(self.dsn, autocommit=True)
+            self.conn = psycopg.connect(self.dsn, autocommit=True, user="postgres")  # checkpoints are a superuser's
             self.must_be_durable()
             # Tells full-page images from the rest of the log.
             self.query("create extension if not exists pg_walinspect")

@@ -1,27 +1,155 @@
 -- Limits: who keeps a place, and who stands in line. (What real nodes make of it: tests/system/test_limits.py.)
 begin;
-select plan(5);
+select plan(34);
 set local timezone = 'UTC';
 
 -- What a node does with a task that is due; true: it runs.
-create function pg_temp.starts(p_id bigint) returns boolean language plpgsql as $$
+create function pg_temp.starts(p_id bigint, p_incarnation bigint default 11) returns boolean
+language plpgsql as $$
+declare
+  v_version bigint;
 begin
-  update pgrab.task set status = 'claimed', version = 6, node_id = 1, incarnation = 11, claimed_at = now() where id = p_id and status = 'scheduled' and due_at is not null;
-  perform from pgrab_internal.limit_take(array[p_id], array[6], 11);
-  update pgrab.task set status = 'running', version = 7, attempt = 1, started_at = now() where id = p_id and status = 'claimed' and found;
+  update pgrab.task
+  set status = 'claimed', version = version + 1, node_id = 1, incarnation = p_incarnation, claimed_at = now()
+  where id = p_id and status = 'scheduled' and due_at is not null
+  returning version into v_version;
+  perform from pgrab_internal.limit_take(array[p_id], array[v_version], p_incarnation);
+  update pgrab.task set status = 'running', attempt = 1, started_at = now()
+  where id = p_id and status = 'claimed' and found;
   return found;
 end $$;
 
+-- What a node does when a run of this version has ended.
+create function pg_temp.ends(p_id bigint, p_version bigint, p_incarnation bigint default 11) returns bigint
+language sql as $$
+  select count(*) from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation], array[1000],
+    array[0], array['succeeded'], null, null, null, null)::pgrab_internal.batch, 1, 'n')
+$$;
+
+create function pg_temp.version(p_id bigint) returns bigint language sql as $$
+  select version from pgrab.task where id = p_id $$;
+create function pg_temp.due(p_id bigint) returns boolean language sql as $$
+  select due_at is not null from pgrab.task where id = p_id $$;
+create function pg_temp.tick() returns void language sql as $$
+  update pgrab.duty set done_at = 'epoch';
+  select pgrab_internal.limit_tick() $$;
+create function pg_temp.add(p_key text, p_priority integer default 0) returns bigint language sql as $$
+  insert into pgrab.task (kind, limit_key, priority) values ('noop', p_key, p_priority) returning id $$;
+
+-- ---------------------------------------------------------------------------------------- one at a time
 insert into pgrab.limit (key, max_running) values ('a', 1), ('b', 1);
-insert into pgrab.task (id, kind, limit_key) overriding system value values (1, 'noop', 'a'), (2, 'noop', 'a');
-select is(pg_temp.starts(1), true, 'one at a time');
-select is(pg_temp.starts(2), false, 'the second stands in line');
-update pgrab.task set limit_key = 'b' where id = 1;
-select pgrab_internal.limit_tick();
-select is((select due_at from pgrab.task where id = 2), null, 'a run keeps its place when its task is given another key');
+select pg_temp.add('a') as one, pg_temp.add('a') as two \gset
+select is(pg_temp.starts(:one), true, 'one at a time');
+select is(pg_temp.starts(:two), false, 'the second stands in line');
+update pgrab.task set limit_key = 'b' where id = :one;
+select pg_temp.tick();
+select is(pg_temp.due(:two), false, 'a run keeps its place when its task is given another key');
 update pgrab.limit set key = 'c' where key = 'a';
-select isnt((select due_at from pgrab.task where id = 2), null, 'a limit that is renamed leaves nobody in its line');
-select is(pg_temp.starts(2), true, 'and the old key does not limit any more');
+select is(pg_temp.due(:two), true, 'a limit that is renamed leaves nobody in its line');
+select is(pg_temp.starts(:two), true, 'and the old key does not limit any more');
+select is(pg_temp.ends(:one, pg_temp.version(:one)), 1::bigint, 'a run that began under the old key ends');
+select is((select count(*) from pgrab.limit_place), 0::bigint, 'and leaves no place behind');
+
+-- ------------------------------------------------------------------------------- through the end of a task
+insert into pgrab.limit (key, max_running) values ('d', 1);
+select pg_temp.add('d') as one, pg_temp.add('d') as two, pg_temp.add('d') as three \gset
+select pg_temp.starts(:one);
+select pg_temp.version(:one) as version \gset
+delete from pgrab.task where id = :one;
+select is(pg_temp.starts(:two), false, 'a run keeps its place when its task is deleted');
+select pg_temp.tick();
+select is(pg_temp.due(:two), false, 'and the clock does not take it');
+select pgrab_internal.limit_audit();
+select pg_temp.tick();
+select is(pg_temp.due(:two), false, 'nor does the count');
+select is((select running from pgrab.limits where key = 'd'), 1::bigint, 'it is seen to run');
+select pg_temp.ends(:one, :version, 12);
+select is(pg_temp.due(:two), false, 'nobody else frees it');
+select is(pg_temp.ends(:one, :version), 0::bigint, 'its end is not a run of the task that is gone');
+select is(pg_temp.due(:two), true, 'and frees the place');
+select is(pg_temp.starts(:three), false, 'not for who comes later');
+select is(pg_temp.starts(:two, 12), true, 'but for who has waited');
+delete from pgrab.task where id = :two;
+select pgrab_internal.recover_one('n', 11);
+select is(pg_temp.due(:three), false, 'recovery leaves the places of others alone');
+select pgrab_internal.recover_one('n', 12);
+select is(pg_temp.due(:three), true, 'recovery frees the place of a run whose task is gone');
+select is(pg_temp.starts(:three, 13), true, 'for who has waited');
+select pg_temp.add('d') as four \gset
+select pg_temp.starts(:four);
+delete from pgrab.limit where key = 'd';
+select is(pg_temp.due(:four), true, 'a limit that is gone leaves nobody in its line');
+insert into pgrab.limit (key, max_running) values ('d', 1);
+select is(pg_temp.starts(:four), false, 'a limit that was gone for a moment knows what runs');
+
+-- --------------------------------------------------------------------------------------- what is not used
+insert into pgrab.limit (key, max_running) values ('e', 1);
+select pg_temp.add('e') as one, pg_temp.add('e') as two, pg_temp.add('e') as three \gset
+select pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:three);
+select pg_temp.ends(:one, pg_temp.version(:one));
+update pgrab.task set paused = true where id = :two;
+select is(pg_temp.due(:three), false, 'a place is kept for the first in line');
+update pgrab.limit_place set at = at - interval '11 s' where task_id = :two;
+select pg_temp.tick();
+select is(pg_temp.due(:three), true, 'and goes to the next when that one does not come');
+
+-- ------------------------------------------------------------------------------------------------- bands
+insert into pgrab.limit (key, max_running) values ('f', 0);
+select pg_temp.add('f', -1) as low, pg_temp.add('f', 0) as middle, pg_temp.add('f', 3) as high,
+  pg_temp.add('f', 9) as later \gset
+update pgrab.task set fire_at = fire_at - interval '16 minutes', due_at = due_at - interval '16 minutes'
+where id = :low;
+update pgrab.task set fire_at = fire_at + interval '1 ms', due_at = due_at - interval '1 ms' where id = :later;
+select pg_temp.starts(id) from unnest(array[:low, :middle, :high, :later]::bigint[]) id;
+select is(pgrab_internal.limit_first('f', 10), array[:high, :later, :low, :middle]::bigint[],
+  'in line a band is worth 15 minutes, and within one the first come goes first');
+select is((select waiting from pgrab.limits where key = 'f'), 4::bigint, 'four wait');
+update pgrab.limit set max_running = 2 where key = 'f';
+select pg_temp.tick();
+select is((select count(*) from pgrab.task where limit_key = 'f' and due_at is not null), 2::bigint,
+  'a limit that was raised lets as many go as there are places');
+
+-- ------------------------------------------------------------------------------------------------ the rate
+insert into pgrab.limit (key, per_second) values ('r', 4);
+create temporary table asked as select pg_temp.add('r') as id from generate_series(1, 12);
+select is((select count(*) from asked where pg_temp.starts(id)), 4::bigint,
+  'so many start at once as may in a second');
+select ok((select count(*) between 4 and 8 and max(due_at) < clock_timestamp() + interval '2 s'
+    from pgrab.task where limit_key = 'r' and due_at is not null and status = 'scheduled'),
+  'the places of the next two seconds are kept');
+select ok((select min(g) >= interval '0.25 s' and max(g) < interval '0.26 s' from (
+    select due_at - lag(due_at) over (order by due_at) as g from pgrab.task
+    where limit_key = 'r' and status = 'scheduled') s),
+  'evenly spread, at hardly less than the rate');
+select is((select started_1s from pgrab.limits where key = 'r'), 4::bigint, 'pgrab.limits counts the starts');
+
+-- --------------------------------------------------------------------------- what ten thousand places cost
+create function pg_temp.blocks(p_statement text) returns bigint language plpgsql as $$
+declare
+  v_plan jsonb;
+begin
+  execute 'explain (analyze, buffers, format json) ' || p_statement into v_plan;
+  return (v_plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (v_plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end $$;
+insert into pgrab.limit (key, max_running) values ('w', 10000);
+insert into pgrab.task (kind, limit_key) select 'noop', 'w' from generate_series(1, 10002);
+update pgrab.task set status = 'claimed', node_id = 1, incarnation = 21 where limit_key = 'w';
+create temporary table placed as
+select t.id from (
+  select array_agg(id) as ids, array_agg(version) as versions from pgrab.task where limit_key = 'w') a
+cross join lateral pgrab_internal.limit_take(a.ids, a.versions, 21) t(id);
+update pgrab.task set status = 'running', started_at = now() where id in (select id from placed);
+select is((select count(*) from placed), 10000::bigint, 'ten thousand run at once');
+analyze pgrab.task; analyze pgrab.limit_place;
+select min(id) as one, min(version) as version from placed join pgrab.task using (id) \gset
+select cmp_ok(pg_temp.blocks(format(
+    'select pgrab_internal.limit_give_back(array[%s], array[%s], array[21])', :one, :version)), '<', 300::bigint,
+  'with ten thousand places a finish reads a few blocks');
+select cmp_ok(pg_temp.blocks('select pgrab_internal.limit_tick()'), '<', 300::bigint, 'and so does the clock');
+select is((select count(*) from pgrab.limit_use), (select count(*) * 2 from pgrab.limit_use where no = 0)
+  - (select count(*) from pgrab.limit_use k where k.no = 0
+    and not exists (select from pgrab.limit_use u where u.key = k.key and u.no > 0)),
+  'of how a limit is used one row counts, and no other is left');
 
 select * from finish();
 rollback;

@@ -14,6 +14,7 @@ class Proxy:
         self.given = conninfo.conninfo_to_dict(dsn)
         self.until = until  # a client that sends this is lost at once
         self.swallow = None  # the server never gets what holds this
+        self.silent = False  # nothing gets through any more, and nobody is told
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.clients, self.lost = {}, []
         threading.Thread(target=self.accept, daemon=True).start()
@@ -43,7 +44,7 @@ class Proxy:
                 data = source.recv(65536)
             except OSError:
                 data = b""
-            if up and self.swallow and self.swallow in data:
+            if data and (self.silent or (up and self.swallow and self.swallow in data)):
                 continue
             try:
                 if data:

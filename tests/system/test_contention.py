@@ -197,16 +197,22 @@ def test_a_missing_partition_and_a_refused_row_in_one_batch(db, nodes):
     assert "stale_finish" not in node.log()
 
 
-def test_partitions_that_another_makes_just_now_are_waited_for(db, nodes):
-    """While somebody has the lock of upkeep, nothing is made, and nothing is lost either."""
+DAYS = "select inhrelid::regclass::text as name from pg_inherits where inhparent = 'pgrab.run'::regclass"
+
+
+def test_partitions_that_are_missing_are_waited_for(db, nodes):
+    """While somebody has the duty of upkeep, nothing is made, and nothing is lost either."""
     node = nodes.start()
-    db.wait("select count(*) > 0 from pg_inherits where inhparent = 'pgrab.run'::regclass")
+    db.wait("select count(*) > 1 from pg_inherits where inhparent = 'pgrab.run'::regclass")
     with db.connect(autocommit=False) as other:
-        other.execute("select pg_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0))")
-        for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass"):
-            db.query(f"drop table {name}")
+        other.execute("select from pgrab.duty where duty = 'upkeep' for update")
+        for (name,) in db.query(DAYS):
+            if name != "pgrab.run_rest":
+                db.query(f"drop table {name}")
+        db.query("alter table pgrab.run detach partition pgrab.run_rest")
         bad = refused_tasks(db)
         node.wait_log("no partition")
+        db.query("alter table pgrab.run attach partition pgrab.run_rest default")
     db.wait("select count(*) = 41 from pgrab.run", timeout=15)
     assert db.query("select id, status from pgrab.task") == [(bad, "parked")]
     assert "stale_finish" not in node.log()
@@ -224,20 +230,23 @@ def test_a_run_that_the_history_refuses_is_parked_without_it(db, nodes):
     assert "event=finish_refused" in node.log() and "stale_finish" not in node.log()
 
 
-def test_what_the_server_can_promise_is_asked_on_a_new_connection(db, nodes):
+@pytest.mark.private_server
+def test_what_the_server_can_promise_is_asked_on_a_new_connection(cluster, db, nodes):
     """Another server, or its configuration, may answer: at_most_once tasks wait until one does that loses no commit."""
     def hang_up(app="pgrab load"):
         db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()", app)
 
     node = nodes.start(poll="60s")
     db.wait_run(db.add(kind="noop", delivery="at_most_once"))
-    db.query(f'alter database "{db.name}" set synchronous_commit = off')
-    hang_up()
-    once = db.add(kind="noop", delivery="at_most_once")
-    db.wait_run(db.add(kind="noop"))
-    node.wait_log("event=durable at_most_once=.?left")
-    stays(lambda: not db.runs(once), 0.5)
-    db.query(f'alter database "{db.name}" reset synchronous_commit')
+    cluster.superuser("select pg_create_physical_replication_slot('away')")
+    try:
+        hang_up()
+        once = db.add(kind="noop", delivery="at_most_once")
+        db.wait_run(db.add(kind="noop"))
+        node.wait_log("event=durable at_most_once=.?left")
+        stays(lambda: not db.runs(once), 0.5)
+    finally:
+        cluster.superuser("select pg_drop_replication_slot('away')")
     hang_up()
     db.wait_run(db.add(kind="noop"))
     assert db.wait_run(once).outcome == "succeeded"

@@ -100,18 +100,58 @@ def test_a_limit_that_is_raised_or_removed_lets_go_at_once(db, nodes):
     assert db.wait_run(final, timeout=5).outcome == "succeeded"
 
 
-def test_a_recurring_limited_task_and_a_deleted_one_leave_no_place_behind(db, nodes, probe):
+def test_a_recurring_limited_task_leaves_no_place_behind(db, nodes):
     nodes.start()
     db.query("insert into pgrab.limit values ('k', 1)")
     ticking = db.add(kind="noop", schedule="@every 1s", max_runs=3, limit_key="k")
     db.wait("select count(*) = 3 from pgrab.run where task_id = %s", ticking, timeout=15)
+    db.wait("select count(*) = 0 from pgrab.limit_place")
+
+
+def test_a_run_keeps_its_place_when_its_task_is_deleted(db, nodes, probe):
+    nodes.start("a")
+    nodes.start("b")
+    db.query("insert into pgrab.limit values ('k', 1)")
     probe.close_gate()
     try:
         gone = db.add(**probe.shell("t", gate=True), limit_key="k")
         probe.wait("start", "t")
         db.query("delete from pgrab.task where id = %s", gone)
         after = db.add(kind="noop", limit_key="k")
-        assert db.wait_run(after, timeout=5).outcome == "succeeded"
+        db.wait("select waiting = 1 from pgrab.limits")
+        stays(lambda: db.one("select running = 1 and waiting = 1 from pgrab.limits"), 3, "the place of the run")
+    finally:
+        probe.open_gate()
+    assert db.wait_run(after, timeout=5).outcome == "succeeded"
+
+
+def test_the_place_of_a_deleted_sql_task_comes_free_with_its_run(db, nodes):
+    nodes.start()
+    db.query("insert into pgrab.limit values ('k', 1)")
+    gone = db.add(kind="sql", command="select pg_advisory_xact_lock(17)", limit_key="k")
+    with db.connect() as other:
+        other.execute("select pg_advisory_lock(17)")
+        db.wait("select count(*) = 1 from pg_locks where locktype = 'advisory' and not granted")
+        db.query("delete from pgrab.task where id = %s", gone)
+        after = db.add(kind="noop", limit_key="k")
+        db.wait("select waiting = 1 from pgrab.limits")
+        other.execute("select pg_advisory_unlock(17)")
+    assert db.wait_run(after, timeout=5).outcome == "succeeded"
+
+
+def test_the_place_of_a_deleted_task_comes_free_when_its_node_dies(db, nodes, probe):
+    pair = {name: nodes.start(name) for name in "ab"}
+    db.query("insert into pgrab.limit values ('k', 1)")
+    probe.close_gate()
+    try:
+        gone = db.add(**probe.shell("t", gate=True), limit_key="k")
+        probe.wait("start", "t")
+        by = db.one("select n.name from pgrab.task t join pgrab.node n on n.id = t.node_id where t.id = %s", gone)
+        db.query("delete from pgrab.task where id = %s", gone)
+        after = db.add(kind="noop", limit_key="k")
+        db.wait("select waiting = 1 from pgrab.limits")
+        pair[by].kill9()
+        assert db.wait_run(after, timeout=25).outcome == "succeeded"
     finally:
         probe.open_gate()
 

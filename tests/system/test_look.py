@@ -12,6 +12,7 @@ SESSION = "set enable_seqscan = off; set enable_sort = off; set enable_material 
 def look(db, ahead_us=5_000_000, limit=8):
     """Runs look.sql as a node that runs noop, with all shards, does; returns its rows and the buffers it touched."""
     text = (ROOT / "src/db/sql/look.sql").read_text(encoding="utf-8")
+    text = text.replace(":look_rows", (ROOT / "src/db/sql/look_rows.inc").read_text(encoding="utf-8"))
     lanes = [r.lane for r in db.query("select distinct lane from pgrab.lane where kind = 'noop' and require = '{}'")]
     n = len(lanes)
     values = {1: f"array{lanes}", 2: f"array{[i * 1024 + 1 for i in range(n)]}", 3: f"array{[i * 1024 + 1024 for i in range(n)]}",

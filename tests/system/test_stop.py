@@ -1,9 +1,5 @@
 """Stopping in good order."""
-import os
-import signal
 import time
-
-from cluster import alive, wait_until
 
 
 def test_term_hands_back_what_is_unstarted_at_once_and_lets_the_running_end(db, nodes, probe):
@@ -86,20 +82,3 @@ def test_stopping_under_load_loses_nothing(db, nodes):
     nodes.start("last")
     db.wait("select not exists (select from pgrab.task)", timeout=20)
     assert db.query("select count(*) as n, count(distinct task_id) as d from pgrab.run") == [(40000, 40000)]
-
-
-def test_the_keepers_death_ends_the_node_and_everything_it_ran(db, nodes, probe):
-    node = nodes.start("n1")
-    db.add(**probe.shell("a", seconds=60))
-    child = int(probe.wait("start", "a")[0].pid)
-
-    def parent(pid):
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-            return int(f.read().rpartition(")")[2].split()[1])
-
-    keeper = child
-    while parent(keeper) != node.pid:
-        keeper = parent(keeper)
-    os.kill(keeper, signal.SIGKILL)
-    assert node.wait_exit(8) == 1
-    wait_until(lambda: not alive(child), 5, "the child to be dead")

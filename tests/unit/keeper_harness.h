@@ -39,16 +39,18 @@
 
 struct trial {
 	int run_fd;
-	int out_fd; /* the reading end of stdout and stderr */
+	uint64_t life; /* of the keeper */
+	int out_fd;    /* the reading end of stdout and stderr */
 };
 
 static inline struct keeper *
 keeper_for_test(void)
 {
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct keeper *k = NULL;
 	struct err err = {0};
 
-	if (keeper_start(&k, GRACE_US, &err) != RC_OK)
+	if (keeper_start(&k, &setup, &err) != RC_OK)
 		fail_msg("%s", err.text);
 	keeper_lease(k, CLOCK_NEVER);
 	return k;
@@ -57,14 +59,17 @@ keeper_for_test(void)
 static inline struct trial
 trial_of(struct keeper *k, struct keeper_spec spec)
 {
-	struct trial t = {-1, -1};
+	struct trial t = {.run_fd = -1, .out_fd = -1};
+	struct keeper_run run;
 	struct err err = {0};
 	int out[2];
 
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	spec.output_fd = out[1];
-	if (keeper_spawn(k, &spec, &t.run_fd, &err) != RC_OK)
+	if (keeper_spawn(k, &spec, &run, &err) != RC_OK)
 		fail_msg("%s", err.text);
+	t.run_fd = run.fd;
+	t.life = run.life;
 	close(out[1]);
 	t.out_fd = out[0];
 	return t;
@@ -107,11 +112,9 @@ next_message(const struct trial *t)
 	struct keeper_msg m = {0};
 	ssize_t n;
 
-	do {
-		if (!readable_within(t->run_fd, PATIENCE_S * US_PER_S))
-			fail_msg("the shim says nothing");
-		n = recv(t->run_fd, &m, sizeof m, 0);
-	} while (n < 0 && errno == ECONNRESET); /* a stop that was not read; see keeper.h */
+	if (!readable_within(t->run_fd, PATIENCE_S * US_PER_S))
+		fail_msg("the shim says nothing");
+	n = recv(t->run_fd, &m, sizeof m, 0);
 	assert_true(n == 0 || n == (ssize_t)sizeof m);
 	return m;
 }
@@ -146,6 +149,15 @@ expect_not_started(const struct trial *t, int error, const char *where)
 		assert_string_equal(m.where, where);
 }
 
+/* The keeper's last word, and the end. */
+static inline void
+expect_gone(const struct trial *t)
+{
+	assert_int_equal(next_message(t).event, KEEPER_GONE);
+	assert_int_equal(next_message(t).event, 0);
+}
+
+/* The end without a word: the keeper was lost. */
 static inline void
 expect_eof(const struct trial *t)
 {
@@ -281,6 +293,12 @@ expect_nothing_left(void)
 			(void)sigtimedwait(&child, NULL, &wait);
 	}
 	assert_int_equal(errno, ECHILD);
+}
+
+static inline void
+stop_run(const struct trial *t)
+{
+	keeper_stop_run(&(struct keeper_run){.fd = t->run_fd, .life = t->life});
 }
 
 static inline void

@@ -4,16 +4,23 @@
  */
 #include <setjmp.h>
 #include <signal.h>
+#include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
 #include "exec/exec.h"
+#include "exec/surroundings.h"
 #include "fake_host.h"
 #include "keeper/keeper.h"
 
@@ -156,12 +163,23 @@ child_gets_exactly_its_environment(void **state)
 	const struct pgrab_arg args[] = {{"env", "A=1 2"}, {"env", "PGRAB_FENCE=mine"}, {"env", "HOME=/tmp"},
 	    {"env", "A=3"}, {"env", "EMPTY="}, {NULL, NULL}};
 
+	struct surroundings around;
+
+	assert_int_equal(
+	    surroundings_make(&around, "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me",
+		"/", "077", 0, NULL),
+	    RC_OK);
+	env.surroundings = &around;
 	setenv("PGPASSWORD", "secret", 1);
 	setenv("PGRAB_DSN", "secret", 1);
 	prints(&exec_exec, "/usr/bin/env", args,
-	    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nLANG=C.UTF-8\nHOME=/tmp\n"
-	    "A=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00.000000Z\n"
+	    "PATH=/srv/bin:/usr/bin:/bin\nLANG=C.UTF-8\nHOME=/tmp\nSHELL=/bin/sh\nUSER=me\nLOGNAME=me\n"
+	    "TZ=Europe/"
+	    "Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00."
+	    "000000Z\n"
 	    "PGRAB_ATTEMPT=2\n");
+	env.surroundings = NULL;
+	surroundings_fini(&around);
 }
 
 static void
@@ -171,6 +189,94 @@ child_gets_its_input_and_its_folder(void **state)
 
 	prints(&exec_shell, "cat; pwd", args, "in\nput/usr\n");
 	prints(&exec_shell, "cat; pwd", NULL, "/\n");
+}
+
+static void
+child_gets_the_surroundings_of_its_node(void **state)
+{
+	struct passwd *me = getpwuid(getuid());
+	struct surroundings around;
+	char want[300];
+
+	snprintf(want, sizeof want, "%s %s %s /bin/sh C.UTF-8\n", me->pw_dir, me->pw_name, me->pw_name);
+	prints(&exec_shell, "echo $HOME $USER $LOGNAME $SHELL $LANG", NULL, want);
+	assert_int_equal(surroundings_make(&around, NULL, "/usr", "027", 3, NULL), RC_OK);
+	env.surroundings = &around;
+	snprintf(want, sizeof want, "/usr\n0027\n%d\n", getpriority(PRIO_PROCESS, 0) + 3);
+	prints(&exec_shell, "pwd; umask; nice", NULL, want);
+	env.surroundings = NULL;
+	surroundings_fini(&around);
+}
+
+static void
+surroundings_are_checked(const char *job_env, const char *cwd, const char *mask, const char *error)
+{
+	struct surroundings around;
+	struct err err = {0};
+
+	assert_int_equal(surroundings_make(&around, job_env, cwd, mask, 0, &err), RC_BAD);
+	assert_string_equal(err.text, error);
+	surroundings_fini(&around);
+}
+
+static void
+wrong_surroundings_are_named(void **state)
+{
+	surroundings_are_checked(
+	    "A", "/", "077", "job_env: \"A\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin");
+	surroundings_are_checked(NULL, "tmp", "077", "job_cwd: \"tmp\" does not begin with a slash");
+	surroundings_are_checked(NULL, "/", "8", "job_umask: \"8\" is not an octal number from 001 to 777");
+}
+
+static void
+limits_are_read_and_bounded(void **state)
+{
+	const struct pgrab_arg size[] = {{"limits", "memory=12"}, {NULL, NULL}},
+			       word[] = {{"limits", "disk=1GB"}, {NULL, NULL}},
+			       half[] = {{"limits", "processes=0.5"}, {NULL, NULL}},
+			       cpu[] = {{"limits", "cpu=much"}, {NULL, NULL}},
+			       more[] = {{"limits", "memory=2GB"}, {NULL, NULL}},
+			       less[] = {{"limits", "memory=512MB"}, {NULL, NULL}};
+	struct surroundings around;
+
+	exec_fails("/bin/true", size, -1,
+	    "args.limits: \"memory=12\": memory is a size of 1MB or more, such as 512MB");
+	exec_fails("/bin/true", word, -1, "args.limits: \"disk=1GB\": there are memory, processes and cpu");
+	exec_fails("/bin/true", half, -1,
+	    "args.limits: \"processes=0.5\": processes is a whole number of 1 or more");
+	exec_fails(
+	    "/bin/true", cpu, -1, "args.limits: \"cpu=much\": cpu is a number of processors, such as 0.5");
+	assert_int_equal(surroundings_make(&around, NULL, "/", "077", 0, NULL), RC_OK);
+	assert_int_equal(surroundings_limit(&around, "memory=1GB", NULL), RC_OK);
+	env.surroundings = &around;
+	exec_fails("/bin/true", more, -1,
+	    "could not start: args.limits: memory is more than this node allows (job_limits)");
+	prints(&exec_shell, "ulimit -v", NULL, "1048576\n"); /* without control groups, as here */
+	prints(&exec_shell, "ulimit -v", less, "524288\n");
+	assert_int_equal(surroundings_limit(&around, "processes=10", NULL), RC_OK);
+	exec_fails("/bin/true", NULL, -1,
+	    "could not start: this node can not keep limits of processes and cpu (Operation not supported)");
+	env.surroundings = NULL;
+	surroundings_fini(&around);
+}
+
+/* The kernel takes 128 KiB in one argument. */
+static void
+shell_runs_a_text_of_a_mebibyte(void **state)
+{
+	size_t size = 1024 * 1024;
+	char *text = malloc(size + 1);
+	const char end[] = "\nls /proc/self/fd; cat; echo \"$x\"; exit 0";
+	const struct pgrab_arg args[] = {{"stdin", "in\n"}, {NULL, NULL}};
+
+	memset(text, ' ', size);
+	memcpy(text, "x=seen; : '", 11);
+	memset(text + 11, 'y', size / 2);
+	memcpy(text + 11 + size / 2, "'", 1);
+	memcpy(text + size - strlen(end), end, sizeof end);
+	prints(&exec_shell, text, NULL, "0\n1\n2\n3\nseen\n"); /* 3 is the folder that ls reads */
+	prints(&exec_shell, text, args, "0\n1\n2\n3\nin\nseen\n");
+	free(text);
 }
 
 static void
@@ -194,8 +300,8 @@ wrong_args_are_named(void **state)
 			       twice[] = {{"cwd", "/"}, {"cwd", "/"}, {NULL, NULL}},
 			       name[] = {{"env", "A"}, {NULL, NULL}};
 
-	exec_fails(
-	    "/bin/true", unknown, -1, "kind exec knows no args.comand; it knows argv, env, stdin, cwd");
+	exec_fails("/bin/true", unknown, -1,
+	    "kind exec knows no args.comand; it knows argv, env, stdin, cwd, limits");
 	exec_fails("/bin/true", twice, -1, "args.cwd must be one text, not an array or an object");
 	exec_fails("/bin/true", name, -1,
 	    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"A\"");
@@ -205,7 +311,7 @@ wrong_args_are_named(void **state)
 
 	stage_init(&s);
 	perform(&s, &exec_shell, "true", argv);
-	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd");
+	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd, limits");
 	fake_host_fini(&s.f);
 }
 
@@ -216,6 +322,8 @@ ends_are_told_apart(void **state)
 	shell_fails("kill -KILL $$", 137, "killed by signal 9 (Killed)");
 	shell_fails("kill -SEGV $$", 139, "killed by signal 11 (Segmentation fault)");
 	shell_fails("/no/such/program 2>/dev/null", 127, "exit code 127");
+	shell_fails("echo begun; echo 'disk full' >&2; echo; exit 3", 3, "exit code 3: disk full");
+	shell_fails("echo on my own; kill -KILL $$", 137, "killed by signal 9 (Killed): on my own");
 }
 
 static void
@@ -313,6 +421,51 @@ stop_is_heard_through_a_flood_of_output(void **state)
 	stopped_on_ready("trap '' TERM; echo ready; yes; yes", PGRAB_STOP_CANCEL, 137, "cancelled");
 }
 
+/* Ended, waited for or not. */
+static bool
+is_dead(pid_t pid)
+{
+	struct pollfd p = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+	bool dead = p.fd < 0 || poll(&p, 1, 0) == 1;
+
+	if (p.fd >= 0)
+		close(p.fd);
+	return dead;
+}
+
+/* The line freezes or kills what watches over it, then says its id, "ready", and hears no TERM. */
+#define KEEPER_OF_PPID "$(cut -d' ' -f4 /proc/$PPID/stat)"
+static void
+is_dead_when_it_is_reported(const char *harm, enum pgrab_stop why, const char *error, unsigned lines_logged)
+{
+	char line[300];
+	struct stage s;
+
+	snprintf(line, sizeof line, "trap '' TERM; %s; echo $$ ready; sleep 100; sleep 100", harm);
+	stage_init(&s);
+	s.stop_at = "ready";
+	s.why = why;
+	perform(&s, &exec_shell, line, NULL);
+	assert_true(s.stopped && !s.result.succeeded);
+	assert_true(is_dead((pid_t)atoi(buf_str(&s.f.output))));
+	assert_string_equal(s.result.error, error);
+	assert_true(s.lines_logged >= lines_logged);
+	fake_host_fini(&s.f);
+}
+
+static void
+no_run_is_reported_while_it_still_runs(void **state)
+{
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_TIMEOUT, "timed out", 0);
+	is_dead_when_it_is_reported("kill -STOP $PPID", PGRAB_STOP_CANCEL, "cancelled", 0);
+	is_dead_when_it_is_reported(
+	    "kill -STOP $PPID; kill -KILL " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out", 0);
+	/* Until it is noticed that the keeper does nothing, the log says what is waited for. */
+	is_dead_when_it_is_reported(
+	    "kill -STOP $PPID; kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_CANCEL, "cancelled", 1);
+	is_dead_when_it_is_reported("kill -STOP " KEEPER_OF_PPID, PGRAB_STOP_TIMEOUT, "timed out", 1);
+}
+
 static void
 stop_before_the_start_counts(void **state)
 {
@@ -367,6 +520,7 @@ static void
 without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 {
 	struct exec_env none = {0};
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct keeper *dead = NULL, *alive = env.keeper;
 	struct err err = {0};
 	struct stage s;
@@ -374,7 +528,7 @@ without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 
 	assert_null(exec_shell.open(&none, text, sizeof text));
 	assert_non_null(strstr(text, "keeper"));
-	assert_int_equal(keeper_start(&dead, GRACE_US, &err), RC_OK);
+	assert_int_equal(keeper_start(&dead, &setup, &err), RC_OK);
 	kill(keeper_pid(dead), SIGKILL);
 	env.keeper = dead;
 	stage_init(&s);
@@ -388,9 +542,10 @@ without_a_keeper_nothing_opens_and_nothing_counts(void **state)
 static int
 start_keeper(void **state)
 {
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct err err = {0};
 
-	if (keeper_start(&env.keeper, GRACE_US, &err) != RC_OK)
+	if (keeper_start(&env.keeper, &setup, &err) != RC_OK)
 		return -1;
 	keeper_lease(env.keeper, CLOCK_NEVER);
 	return 0;
@@ -411,6 +566,10 @@ main(int argc, char **argv)
 	    cmocka_unit_test(exec_passes_its_arguments_untouched),
 	    cmocka_unit_test(child_gets_exactly_its_environment),
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
+	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),
+	    cmocka_unit_test(wrong_surroundings_are_named),
+	    cmocka_unit_test(limits_are_read_and_bounded),
+	    cmocka_unit_test(shell_runs_a_text_of_a_mebibyte),
 	    cmocka_unit_test(child_gets_input_of_a_megabyte),
 	    cmocka_unit_test(wrong_args_are_named),
 	    cmocka_unit_test(ends_are_told_apart),
@@ -421,6 +580,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(stops_are_told_apart),
 	    cmocka_unit_test(stop_ends_the_deaf_and_those_who_say_that_all_is_well),
 	    cmocka_unit_test(stop_is_heard_through_a_flood_of_output),
+	    cmocka_unit_test(no_run_is_reported_while_it_still_runs),
 	    cmocka_unit_test(stop_before_the_start_counts),
 	    cmocka_unit_test(stop_that_comes_too_late_takes_nothing_away),
 	    cmocka_unit_test(lease_that_is_over_is_no_attempt),

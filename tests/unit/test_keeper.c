@@ -37,10 +37,11 @@ struct run {
 static int
 setup(void **state)
 {
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 	struct keeper *k = NULL;
 	struct err err = {0};
 
-	if (keeper_start(&k, GRACE_US, &err) != RC_OK) {
+	if (keeper_start(&k, &setup, &err) != RC_OK) {
 		print_error("%s\n", err.text);
 		return -1;
 	}
@@ -64,12 +65,14 @@ start(struct keeper *k, const char *script)
 	const char *const argv[] = {"/bin/sh", "-c", script, NULL};
 	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1};
 	struct err err = {0};
+	struct keeper_run started;
 	struct run r;
 	int out[2];
 
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	spec.output_fd = out[1];
-	assert_int_equal(keeper_spawn(k, &spec, &r.run_fd, &err), RC_OK);
+	assert_int_equal(keeper_spawn(k, &spec, &started, &err), RC_OK);
+	r.run_fd = started.fd;
 	close(out[1]);
 	r.output_fd = out[0];
 	return r;
@@ -178,10 +181,12 @@ a_program_that_is_not_there_is_not_started(void **state)
 	struct keeper_spec spec = {
 	    .argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = STDERR_FILENO};
 	struct err err = {0};
+	struct keeper_run run;
 	struct keeper_msg m;
 	int fd;
 
-	assert_int_equal(keeper_spawn(*state, &spec, &fd, &err), RC_OK);
+	assert_int_equal(keeper_spawn(*state, &spec, &run, &err), RC_OK);
+	fd = run.fd;
 	m = message(fd);
 	assert_int_equal(m.event, KEEPER_NOT_STARTED);
 	assert_int_equal(m.value, ENOENT);
@@ -189,11 +194,11 @@ a_program_that_is_not_there_is_not_started(void **state)
 	close(fd);
 	spec.argv = (const char *const[]){"/bin/true", NULL};
 	spec.cwd = "/no/such/folder";
-	assert_int_equal(keeper_spawn(*state, &spec, &fd, &err), RC_OK);
-	m = message(fd);
+	assert_int_equal(keeper_spawn(*state, &spec, &run, &err), RC_OK);
+	m = message(run.fd);
 	assert_int_equal(m.event, KEEPER_NOT_STARTED);
 	assert_string_equal(m.where, "chdir");
-	close(fd);
+	close(run.fd);
 }
 
 static void
@@ -204,15 +209,15 @@ what_is_too_large_is_refused(void **state)
 	struct keeper_spec spec = {
 	    .argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = STDERR_FILENO};
 	struct err err = {0};
-	int fd;
+	struct keeper_run run;
 
 	memset(large, 'x', 2 * 1024 * 1024);
 	large[2 * 1024 * 1024 - 1] = '\0';
-	assert_int_equal(keeper_spawn(*state, &spec, &fd, &err), RC_BAD);
+	assert_int_equal(keeper_spawn(*state, &spec, &run, &err), RC_BAD);
 	large[200 * 1024] = '\0'; /* the kernel takes 128 KiB in one string */
-	assert_int_equal(keeper_spawn(*state, &spec, &fd, &err), RC_OK);
-	assert_int_equal(message(fd).value, E2BIG);
-	close(fd);
+	assert_int_equal(keeper_spawn(*state, &spec, &run, &err), RC_OK);
+	assert_int_equal(message(run.fd).value, E2BIG);
+	close(run.fd);
 	free(large);
 }
 
@@ -225,7 +230,7 @@ a_run_that_ignores_term_is_killed_after_the_grace(void **state)
 
 	assert_true(number_line(&r) > 0);
 	began = clock_mono_us();
-	assert_int_equal(send(r.run_fd, "T", 1, MSG_NOSIGNAL), 1);
+	assert_int_equal(shutdown(r.run_fd, SHUT_WR), 0);
 	m = ended(&r);
 	assert_true(WIFSIGNALED(m.value) && WTERMSIG(m.value) == SIGKILL);
 	assert_int_equal(m.why, KEEPER_BY_WORKER);
@@ -281,10 +286,11 @@ fake_node(int64_t lease_us, pid_t *keeper_out, pid_t *child_out)
 	assert_int_equal(pipe2(tell, O_CLOEXEC), 0);
 	node = fork();
 	if (node == 0) {
+		const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
 		struct keeper *k = NULL;
 		struct err err;
 
-		if (keeper_start(&k, GRACE_US, &err) != RC_OK)
+		if (keeper_start(&k, &setup, &err) != RC_OK)
 			_exit(1);
 		keeper_lease(k, clock_boot_us() + lease_us);
 		struct run r = start(k, "trap '' TERM; setsid sleep 300 & echo $!; wait; wait");
@@ -355,6 +361,7 @@ nothing_outlives_a_killed_shim(void **state)
 	free(shims.pid);
 	assert_gone(child);
 	assert_gone(m.value);
+	assert_int_equal(message(r.run_fd).event, KEEPER_GONE);
 	assert_int_equal(recv(r.run_fd, &m, sizeof m, 0), 0); /* and the worker sees the end */
 	finish(&r);
 }

@@ -8,6 +8,20 @@
  * id. */
 #define STUBBORN "trap '' TERM; (setsid sh -c 'sleep 100; :' &); echo $$; sleep 100; :"
 
+/* keeper_start's watcher makes one; a look a few times a second, with a deadline. */
+static void
+await_new_keeper(struct keeper *k, pid_t old)
+{
+	int64_t until = clock_mono_us() + PATIENCE_S * US_PER_S;
+	pid_t now = old;
+
+	while ((now == old || now == 0) && clock_mono_us() < until) {
+		(void)poll(NULL, 0, 20);
+		now = keeper_pid(k);
+	}
+	assert_true(now != old && now > 0);
+}
+
 static void
 lease_that_passes_ends_the_run(void **state)
 {
@@ -106,19 +120,19 @@ a_frozen_keeper_blocks_nobody(void **state)
 	const char *const argv[] = {"/bin/true", NULL};
 	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
 	struct keeper *k = keeper_for_test();
-	static int fds[2000];
+	static struct keeper_run runs[2000];
 	enum rc rc = RC_OK;
 	struct err err;
 	size_t n = 0;
 
 	kill(keeper_pid(k), SIGSTOP);
-	while (n < sizeof fds / sizeof *fds && rc == RC_OK) {
-		rc = keeper_spawn(k, &spec, &fds[n], &err);
+	while (n < sizeof runs / sizeof *runs && rc == RC_OK) {
+		rc = keeper_spawn(k, &spec, &runs[n], &err);
 		n += rc == RC_OK;
 	}
 	assert_int_equal(rc, RC_AGAIN);
 	while (n > 0)
-		close(fds[--n]);
+		close(runs[--n].fd);
 	kill(keeper_pid(k), SIGCONT);
 	keeper_stop(&k);
 	expect_nothing_left();
@@ -171,25 +185,98 @@ stopping_the_keeper_ends_every_run_in_time(void **state)
 	keeper_stop(&k);
 }
 
+/* A new keeper takes over; the old one's runs end with their grace, and that is known when it is so. */
 static void
-death_of_the_keeper_ends_its_runs_and_is_seen(void **state)
+death_of_the_keeper_ends_its_runs_and_a_new_one_takes_over(void **state)
 {
 	struct keeper *k = keeper_for_test();
 	struct trial t = trial_sh(k, STUBBORN);
-	const char *const argv[] = {"/bin/true", NULL};
-	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
-	struct err err = {0};
-	int fd;
+	pid_t first = keeper_pid(k), run;
+	int64_t at;
 
 	expect_started(&t);
-	read_pid(t.out_fd);
-	assert_false(readable_within(keeper_alive_fd(k), 0));
-	kill(keeper_pid(k), SIGKILL);
-	assert_true(readable_within(keeper_alive_fd(k), PATIENCE_S * US_PER_S));
-	assert_int_equal(keeper_spawn(k, &spec, &fd, &err), RC_FATAL);
-	keeper_stop(&k);
+	run = read_pid(t.out_fd);
+	at = clock_mono_us();
+	kill(first, SIGKILL);
+	await_new_keeper(k, first);
+	keeper_await_end(k, t.life);
+	assert_true(dead_within(run, 0));
+	assert_true(clock_mono_us() - at >= GRACE_US);
 	expect_output(&t, "");
+	expect_exited(&t);
+	expect_eof(&t);
 	trial_end(&t);
+	t = trial_sh(k, "echo works");
+	expect_output(&t, "works\n");
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+a_frozen_keeper_is_replaced_and_its_runs_are_ended(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN), late;
+	pid_t first = keeper_pid(k), run;
+
+	expect_started(&t);
+	run = read_pid(t.out_fd);
+	kill(first, SIGSTOP);
+	late = trial_sh(k, "echo executed"); /* it lies in the socket of the frozen one */
+	await_new_keeper(k, first);
+	keeper_await_end(k, t.life);
+	assert_true(dead_within(run, 0));
+	expect_output(&t, "");
+	expect_eof(&late);
+	expect_output(&late, "");
+	trial_end(&t);
+	trial_end(&late);
+	assert_false(readable_within(keeper_alive_fd(k), 0));
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* The shim is killed by nobody but us: it hears neither of the stop nor of the keeper's death. */
+static void
+a_frozen_shim_under_a_dead_keeper_is_killed_with_its_run(void **state)
+{
+	for (int frozen_keeper = 0; frozen_keeper <= 1; frozen_keeper++) {
+		struct keeper *k = keeper_for_test();
+		struct trial t = trial_sh(k, STUBBORN);
+		pid_t first = keeper_pid(k), shim = parent_of(expect_started(&t)), run = read_pid(t.out_fd);
+
+		kill(shim, SIGSTOP);
+		stop_run(&t);
+		kill(first, frozen_keeper ? SIGSTOP : SIGKILL);
+		expect_eof(&t);
+		keeper_await_end(k, t.life);
+		assert_true(dead_within(run, 0));
+		assert_true(dead_within(shim, 0));
+		expect_output(&t, "");
+		trial_end(&t);
+		keeper_stop(&k);
+		expect_nothing_left();
+	}
+}
+
+static void
+keepers_that_die_one_after_the_other_leave_nothing(void **state)
+{
+	struct keeper *k = keeper_for_test();
+
+	for (int i = 0; i < 5; i++) {
+		struct trial t = trial_sh(k, "(setsid sleep 100 &); echo $$; kill -STOP $PPID; sleep 100");
+		pid_t keeper = keeper_pid(k), run = read_pid(t.out_fd);
+
+		kill(keeper, SIGKILL);
+		await_new_keeper(k, keeper);
+		keeper_await_end(k, t.life);
+		assert_true(dead_within(run, 0));
+		expect_output(&t, "");
+		trial_end(&t);
+	}
+	keeper_stop(&k);
 	expect_nothing_left();
 }
 
@@ -205,7 +292,6 @@ stopping_after_the_keepers_death_waits_for_the_runs(void **state)
 	expect_started(&t);
 	pid = read_pid(t.out_fd);
 	kill(keeper_pid(k), SIGKILL);
-	assert_true(readable_within(keeper_alive_fd(k), PATIENCE_S * US_PER_S));
 	keeper_stop(&k);
 	assert_true(dead_within(pid, 0));
 	trial_end(&t);
@@ -224,11 +310,59 @@ death_of_the_shim_ends_its_run_before_the_worker_hears_of_it(void **state)
 
 		assert_int_equal(parent_of(shim), keeper_pid(k));
 		kill(shim, SIGKILL);
-		expect_eof(&t);
+		expect_gone(&t);
 		assert_true(dead_within(daemon, 0));
 		expect_output(&t, "");
 		trial_end(&t);
 	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* A stop reaches the keeper too; the worker has not given up. */
+static void
+a_frozen_shim_does_not_stop_the_stop(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t = trial_sh(k, STUBBORN);
+	pid_t shim = parent_of(expect_started(&t)), run = read_pid(t.out_fd);
+
+	kill(shim, SIGSTOP);
+	stop_run(&t);
+	expect_gone(&t);
+	assert_true(dead_within(run, 0));
+	expect_output(&t, "");
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* As a machine that was frozen until the grace was over too: when it thaws, nothing of it is left. */
+static void
+a_run_that_thaws_long_after_its_lease_has_no_grace_left(void **state)
+{
+	const struct keeper_setup setup = {.kill_grace_us = 2 * US_PER_S, .will_fd = -1};
+	struct keeper *k = NULL;
+	struct err err = {0};
+	struct trial t;
+	pid_t shim, run;
+	int64_t at;
+
+	assert_int_equal(keeper_start(&k, &setup, &err), RC_OK);
+	keeper_lease(k, CLOCK_NEVER);
+	t = trial_sh(k, STUBBORN);
+	shim = parent_of(expect_started(&t));
+	run = read_pid(t.out_fd);
+	kill(shim, SIGSTOP);
+	kill(keeper_pid(k), SIGSTOP);
+	keeper_lease(k, clock_boot_us() + 50 * US_PER_MS);
+	assert_false(dead_within(run, 2100 * US_PER_MS));
+	at = clock_mono_us();
+	kill(keeper_pid(k), SIGCONT);
+	kill(shim, SIGCONT);
+	expect_dead(run);
+	assert_true(clock_mono_us() - at < 1500 * US_PER_MS);
+	trial_end(&t);
 	keeper_stop(&k);
 	expect_nothing_left();
 }
@@ -253,6 +387,64 @@ a_frozen_shim_is_killed_with_its_run(void **state)
 	expect_nothing_left();
 }
 
+/* The run's group when it is in one of ours; whether that can be is the machine's.  False: it can not. */
+static bool
+group_of(pid_t pid, char *out, size_t size)
+{
+	char path[64], line[300];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	f = fopen(path, "re");
+	while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, "0::", 3) == 0 && strstr(line, "/pgrab.") != NULL;
+		snprintf(out, size, "%s", line);
+	}
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+static void
+control_groups_hold_what_is_in_them_and_go_with_it(void **state)
+{
+	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .cgroups = true, .will_fd = -1};
+	struct keeper *k = NULL;
+	struct err err = {0};
+	char first[300], second[300];
+	struct trial t, other;
+	pid_t run, shim, old;
+
+	assert_int_equal(keeper_start(&k, &setup, &err), RC_OK);
+	keeper_lease(k, CLOCK_NEVER);
+	t = trial_sh(k, STUBBORN);
+	shim = parent_of(expect_started(&t));
+	run = read_pid(t.out_fd);
+	if (!group_of(run, first, sizeof first)) {
+		trial_end(&t);
+		keeper_stop(&k);
+		skip();
+	}
+	other = trial_sh(k, STUBBORN);
+	expect_started(&other);
+	assert_true(group_of(read_pid(other.out_fd), second, sizeof second));
+	assert_string_not_equal(first, second);
+	kill(shim, SIGKILL); /* the keeper knows the group */
+	expect_gone(&t);
+	expect_output(&t, "");
+	assert_true(dead_within(run, 0));
+	trial_end(&t);
+	old = keeper_pid(k);
+	kill(old, SIGKILL); /* the next keeper removes the group */
+	await_new_keeper(k, old);
+	keeper_await_end(k, other.life);
+	trial_end(&other);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
 /* A node of its own in a process: starts a keeper and a stubborn run, says so,
  * and waits for what we do. */
 static pid_t
@@ -268,11 +460,11 @@ fake_node(int *out_fd, pid_t *run_pid, int64_t lease_us)
 		const char *const argv[] = {"/bin/sh", "-c", STUBBORN, NULL};
 		struct keeper_spec spec = {
 		    .argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = pair[1]};
+		struct keeper_run started;
 		struct err err = {0};
-		int run_fd;
 
 		keeper_lease(k, clock_boot_us() + lease_us);
-		if (keeper_spawn(k, &spec, &run_fd, &err) != RC_OK)
+		if (keeper_spawn(k, &spec, &started, &err) != RC_OK)
 			_exit(1);
 		close(pair[1]);
 		for (;;)
@@ -352,11 +544,17 @@ main(int argc, char **argv)
 	    cmocka_unit_test(a_frozen_keeper_blocks_nobody),
 	    cmocka_unit_test(signals_to_the_group_do_not_end_the_keeper),
 	    cmocka_unit_test(stopping_the_keeper_ends_every_run_in_time),
-	    cmocka_unit_test(death_of_the_keeper_ends_its_runs_and_is_seen),
+	    cmocka_unit_test(death_of_the_keeper_ends_its_runs_and_a_new_one_takes_over),
+	    cmocka_unit_test(a_frozen_keeper_is_replaced_and_its_runs_are_ended),
+	    cmocka_unit_test(a_frozen_shim_under_a_dead_keeper_is_killed_with_its_run),
+	    cmocka_unit_test(keepers_that_die_one_after_the_other_leave_nothing),
 	    cmocka_unit_test(stopping_after_the_keepers_death_waits_for_the_runs),
 	    cmocka_unit_test(death_of_the_shim_ends_its_run_before_the_worker_hears_of_it),
 	    cmocka_unit_test(a_frozen_shim_is_killed_with_its_run),
+	    cmocka_unit_test(a_frozen_shim_does_not_stop_the_stop),
+	    cmocka_unit_test(a_run_that_thaws_long_after_its_lease_has_no_grace_left),
 	    cmocka_unit_test(a_frozen_node_loses_its_runs_with_its_lease),
+	    cmocka_unit_test(control_groups_hold_what_is_in_them_and_go_with_it),
 	    cmocka_unit_test(death_of_the_node_ends_everything),
 	    cmocka_unit_test(death_of_node_and_keeper_together_ends_everything),
 	};

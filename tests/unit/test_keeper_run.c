@@ -21,7 +21,7 @@ keeper_runs_a_program_and_reports_its_end(void **state)
 	assert_int_equal(m.why, KEEPER_BY_ITSELF);
 	assert_int_equal(m.leftovers, 0);
 	expect_output(&t, "out\nerr\n");
-	expect_eof(&t);
+	expect_gone(&t);
 	trial_end(&t);
 }
 
@@ -50,7 +50,7 @@ expect_refused(const char *program, const char *argument, const char *cwd, int e
 
 	expect_not_started(&t, error, where);
 	expect_output(&t, "");
-	expect_eof(&t);
+	expect_gone(&t);
 	trial_end(&t);
 }
 
@@ -94,13 +94,14 @@ keeper_refuses_more_than_a_mebibyte(void **state)
 	const char *argv[13] = {
 	    "/bin/true", part, part, part, part, part, part, part, part, part, part, part, NULL};
 	struct keeper_spec spec = {.argv = argv, .env = plain_env, .stdin_fd = -1, .output_fd = 2};
+	struct keeper_run run;
 	struct trial t;
 	struct err err = {0};
 
 	memset(part, 'x', 100000);
 	part[100000] = '\0';
-	assert_int_equal(keeper_spawn(keeper, &spec, &t.run_fd, &err), RC_BAD);
-	assert_int_equal(t.run_fd, -1);
+	assert_int_equal(keeper_spawn(keeper, &spec, &run, &err), RC_BAD);
+	assert_int_equal(run.fd, -1);
 	argv[10] = NULL;
 	t = trial_of(keeper, spec);
 	expect_started(&t);
@@ -196,14 +197,6 @@ output_of_any_size_and_bytes_arrives_whole(void **state)
 	expect_exited(&t);
 	buf_fini(&b);
 	trial_end(&t);
-}
-
-static void
-stop_run(const struct trial *t)
-{
-	char word = KEEPER_STOP;
-
-	assert_int_equal(send(t->run_fd, &word, 1, MSG_NOSIGNAL), 1);
 }
 
 static void
@@ -334,6 +327,64 @@ a_run_that_forks_all_the_time_is_killed_in_the_end(void **state)
 	trial_end(&t);
 }
 
+#define BYSTANDERS 1000
+#define HOP_ARGV1  "__hop"
+
+/* A process that is never there: it forks, in a session of its own each time, and exits.  The first one says so. */
+static int
+hop(void)
+{
+	int64_t until = clock_mono_us() + 20 * US_PER_S;
+
+	signal(SIGTERM, SIG_IGN);
+	for (bool first = true; clock_mono_us() < until; first = false) {
+		if (first && write(STDOUT_FILENO, "ready\n", 6) != 6)
+			return 1;
+		if (fork() != 0)
+			_exit(0);
+		setsid();
+	}
+	return 0;
+}
+
+/* Many other processes make /proc slow to read. */
+static void
+a_run_that_hops_is_killed(void **state)
+{
+	static pid_t bystander[BYSTANDERS];
+	char self[4096] = {0};
+	const char *const argv[] = {
+	    "/bin/sh", "-c", "trap '' TERM; \"$0\" " HOP_ARGV1 "; sleep 100; :", self, NULL};
+	struct buf b = {0};
+	struct trial t;
+	int64_t at;
+
+	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+	for (int i = 0; i < BYSTANDERS; i++) {
+		bystander[i] = fork();
+		assert_true(bystander[i] >= 0);
+		if (bystander[i] == 0) {
+			for (;;)
+				pause();
+		}
+	}
+	t = trial_of(keeper, (struct keeper_spec){.argv = argv, .env = plain_env, .stdin_fd = -1});
+	read_until(t.out_fd, &b, "ready");
+	stop_run(&t);
+	at = clock_mono_us();
+	expect_started(&t);
+	expect_exited(&t);
+	expect_gone(&t);
+	print_message("after the stop it took %d ms\n", (int)((clock_mono_us() - at) / US_PER_MS));
+	assert_true(clock_mono_us() - at < GRACE_US + 3 * US_PER_S);
+	buf_fini(&b);
+	trial_end(&t);
+	for (int i = 0; i < BYSTANDERS; i++) {
+		kill(bystander[i], SIGKILL);
+		waitpid(bystander[i], NULL, 0);
+	}
+}
+
 #define THREADS         8
 #define RUNS_PER_THREAD 25
 
@@ -360,7 +411,7 @@ two_hundred_runs_of_eight_threads_leave_nothing(void **state)
 
 	expect_started(&last);
 	expect_exited(&last);
-	expect_eof(&last);
+	expect_gone(&last);
 	trial_end(&last);
 	ours = count_fds(getpid());
 	theirs = count_fds(keeper_pid(keeper));
@@ -371,7 +422,7 @@ two_hundred_runs_of_eight_threads_leave_nothing(void **state)
 	last = trial_sh(keeper, "exit 0"); /* by then the keeper has seen the others end */
 	expect_started(&last);
 	expect_exited(&last);
-	expect_eof(&last);
+	expect_gone(&last);
 	trial_end(&last);
 	assert_int_equal(count_fds(getpid()), ours);
 	assert_true(count_fds(keeper_pid(keeper)) <= theirs + 1);
@@ -416,11 +467,14 @@ main(int argc, char **argv)
 	    cmocka_unit_test(what_a_run_leaves_behind_is_killed_before_the_report),
 	    cmocka_unit_test(leftovers_are_counted),
 	    cmocka_unit_test(a_run_that_forks_all_the_time_is_killed_in_the_end),
+	    cmocka_unit_test(a_run_that_hops_is_killed),
 	    cmocka_unit_test(two_hundred_runs_of_eight_threads_leave_nothing),
 	};
 
 	if (argc > 1 && strcmp(argv[1], KEEPER_ARGV1) == 0)
 		return keeper_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], HOP_ARGV1) == 0)
+		return hop();
 	become_subreaper();
 	return cmocka_run_group_tests(tests, start_keeper, stop_keeper);
 }

@@ -2,9 +2,12 @@
  * The log, read back from a packet socket in place of stderr: one packet is one write(2).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <regex.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/rc.h"
 #include "base/thread.h"
@@ -244,6 +248,88 @@ thread_says_its_own_name(void **state)
 	assert_line(state, "", " info  main      event=x a=1\n");
 }
 
+/* stderr is a pipe that nobody reads, and that holds a page. */
+static int
+block_stderr(void)
+{
+	int fd[2];
+
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+	assert_true(fcntl(fd[1], F_SETPIPE_SZ, 4096) >= 4096);
+	dup2(fd[1], STDERR_FILENO);
+	close(fd[1]);
+	return fd[0];
+}
+
+/* Reads on until a text comes; returns how many lines there were before it. */
+static int
+lines_until(int fd, const char *text)
+{
+	static char all[1024 * 1024];
+	static size_t len;
+	char *found;
+	int lines = 0;
+
+	while ((found = strstr(all, text)) == NULL) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+
+		assert_int_equal(poll(&p, 1, 15000), 1);
+		n = read(fd, all + len, sizeof all - 1 - len);
+		assert_true(n > 0);
+		len += (size_t)n;
+		all[len] = '\0';
+	}
+	for (char *c = all; c < found; c++)
+		lines += *c == '\n';
+	return lines;
+}
+
+static void
+a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed(void **state)
+{
+	int fd = block_stderr(), kept, dropped;
+	int64_t at = clock_mono_us();
+	struct err err = {0};
+	char want[40];
+
+	assert_int_equal(log_start(&err), RC_OK);
+	for (int i = 0; i < 20000; i++)
+		log_info("x", "n=%d", i);
+	assert_true(clock_mono_us() - at < 10 * US_PER_S);
+	kept = lines_until(fd, "event=log_dropped");
+	dropped = 20000 - kept;
+	assert_true(kept > 1000 && dropped > 1000);
+	log_info("after", "n=%d", 1);
+	snprintf(want, sizeof want, "event=log_dropped lines=%d", dropped);
+	assert_int_equal(lines_until(fd, "event=after"), kept + 1);
+	assert_int_equal(lines_until(fd, want), kept);
+	log_stop();
+	close(fd);
+}
+
+static void
+the_end_of_the_log_waits_for_its_reader_but_not_for_ever(void **state)
+{
+	struct err err = {0};
+	int64_t at;
+	int fd;
+
+	assert_int_equal(log_start(&err), RC_OK);
+	for (int i = 0; i < 100; i++)
+		log_info("x", "n=%d", i);
+	log_stop();
+	assert_int_equal(written(state), 100);
+	fd = block_stderr();
+	assert_int_equal(log_start(&err), RC_OK);
+	for (int i = 0; i < 100; i++)
+		log_info("x", "n=%d", i);
+	at = clock_mono_us();
+	log_stop();
+	assert_true(clock_mono_us() - at < 5 * US_PER_S);
+	close(fd); /* the writer gets EPIPE and ends */
+}
+
 static void
 levels_and_formats_are_parsed(void **state)
 {
@@ -283,19 +369,19 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(text_line_has_time_level_thread_event_and_pairs),
-	    TEST(json_line_has_the_same),
-	    TEST(node_is_not_said_twice),
-	    TEST(values_are_escaped),
+	    TEST(text_line_has_time_level_thread_event_and_pairs), TEST(json_line_has_the_same),
+	    TEST(node_is_not_said_twice), TEST(values_are_escaped),
 	    TEST(value_that_looks_like_pairs_stays_one_value),
-	    TEST(every_conversion_is_spelled_as_printf_does),
-	    TEST(long_line_is_cut_but_whole),
-	    TEST(level_below_the_set_one_is_silent),
-	    TEST(errno_is_preserved),
-	    TEST(thread_says_its_own_name),
+	    TEST(every_conversion_is_spelled_as_printf_does), TEST(long_line_is_cut_but_whole),
+	    TEST(level_below_the_set_one_is_silent), TEST(errno_is_preserved), TEST(thread_says_its_own_name),
+	    TEST(a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed),
 	    TEST(levels_and_formats_are_parsed),
 	    TEST(error_text_is_cut_between_characters_and_may_quote_itself),
+	    TEST(
+		the_end_of_the_log_waits_for_its_reader_but_not_for_ever), /* last: its writer is left behind */
 	};
+
+	signal(SIGPIPE, SIG_IGN);
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

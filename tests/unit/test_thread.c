@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -195,10 +198,42 @@ clock_far_and_past_times_are_safe(void **state)
 	assert_int_equal(clock_poll_ms(0, CLOCK_NEVER - 1), INT32_MAX);
 }
 
+static void *
+nothing(void *arg)
+{
+	return arg;
+}
+
+/* In a process of its own, which may have no more threads. */
+static void
+a_thread_that_cannot_be_made_is_an_outcome(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct rlimit none = {0, 0};
+		struct err err = {0};
+		pthread_t t;
+
+		if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(65534) != 0))
+			_exit(77);
+		_exit(
+		    thread_try(&t, "refused", nothing, NULL, &err) == RC_AGAIN && strstr(err.text, "refused")
+			? 0
+			: 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_thread_that_cannot_be_made_is_an_outcome),
 	    cmocka_unit_test(thread_starts_with_its_name_and_all_signals_blocked),
 	    cmocka_unit_test(gate_wait_ends_by_time),
 	    cmocka_unit_test(gate_ring_before_the_wait_is_remembered_once),

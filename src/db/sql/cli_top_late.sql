@@ -14,9 +14,9 @@ from (
       order by t.due_at limit 20) t
     union all
     (select t.id, coalesce(t.name, t.key), t.kind, t.status,
-       case when t.status = 'scheduled' and not t.paused then t.fire_at end
-     from pgrab.task t where t.due_at is null and t.limit_key is not null
-     order by t.limit_key, t.priority, t.fire_at limit 20000)) t
+       case when t.status = 'scheduled' then t.fire_at end
+     from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused
+     order by t.limit_key, t.lane & 7, t.fire_at limit 20000)) t
   where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s'
   order by t.since limit $1::bigint) t
 order by t.since

@@ -10,9 +10,9 @@ with seen as materialized (
     where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()
     order by t.due_at limit 20) t
   union all
-  (select 2, 0, 0, t.status, case when t.status = 'scheduled' and not t.paused then t.fire_at end
-   from pgrab.task t where t.due_at is null and t.limit_key is not null
-     order by t.limit_key, t.priority, t.fire_at limit 20000)),
+  (select 2, 0, 0, t.status, case when t.status = 'scheduled' then t.fire_at end
+   from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused
+     order by t.limit_key, t.lane & 7, t.fire_at limit 20000)),
 more as materialized (
   select exists (
     select from seen s group by s.part, s.lane, s.shard having count(*) = (array[20, 20000])[s.part]) as due)

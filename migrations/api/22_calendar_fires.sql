@@ -1,0 +1,115 @@
+-- The calendar, third part: what triggers, nodes and people ask.
+
+create or replace function pgrab.next_fire(
+  schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now()) returns timestamptz
+language sql stable parallel safe as $$
+  select pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3)
+$$;
+comment on function pgrab.next_fire(text, text, timestamptz) is
+  'First fire of a schedule strictly after an instant (now). Cron: minute hour day-of-month month '
+  'day-of-week, with an optional leading seconds field; * or ?, a, a-b, a-b/n, */n, a/n (from a, every '
+  'n), lists; JAN-DEC, SUN-SAT; 0 and 7 are Sunday (not the 1 = Sunday of Quartz); L, LW, nW in '
+  'day-of-month, dL (last) and d#n in day-of-week. When neither day field starts with * or ?, either is '
+  'enough; otherwise both must match. Words: @yearly, @annually, @monthly, @weekly, @daily, @midnight, '
+  '@hourly. @every 1h30m and @after 90s answer after + the interval: the caller chooses whether after is '
+  'the last planned time (every) or the end of the last run (after). Daylight saving: if the hour field '
+  'starts with * or ?, every real local time that matches fires, so */15 fires in both repeated hours and '
+  '*/2 at every even hour the clock shows. Otherwise a time that the clock skips fires once, right after '
+  'the gap (several: once), and a time that it repeats fires once, the first time. Many at once: '
+  'next_fires(); the same schedule again and again: schedule_compile().';
+
+create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz)
+returns setof timestamptz
+language sql stable parallel safe as $$
+  with recursive rule as materialized (
+    select pgrab_internal.schedule_compile($1) as cron),
+  fire(fire_at) as (
+    select n.fire_at
+    from rule as r
+      cross join lateral (select pgrab_internal.next_fire_compiled(r.cron, $2, $3) as fire_at offset 0) as n
+    where n.fire_at <= $4
+    union all
+    select n.fire_at
+    from fire as f
+      cross join rule as r
+      cross join lateral (
+        select pgrab_internal.next_fire_compiled(r.cron, $2, f.fire_at) as fire_at offset 0) as n
+    where n.fire_at <= $4)
+  select f.fire_at from fire as f
+$$;
+comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
+  'All fires of a schedule with from < fire <= until, in order. In FROM it is lazy: with LIMIT it stops '
+  'there, even when until is infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', '
+  'now(), ''infinity'') limit 5.';
+
+-- Grouped and unnested rather than joined: a join of three parameter arrays is where the planner guesses
+-- badly.
+create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])
+returns table (ord integer, fire timestamptz)
+language sql stable parallel safe rows 1000 as $$
+  select o.ord, g.fire
+  from (
+    select pg_catalog.array_agg(i.ord::integer) as ords,
+      pgrab.next_fire(i.schedule, i.timezone, i.after) as fire
+    from rows from (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) with ordinality
+      as i(schedule, timezone, after, ord)
+    group by i.schedule, i.timezone, i.after) as g
+  cross join lateral pg_catalog.unnest(g.ords) as o(ord)
+$$;
+comment on function pgrab_internal.next_fires(text[], text[], timestamptz[]) is
+  'next_fire() for many rows at once, given as three arrays of one length; ord is the place in them. Equal '
+  '(schedule, timezone, after) are worked out once, so a hundred thousand tasks due at the same second cost '
+  'little more than their distinct schedules.';
+
+create or replace function pgrab_internal.schedule_kind(schedule text) returns text
+language sql immutable parallel safe as $$
+  select case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
+    when $1 is not null then 'cron' end
+$$;
+comment on function pgrab_internal.schedule_kind(text) is
+  '''every'' (fixed rate: the next fire counts from the last planned one), ''after'' (fixed delay: from the '
+  'end of the last run) or ''cron''.';
+
+create or replace function pgrab_internal.schedule_fault(
+  p_schedule text, p_timezone text, out fault text, out hint text)
+language plpgsql stable as $$
+declare
+  v_cron bigint[];
+  v_local timestamp;
+begin
+  v_cron := pgrab_internal.schedule_compile(p_schedule);
+  if p_timezone is null then
+    fault := 'invalid timezone: null';
+    hint := 'Use an IANA zone name such as UTC or Europe/Berlin.';
+  elsif p_timezone <> 'UTC' then
+    perform pgrab_internal.zone_check(p_timezone);
+    v_local := pg_catalog.timezone(p_timezone, timestamptz 'epoch');
+  end if;
+exception when invalid_parameter_value then
+  get stacked diagnostics fault = message_text, hint = pg_exception_hint;
+  if hint = '' then
+    fault := 'invalid timezone ' || pgrab_internal.schedule_quote(p_timezone)
+      || ': there is no such time zone';
+    hint := pgrab_internal.zone_hint(p_timezone);
+  end if;
+end
+$$;
+comment on function pgrab_internal.schedule_fault(text, text) is
+  'What is wrong with a schedule or its time zone, and what would be right: (message, hint), both null when '
+  'all is well. For a trigger that raises its own error. Not parallel safe: it catches the error of the '
+  'reader, which takes a subtransaction.';
+
+create or replace function pgrab_internal.schedule_check(schedule text, timezone text) returns void
+language plpgsql stable as $$
+declare
+  v_fault record;
+begin
+  v_fault := pgrab_internal.schedule_fault(schedule_check.schedule, schedule_check.timezone);
+  if v_fault.fault is not null then
+    raise exception using errcode = '22023', message = v_fault.fault, hint = v_fault.hint;
+  end if;
+end
+$$;
+comment on function pgrab_internal.schedule_check(text, text) is
+  'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist: SQLSTATE '
+  '22023 with the value and a HINT. A null schedule (a task that runs once) is fine.';

@@ -1,0 +1,336 @@
+/* See dial.h. */
+#include "db/dial.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "db/aside.h"
+
+/* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is done aside. */
+struct dial {
+	char *dsn, *app;
+	int64_t timeout_us, until_us;
+	bool primary;
+	/* what came of it */
+	PGconn *conn;
+	enum rc rc;
+	struct err err;
+};
+
+/* The hosts that a DSN names, as libpq's own lists; "" where nothing is said. */
+struct hosts {
+	char *host, *hostaddr, *port;
+	bool prefer_standby;
+	size_t n;
+};
+
+void
+dial_one_line(char *out, size_t size, const char *text)
+{
+	size_t n = 0;
+
+	for (; text != NULL && *text != '\0' && n + 1 < size; text++) {
+		bool blank = *text == '\n' || *text == '\t' || *text == ' ';
+
+		if (!blank || (n > 0 && out[n - 1] != ' '))
+			out[n++] = blank ? ' ' : *text;
+	}
+	while (n > 0 && out[n - 1] == ' ')
+		n--;
+	out[n] = '\0';
+	char *guess = strstr(out, " This probably means");
+
+	if (guess != NULL)
+		*guess = '\0';
+}
+
+bool
+dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bool *stopped_out)
+{
+	for (;;) {
+		struct pollfd p[2] = {
+		    {.fd = PQsocket(conn), .events = POLLIN | (for_write ? POLLOUT : 0)},
+		    {.fd = stop_fd, .events = POLLIN},
+		};
+		int n = poll(p, stop_fd >= 0 ? 2 : 1, clock_poll_ms(clock_mono_us(), until_us));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n > 0 && p[0].revents != 0)
+			return true;
+		if (n > 0) {
+			if (stopped_out != NULL)
+				*stopped_out = true;
+			return false;
+		}
+		if (n < 0 || clock_mono_us() >= until_us)
+			return false;
+	}
+}
+
+/*
+ * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  These are of the
+ * configuration, and have a remedy.  Everything else is taken as transient: waiting is safe, giving up is not.
+ */
+static enum rc
+refusal(const char *why, struct err *err)
+{
+	static const struct {
+		const char *says, *remedy;
+	} final[] = {
+	    {"password authentication failed", "give the right password: PGPASSWORD or ~/.pgpass"},
+	    {"no password supplied", "give one: PGPASSWORD or ~/.pgpass"},
+	    {"does not exist", "name another with --dsn, or create it"},
+	    {"is not permitted to log in", "alter role ... login"},
+	    {"no pg_hba.conf entry", "the server's pg_hba.conf must let this role and address in"},
+	    {"invalid connection option", "see --dsn"},
+	    {"missing \"=\"", "see --dsn"},
+	    {"invalid port", "see --dsn"},
+	    {"certificate", "see sslmode, sslrootcert and sslcert"},
+	    {"authentication failed", "the server's pg_hba.conf says how this role must log in"},
+	    {"invalid sslmode", "see --dsn"},
+	    {"permission denied for database", "grant connect on database ... to this role"},
+	    {"definition of service", "see PGSERVICE and pg_service.conf"},
+	};
+	char line[400];
+
+	dial_one_line(line, sizeof line, why);
+	for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
+		if (strstr(line, final[i].says) != NULL)
+			return err_set(err, RC_BAD, "could not connect: %s (%s)", line, final[i].remedy);
+	}
+	return err_set(err, RC_AGAIN, "could not connect: %s", line[0] != '\0' ? line : "no reason given");
+}
+
+static enum rc
+no_answer(int64_t waited_us, struct err *err)
+{
+	return err_set(
+	    err, RC_AGAIN, "could not connect: no answer within %lld ms", (long long)(waited_us / US_PER_MS));
+}
+
+/* NOTICE and WARNING of the server are of no use to us: what matters comes as an answer. */
+static void
+no_notice(void *arg, const PGresult *r)
+{
+}
+
+static enum rc
+connect_poll(PGconn *conn, int64_t until_us, struct err *err)
+{
+	PostgresPollingStatusType st = PGRES_POLLING_WRITING;
+	int64_t begun_us = clock_mono_us();
+
+	while (st != PGRES_POLLING_OK) {
+		if (st == PGRES_POLLING_FAILED || PQstatus(conn) == CONNECTION_BAD)
+			return refusal(PQerrorMessage(conn), err);
+		if (!dial_wait_socket(conn, st == PGRES_POLLING_WRITING, until_us, -1, NULL))
+			return no_answer(clock_mono_us() - begun_us, err);
+		st = PQconnectPoll(conn);
+	}
+	return RC_OK;
+}
+
+static enum rc
+must_write(PGconn *conn, struct err *err)
+{
+	const char *standby = PQparameterStatus(conn, "in_hot_standby");
+
+	if (standby == NULL || strcmp(standby, "on") != 0)
+		return RC_OK;
+	return err_set(err, RC_AGAIN,
+	    "the server %s:%s is a standby, where nothing can be written; name the primary, or all of them: "
+	    "host=a,b target_session_attrs=read-write",
+	    PQhost(conn), PQport(conn));
+}
+
+/*
+ * One try, at the host that `at` names (NULL: whatever the DSN says).  What stands before dbname are defaults that the DSN
+ * overrides, what stands after it overrides the DSN.  A flow that was dropped in silence is found within 20 seconds.
+ */
+static enum rc
+try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t until_us, struct err *err)
+{
+	const char *keys[16] = {
+	    "tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count"};
+	const char *values[16] = {"10000", "10", "3", "3"};
+	size_t n = 4;
+	enum rc rc;
+
+#define GIVE(key, value) (keys[n] = (key), values[n++] = (value))
+	if (d->dsn[0] != '\0') /* an empty dbname would hide PGDATABASE */
+		GIVE("dbname", d->dsn);
+	GIVE("application_name", d->app);
+	GIVE("client_encoding", "UTF8");
+	if (at != NULL) {
+		GIVE("host", at->host);
+		GIVE("hostaddr", at->hostaddr);
+		GIVE("port", at->port);
+	}
+	if (attrs != NULL)
+		GIVE("target_session_attrs", attrs);
+#undef GIVE
+	d->conn = PQconnectStartParams(keys, values, 1);
+	if (d->conn == NULL)
+		return err_set(err, RC_AGAIN, "could not connect: out of memory");
+	PQsetNoticeReceiver(d->conn, no_notice, NULL);
+	rc = connect_poll(d->conn, until_us, err);
+	if (rc == RC_OK && d->primary)
+		rc = must_write(d->conn, err);
+	if (rc != RC_OK) {
+		PQfinish(d->conn);
+		d->conn = NULL;
+	}
+	return rc;
+}
+
+static void
+take_options(struct hosts *h, const PQconninfoOption *options)
+{
+	for (const PQconninfoOption *o = options; o != NULL && o->keyword != NULL; o++) {
+		char **to = strcmp(o->keyword, "host") == 0       ? &h->host
+			    : strcmp(o->keyword, "hostaddr") == 0 ? &h->hostaddr
+			    : strcmp(o->keyword, "port") == 0     ? &h->port
+								  : NULL;
+
+		if (o->val == NULL)
+			continue;
+		if (strcmp(o->keyword, "target_session_attrs") == 0)
+			h->prefer_standby = strcmp(o->val, "prefer-standby") == 0;
+		if (to != NULL) {
+			free(*to);
+			*to = xstrdup(o->val);
+		}
+	}
+}
+
+/* What libpq will make of the DSN and its environment.  (Not of a service that the DSN names: that is one host for us.) */
+static struct hosts
+read_hosts(const char *dsn)
+{
+	struct hosts h = {.host = xstrdup(""), .hostaddr = xstrdup(""), .port = xstrdup("")};
+	PQconninfoOption *defaults = PQconndefaults();
+	PQconninfoOption *own = strpbrk(dsn, "=:") != NULL ? PQconninfoParse(dsn, NULL) : NULL;
+	const char *list;
+
+	take_options(&h, defaults);
+	take_options(&h, own);
+	PQconninfoFree(defaults);
+	PQconninfoFree(own);
+	list = h.hostaddr[0] != '\0' ? h.hostaddr : h.host;
+	for (h.n = 1; (list = strchr(list, ',')) != NULL; list++)
+		h.n++;
+	return h;
+}
+
+static void
+free_hosts(struct hosts *h)
+{
+	free(h->host);
+	free(h->hostaddr);
+	free(h->port);
+}
+
+/* The i-th of a list; a list of one stands for all. */
+static char *
+element(const char *list, size_t i)
+{
+	const char *end;
+
+	if (strchr(list, ',') == NULL)
+		return xstrdup(list);
+	for (; i > 0 && list != NULL; i--) {
+		list = strchr(list, ',');
+		list = list == NULL ? NULL : list + 1;
+	}
+	if (list == NULL)
+		return xstrdup("");
+	end = strchr(list, ',');
+	return xmemdup0(list, end == NULL ? strlen(list) : (size_t)(end - list));
+}
+
+static enum rc
+try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int64_t until_us, struct err *err)
+{
+	struct hosts one = {
+	    .host = element(h->host, i), .hostaddr = element(h->hostaddr, i), .port = element(h->port, i)};
+	enum rc rc = try_host(d, &one, attrs, until_us, err);
+
+	err_prefix(err, "host %s", one.host[0] != '\0' ? one.host : one.hostaddr);
+	free_hosts(&one);
+	return rc;
+}
+
+/* Each gets its share of what is left.  The errors of all are kept: the first alone would not say why none would do. */
+static enum rc
+try_all(struct dial *d, const struct hosts *h)
+{
+	size_t rounds = h->prefer_standby ? 2 : 1, left = rounds * h->n;
+	struct buf all = {0};
+	enum rc rc = RC_BAD, result = RC_BAD;
+
+	for (size_t i = 0; rc != RC_OK && i < rounds * h->n; i++, left--) {
+		const char *attrs = !h->prefer_standby ? NULL : i < h->n ? "standby" : "any";
+		int64_t now = clock_mono_us();
+		struct err err = {0};
+
+		rc = try_nth(d, h, i % h->n, attrs, now + (d->until_us - now) / (int64_t)left, &err);
+		result = rc == RC_BAD ? result : RC_AGAIN; /* another time it may answer */
+		buf_addf(&all, "%s%s", i > 0 ? "; " : "", err.text);
+	}
+	if (rc != RC_OK)
+		rc = err_set(&d->err, result, "%s", buf_str(&all));
+	buf_fini(&all);
+	return rc;
+}
+
+static void
+dial(void *arg)
+{
+	struct dial *d = arg;
+	struct hosts h = read_hosts(d->dsn);
+
+	d->rc = h.n > 1 ? try_all(d, &h) : try_host(d, NULL, NULL, d->until_us, &d->err);
+	free_hosts(&h);
+}
+
+static void
+drop_dial(void *arg)
+{
+	struct dial *d = arg;
+
+	PQfinish(d->conn);
+	free(d->dsn);
+	free(d->app);
+	free(d);
+}
+
+enum rc
+dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary, PGconn **out, struct err *err)
+{
+	struct dial *d = xcalloc(1, sizeof *d);
+	enum rc rc;
+
+	d->dsn = xstrdup(dsn);
+	d->app = xstrdup(app);
+	d->timeout_us = timeout_us;
+	d->until_us = clock_mono_us() + timeout_us;
+	d->primary = primary;
+	if (!aside_call(dial, drop_dial, d, d->until_us + 50 * US_PER_MS))
+		return no_answer(timeout_us, err);
+	rc = d->rc;
+	if (rc == RC_OK) {
+		*out = d->conn;
+		d->conn = NULL;
+	} else if (err != NULL) {
+		*err = d->err;
+	}
+	drop_dial(d);
+	return rc;
+}

@@ -1,0 +1,77 @@
+/* See fault.h.  The first line that fits counts; two characters stand for a class. */
+#include "db/fault.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+	const char *state;
+	enum fault fault;
+} rules[] = {
+    {"40001", FAULT_RACE}, {"40P01", FAULT_RACE}, {"55P03", FAULT_LOCKED},
+    {"42501", FAULT_SERVER},                    /* insufficient privilege */
+    {"25006", FAULT_SERVER},                    /* read only: a standby, or a primary that became one */
+    {"XX001", FAULT_ROW},                       /* data corrupted: this row's, for all we know */
+    {"XX002", FAULT_ROW}, {"08", FAULT_SERVER}, /* connection */
+    {"28", FAULT_SERVER},                       /* login */
+    {"3D", FAULT_SERVER},                       /* database */
+    {"40", FAULT_SERVER}, {"53", FAULT_SERVER}, /* resources: disk, memory, connections */
+    {"55", FAULT_SERVER}, {"57", FAULT_SERVER}, /* operator: shutdown, cancel, time-outs */
+    {"58", FAULT_SERVER},                       /* system: I/O */
+    {"XX", FAULT_SERVER},                       /* internal */
+    {"22", FAULT_ROW}, {"23", FAULT_ROW}, {"2F", FAULT_ROW}, {"38", FAULT_ROW}, {"39", FAULT_ROW},
+    {"44", FAULT_ROW}, {"54", FAULT_ROW}, /* too long for an index, too complex */
+    {"P0", FAULT_ROW},                    /* raised by a trigger */
+};
+
+enum fault
+fault_of(const char *sqlstate)
+{
+	if (sqlstate[0] == '\0')
+		return FAULT_SERVER;
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		if (strncmp(sqlstate, rules[i].state, strlen(rules[i].state)) == 0)
+			return rules[i].fault;
+	}
+	return FAULT_OURS;
+}
+
+const char *
+fault_name(enum fault f)
+{
+	static const char *const name[] = {[FAULT_RACE] = "race",
+	    [FAULT_LOCKED] = "locked",
+	    [FAULT_ROW] = "row",
+	    [FAULT_OURS] = "ours",
+	    [FAULT_SERVER] = "server"};
+
+	return name[f];
+}
+
+enum rc
+fault_rc(const char *sqlstate, bool patient)
+{
+	static const char *const persons[] = {"42501", "28", "3D"};
+
+	for (size_t i = 0; !patient && i < sizeof persons / sizeof *persons; i++) {
+		if (strncmp(sqlstate, persons[i], strlen(persons[i])) == 0)
+			return RC_BAD;
+	}
+	switch (fault_of(sqlstate)) {
+	case FAULT_RACE: return RC_LOST;
+	case FAULT_LOCKED:
+	case FAULT_SERVER: return RC_AGAIN;
+	case FAULT_ROW:
+	case FAULT_OURS:
+	default: return RC_BAD;
+	}
+}
+
+bool
+fault_no_partition(enum rc rc, const struct err *err)
+{
+	/* The second: a session that goes by an old list of the partitions writes into the default one. */
+	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
+	       (strstr(err->text, "no partition of relation") != NULL ||
+		   strstr(err->text, "violates partition constraint") != NULL);
+}

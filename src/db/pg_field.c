@@ -1,0 +1,28 @@
+/* Fields of a result; see pg.h. */
+#include "db/pg.h"
+
+#include <stdlib.h>
+
+int64_t
+db_int64(const PGresult *r, int row, int col)
+{
+	return strtoll(PQgetvalue(r, row, col), NULL, 10);
+}
+
+double
+db_double(const PGresult *r, int row, int col)
+{
+	return strtod(PQgetvalue(r, row, col), NULL);
+}
+
+bool
+db_bool(const PGresult *r, int row, int col)
+{
+	return PQgetvalue(r, row, col)[0] == 't';
+}
+
+const char *
+db_text(const PGresult *r, int row, int col)
+{
+	return PQgetvalue(r, row, col);
+}

@@ -1,0 +1,45 @@
+/*
+ * The inside of a connection, for pg.c and pg_pooled.c only.
+ */
+#ifndef PGRAB_DB_PG_INSIDE_H
+#define PGRAB_DB_PG_INSIDE_H
+
+#include "db/pg.h"
+
+struct db {
+	char *dsn;
+	char *app;
+	char *zone; /* of times in results; NULL: UTC */
+	int64_t timeout_us;
+	bool plain;   /* no session settings */
+	bool primary; /* of a node: a standby will not do */
+	bool patient; /* of a node that is up: what a person can mend is waited for */
+	int stop_fd;  /* while a run's calls wait for nothing but its stop; else -1 */
+	int64_t stop_cancel_us;
+	bool pooled;         /* the connection is to a pooler, whose servers others use as well */
+	unsigned generation; /* connections made so far */
+	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
+	int pid;             /* its backend, which libpq does not tell any more when the connection is lost */
+	char since[48];      /* a moment at which it was there, on the database's clock; "": not settled in */
+	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
+	char lost_since[48];
+	char target[256];
+};
+
+struct db_setting {
+	const char *name, *value;
+};
+extern const struct db_setting db_settings[]; /* ended by NULL */
+
+/* The connection went while the server worked, which may go on for all we know; with its reason as an answer. */
+void db_lose(struct db *db);
+CHECKED enum rc db_lost(struct db *db, struct err *err);
+
+CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
+enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
+
+/* One statement in a transaction of its own, which sets what it needs for itself. */
+CHECKED enum rc db_query_pooled(struct db *db, const char *sql, int n_params, const char *const *params,
+    int64_t until_us, PGresult **out, struct err *err);
+
+#endif

@@ -1,0 +1,131 @@
+/* See child_end.h. */
+#include "exec/child_end.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "exec/result.h"
+
+void
+child_end_output(struct child_end *e, const char *bytes, size_t n)
+{
+	size_t add = n < CHILD_TAIL_BYTES ? n : CHILD_TAIL_BYTES;
+	size_t keep = e->tail_len < CHILD_TAIL_BYTES - add ? e->tail_len : CHILD_TAIL_BYTES - add;
+
+	memmove(e->tail, e->tail + e->tail_len - keep, keep);
+	memcpy(e->tail + keep, bytes + n - add, add);
+	e->tail_len = keep + add;
+}
+
+/* The last line of the output that is not blank, "" if there is none; changes the tail. */
+static const char *
+last_line(struct child_end *e)
+{
+	size_t end = e->tail_len, start;
+
+	while (end > 0 && strchr(" \t\r\n", e->tail[end - 1]) != NULL)
+		end--;
+	for (start = end; start > 0 && e->tail[start - 1] != '\n'; start--)
+		;
+	if (end == 0)
+		return "";
+	memmove(e->tail, e->tail + start, end - start);
+	if (end - start == CHILD_TAIL_BYTES)
+		end--;
+	e->tail[end - start] = '\0';
+	return e->tail;
+}
+
+static const char *
+why_stopped(enum pgrab_stop stop)
+{
+	switch (stop) {
+	case PGRAB_STOP_TIMEOUT: return "timed out";
+	case PGRAB_STOP_CANCEL: return "cancelled";
+	case PGRAB_STOP_FENCED: return "stopped: the node lost its lease";
+	case PGRAB_STOP_SHUTDOWN: return "stopped with its node";
+	case PGRAB_STOP_NONE: break;
+	}
+	return "stopped";
+}
+
+static void
+explain_exit(struct child_end *e, struct pgrab_result *result)
+{
+	int status = e->last.value;
+	bool by_signal = WIFSIGNALED(status);
+	int sig = by_signal ? WTERMSIG(status) : 0;
+	const char *name = sigdescr_np(sig), *line = last_line(e), *colon = line[0] == '\0' ? "" : ": ";
+
+	result->has_exit_code = true;
+	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
+	if (e->last.why == KEEPER_BY_WORKER)
+		result_fail(result, "%s", why_stopped(e->stop));
+	else if (e->last.why == KEEPER_BY_LEASE)
+		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
+	else if (e->last.why == KEEPER_BY_NODE_DEATH)
+		result_fail(result, "stopped: the keeper process was killed");
+	else if (e->last.memory_kills > 0 && (by_signal || WEXITSTATUS(status) != 0))
+		result_fail(result, "killed for memory: it used more than args.limits or job_limits allow");
+	else if (by_signal)
+		result_fail(result, "killed by signal %d (%s)%s%s", sig, name == NULL ? "real-time" : name,
+		    colon, line);
+	else if (WEXITSTATUS(status) != 0)
+		result_fail(result, "exit code %d%s%s", WEXITSTATUS(status), colon, line);
+	else
+		result->succeeded = true;
+}
+
+/* What the system refuses today it may grant tomorrow: no attempt of the
+ * task's.  A program that is not there is one.  So is a stop, or the task would
+ * come back after it was cancelled. */
+static void
+explain_no_start(const struct child_end *e, const char *program, struct pgrab_result *result)
+{
+	const struct keeper_msg *m = &e->last;
+
+	if (e->stop != PGRAB_STOP_NONE) {
+		result_fail(result, "%s", why_stopped(e->stop));
+		return;
+	}
+	if (strcmp(m->where, "lease") == 0) {
+		result->not_started = true;
+		result_fail(result, "could not start: the node's lease is over");
+		return;
+	}
+	if (strcmp(m->where, "limits") == 0) {
+		result_fail(result,
+		    "could not start: this node can not keep limits of processes and cpu (%s)",
+		    strerrordesc_np(m->value));
+		return;
+	}
+	result->not_started =
+	    m->value == EAGAIN || m->value == ENOMEM || m->value == EMFILE || m->value == ENFILE;
+	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
+}
+
+/* The shim's end without its last word.  What was started can not be known, so it counts as an attempt. */
+static void
+explain_silence(const struct child_end *e, struct pgrab_result *result)
+{
+	if (e->stop == PGRAB_STOP_NONE)
+		result_fail(result, "the process that watched over the run was killed; how "
+				    "the run ended is unknown");
+	else
+		result_fail(result, "%s", why_stopped(e->stop));
+}
+
+void
+child_explain(struct child_end *e, const char *program, const char *cwd, struct pgrab_result *result)
+{
+	switch ((enum keeper_event)e->last.event) {
+	case KEEPER_EXITED: explain_exit(e, result); break;
+	case KEEPER_NOT_STARTED:
+		explain_no_start(e, strcmp(e->last.where, "chdir") == 0 ? cwd : program, result);
+		break;
+	case KEEPER_STARTED:
+	case KEEPER_GONE:
+	default: explain_silence(e, result); break;
+	}
+}

@@ -1,0 +1,45 @@
+/*
+ * A control group (version 2) per run, where we may make one: as root, or in a unit with Delegate=yes.  One write
+ * kills all that is in it, at one stroke, and it bounds memory, processes and processor time.  Where there is none
+ * the walk over the processes (proctree.h) does the killing alone, and what can be bounded without it is.
+ */
+#ifndef PGRAB_KEEPER_CGROUP_H
+#define PGRAB_KEEPER_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "keeper/keeper.h"
+
+/* The keeper's own group, in which those of its runs are made.  Its shims inherit it. */
+struct cgroup_base {
+	int fd;                 /* the folder; -1: no groups here */
+	pid_t node;             /* part of the names, for several nodes may share a group */
+	bool memory, pids, cpu; /* what can be limited */
+};
+
+/* Looks for it and tries it out; removes what an earlier keeper of this node left, and kills what is in it. */
+void cgroup_base_open(struct cgroup_base *b, pid_t node);
+
+/* A run's group; fd -1: none. */
+struct cgroup {
+	int fd;
+	int base_fd;
+	char name[48];
+	bool memory; /* it bounds memory when that is asked for */
+};
+
+/* False with errno when there is no group with these limits to be had; then out has none.  shim: part of the name. */
+bool
+cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out);
+
+bool cgroup_enter(const struct cgroup *c); /* the calling process, which has one thread */
+void cgroup_kill(const struct cgroup *c);
+int cgroup_memory_kills(const struct cgroup *c); /* processes killed because the group's memory was used up */
+void cgroup_remove(struct cgroup *c);            /* when nothing is in it any more */
+
+/* The same for a run whose shim is dead: kills what is in it; removes it when it is empty. */
+void cgroup_kill_of(const struct cgroup_base *b, pid_t shim);
+
+#endif

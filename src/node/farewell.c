@@ -1,0 +1,178 @@
+/* See farewell.h.  The will is a list of texts, each with its NUL: one per enum will, then the environment. */
+#include "node/farewell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "db/farewell.h"
+#include "keeper/keeper.h"
+
+#define CALL_TIMEOUT_US (5 * US_PER_S)
+
+enum will { WILL_DSN, WILL_NAME, WILL_CWD, WILL_DEAD_AFTER, WILL_LOG_LEVEL, WILL_LOG_FORMAT, WILL__COUNT };
+
+static void
+add(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+static void
+add_number(struct buf *b, int64_t n)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%" PRId64, n);
+	add(b, text);
+}
+
+static enum rc
+store(const struct buf *b, int fd)
+{
+	size_t done = 0;
+
+	while (done < b->len) {
+		ssize_t n = write(fd, b->data + done, b->len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return RC_AGAIN;
+		done += (size_t)n;
+	}
+	return RC_OK;
+}
+
+enum rc
+farewell_will(const struct settings *set, int *fd_out, struct err *err)
+{
+	char *cwd = getcwd(NULL, 0);
+	struct buf b = {0};
+	enum rc rc;
+
+	add(&b, set->dsn == NULL ? "" : set->dsn);
+	add(&b, set->name);
+	add(&b, cwd == NULL ? "/" : cwd);
+	add_number(&b, set->dead_after_us);
+	add_number(&b, set->log_level);
+	add_number(&b, set->log_format);
+	for (char **e = environ; *e != NULL; e++)
+		add(&b, *e);
+	*fd_out = memfd_create("pgrab-will", MFD_CLOEXEC);
+	rc = *fd_out < 0 ? RC_AGAIN : store(&b, *fd_out);
+	if (rc != RC_OK)
+		(void)err_set(err, rc, "could not make a memory file: %s", strerrordesc_np(errno));
+	buf_fini(&b);
+	free(cwd);
+	return rc;
+}
+
+/* The texts of the will, one after the other.  NULL: there is none. */
+static char *
+read_will(size_t *len_out)
+{
+	struct stat st;
+	char *text;
+
+	if (fstat(KEEPER_WILL_FD, &st) != 0 || st.st_size <= 0)
+		return NULL;
+	text = xmalloc((size_t)st.st_size + 1);
+	if (pread(KEEPER_WILL_FD, text, (size_t)st.st_size, 0) != st.st_size) {
+		free(text);
+		return NULL;
+	}
+	text[st.st_size] = '\0';
+	*len_out = (size_t)st.st_size;
+	return text;
+}
+
+/* Fills in will and takes over the dead node's environment and folder; all of it lies in text. */
+static bool
+enter(char *text, size_t len, const char *will[WILL__COUNT])
+{
+	char *p = text;
+	int i = 0;
+
+	for (; p < text + len; p += strlen(p) + 1) {
+		if (i < WILL__COUNT)
+			will[i++] = p;
+		else if (putenv(p) != 0)
+			return false;
+	}
+	return i == WILL__COUNT && chdir(will[WILL_CWD]) == 0;
+}
+
+/* For as long as nobody else has noticed. */
+static bool
+tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
+{
+	int64_t until = clock_mono_us() + strtoll(will[WILL_DEAD_AFTER], NULL, 10);
+	struct db *db = db_create(will[WILL_DSN], "pgrab farewell", CALL_TIMEOUT_US);
+	struct recovered got = {0};
+	struct backoff wait;
+	struct err err = {0};
+	struct gate gate;
+	enum rc rc;
+
+	gate_init(&gate); /* nobody stops it */
+	backoff_init(&wait, 50 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
+	for (;;) {
+		rc = store_farewell(db, node_id, incarnation, "its keeper", &got, &err);
+		if (rc == RC_OK || rc == RC_BAD || clock_mono_us() >= until)
+			break;
+		gate_pause(&gate, clock_mono_us() + backoff_next_us(&wait));
+	}
+	if (rc == RC_OK)
+		log_warn("node_died",
+		    "incarnation=%" PRId64 " tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64,
+		    incarnation, got.all, got.running, got.parked);
+	else
+		log_warn("node_died", "incarnation=%" PRId64 " error=\"%s\" hint=\"%s\"", incarnation,
+		    err.text, "others will notice by the silence");
+	gate_fini(&gate);
+	db_destroy(&db);
+	return rc == RC_OK;
+}
+
+int
+farewell_main(int argc, char **argv)
+{
+	const char *will[WILL__COUNT];
+	struct err err = {0};
+	char *text = NULL;
+	size_t len;
+	bool told;
+
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	if (argc == 4)
+		text = read_will(&len);
+	if (text == NULL || !enter(text, len, will)) {
+		fputs("pgrab: " FAREWELL_ARGV1
+		      " is how a dead node's keeper speaks; it is of no use by hand\n",
+		    stderr);
+		return 2;
+	}
+	(void)fcntl(KEEPER_WILL_FD, F_SETFD, FD_CLOEXEC);
+	log_init((enum log_level)strtol(will[WILL_LOG_LEVEL], NULL, 10),
+	    (enum log_format)strtol(will[WILL_LOG_FORMAT], NULL, 10), will[WILL_NAME]);
+	log_thread("farewell");
+	if (log_start(&err) != RC_OK)
+		log_warn("log", "error=\"%s\"", err.text); /* lines are written as they come */
+	told = tell(will, strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
+	log_stop();
+	return told ? 0 : 1; /* the environment lies in text to the end */
+}

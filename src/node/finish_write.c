@@ -1,0 +1,211 @@
+/* See finish_write.h. */
+#include "node/finish_write.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "db/fault.h"
+
+#define PROBES     16             /* tried each for itself before anything is concluded */
+#define LONE_US    (5 * US_PER_S) /* one that nothing else can speak for is given this long */
+#define SIFT_TRIES 3 /* an answer of the server's that comes again may be one row's all the same */
+
+static bool
+open_end(const struct finish *f)
+{
+	return !f->applied && !f->locked && !f->refused;
+}
+
+/* A row the server will not take (an output its encoding cannot hold, say): once more without the text. */
+static enum rc
+write_without_text(struct finish_writer *w, struct finish *f, struct err *err)
+{
+	char why[600];
+	bool good = f->outcome == OUTCOME_SUCCEEDED;
+
+	snprintf(why, sizeof why, "%s(its text could not be stored: %s)", good ? "" : "failed ", err->text);
+	for (char *p = why; *p != '\0'; p++)
+		*p = (unsigned char)*p < 0x80 ? *p : '?';
+	f->error = good ? NULL : why;
+	f->output = NULL;
+	f->output_truncated = true;
+	enum rc rc = store_finish(w->db, &w->who, &f, 1, err);
+
+	f->error = NULL;
+	return rc;
+}
+
+/* Nothing of it can be stored as it was: parked, so that it is not run again; or given up, this one only. */
+static enum rc
+write_parked(struct finish_writer *w, struct finish *f, bool last_resort, struct err *err)
+{
+	char why[600];
+	struct err refused = *err;
+	enum rc rc;
+
+	snprintf(why, sizeof why, "it %s, and that could not be recorded: %s", outcome_name(f->outcome),
+	    err->text);
+	rc = store_park(w->db, &w->who, f, why, true, err);
+	if (rc == RC_BAD && last_resort) {
+		rc = store_park(w->db, &w->who, f, why, false, err);
+		f->refused = rc == RC_BAD;
+		rc = rc == RC_BAD ? RC_OK : rc;
+	}
+	if (rc == RC_OK)
+		log_error("finish_refused", "task=%" PRId64 " version=%" PRId64 " outcome=%s error=\"%s\"",
+		    f->id, f->version, outcome_name(f->outcome), refused.text);
+	return rc;
+}
+
+/* Proved to be the row's own fault. */
+static enum rc
+settle_bad(struct finish_writer *w, struct finish *f, struct err *err)
+{
+	enum rc rc = write_without_text(w, f, err);
+
+	return rc == RC_BAD ? write_parked(w, f, true, err) : rc;
+}
+
+/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again.  When it is missing
+ * again, this connection may have an old picture of the history (somebody attached one while it looked): a new one has not. */
+static enum rc
+make_partitions(struct finish_writer *w, struct err *err)
+{
+	struct err why = {0};
+	enum rc rc;
+
+	if (w->no_partition++ > 0)
+		db_disconnect(w->db);
+	rc = store_upkeep(w->db, w->retention_us, &why);
+	if (rc != RC_OK)
+		*err = why;
+	return RC_AGAIN;
+}
+
+/* What the sifting of a batch has shown so far. */
+struct sift {
+	bool passed;    /* the way is free */
+	struct err why; /* of the last refusal */
+};
+
+/* One or a few of a batch.  RC_BAD: the server refused it, for whatever reason.  (What is stale passes, and proves nothing.) */
+static enum rc
+try_some(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
+{
+	enum rc rc = store_finish(w->db, &w->who, f, n, err);
+
+	if (fault_no_partition(rc, err))
+		return make_partitions(w, err);
+	for (size_t i = 0; rc == RC_OK && i < n; i++)
+		s->passed = s->passed || f[i]->applied;
+	if (rc == RC_BAD || (rc == RC_AGAIN && err->sqlstate[0] != '\0')) {
+		s->why = *err;
+		rc = RC_BAD;
+	}
+	return rc;
+}
+
+/* Some of f[0..n), spread over it, other ones with every try. */
+static enum rc
+probe(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
+{
+	size_t step = n <= PROBES ? 1 : n / PROBES;
+	enum rc rc = RC_OK;
+
+	for (size_t i = w->tries % step; i < n && (rc == RC_OK || rc == RC_BAD); i += step) {
+		if (!open_end(f[i]))
+			continue;
+		rc = try_some(w, s, &f[i], 1, err);
+		if (rc == RC_BAD && strncmp(err->sqlstate, "22", 2) == 0)
+			rc =
+			    write_without_text(w, f[i], err); /* harms nobody, and passing is its own proof */
+	}
+	return rc == RC_BAD ? RC_OK : rc;
+}
+
+/* Refused while others pass: its own fault, or for what is no row's fault, and then it waits beside the others. */
+static enum rc
+settle_one(struct finish_writer *w, const struct sift *s, struct finish *f, struct err *err)
+{
+	if (fault_of(s->why.sqlstate) != FAULT_SERVER)
+		return settle_bad(w, f, err);
+	f->locked = true;
+	return RC_OK;
+}
+
+/* The way is free: by halves to those that are refused all the same. */
+static enum rc
+bisect(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
+{
+	bool open = false;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		open = open || open_end(f[i]);
+	if (!open)
+		return RC_OK;
+	rc = try_some(w, s, f, n, err);
+	if (rc != RC_BAD)
+		return rc;
+	if (n == 1)
+		return settle_one(w, s, f[0], err);
+	rc = bisect(w, s, f, n / 2, err);
+	return rc == RC_OK ? bisect(w, s, f + n / 2, n - n / 2, err) : rc;
+}
+
+/* The only one there is, so nothing can pass beside it.  That it can be parked, history and all, while its end is refused
+ * again and again, is the proof. */
+static enum rc
+settle_lone(struct finish_writer *w, struct finish *f, struct err *err)
+{
+	int64_t now = clock_mono_us();
+	struct err why = *err;
+	enum rc rc;
+
+	if (w->lone_id != f->id) {
+		w->lone_id = f->id;
+		w->lone_since_us = now;
+	}
+	if (fault_of(why.sqlstate) != FAULT_ROW || now - w->lone_since_us < LONE_US)
+		return RC_AGAIN;
+	rc = write_parked(w, f, false, err);
+	if (rc == RC_BAD) {
+		*err = why;
+		return RC_AGAIN;
+	}
+	return rc;
+}
+
+static enum rc
+sift(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct err *err)
+{
+	struct sift s = {.why = *err};
+	enum rc rc = probe(w, &s, f, n, err);
+
+	if (rc == RC_OK && s.passed)
+		rc = bisect(w, &s, f, n, err);
+	w->passing = s.passed;
+	if (rc != RC_OK || s.passed)
+		return rc;
+	*err = s.why;
+	return n == 1 && alone ? settle_lone(w, f[0], err) : RC_AGAIN;
+}
+
+enum rc
+finish_write(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct err *err)
+{
+	enum rc rc = store_finish(w->db, &w->who, f, n, err);
+	bool answered = rc == RC_AGAIN && err->sqlstate[0] != '\0';
+
+	w->passing = rc == RC_OK;
+	if (fault_no_partition(rc, err))
+		return make_partitions(w, err);
+	if (rc == RC_BAD || (answered && n > 1 && w->tries >= SIFT_TRIES))
+		rc = sift(w, f, n, alone, err);
+	if (rc == RC_OK)
+		w->no_partition = 0;
+	return rc;
+}

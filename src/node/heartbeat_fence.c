@@ -1,0 +1,107 @@
+/* From the loss of the lease to a new incarnation; see heartbeat.h. */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/boss.h"
+#include "node/heartbeat_inside.h"
+#include "node/recover.h"
+
+#define STAND_STILL_US (500 * US_PER_MS) /* what runs in this process is over so long before others may begin it */
+
+static void
+stop_acting(struct heartbeat *h, const char *why)
+{
+	struct node *n = h->node;
+
+	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name,
+	    atomic_load(&n->incarnation), why);
+	atomic_store(&n->incarnation, 0);
+	lease_drop(&n->lease);
+	if (n->keeper != NULL)
+		keeper_lease(n->keeper, 0);
+	node_count(n, COUNT_FENCES, 1);
+	boss_fence(n->boss);
+}
+
+/* Everything of the old incarnation has to be gone, but for outcomes in the finisher's hands.  What runs in this process (a
+ * plug-in) cannot be ended by force: others will begin it when dead_after is over, so this process ends before. */
+static void
+await_ends(struct heartbeat *h)
+{
+	const struct settings *set = h->node->set;
+	int64_t until = clock_mono_us() + set->dead_after_us - set->fence_after_us - STAND_STILL_US;
+
+	/* Each wait is short, so that stop is seen. */
+	while (
+	    !gate_stopped(&h->gate) && !boss_wait_ended(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
+		if (clock_mono_us() < until)
+			continue;
+		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),
+		    "a run does not end although the node may not act any more; the process exits, to be "
+		    "started "
+		    "anew by its supervisor");
+		_exit(1);
+	}
+}
+
+/* What ended is still true, and counts under its old fence while nobody else has taken the task: it is recorded before this
+ * node gives up its old incarnation, which would make it look lost. */
+static void
+offer_outcomes(struct heartbeat *h)
+{
+	const struct settings *set = h->node->set;
+	int64_t until = clock_mono_us() + (set->dead_after_us - set->fence_after_us) / 2;
+
+	while (!gate_stopped(&h->gate) && clock_mono_us() < until &&
+	       !boss_wait_empty(h->node->boss, clock_mono_us() + 200 * US_PER_MS))
+		;
+}
+
+/* One try to come back; the gate waits between tries. */
+static enum rc
+come_back(struct heartbeat *h, int64_t old, bool *offered, struct err *err)
+{
+	enum rc rc = db_connect(h->db, err);
+
+	if (rc == RC_OK && !*offered)
+		offer_outcomes(h);
+	*offered = *offered || rc == RC_OK;
+	if (rc == RC_OK)
+		rc = heartbeat_name_again(h, old, err);
+	if (rc == RC_OK) {
+		h->server.system = 0; /* whatever answers now is the one that counts */
+		h->generation = 0;
+		h->beat = 0;
+		recover_incarnation(h->node->recover, old);
+		heartbeat_publish(h);
+	}
+	return rc;
+}
+
+void
+heartbeat_fence(struct heartbeat *h, int64_t old, const char *why)
+{
+	struct err err = {0};
+	bool offered = false;
+
+	stop_acting(h, why);
+	await_ends(h);
+	backoff_reset(&h->backoff);
+	while (!gate_stopped(&h->gate)) {
+		enum rc rc = come_back(h, old, &offered, &err);
+		bool taken = rc == RC_AGAIN && h->watch.incarnation != 0;
+		int64_t wait = backoff_next_us(&h->backoff);
+
+		if (rc == RC_OK) {
+			backoff_reset(&h->backoff);
+			return;
+		}
+		if (h->backoff.tries % 32 == 1)
+			log_warn("waiting", "for=lease error=\"%s\"", err.text);
+		/* Whether another holder of the name beats is seen by looking as often as it should. */
+		gate_wait(&h->gate, clock_mono_us() + (taken ? h->node->set->heartbeat_us : wait));
+	}
+}

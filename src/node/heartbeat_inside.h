@@ -1,0 +1,60 @@
+/*
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_fence.c and heartbeat_name.c (whose the name is) only.
+ */
+#ifndef PGRAB_NODE_HEARTBEAT_INSIDE_H
+#define PGRAB_NODE_HEARTBEAT_INSIDE_H
+
+#include <pthread.h>
+
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "core/run.h"
+#include "db/store_node.h"
+#include "node/context.h"
+
+#define CLOCK_SAMPLES 8
+
+/* Another holder of our name, as we saw it. */
+struct name_watch {
+	int64_t incarnation, beat;
+	int64_t since_us, seen_us; /* unchanged since; last looked at */
+};
+
+struct heartbeat {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	struct gate gate;
+	void (*changed)(void *ctx);
+	void *changed_ctx;
+
+	/* owned by the thread (by main before it starts) */
+	struct db *db;
+	struct members members;
+	struct backoff backoff;
+	int64_t ahead[CLOCK_SAMPLES]; /* db clock - mono, lower bounds of the last beats */
+	unsigned n_ahead;
+	char host[256];
+	int64_t mine; /* the last incarnation we tried to register */
+	struct name_watch watch;
+	struct server_mark server; /* what answered last; system 0: nothing is known */
+	unsigned generation;       /* of the connection that `server` is about */
+	int64_t beat;              /* our row's, at least */
+	struct run *back;          /* chain of copies to be handed back */
+	bool in_order;
+};
+
+/* A reading of all rows; the clock is noted. */
+enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
+void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
+/* The picture of the cluster, for the loaders; the dead, for recover. */
+void heartbeat_publish(struct heartbeat *h);
+
+/* From the loss of the lease to a new incarnation.  Returns early on stop. */
+void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);
+
+/* Before the threads: waits for the server and for the name; as heartbeat_create. */
+CHECKED enum rc heartbeat_name_first(struct heartbeat *h, struct err *err);
+/* After a fence: one try.  RC_AGAIN also while another node that lives has the name. */
+CHECKED enum rc heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err);
+
+#endif

@@ -1,0 +1,160 @@
+/* Whose the node's name is: taking it at the start, and again after a fence; see heartbeat.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/early.h"
+#include "node/heartbeat_inside.h"
+
+static int64_t
+new_incarnation(void)
+{
+	int64_t v = 0;
+
+	while (v == 0) {
+		if (getrandom(&v, sizeof v, 0) != sizeof v)
+			abort();
+		v &= INT64_MAX;
+	}
+	return v;
+}
+
+static struct node_identity
+identity(struct heartbeat *h)
+{
+	const struct node *n = h->node;
+
+	return (struct node_identity){.name = n->set->name,
+	    .host = h->host,
+	    .version = PGRAB_VERSION,
+	    .strategy = n->set->strategy,
+	    .labels = n->labels,
+	    .kinds = n->kinds,
+	    .pid = getpid(),
+	    .slots = n->set->workers,
+	    .heartbeat_us = n->set->heartbeat_us,
+	    .dead_after_us = n->set->dead_after_us,
+	    .weight = n->set->weight};
+}
+
+/* Registers a new incarnation in place of holder; a lost reply is looked up.  On success the lease holds. */
+static enum rc
+take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err)
+{
+	struct node_identity who = identity(h);
+	struct node_holder now;
+	int64_t incarnation = new_incarnation(), id = 0, sent = clock_boot_us();
+	enum rc rc;
+
+	h->mine = incarnation;
+	rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
+
+	if (rc == RC_UNKNOWN) {
+		enum rc looked = store_node_find(h->db, who.name, &now, err);
+
+		if (looked == RC_OK && now.exists && now.incarnation == incarnation) {
+			id = now.id;
+			rc = RC_OK;
+		}
+	}
+	if (rc != RC_OK)
+		return rc;
+	atomic_store(&h->node->node_id, id);
+	heartbeat_renew(h, sent);
+	rc = heartbeat_observe(h, err); /* the clock has to be known before anything is claimed */
+	if (rc != RC_OK)
+		return rc;
+	atomic_store(&h->node->bell_written, true);
+	atomic_store(&h->node->incarnation, incarnation);
+	keeper_vouch(h->node->keeper, id, incarnation);
+	log_info("registered", "node=%s id=%" PRId64 " incarnation=%" PRId64, who.name, id, incarnation);
+	return RC_OK;
+}
+
+/* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it
+ * beats. */
+static enum rc
+wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
+{
+	struct node_holder first;
+	int64_t since = clock_mono_us();
+	enum rc rc = store_node_find(h->db, h->node->set->name, &first, err);
+
+	*holder = first;
+	if (rc != RC_OK || !first.exists || first.down || first.incarnation == h->mine)
+		return rc; /* free; or ours, from a try whose answer was lost */
+	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
+	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
+	    "it did not say goodbye; waiting until it is seen to be silent");
+	while (clock_mono_us() - since < first.dead_after_us) {
+		if (!early_wait(h->node->set->heartbeat_us))
+			return RC_CLOSED;
+		rc = store_node_find(h->db, h->node->set->name, holder, err);
+		if (rc != RC_OK || !holder->exists || holder->down)
+			return rc;
+		if (holder->incarnation != first.incarnation || holder->beat != first.beat)
+			return err_set(err, RC_BAD,
+			    "a live node has the name \"%s\" (host %s, process %" PRId64
+			    "); stop it, or start this one with another --name",
+			    h->node->set->name, holder->host, holder->pid);
+	}
+	return RC_OK;
+}
+
+enum rc
+heartbeat_name_first(struct heartbeat *h, struct err *err)
+{
+	bool waiting = false;
+
+	do {
+		struct node_holder holder;
+		enum rc rc = wait_for_name(h, &holder, err);
+
+		if (rc == RC_OK)
+			rc = take_name(h, &holder, err);
+		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
+			return rc;
+		if (!waiting)
+			log_warn("waiting", "for=database error=\"%s\"", err->text);
+		waiting = true;
+	} while (early_wait(backoff_next_us(&h->backoff)));
+	return RC_CLOSED;
+}
+
+/* Was the other holder of our name seen to stand still for its dead_after?  Time in which nobody looked counts for nothing. */
+static bool
+stands_still(struct heartbeat *h, const struct node_holder *holder)
+{
+	struct name_watch *w = &h->watch;
+	int64_t now = clock_mono_us();
+	bool same = w->incarnation == holder->incarnation && w->beat == holder->beat &&
+		    now - w->seen_us <= 2 * h->node->set->heartbeat_us + US_PER_S;
+
+	if (!same)
+		*w = (struct name_watch){
+		    .incarnation = holder->incarnation, .beat = holder->beat, .since_us = now};
+	w->seen_us = now;
+	return same && now - w->since_us >= holder->dead_after_us;
+}
+
+enum rc
+heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err)
+{
+	struct node_holder holder;
+	enum rc rc = store_node_find(h->db, h->node->set->name, &holder, err);
+	bool other = rc == RC_OK && holder.exists && !holder.down && holder.incarnation != old &&
+		     holder.incarnation != h->mine;
+
+	if (other && !stands_still(h, &holder))
+		return err_set(err, RC_AGAIN,
+		    "another node (host %s, process %" PRId64
+		    ") took the name \"%s\"; this one goes on when that one is gone",
+		    holder.host, holder.pid, h->node->set->name);
+	if (!other)
+		h->watch.incarnation = 0;
+	return rc == RC_OK ? take_name(h, &holder, err) : rc;
+}

@@ -1,0 +1,81 @@
+-- Upkeep: the days of the history; nodes and lanes that are gone.
+begin;
+select plan(22);
+set local timezone = 'UTC';
+create function pg_temp.day(p_days integer) returns text language sql as $$
+  select 'run_' || to_char(clock_timestamp() at time zone 'UTC' + make_interval(days => p_days), 'YYYYMMDD') $$;
+create function pg_temp.partition_of(p_id bigint) returns text language sql as $$
+  select tableoid::regclass::text from pgrab.run where task_id = p_id $$;
+create function pg_temp.note(p_id bigint, p_days integer) returns void language sql as $$
+  insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner)
+  values (p_id, 1, clock_timestamp() + make_interval(days => p_days), now(), 1, 'succeeded', 'noop', 'app') $$;
+
+-- --------------------------------------------------------------------------------------------------- days
+select is((select array_agg(partition order by partition) from pgrab.upkeep(p_days_ahead => 5) where what = 'made'),
+  array[pg_temp.day(4), pg_temp.day(5)], 'the days ahead are made');
+select is((select count(*) from pgrab.upkeep(p_days_ahead => 5)), 0::bigint, 'once');
+select pg_temp.note(1, 8);
+select is(pg_temp.partition_of(1), 'pgrab.run_rest', 'a day that nobody has made goes with the rest');
+select is((select array_agg(u.partition) from pgrab.upkeep() u), array[pg_temp.day(8)], 'until it is made');
+select is(pg_temp.partition_of(1), 'pgrab.' || pg_temp.day(8), 'then it has moved');
+select is((select count(*) from only pgrab.run_rest), 0::bigint, 'and nothing is left with the rest');
+select pg_temp.note(2, -20);
+select is((select array_agg(u.what order by u.what) from pgrab.upkeep('30 days') u), '{made}',
+  'what lies within the retention is kept');
+select is((select array_agg(u.partition order by u.partition) from pgrab.upkeep() u), array[pg_temp.day(-20)],
+  'what lies behind it is dropped');
+select is((select count(*) from pgrab.run where task_id = 2), 0::bigint, 'with its rows');
+select is((select array_agg(c.relname::text) from pg_class c
+    where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'r' and not c.relispartition
+      and c.relreplident = 'd' and not exists (
+        select from pg_index i where i.indrelid = c.oid and i.indisprimary)), null,
+  'every table can be replicated');
+
+-- -------------------------------------------------------------------------------------------------- nodes
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,
+  incarnation, state, heartbeat_at)
+select x.name, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now(), x.n, x.state, now() - x.silent
+from (values ('up', 1, 'up', interval '9 days'), ('long', 2, 'down', '9 days'), ('short', 3, 'down', '1 day'),
+  ('holds', 4, 'down', '9 days')) x(name, n, state, silent);
+insert into pgrab.drained (node_id) select n.id from pgrab.node n where n.name in ('long', 'short');
+insert into pgrab.hold values (4, 1, '{1}');
+select pgrab.upkeep();
+select is((select array_agg(n.name order by n.name) from pgrab.node n), '{holds,short,up}',
+  'a node leaves that has been down for longer than the retention and holds nothing');
+select is((select count(*) from pgrab.drained), 1::bigint, 'and nobody asks it to drain any more');
+
+-- -------------------------------------------------------------------------------------------------- lanes
+create function pg_temp.lanes() returns text[] language sql as $$
+  select coalesce(array_agg(distinct l.require ->> 'l' order by l.require ->> 'l'), '{}') from pgrab.lane l
+  where l.require ? 'l' $$;
+insert into pgrab.task (kind, require, run_at) values
+  ('noop', '{"l": "due"}', now()), ('noop', '{"l": "later"}', now() + interval '1 year'),
+  ('noop', '{"l": "gone"}', now()), ('noop', '{"l": "paused"}', now()), ('noop', '{"l": "runs"}', now());
+update pgrab.task set paused = true where require = '{"l": "paused"}';
+update pgrab.task set status = 'running', node_id = 1, incarnation = 1 where require = '{"l": "runs"}';
+delete from pgrab.task where require = '{"l": "gone"}';
+select is(pg_temp.lanes(), '{due,gone,later,paused,runs}', 'lanes are known');
+select pgrab.upkeep();
+select is(pg_temp.lanes(), '{due,later,paused,runs}', 'one that nothing stands in leaves');
+delete from pgrab.lane;
+select is(pgrab_internal.lanes_mend(), 3::bigint, 'lanes that are missing are found');
+select is(pg_temp.lanes(), '{due,later,runs}', 'those that something stands in');
+select is(pgrab_internal.lanes_mend(), 0::bigint, 'once');
+delete from pgrab.lane;
+select pgrab_internal.lanes_tick();
+select is(pg_temp.lanes(), '{due,later,runs}', 'the clock does it');
+delete from pgrab.lane;
+select pgrab_internal.lanes_tick();
+select is(pg_temp.lanes(), '{}', 'once a minute');
+update pgrab.duty set done_at = clock_timestamp() + interval '1 hour' where duty = 'lanes';
+select pgrab_internal.lanes_tick();
+select is(pg_temp.lanes(), '{due,later,runs}', 'also when the clock has been put back');
+
+-- ------------------------------------------------------------------------------------ what others may hold
+select pg_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0));
+select pg_temp.note(3, 9);
+select is((select array_agg(u.partition) from pgrab.upkeep() u), array[pg_temp.day(9)], 'no lock that anybody may take');
+update pgrab.task set require = '{"l": "edited"}' where require = '{"l": "runs"}';
+select is('edited' = any (pg_temp.lanes()), true, 'the lane of a run that is edited is known before it comes again');
+select * from finish();
+rollback;

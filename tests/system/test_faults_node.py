@@ -1,0 +1,176 @@
+"""A node's own faults: one connection of many that cannot be made, a name that is taken, a server that is not there yet or went back in time."""
+import subprocess
+import time
+
+import pytest
+
+from cluster import clean_env, pgrab_bin, stays, wait_until
+from faulty import as_role, hang_up, proxy, role  # noqa: F401 (fixtures)
+
+
+def test_a_node_that_cannot_start_hands_back_and_claims_nothing(db, nodes, role):
+    """The starter's connection cannot be made again: a peer gets the work, and the node takes up again when it can."""
+    options = {"allow": "shell,noop", "poll": "300ms"}
+    ill = nodes.start("n1", dsn=as_role(db, role), **options)
+    nodes.start("n2", **options)
+    for _ in range(6):
+        db.wait_run(db.add(kind="shell", command="true"))
+    db.query(f"alter role {role} connection limit 0")
+    hang_up(db, "start")
+    due = db.one("select now() + interval '2 s'")
+    tasks = [db.add(kind="shell", command="true", **({"run_at": due} if i % 2 else {})) for i in range(100)]
+    db.wait("select not exists (select from pgrab.task)", timeout=25)
+    assert db.one("select count(*) from pgrab.run where outcome = 'succeeded' and task_id = any (%s)", tasks) == 100
+    ill.wait_log("event=fault part=start")
+    assert db.one("select state from pgrab.node where name = 'n1'") == "up", "its heartbeat goes on"
+    db.query(f"alter role {role} connection limit -1")
+    ill.wait_log("event=fault_over part=start")
+    db.query("insert into pgrab.task (kind, command) select 'shell', 'true' from generate_series(1, 60)")
+    db.wait("select not exists (select from pgrab.task)", timeout=20)
+    assert db.one("select count(*) > 0 from pgrab.run where node = 'n1' and finished_at > now() - interval '5 s'")
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(90)
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+def test_what_ended_before_the_fence_counts_after_it(cluster, db, nodes, probe, delivery):
+    """The server is away for longer than the lease; the run ends while it is."""
+    probe.close_gate()
+    node = nodes.start("n1", fence_after="2s", dead_after="8s")
+    task = db.add(**probe.shell("a", gate=True), delivery=delivery, max_attempts=3)
+    probe.wait("start", "a")
+    old = node.incarnation()
+    cluster.pg_stop("fast")
+    probe.open_gate()
+    probe.wait("end", "a")
+    node.wait_log("event=fenced")
+    cluster.pg_start()
+    assert db.wait_run(task, timeout=20).outcome == "succeeded"
+    db.wait("select incarnation <> %s and state = 'up' from pgrab.node where name = 'n1'", old)
+    assert [(r.outcome, r.incarnation) for r in db.runs(task)] == [("succeeded", old)], "under its old fence"
+    assert len(probe.events("start")) == 1
+    assert "stale_finish" not in node.log()
+
+
+def test_a_result_that_comes_when_another_has_the_task_changes_nothing(db, nodes, probe, proxy):
+    """Cut off for longer than dead_after: the other node's run is the one that counts."""
+    probe.close_gate()
+    task = db.add(**probe.shell("a", gate=True))
+    first = nodes.start("n1", dsn=proxy.dsn, fence_after="1500ms")
+    probe.wait("start", "a")
+    probe.open_gate()
+    proxy.silent = True
+    probe.wait("end", "a")
+    nodes.start("n2")
+    assert db.wait_run(task, count=2, timeout=20).outcome == "succeeded"
+    proxy.silent = False
+    proxy.lose(b"pgrab")
+    first.wait_log("event=stale_finish", timeout=20)
+    assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
+
+
+@pytest.mark.deadline(90)
+def test_a_name_held_by_a_dead_node_is_taken_over(db, nodes):
+    frozen = nodes.start("n1")
+    frozen.stop()
+    second = nodes.start("n1", wait=False)
+    second.wait_log("event=up", timeout=15)
+    second.kill9()
+    frozen.cont()
+    frozen.wait_log("event=fenced")
+    frozen.wait_log("event=registered(.|\n)*event=registered", timeout=15)
+    assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
+
+
+def test_a_name_held_by_a_live_node_is_left_to_it(db, nodes):
+    frozen = nodes.start("n1")
+    frozen.stop()
+    second = nodes.start("n1", wait=False)
+    second.wait_log("event=up", timeout=15)
+    frozen.cont()
+    frozen.wait_log("event=waiting for=lease .*took the name")
+    inc = db.one("select incarnation from pgrab.node")
+    stays(lambda: db.one("select incarnation from pgrab.node") == inc, 5)
+    second.end()
+    frozen.wait_log("event=registered(.|\n)*event=registered", timeout=15)
+
+
+def test_a_node_that_starts_while_the_server_is_full_waits(db, nodes, role):
+    db.query(f"alter role {role} connection limit 0")
+    node = nodes.start("n1", dsn=as_role(db, role), wait=False)
+    node.wait_log('event=waiting for=database error=".*too many connections')
+    db.query(f"alter role {role} connection limit -1")
+    node.wait_up(timeout=15)
+    assert node.log().count("event=waiting") == 1
+
+
+def test_a_fault_of_the_configuration_ends_a_start_with_the_remedy(db, role):
+    def start(dsn):
+        return subprocess.run([pgrab_bin(), "run", "--dsn", dsn], env=clean_env(), capture_output=True, text=True, timeout=15, check=False)
+
+    db.query(f"alter role {role} nologin")
+    done = start(as_role(db, role))
+    assert done.returncode == 1 and "alter role ... login" in done.stderr
+    db.query(f"alter role {role} login; revoke all on all tables in schema pgrab from {role}")
+    done = start(as_role(db, role))
+    assert done.returncode == 1 and "permission denied" in done.stderr
+
+
+def test_a_server_that_lost_our_beats_fences_the_node(db, nodes, probe):
+    """As after a restore or an asynchronous failover: the row is there, as it was a while ago."""
+    node = nodes.start("n1")
+    probe.close_gate()
+    db.add(**probe.shell("a", gate=True))
+    probe.wait("start", "a")
+    db.wait("select beat > 5 from pgrab.node")
+    old = node.incarnation()
+    db.query("update pgrab.node set beat = beat - 4")
+    hang_up(db, "heartbeat")
+    node.wait_log("event=fenced .*went back in time")
+    db.wait("select incarnation <> %s and state = 'up' from pgrab.node", old)
+    probe.wait("start", "a", count=2)
+    probe.assert_no_overlap()
+    probe.open_gate()
+    db.wait("select not exists (select from pgrab.task)")
+
+
+def test_a_lost_connection_alone_fences_nobody(db, nodes):
+    node = nodes.start("n1")
+    for _ in range(3):
+        beat = db.one("select beat from pgrab.node")
+        hang_up(db, "heartbeat")
+        db.wait("select beat > %s from pgrab.node", beat + 2)
+    assert "event=fenced" not in node.log()
+
+
+def test_logins_that_are_refused_cost_a_few_tries_and_few_lines(db, nodes, role):
+    """Several loaders, none of which can log in, while room is given back all the time."""
+    node = nodes.start("n1", dsn=as_role(db, role), loaders=4, fence_after="30s", dead_after="60s", heartbeat="1s")
+    db.wait_run(db.add(kind="noop"))
+    db.query("insert into pgrab.task (kind, command) select 'shell', 'sleep 0.2' from generate_series(1, 400)")
+    db.wait("select count(*) > 5 from pgrab.run")
+    db.query(f"alter role {role} nologin")
+    for _ in range(2):
+        hang_up(db, "load")
+    lines = len(node.log().splitlines())
+    begun = time.monotonic()
+    wait_until(lambda: time.monotonic() - begun > 3, 5)
+    db.query(f"alter role {role} login")
+    assert len(node.log().splitlines()) - lines < 30
+    db.wait("select not exists (select from pgrab.task)", timeout=40)
+
+
+def test_one_task_that_cannot_be_started_holds_up_no_other(db, nodes):
+    """A trigger of somebody's refuses its start: the others of its batch start, and the node is not ill."""
+    db.query("create function public.no() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$")
+    db.query("create trigger no before update on pgrab.task for each row when (new.status = 'running' and new.name = 'bad') execute function public.no()")
+    node = nodes.start("n1")
+    due = db.one("select now() + interval '1 s'")
+    bad = db.add(kind="shell", command="true", name="bad", run_at=due)
+    others = [db.add(kind="shell", command="true", run_at=due) for _ in range(12)]
+    for task in others:
+        assert db.wait_run(task, timeout=5).outcome == "succeeded"
+    assert db.wait_run(db.add(kind="noop"), timeout=3).outcome == "succeeded"
+    assert "event=fault part=start" not in node.log() and not db.runs(bad)
+    db.query("drop trigger no on pgrab.task")
+    assert db.wait_run(bad).outcome == "succeeded"

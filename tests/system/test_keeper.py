@@ -1,0 +1,141 @@
+"""Runs end when they have ended, whatever dies or freezes: node, keeper, shim; and nothing of it stops the node."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from cluster import Node, alive, clean_env, pgrab_bin, process_table, wait_until
+
+# So long that nobody could have noticed by the silence.
+SLOW = {"fence_after": "20s", "dead_after": "60s"}
+
+
+def parent(pid):
+    return process_table()[pid][0]
+
+
+def keeper_of(node):
+    found = [pid for pid, (above, _, name) in process_table().items() if above == node.pid and name == "pgrab-keeper"]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def shim_of(child):
+    while process_table()[child][2] != "pgrab-shim":
+        child = parent(child)
+    return child
+
+
+def test_a_killed_node_says_so_and_another_runs_its_task_within_three_seconds(db, nodes, probe):
+    late = []
+    nodes.start("n0", **SLOW)
+    for i in range(5):
+        task = db.add(**probe.shell(f"t{i}", seconds=60, deaf=True), max_attempts=9)
+        first = int(probe.wait("start", f"t{i}")[0].pid)
+        nodes.start(f"n{i + 1}", **SLOW)
+        node = next(n for n in nodes.all if n.running() and n.pid == parent(parent(shim_of(first))))
+        at = time.monotonic()
+        node.kill9()
+        probe.wait("start", f"t{i}", count=2)
+        late.append(time.monotonic() - at)
+        assert not alive(first)
+        assert [r.outcome for r in db.runs(task)] == ["lost"]
+        db.query("select pgrab.cancel(%s)", task)
+        db.wait("select not exists (select from pgrab.task)")
+    probe.assert_no_overlap()
+    assert max(late) < 3, late
+
+
+def test_a_killed_node_that_runs_no_children_says_so_too(db, nodes):
+    task = db.add(command="select pg_sleep(60)", max_attempts=9, backoff="0")
+    first = nodes.start("n1", allow="sql", **SLOW)
+    db.wait("select status = 'running' from pgrab.task")
+    nodes.start("n2", allow="sql", **SLOW)
+    first.kill9()
+    db.wait("select status = 'running' and attempt = 2 from pgrab.task where id = %s", task, timeout=5)
+    assert db.one("select state from pgrab.node where name = 'n1'") == "down"
+    db.query("select pgrab.cancel(%s)", task)
+
+
+def test_a_node_that_stops_in_order_leaves_no_word_of_its_death(db, nodes):
+    node = nodes.start("n1")
+    node.term()
+    assert node.wait_exit(5) == 0
+    assert "node_died" not in node.log()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_keeper_that_is_lost_costs_its_runs_and_nothing_else(db, nodes, probe, sig):
+    node = nodes.start("n1", fence_after="3s", dead_after="6s")
+    incarnation = node.incarnation()
+    sql = db.add(command="select pg_sleep(6)")
+    task = db.add(**probe.shell("a", seconds=60, deaf=True), backoff="0")
+    first = int(probe.wait("start", "a")[0].pid)
+    db.wait("select count(*) = 2 from pgrab.task where status = 'running'")
+    os.kill(keeper_of(node), sig)
+    probe.wait("start", "a", count=2)
+    assert not alive(first)
+    probe.assert_no_overlap()
+    assert db.wait_run(sql, timeout=15).outcome == "succeeded"
+    assert node.incarnation() == incarnation
+    assert len(db.runs(task)) == 1
+    db.query("select pgrab.cancel(%s)", task)
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_a_frozen_shim_does_not_let_two_runs_overlap(db, nodes, probe, how):
+    nodes.start("n1")
+    task = db.add(**probe.shell("a", seconds=60, deaf=True), backoff="0", timeout="1h" if how == "cancel" else "2s")
+    first = int(probe.wait("start", "a")[0].pid)
+    os.kill(shim_of(first), signal.SIGSTOP)
+    if how == "cancel":
+        db.query("select pgrab.cancel(%s)", task)
+    run = db.wait_run(task, timeout=20)
+    assert run.outcome == ("cancelled" if how == "cancel" else "timed_out")
+    assert not alive(first)
+    if how == "timeout":
+        probe.wait("start", "a", count=2)
+        db.query("select pgrab.cancel(%s)", task)
+    probe.assert_no_overlap()
+
+
+def test_a_log_that_nobody_reads_stops_nothing(db, tmp_path):
+    reading, writing = os.pipe()
+    command = [pgrab_bin(), "run", "--dsn", db.dsn, "--name", "n1", "--log-level", "debug"]
+    node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=writing, env=clean_env(), start_new_session=True)
+    os.close(writing)
+    try:
+        db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 20000)")
+        db.wait("select not exists (select from pgrab.task)", timeout=30)
+        node.terminate()
+        assert node.wait(10) == 0
+    finally:
+        node.kill()
+        node.wait()
+        os.close(reading)
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs root, to be somebody else")
+def test_nobody_of_the_same_user_can_look_into_a_node(db, nodes, tmp_path):
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    wrapper = tmp_path / "pgrab"
+    program = tmp_path / "program"
+    shutil.copy(pgrab_bin(), program)
+    wrapper.write_text(f"#!/bin/sh\nexec {' '.join(nobody)} {program} \"$@\"\n")
+    wrapper.chmod(0o755)
+    for folder in [tmp_path, *tmp_path.parents][:4]:
+        folder.chmod(folder.stat().st_mode | 0o755)
+    node = nodes.start("n1", binary=str(wrapper), env={"PGPASSWORD": "secret", "PGRAB_LABELS": "a=b"},
+                       dsn=db.dsn + " password=secret")
+    for pid in (node.pid, keeper_of(node)):
+        for what in ("environ", "maps", "fd"):
+            seen = subprocess.run([*nobody, "ls" if what == "fd" else "cat", f"/proc/{pid}/{what}"],
+                                  capture_output=True, text=True, check=False)
+            assert seen.returncode != 0 and "ermission denied" in seen.stderr, (what, seen)
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:
+            assert "secret" not in f.read()
+    task = db.add(kind="shell", command="env; cat /proc/$PPID/environ /proc/$PPID/maps 2>&1 | head -c 100")
+    output = db.wait_run(task).output
+    assert "secret" not in output and "ermission denied" in output

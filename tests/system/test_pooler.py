@@ -1,0 +1,119 @@
+"""Through PgBouncer in transaction mode: everything works but the doorbell, and nobody else's queries notice."""
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import threading
+
+import psycopg
+import pytest
+
+from cluster import conninfo, wait_until
+
+BOUNCER = os.environ.get("PGRAB_PGBOUNCER") or shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+
+@pytest.fixture
+def pooler(db, tmp_path):
+    """The DSN of a PgBouncer before the test's database, with few servers, so that all who use it share them."""
+    if BOUNCER is None:
+        pytest.skip("pgbouncer is not installed (scripts/deps check)")
+    given = conninfo.conninfo_to_dict(db.dsn)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    conf = tmp_path / "pgbouncer.ini"
+    conf.write_text(f"""[databases]
+{db.name} = host={given['host']} port={given.get('port', 5432)} dbname={db.name} user={given['user']}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 12
+logfile =
+""")
+    command = [BOUNCER, "-q", str(conf)]
+    if os.getuid() == 0:
+        user = "postgres" if any(p.pw_name == "postgres" for p in pwd.getpwall()) else "nobody"
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            os.chmod(folder, 0o755)
+        command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *command]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers():
+        assert process.poll() is None, "pgbouncer ended"
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(answers, 10, "pgbouncer to listen")
+    yield conninfo.make_conninfo(host="127.0.0.1", port=port, dbname=db.name, user=given["user"])
+    process.terminate()
+    process.wait(10)
+
+
+ASKED = "search_path", "timezone", "lock_timeout", "jit", "enable_seqscan", "enable_hashjoin", "transaction_isolation", "synchronous_commit"
+
+
+def test_other_peoples_queries_in_the_same_pool_are_untouched(db, nodes, pooler):
+    """Settings as a session of their own has them, whatever of ours went over the same servers just before."""
+    statement = "select " + ", ".join(f"current_setting('{name}') as {name}" for name in ASKED)
+    with db.connect() as plain:
+        expected = plain.execute(statement).fetchone()
+    db.query("create table effect (n int)")
+    nodes.start("n1", dsn=pooler, listen_dsn=db.dsn)
+    db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 2000)")
+    db.query("insert into pgrab.task (kind, command) select 'sql', 'insert into public.effect values (1)' from generate_series(1, 60)")
+    stop, wrong, asked = threading.Event(), [], []
+
+    def ask():
+        with psycopg.connect(pooler, autocommit=True, prepare_threshold=None) as conn:
+            while not stop.is_set():
+                row = conn.execute(statement).fetchone()
+                asked.append(1)
+                if tuple(row) != tuple(expected):
+                    wrong.append(row)
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    try:
+        db.wait("select not exists (select from pgrab.task)", timeout=40)
+    finally:
+        stop.set()
+        for asker in askers:
+            asker.join()
+    assert len(asked) > 100 and not wrong, wrong[:3]
+    assert db.one("select count(*) from effect") == 60
+    assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
+
+
+def test_a_pooler_that_passes_no_notifications_on_is_named_once(db, nodes, pooler):
+    first = db.add(kind="noop")  # without a bell a kind that is new here is seen only now and then
+    node = nodes.start("n1", dsn=pooler, poll="300ms")
+    db.wait_run(first)
+    node.wait_log("event=doorbell state=cut .*listen_dsn")
+    assert db.wait_run(db.add(kind="noop")).outcome == "succeeded", "by polling"
+    node.end()
+    assert node.log().count("event=doorbell") == 1
+
+
+def test_the_doorbell_may_have_an_address_of_its_own(db, nodes, pooler):
+    node = nodes.start("n1", dsn=pooler, poll="30s", listen_dsn=db.dsn)
+    for _ in range(3):
+        assert db.wait_run(db.add(kind="noop"), timeout=3).outcome == "succeeded", "rung, not polled"
+    assert "state=cut" not in node.log()
+
+
+def test_locks_limits_and_at_most_once_work_through_it(db, nodes, pooler):
+    """What needs a transaction of several statements."""
+    db.query("insert into pgrab.limit (key, max_running) values ('one', 1)")
+    nodes.start("n1", dsn=pooler, listen_dsn=db.dsn)
+    with db.connect(autocommit=False) as person:
+        locked = db.add(kind="noop")
+        person.execute("select from pgrab.task where id = %s for update", [locked])
+        for columns in ({"delivery": "at_most_once"}, {"limit_key": "one"}, {"kind": "shell", "command": "true"}, {"kind": "sql", "command": "select 1"}):
+            assert db.wait_run(db.add(**{"kind": "noop", **columns})).outcome == "succeeded"
+        person.rollback()
+    assert db.wait_run(locked).outcome == "succeeded"

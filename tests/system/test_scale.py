@@ -1,0 +1,94 @@
+"""Size: what does not concern a node costs it nothing, and what was held is found from what was written."""
+import statistics
+import time
+
+import pytest
+from cluster import wait_until
+
+FUTURE = 100_000
+FOREIGN = 100_000
+"""Rows that must not matter: far more than any bound of a look; PERFORMANCE runs them at 3M by hand (scripts/bench)."""
+
+
+def late_by(db, tasks):
+    """Seconds between due and start of tasks that have run, sorted."""
+    rows = db.query("select extract(epoch from started_at - fire_at)::float8 as s from pgrab.run where task_id = any (%s)", tasks)
+    return sorted(r.s for r in rows)
+
+
+def run_one_by_one(db, n=40, **columns):
+    tasks = []
+    for _ in range(n):
+        tasks.append(db.add(**{"kind": "noop", **columns}))
+        db.wait_run(tasks[-1])
+    return late_by(db, tasks)
+
+
+@pytest.mark.deadline(120)
+def test_a_killed_node_is_recovered_whatever_is_planned_or_due(db, nodes):
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '1 hour' from generate_series(1, %s) i", FUTURE)
+    db.query("insert into pgrab.task (kind, command) select 'exec', '/bin/true' from generate_series(1, %s) i", FOREIGN)
+    db.query("vacuum analyze pgrab.task")
+    first = nodes.start("a", allow="shell,noop", workers=4)
+    tasks = [db.add(kind="shell", command="sleep 60", backoff="0") for _ in range(4)]
+    db.wait("select count(*) = 4 from pgrab.task where status = 'running'")
+    second = nodes.start("b", allow="shell,noop", workers=4)
+    dead_after = db.one("select extract(epoch from dead_after)::float8 from pgrab.node where name = 'a'")
+    second.wait_log("event=cluster nodes=2")
+    killed = time.monotonic()
+    first.proc.kill()
+    db.wait("select count(*) = 4 from pgrab.task t join pgrab.node n on n.id = t.node_id where t.id = any (%s) and t.status = 'running' and n.name = 'b'",
+            tasks, timeout=dead_after + 10)
+    assert time.monotonic() - killed < dead_after + 3
+    assert [r.outcome for t in tasks for r in db.runs(t)] == ["lost"] * 4
+
+
+@pytest.mark.deadline(120)
+def test_due_rows_that_this_node_may_not_run_delay_nobody(db, nodes):
+    db.query("insert into pgrab.task (kind, command, run_at) select 'exec', '/bin/true', now() - interval '1 hour' from generate_series(1, %s) i", FOREIGN)
+    db.query("insert into pgrab.task (kind, require, run_at) select 'noop', jsonb_build_object('host', 'h' || i), now() - interval '1 hour' from generate_series(1, 3000) i")
+    db.query("insert into pgrab.task (kind, priority) select 'exec', 100 from generate_series(1, 0) i")
+    nodes.start("a", allow="noop")
+    run_one_by_one(db, 5)
+    late = run_one_by_one(db)
+    assert statistics.median(late) < 0.1, late
+
+
+@pytest.mark.deadline(60)
+def test_rows_that_somebody_has_locked_delay_nobody_else(db, nodes):
+    locked = [db.add(kind="noop", run_at="2001-01-01") for _ in range(50)]
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = any (%s) for update", [locked])
+        nodes.start("a", workers=4)
+        run_one_by_one(db, 5)
+        late = run_one_by_one(db, 20)
+        assert statistics.median(late) < 0.5, late
+        person.rollback()
+    db.wait("select not exists (select from pgrab.task)", timeout=15)
+
+
+@pytest.mark.deadline(60)
+def test_many_of_the_highest_priority_shut_nobody_out(db, nodes):
+    db.query("insert into pgrab.task (kind, command, priority) select 'shell', 'sleep 0.01', 32767 from generate_series(1, 400)")
+    old = db.add(kind="noop", run_at=db.one("select now() - interval '1 hour'"))
+    nodes.start("a", workers=2, allow="shell,noop")
+    db.wait_run(old, timeout=5)
+    assert db.one("select count(*) > 300 from pgrab.task"), "who has waited an hour is before them"
+
+
+def test_a_task_belongs_to_a_node_that_can_run_it(db, nodes):
+    """In an idle cluster nothing starts late because its shard is somebody's who may not run it."""
+    nodes.start("a", allow="noop")
+    able = nodes.start("b", allow="noop,shell")
+    db.wait("select count(*) = 2 from pgrab.node where shards is not null")
+    run_one_by_one(db, 3, kind="shell", command="true")
+    late = run_one_by_one(db, 20, kind="shell", command="true")
+    assert max(late) < 1.5 and statistics.median(late) < 0.1, late
+    assert able.running()
+
+
+def test_a_claim_leaves_nothing_written_down(db, nodes):
+    nodes.start("a")
+    db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 2000)")
+    db.wait("select not exists (select from pgrab.task)")
+    wait_until(lambda: not db.query("select from pgrab.hold"), 10, "the holds to go")
