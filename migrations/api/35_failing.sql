@@ -5,11 +5,9 @@
 -- overdue reads the tasks that have an expect_within (task_expect_idx).
 
 create or replace view pgrab.failing as
-select t.id, coalesce(t.name, t.key) as name, t.kind,
-  case when t.status = 'running' then 'running again' else t.status end as status,
+select t.id, coalesce(t.name, t.key) as name, t.status,
   date_trunc('second', coalesce(i.since, t.last_finished_at)) as since, coalesce(i.failures, 1) as failures,
-  t.last_outcome as outcome, date_trunc('second', t.due_at) as due_at,
-  pgrab_internal.brief(t.last_error, 30) as error
+  t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 30) as error
 from (
   select i.task_id from pgrab.incident i where i.event <> 'late'
   union
@@ -20,12 +18,10 @@ comment on view pgrab.failing is
   'Tasks and schedules whose last fire did not succeed: since when, how often in a row, and why.';
 comment on column pgrab.failing.id is 'Number of the task.';
 comment on column pgrab.failing.name is 'Its name, or its key.';
-comment on column pgrab.failing.kind is 'What carries it out.';
 comment on column pgrab.failing.status is 'parked: it waits for a person; else it is planned anew.';
 comment on column pgrab.failing.since is 'When the first of these fires failed.';
 comment on column pgrab.failing.failures is 'Fires that have failed in a row.';
 comment on column pgrab.failing.outcome is 'Outcome of the last run.';
-comment on column pgrab.failing.due_at is 'When it comes next. Null: not before somebody retries it.';
 comment on column pgrab.failing.error is
   'Why, the first 30 characters. The whole: pgrab.task.last_error, `pgrab show ID`.';
 
@@ -42,12 +38,11 @@ $$;
 comment on function pgrab_internal.last_success(pgrab.task) is 'When a task last succeeded. Null: never.';
 
 create or replace view pgrab.overdue as
-select t.id, coalesce(t.name, t.key) as name, t.kind, t.status,
-  date_trunc('second', s.at) as last_success, t.expect_within,
+select t.id, coalesce(t.name, t.key) as name, date_trunc('second', s.at) as last_success, t.expect_within,
   date_trunc('second', statement_timestamp() - coalesce(s.at, t.created_at) - t.expect_within) as overdue_by,
   case t.status when 'running'
     then format('runs for %s', date_trunc('second', statement_timestamp() - t.started_at))
-    else pgrab_internal.brief(pgrab.why(t), 60) end as why
+    else pgrab_internal.brief(pgrab.why(t), 36) end as why
 from pgrab.task t cross join lateral (select pgrab_internal.last_success(t) as at) s
 where t.expect_within is not null
   and coalesce(s.at, t.created_at) + t.expect_within < statement_timestamp();
@@ -55,8 +50,6 @@ comment on view pgrab.overdue is
   'Tasks that have not succeeded within their expect_within: missing, late, failing or running too long.';
 comment on column pgrab.overdue.id is 'Number of the task.';
 comment on column pgrab.overdue.name is 'Its name, or its key.';
-comment on column pgrab.overdue.kind is 'What carries it out.';
-comment on column pgrab.overdue.status is 'scheduled, running, parked and so on.';
 comment on column pgrab.overdue.last_success is
   'When it last succeeded. Null: never; then its creation counts.';
 comment on column pgrab.overdue.expect_within is 'A success was expected at least so often.';

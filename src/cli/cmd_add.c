@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/store_add.h"
@@ -179,47 +178,14 @@ put_durations(struct columns *v, const struct options *o, struct err *err)
 	return rc;
 }
 
-/* One --arg into the object. */
-static enum rc
-add_arg(cJSON *object, const char *arg, struct err *err)
-{
-	const char *eq = strchr(arg, '=');
-	bool json = eq != NULL && eq > arg && eq[-1] == ':';
-	size_t n = eq == NULL ? 0 : (size_t)(eq - arg) - (json ? 1 : 0);
-	char *name = xmemdup0(arg, n);
-	enum rc rc = RC_OK;
-
-	if (n == 0) {
-		rc = err_set(err, RC_BAD, "--arg \"%.100s\": write --arg name=text or --arg name:=json", arg);
-	} else if (cJSON_GetObjectItemCaseSensitive(object, name) != NULL) {
-		rc = err_set(err, RC_BAD, "--arg %.100s was given twice", name);
-	} else if (json) {
-		cJSON *parsed = cJSON_ParseWithOpts(eq + 1, NULL, true);
-
-		/* The text itself goes on: parsing would round large numbers. */
-		if (parsed == NULL)
-			rc = err_set(err, RC_BAD, "--arg %.60s: \"%.100s\" is not JSON", name, eq + 1);
-		else
-			cJSON_AddRawToObject(object, name, eq + 1);
-		cJSON_Delete(parsed);
-	} else {
-		cJSON_AddStringToObject(object, name, eq + 1);
-	}
-	free(name);
-	return rc;
-}
-
 static enum rc
 put_args(struct cli *c, struct columns *v)
 {
-	cJSON *object = cJSON_CreateObject();
-	enum rc rc = RC_OK;
+	char *json = NULL;
+	enum rc rc = cli_args(c, &json);
 
-	for (int i = 0; i < c->n_repeated && rc == RC_OK; i++)
-		rc = add_arg(object, c->repeated[i], &c->err);
-	if (rc == RC_OK && c->n_repeated > 0)
-		put_made(v, "args", cJSON_PrintUnformatted(object));
-	cJSON_Delete(object);
+	if (json != NULL)
+		put_made(v, "args", json);
 	return rc;
 }
 
@@ -287,6 +253,20 @@ print_task(struct cli *c, const PGresult *r)
 	buf_fini(&out);
 }
 
+/* A value that cannot be is a wrong use, as it is in pgrab next. */
+static int
+refused(struct cli *c, enum rc rc)
+{
+	static const char *const states[] = {"22023", "22P02", "22003", "22007", "22008"};
+	int code = cli_fail(c, rc, NULL);
+
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+		if (strcmp(c->err.sqlstate, states[i]) == 0)
+			return CLI_USAGE;
+	}
+	return code;
+}
+
 static int
 insert(struct cli *c, const struct columns *v)
 {
@@ -297,7 +277,7 @@ insert(struct cli *c, const struct columns *v)
 		err_set(&c->err, RC_BAD,
 		    "there is a live task with this key already; its key is free again when it has ended");
 	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
+		return refused(c, rc);
 	print_task(c, r);
 	PQclear(r);
 	return CLI_DONE;
@@ -346,7 +326,7 @@ edit(struct cli *c, const char *id, const struct columns *v)
 	int code = CLI_DONE;
 
 	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
+		return refused(c, rc);
 	if (PQntuples(r) == 0)
 		code = cli_absent(c, "task %s is not live: only its history is left", id);
 	else

@@ -194,15 +194,16 @@ await_due(const struct run *r)
 static void
 log_end(const struct run *r)
 {
-	bool failed = r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT;
-	enum log_level level = failed ? LOG_WARN : LOG_DEBUG;
+	int64_t ms = (r->ended_us - r->begun_us) / US_PER_MS;
 
-	if (log_enabled(level))
-		log_line(level, "run",
-		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 "%s%.200s%s", r->id,
-		    r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome),
-		    (r->ended_us - r->begun_us) / US_PER_MS, failed ? " error=\"" : "",
-		    failed && r->error != NULL ? r->error : "", failed ? "\"" : "");
+	if (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT)
+		log_warn("run",
+		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
+		    r->id, r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome), ms,
+		    r->error != NULL ? r->error : "");
+	else if (log_enabled(LOG_DEBUG))
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
+		    r->attempt, outcome_name(r->outcome), ms);
 }
 
 static void

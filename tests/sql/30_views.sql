@@ -1,6 +1,6 @@
 -- The views (migrations/api/30_views.sql): their shape, which others rely on, and what they say of rows made by hand.
 begin;
-select plan(75);
+select plan(77);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------------------------------------------------ the shape
@@ -161,8 +161,9 @@ begin
   return v_sum;
 end $$;
 delete from pgrab.run where error is not null;
+update pgrab.task set expect_within = '1 day', created_at = now() - interval '30 hours' where id = 1234563;
 select cmp_ok(pg_temp.width(v), '<=', 120, v || ' fits into 120 columns')
-from unnest('{overview,tasks,due,running,late,parked,history,nodes}'::text[]) v;
+from unnest('{overview,tasks,due,running,late,parked,history,nodes,failing,overdue}'::text[]) v;
 
 -- -------------------------------------------------------------------------------------------- and are cheap to read
 create function pg_temp.plan(p_query text) returns text language plpgsql as $$

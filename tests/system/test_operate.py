@@ -88,6 +88,14 @@ def test_mail_by_shell(db, nodes, tmp_path):
     assert text.startswith("Subject: backup parked\n\nbackup is parked after 1 of 1 attempts: ") and "\noutcome: failed\n" in text
 
 
+def test_a_run_that_fails_is_a_warning_in_the_log(db, nodes):
+    node = nodes.start("n1", allow="shell,noop")
+    good, bad = db.add(kind="noop"), db.add(kind="shell", command="exit 3", max_attempts=1)
+    db.wait("select count(*) = 2 from pgrab.run")
+    node.wait_log(rf"warn .* event=run task={bad} kind=shell attempt=1 of=1 outcome=failed .*error=\"")
+    assert f"task={good} " not in "".join(line for line in node.log().splitlines() if "event=run" in line)
+
+
 def test_a_lost_run_is_told_of(db, nodes):
     db.query("insert into pgrab.alert (name, template) values ('chat', '{\"kind\": \"notify\", \"command\": \"c\"}')")
     node = nodes.start("n1", allow="shell")
@@ -251,7 +259,7 @@ def test_edit_changes_what_is_given(db):
     assert as_json(db, "edit", "k", "--schedule", "0 4 * * *", "--name", "x", "--on-failure", "", "--expect-within", "26h", "select 2")["name"] == "x"
     row = db.query("select schedule, name, on_failure, expect_within::text, command, timeout::text, extract(hour from due_at at time zone 'UTC') from pgrab.task")[0]
     assert row == ("0 4 * * *", "x", None, "26:00:00", "select 2", "00:00:05", 4)
-    assert "cannot be '0 99 * * *'" in fails(1, db, "edit", "k", "--schedule", "0 99 * * *")
+    assert "cannot be '0 99 * * *'" in fails(2, db, "edit", "k", "--schedule", "0 99 * * *")
     assert "nothing is to be changed" in fails(2, db, "edit", "k")
     assert "no task has the key" in fails(3, db, "edit", "nope", "--name", "x")
     pgrab(db, "delete", "k")

@@ -30,7 +30,8 @@ from (
   select 4, -f.n, 'failing', case when f.n <= 5
       then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, 'task'), f.id,
         case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
-        coalesce(f.error, f.outcome))
+        coalesce((select pgrab_internal.brief(x.last_error, 100) from pgrab.task x where x.id = f.id),
+          f.outcome))
     else format('%s more fail: select * from pgrab.failing', f.all - 5) end
   from failing f where f.n <= 6
   union all
