@@ -251,6 +251,7 @@ begin
   if cardinality(v_ended) < cardinality(b.ids) then
     v_ended := v_ended || array(select x from pgrab_internal.finish_rest(b, p_node_id, p_node) x);
   end if;
+  perform pgrab_internal.alert(b, v_ended, p_node);
   perform pgrab_internal.finish_links(v_ended);
   return query select e.task_id, e.version from unnest(v_ended) e;
   perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
