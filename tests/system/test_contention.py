@@ -253,7 +253,7 @@ def test_a_run_that_the_history_refuses_is_parked_without_it(db, nodes):
 def test_what_the_server_can_promise_is_asked_on_a_new_connection(cluster, db, nodes):
     """Another server, or its configuration, may answer: at_most_once tasks wait until one does that loses no commit."""
     def hang_up(app="pgrab load"):
-        db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()", app)
+        db.query("select pg_terminate_backend(a.pid, 5000) from (select pid from pg_stat_activity where application_name = %s and datname = current_database() offset 0) a", app)
 
     node = nodes.start(poll="60s")
     db.wait_run(db.add(kind="noop", delivery="at_most_once"))
