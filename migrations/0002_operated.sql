@@ -44,8 +44,8 @@ comment on column pgrab.alert.task_like is
   'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';
 comment on column pgrab.alert.source is 'Only tasks of this source. Null: of any.';
 comment on column pgrab.alert.template is
-  'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given '
-  'the facts as its parameters.';
+  'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given the'
+  ' facts as its parameters.';
 comment on column pgrab.alert.enabled is 'False: it tells nobody.';
 comment on column pgrab.alert.set_by is 'Who made it; owner of the tasks it inserts.';
 

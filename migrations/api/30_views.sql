@@ -139,8 +139,8 @@ select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.n
   date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;
 comment on view pgrab.tasks is
-  'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: '
-  '`pgrab show ID`.';
+  'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: `pgrab'
+  ' show ID`.';
 comment on column pgrab.tasks.id is 'Number of the task.';
 comment on column pgrab.tasks.name is 'Its name, or its key.';
 comment on column pgrab.tasks.kind is 'What carries it out.';
@@ -258,23 +258,23 @@ comment on view pgrab.nodes is
   'The nodes and how they are. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
 comment on column pgrab.nodes.state is
-  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said '
-  'yet that it is dead.';
+  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet '
+  'that it is dead.';
 comment on column pgrab.nodes.strategy is
   'Which rule it uses to pick tasks; of a file the name without the folder.';
 comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
 comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
 comment on column pgrab.nodes.shards is
-  'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed '
-  'two heartbeats. Null: it has just started.';
+  'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed two'
+  ' heartbeats. Null: it has just started.';
 comment on column pgrab.nodes.attempted is 'Tasks it tried to claim.';
 comment on column pgrab.nodes.won is 'Tasks it claimed.';
 comment on column pgrab.nodes.lost is
   'Tasks it tried to claim and another node was faster, or a person changed them.';
 comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of others, overdue by steal_after.';
 comment on column pgrab.nodes.warning is
-  'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners '
-  'or none.';
+  'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or '
+  'none.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as
@@ -293,8 +293,8 @@ cross join lateral (
     string_agg(distinct l.strategy, ', ' order by l.strategy) as strategy
   from live l where get_bit(l.shards, s.shard) = 1) o;
 comment on view pgrab.ownership is
-  'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard '
-  'is pgrab.task.shard.';
+  'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard is '
+  'pgrab.task.shard.';
 comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is
   'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. '

@@ -218,8 +218,8 @@ end $$;
 comment on function pgrab.cancel(bigint[]) is
   'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, '
   'within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next '
-  'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. '
-  'Returns the rows: those still running stop in a moment.';
+  'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns'
+  ' the rows: those still running stop in a moment.';
 
 create or replace function pgrab_internal.skip_next_check(t pgrab.task) returns void
 language plpgsql as $$
@@ -302,8 +302,8 @@ begin
   return next n;
 end $$;
 comment on function pgrab.drain(text) is
-  'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays '
-  'so, also over a restart, until pgrab.undrain().';
+  'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, '
+  'also over a restart, until pgrab.undrain().';
 
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language plpgsql as $$
@@ -341,8 +341,8 @@ begin
 end $$;
 comment on function pgrab.pause_all() is
   'No start of any task after the commit, on any node, until pgrab.resume_all(); what runs goes on. For '
-  'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was '
-  'news, and how many tasks nodes had taken and not started.';
+  'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was news,'
+  ' and how many tasks nodes had taken and not started.';
 
 create or replace function pgrab.resume_all() returns boolean
 language plpgsql as $$
@@ -360,37 +360,33 @@ comment on function pgrab.resume_all() is
 
 create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.pause(array[p_id])';
-comment on function pgrab.pause(bigint) is
-  'No start of this task after the commit; if it runs, it goes on.';
+comment on function pgrab.pause(bigint) is 'No start of this task after the commit; if it runs, it goes on.';
 create or replace function pgrab.pause(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.pause(array[pgrab.id_of(p_task)])';
 comment on function pgrab.pause(text) is 'The same for a task that is named by its key or its name.';
 create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.resume(array[p_id])';
-comment on function pgrab.resume(bigint) is
-  'Undoes pause.';
+comment on function pgrab.resume(bigint) is 'Undoes pause.';
 create or replace function pgrab.resume(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.resume(array[pgrab.id_of(p_task)])';
 comment on function pgrab.resume(text) is 'The same for a task that is named by its key or its name.';
 create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.retry(array[p_id])';
-comment on function pgrab.retry(bigint) is
-  'A parked task gets all its attempts anew, at once.';
+comment on function pgrab.retry(bigint) is 'A parked task gets all its attempts anew, at once.';
 create or replace function pgrab.retry(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.retry(array[pgrab.id_of(p_task)])';
 comment on function pgrab.retry(text) is 'The same for a task that is named by its key or its name.';
 create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.run_now(array[p_id])';
-comment on function pgrab.run_now(bigint) is
-  'Makes a task due at once.';
+comment on function pgrab.run_now(bigint) is 'Makes a task due at once.';
 create or replace function pgrab.run_now(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.run_now(array[pgrab.id_of(p_task)])';
 comment on function pgrab.run_now(text) is 'The same for a task that is named by its key or its name.';
 create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.cancel(array[p_id])';
 comment on function pgrab.cancel(bigint) is
-  'Gives up the current fire of this task: not started, at once; running, stopped within two '
-  'seconds. Its schedule, if it has one, goes on.';
+  'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its '
+  'schedule, if it has one, goes on.';
 create or replace function pgrab.cancel(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.cancel(array[pgrab.id_of(p_task)])';
 comment on function pgrab.cancel(text) is 'The same for a task that is named by its key or its name.';

@@ -153,8 +153,8 @@ begin
   return jsonb_array_length(c_tasks);
 end $$;
 comment on function pgrab.apply(jsonb, text, boolean) is
-  'Makes tasks what a file says, by their keys; again, it changes nothing. With prune what else there is '
-  'of that source is deleted. Returns how many tasks the file has.';
+  'Makes tasks what a file says, by their keys; again, it changes nothing. With prune what else there is of '
+  'that source is deleted. Returns how many tasks the file has.';
 
 -- What apply takes.
 create or replace function pgrab_internal.export_task(t pgrab.task) returns jsonb
