@@ -364,6 +364,7 @@ a_run_that_hops_is_killed(void **state)
 		bystander[i] = fork();
 		assert_true(bystander[i] >= 0);
 		if (bystander[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			for (;;)
 				pause();
 		}
