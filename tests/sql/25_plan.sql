@@ -163,14 +163,14 @@ delete from pgrab.task; delete from pgrab.run;
 insert into pgrab.task (id, kind, schedule, run_at) overriding system value values (1, 'noop', '0 * * * *', '2100-01-01 10:00Z'), (2, 'noop', null, '2100-01-01 10:00Z'), (3, 'noop', null, now());
 select is((select (status, fire_at)::text from pgrab.skip_next(1)), '(scheduled,"2100-01-01 11:00:00+00")', 'skip_next moves on');
 select is((select outcome || ' ' || fire_at from pgrab.run where task_id = 1), 'skipped 2100-01-01 10:00:00+00', 'and records it');
-select throws_ok('select pgrab.skip_next(2)', '55000', 'pgrab.skip_next: task 2 is scheduled');
+select throws_ok('select pgrab.skip_next(2)', '55000', 'task 2 is scheduled');
 select is((select status from pgrab.cancel(2)), 'cancelled', 'cancel of a one-shot task');
 select is((select status from pgrab.tasks where id = 2), 'cancelled', 'ends it');
-select throws_ok('select pgrab.cancel(2)', 'P0002', 'pgrab.cancel: task 2 has ended: cancelled');
+select throws_ok('select pgrab.cancel(2)', 'P0002', 'task 2 has ended: cancelled');
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 3;
 select is((select (status, version)::text from pgrab.cancel(3)), '(running,7)', 'a running one is left to its node');
 select pg_temp.finish(3, 'lost');
-select is((select outcome || ' ' || ended from pgrab.run where task_id = 3) || (select count(*) from pgrab.cancel_request), 'cancelled cancelled0', 'whoever ends the run sees that it was cancelled');
+select is((select outcome || ' ' || ended from pgrab.run where task_id = 3) || (select count(*) from pgrab.cancel_request where task_id = 3), 'cancelled cancelled0', 'whoever ends the run sees that it was cancelled');
 
 select * from finish();
 rollback;
