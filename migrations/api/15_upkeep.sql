@@ -143,7 +143,7 @@ end $$;
 comment on function pgrab_internal.lanes_mend() is
   'Adds lanes that something stands in and that are missing. Returns how many.';
 
--- Serves: limit_tick.sql.
+-- Serves: duties.sql.
 create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
   select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end

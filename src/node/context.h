@@ -65,6 +65,7 @@ struct node {
 	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
+	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand, running;    /* written by the boss, workers */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
