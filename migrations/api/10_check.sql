@@ -217,6 +217,9 @@ begin
   if t.timezone <> 'UTC' then
     perform pgrab_internal.task_schedule_check(t);
   end if;
+  if t.on_failure is not null then
+    perform pgrab_internal.template_check(t.on_failure);
+  end if;
 end $$;
 comment on function pgrab_internal.task_check(pgrab.task) is
   'Refuses a definition that cannot work, naming column, value and what would be right.';

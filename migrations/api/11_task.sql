@@ -268,10 +268,13 @@ begin
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;
-  if exists (select from new_task t where t.needs is not null) then
+  if exists (select from new_task t where t.chain is not null) then
     update pgrab.chain c set pending = c.pending + n.n
     from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n
-    where c.id = n.chain and c.root is not null;
+    where c.chain = n.chain and c.root is not null;
+    insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
+    select t.chain, t.parent_id, t.id, t.run_if, true from new_task t
+    where t.chain is not null and t.needs is null;
   end if;
   return null;
 end $$;

@@ -15,6 +15,7 @@ with won as (
     started_at = null
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and case when t.status = 'scheduled' then true end
+    and not (select c.paused from pgrab.cluster c)
   returning :run_columns),
 held as (
   insert into pgrab.hold (incarnation, batch, ids)

@@ -11,3 +11,4 @@
 :look_rows
         limit 128) t
     limit $10::bigint) t
+where not (select c.paused from pgrab.cluster c)
