@@ -150,6 +150,21 @@ def test_cancel_of_a_root_stops_what_runs_below_it(db, nodes, probe):
     assert db.one("select array_agg(outcome order by task_id) from pgrab.run") == ["succeeded", "cancelled", "cancelled"]
 
 
+def test_a_running_task_that_is_deleted_is_stopped(db, nodes, probe):
+    """And until then its place under a limit is taken."""
+    nodes.start()
+    db.query("insert into pgrab.limit (key, max_running) values ('one', 1)")
+    task = db.add(**probe.shell("t", seconds=60), limit_key="one")
+    probe.wait("start", "t")
+    second = db.add(kind="noop", limit_key="one")
+    db.query("delete from pgrab.task where id = %s", task)
+    db.wait("select exists (select from pgrab.run where task_id = %s and outcome = 'succeeded')", second, timeout=10)
+    wait_until(lambda: not db.query("select from pgrab.cancel_request"), 5)
+    assert [(r.outcome, r.ended) for r in db.runs(task)] == [("cancelled", "cancelled")]
+    stopped = db.one("select started_at from pgrab.run where task_id = %s", second)
+    assert stopped > db.one("select finished_at from pgrab.run where task_id = %s", task)
+
+
 def test_no_link_waits_for_a_poll_when_nodes_fall_asleep(db, nodes):
     """Many short lines, so that nodes are busy and idle by turns: whoever frees a link just as a node asks for the bell has not rung."""
     for name in ("a", "b"):
