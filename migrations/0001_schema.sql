@@ -114,7 +114,8 @@ comment on column pgrab.task.runs is 'System: runs that have ended.';
 comment on column pgrab.task.fires is
   'System: fires that have been carried out, whatever their outcome; max_runs counts these.';
 comment on column pgrab.task.failures is 'System: runs that ended other than succeeded.';
-comment on column pgrab.task.chain is 'System: the chain it is a link of, pgrab.chain.id. Null: on its own.';
+comment on column pgrab.task.chain is
+  'System: the chain it is a link of, as in pgrab.chain.chain. Null: on its own.';
 comment on column pgrab.task.attempt is
   'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked in'
   ' the end.';
@@ -588,28 +589,40 @@ create sequence pgrab.chain_run_seq;
 comment on sequence pgrab.chain_run_seq is 'Numbers of chain runs: pgrab.run.chain_id.';
 
 create table pgrab.chain (
-  id      bigint  generated always as identity,
-  root    bigint,
-  run     bigint  not null default nextval('pgrab.chain_run_seq'),
-  pending integer,
-  stuck   boolean not null default false,
-  constraint chain_pkey primary key (id),
+  chain    bigint  generated always as identity,
+  root     bigint,
+  chain_id bigint  not null default nextval('pgrab.chain_run_seq'),
+  pending  integer,
+  stuck    boolean not null default false,
+  constraint chain_pkey primary key (chain),
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 comment on table pgrab.chain is
   'One row per chain (tasks that hang together): the run it is in. Its row is the lock under which the run '
   'is ended. For people: pgrab.chains, pgrab.chain_runs.';
-comment on column pgrab.chain.id is 'Number of the chain: pgrab.task.chain.';
+comment on column pgrab.chain.chain is 'Number of the chain, the same as in pgrab.task.chain.';
 comment on column pgrab.chain.root is 'The root that has a schedule; null: the chain runs once.';
-comment on column pgrab.chain.run is 'Number of the run it is in, or comes to next: pgrab.run.chain_id.';
+comment on column pgrab.chain.chain_id is
+  'Number of the run it is in, or comes to next, the same as in pgrab.run.chain_id.';
 comment on column pgrab.chain.pending is
   'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing'
   ' is counted.';
 comment on column pgrab.chain.stuck is
   'Of a chain that runs once: a link has been parked, so what is skipped is kept for a retry.';
 -- Serves: pgrab.chains, pgrab.chain_runs, pgrab.cancel of a root that has ended.
-create index chain_run_idx on pgrab.chain (run);
+create index chain_run_idx on pgrab.chain (chain_id);
 comment on index pgrab.chain_run_idx is 'The chain that is in a run.';
+
+create table pgrab_internal.secret (
+  name  text not null,
+  value text not null,
+  constraint secret_pkey primary key (name)
+);
+comment on table pgrab_internal.secret is
+  'What nobody but the owner of pgrab may read: by it triggers tell its own functions from other people.';
+comment on column pgrab_internal.secret.name is 'What for: link_ends.';
+comment on column pgrab_internal.secret.value is 'The secret.';
+revoke all on pgrab_internal.secret from public;
 
 create table pgrab.edge_change (
   chain     bigint  not null,

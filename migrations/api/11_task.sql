@@ -213,7 +213,7 @@ begin
     updated_at = clock_timestamp()
   where t.id = p.id;
   perform pgrab_internal.lane_add(p);
-  if p.due_at < now() + interval '1 minute' then
+  if p.due_at < now() + interval '20 s' then
     perform pgrab_internal.ring(array[p.shard]);
   end if;
 end $$;
@@ -264,14 +264,17 @@ begin
   end if;
   -- 17 shards are enough to know that there are more than 16
   select array_agg(s.shard) into v_shards
-  from (select distinct t.shard from new_task t where t.due_at < now() + interval '1 minute' limit 17) s;
+  from (select distinct t.shard from new_task t where t.due_at < now() + interval '20 s' limit 17) s;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;
-  if exists (select from new_task t where t.needs is not null) then
+  if exists (select from new_task t where t.chain is not null) then
     update pgrab.chain c set pending = c.pending + n.n
     from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n
-    where c.id = n.chain and c.root is not null;
+    where c.chain = n.chain and c.root is not null;
+    insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
+    select t.chain, t.parent_id, t.id, t.run_if, true from new_task t
+    where t.chain is not null and t.needs is null;
   end if;
   return null;
 end $$;

@@ -54,7 +54,7 @@ create or replace function pgrab_internal.note_fire(
 language sql as $$
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
     ended, kind, owner, key, name, error, definition)
-  values (t.id, t.attempt, t.version, (select c.run from pgrab.chain c where c.id = t.chain), p_fire,
+  values (t.id, t.attempt, t.version, (select c.chain_id from pgrab.chain c where c.chain = t.chain), p_fire,
     clock_timestamp(), t.created_at, p_outcome, p_ended, t.kind, t.owner, t.key, t.name, p_why,
     case when p_ended is not null then pgrab.definition(t) end)
 $$;
@@ -103,7 +103,7 @@ begin
     version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
   where x.id = t.id returning x.* into t;
   -- The fire that was given up has been a run of its chain, in which nothing ran.
-  update pgrab.chain c set run = nextval('pgrab.chain_run_seq') where c.id = t.chain;
+  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq') where c.chain = t.chain;
   return t;
 end $$;
 comment on function pgrab_internal.give_up_fire(pgrab.task, text, text, text) is

@@ -50,9 +50,9 @@ begin
       and t.incarnation = f.incarnation
       and case when t.status = 'running' and t.schedule is null and t.limit_key is null
           and (t.chain is not null or t.run_at <= t.fire_at)
-        then t.chain is null or (select c.root is null from pgrab.chain c where c.id = t.chain) end
+        then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind, t.owner,
-      t.key, t.name, t.chain, (select c.run from pgrab.chain c where c.id = t.chain) as run,
+      t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
       pgrab_internal.definition_own(t)
         || case when v_edges and t.chain is not null then coalesce(pgrab_internal.edges_above(t.id), '{}')
           else '{}' end as definition,
@@ -96,12 +96,12 @@ begin
     case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
     case when o.plan then t.schedule end, case when o.plan then t.timezone end,
     case when o.plan then pgrab_internal.fire_after(t, f.finished_at) end,
-    h.id, h.run, h.root is null)::pgrab_internal.ending order by f.n)
+    h.chain, h.chain_id, h.root is null)::pgrab_internal.ending order by f.n)
   into v_endings
   from pgrab_internal.batch_rows(b) f
     join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
       and case when t.status = 'running' then true end
-    left join pgrab.chain h on h.id = any (array[t.chain])
+    left join pgrab.chain h on h.chain = any (array[t.chain])
     cross join lateral (
       select case when f.outcome <> 'succeeded' and exists (
           select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)

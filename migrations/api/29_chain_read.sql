@@ -1,4 +1,5 @@
--- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of its runs.
+-- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of
+-- its runs.  See 28_chain_graph.sql.
 
 create or replace function pgrab_internal.try_jsonb(p_text text) returns jsonb
 language plpgsql immutable as $$
@@ -7,9 +8,33 @@ begin
 exception when others then
   return to_jsonb(p_text);
 end $$;
-comment on function pgrab_internal.try_jsonb(text) is 'Internal: a text as the JSON it is, else as a JSON string.';
+comment on function pgrab_internal.try_jsonb(text) is 'A text as the JSON it is, else as a JSON string.';
 
--- One parent: its last output. Several: a JSON object of them by name (by id, when there is none), of the first hundred. At most 64 KiB: it has to fit into the environment of a process.
+-- The runs of each parent are found by its id, not by the order of run_finished_idx, nor by the whole chain.
+create or replace function pgrab_internal.parent_outputs(t pgrab.task)
+returns table (id bigint, name text, output text)
+language sql stable as $$
+  select o.id, case when o.twice then o.called || '#' || o.id else o.called end, o.output
+  from (
+    select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
+    from (
+      select a.parent_id as id from pgrab_internal.parents_of(t.id) a
+      union
+      select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added
+      order by 1 limit 100) p
+    cross join lateral (
+      select (array_agg(r.name order by r.finished_at desc))[1] as name,
+        (array_agg(r.output order by r.finished_at desc))[1] as output
+      from pgrab.run r
+      where r.task_id = any (array[p.id])
+        and r.chain_id + 0 = (select c.chain_id from pgrab.chain c where c.chain = any (array[t.chain]))) x
+    cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o
+$$;
+comment on function pgrab_internal.parent_outputs(pgrab.task) is
+  'The first hundred parents of a link, what they are called and what they have printed in this run.';
+
+-- At most 64 KiB, because it has to fit into the environment of a process.  In JSON a character may take six
+-- bytes.
 create or replace function pgrab_internal.parent_output(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
@@ -18,51 +43,54 @@ declare
   v_all text;
   v_chars integer;
 begin
-  select array_agg(case when o.twice then o.called || '#' || o.id else o.called end order by o.id), array_agg(o.output order by o.id) into v_names, v_outputs
-  from (
-    select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
-    from (select a.parent_id as id from pgrab_internal.parents_of(t.id) a union select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added order by 1 limit 100) p
-    cross join lateral (
-      -- Not by the order of run_finished_idx, nor by the whole chain: the few runs of this one task.
-      select (array_agg(r.name order by r.finished_at desc))[1] as name, (array_agg(r.output order by r.finished_at desc))[1] as output from pgrab.run r
-      where r.task_id = any (array[p.id]) and r.chain_id + 0 = (select c.run from pgrab.chain c where c.id = any (array[t.chain]))) x
-    cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
+  select array_agg(o.name order by o.id), array_agg(o.output order by o.id) into v_names, v_outputs
+  from pgrab_internal.parent_outputs(t) o;
   if cardinality(v_names) <= 1 then
     return v_outputs[1];
   end if;
-  -- In JSON a character may take six bytes.
   foreach v_chars in array array[65536, 10000, 1000, 80] loop
-    v_all := (select jsonb_object_agg(u.name, pgrab_internal.try_jsonb(left(u.output, v_chars / cardinality(v_names))))::text from unnest(v_names, v_outputs) u(name, output));
+    v_all := (
+      select jsonb_object_agg(u.name,
+        pgrab_internal.try_jsonb(left(u.output, v_chars / cardinality(v_names))))
+      from unnest(v_names, v_outputs) u(name, output))::text;
     exit when octet_length(v_all) <= 65536;
   end loop;
   return v_all;
 end $$;
-comment on function pgrab_internal.parent_output(pgrab.task) is 'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON object by name.';
+comment on function pgrab_internal.parent_output(pgrab.task) is
+  'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON '
+  'object by name.';
 
--- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the output as JSON. Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
+-- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the
+-- output as JSON.  Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
 create or replace function pgrab_internal.args_for(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
+  c_process constant boolean := t.kind in ('shell', 'exec');
   v_output text;
   v_args text := t.args::text;
 begin
-  if v_args = '{}' and t.kind not in ('shell', 'exec') then
+  if v_args = '{}' and not c_process then
     return null;
-  elsif t.kind not in ('shell', 'exec') and v_args not like '%{{parent_%' or not exists (select from pgrab_internal.parents_of(t.id)) then
+  elsif not c_process and v_args not like '%{{parent_%'
+    or not exists (select from pgrab_internal.parents_of(t.id)) then
     return pgrab_internal.args_list(t.args);
   end if;
   v_output := coalesce(pgrab_internal.parent_output(t), '');
   if v_args like '%{{parent_%' then
     v_args := replace(v_args, '"{{parent_json}}"', pgrab_internal.try_jsonb(v_output)::text);
-    v_args := replace(v_args, '{{parent_output}}', substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
+    v_args := replace(v_args, '{{parent_output}}',
+      substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
   end if;
-  v_output := 'PGRAB_PARENT_OUTPUT=' || v_output;
-  return concat(pgrab_internal.args_list(v_args::jsonb), case when t.kind in ('shell', 'exec') then '3:env,' || octet_length(convert_to(v_output, 'UTF8')) || ':' || v_output || ',' end);
+  return concat(pgrab_internal.args_list(v_args::jsonb), case when c_process then
+    pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_PARENT_OUTPUT=' || v_output) end);
 end $$;
-comment on function pgrab_internal.args_for(pgrab.task) is 'Internal: the args of a task for its node, with what its parents have printed.';
+comment on function pgrab_internal.args_for(pgrab.task) is
+  'The args of a task for its node, with what its parents have printed.';
 
--- A tree out of a graph: each task once, below the parent that is deepest. No path is followed twice, however many there are.
-create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[]) returns table (id bigint, root bigint, depth integer, path bigint[])
+-- A tree out of a graph.  No path is followed twice, however many there are.
+create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])
+returns table (id bigint, root bigint, depth integer, path bigint[])
 language sql stable as $$
   with recursive edge(parent, child) as materialized (
     select * from unnest(p_parents, p_children)),
@@ -73,83 +101,137 @@ language sql stable as $$
   place as materialized (
     select d.id, max(d.depth) as depth from down d group by d.id),
   twig as materialized (
-    select distinct on (e.child) e.child, e.parent from edge e join place p on p.id = e.parent order by e.child, p.depth desc, p.id),
+    select distinct on (e.child) e.child, e.parent
+    from edge e join place p on p.id = e.parent order by e.child, p.depth desc, p.id),
   walk(id, root, depth, path) as (
     select p.id, p.id, 0, array[p.id] from place p where p.depth = 0
     union all
     select t.child, w.root, w.depth + 1, w.path || t.child from walk w join twig t on t.parent = w.id)
   select * from walk
 $$;
-comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is 'Internal: depth and place of each task of a chain, for drawing it.';
+comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
+  'Depth and place of each task of a chain, for drawing it: each once, below the parent that is deepest.';
 
--- Who has left is known by the definition in its last row of history. By keys alone, whatever its caller has set.
-create or replace function pgrab_internal.chain_links(p_run bigint) returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, parents bigint[])
-language plpgsql stable set enable_seqscan = off set enable_nestloop = on set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan as $$
+-- Who has left is known by the definition in its last row of history.
+create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab.run
+language sql stable as $$
+  select r.* from pgrab.run r
+  where r.chain_id = p_chain_id and r.ended is not null and not exists (
+    select from pgrab.task t
+    where t.id = any (array[r.task_id])
+      and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id))
+$$;
+comment on function pgrab_internal.links_left(bigint) is
+  'The last run of each link that has left a run of a chain with its end.';
+
+-- By keys alone, whatever its caller has set.
+create or replace function pgrab_internal.chain_links(p_chain_id bigint)
+returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz,
+  finished_at timestamptz, parents bigint[])
+language plpgsql stable set enable_seqscan = off set enable_nestloop = on set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
   return query
   select t.id, t.name, t.kind, t.status,
-    case when t.status in ('skipped', 'cancelled') then t.status when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end then t.last_outcome end,
+    case when t.status in ('skipped', 'cancelled') then t.status
+      when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end
+        then t.last_outcome end,
     case when t.status = 'running' or t.attempt > 0 then t.started_at end,
-    case when t.status in ('done', 'parked') then t.last_finished_at end, array(select p.parent_id from pgrab_internal.parents_of(t.id) p)
-  from pgrab.chain c join pgrab.task t on t.chain = c.id
-  where c.run = p_run
+    case when t.status in ('done', 'parked') then t.last_finished_at end,
+    array(select p.parent_id from pgrab_internal.parents_of(t.id) p)
+  from pgrab.chain c join pgrab.task t on t.chain = c.chain
+  where c.chain_id = p_chain_id
   union all
   select r.task_id, r.name, r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
-    array(select (p.value ->> 'parent_id')::bigint from jsonb_array_elements(jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p where p.value ->> 'parent_id' is not null)
-  from pgrab.run r
-  where r.chain_id = p_run and r.ended is not null and not exists (select from pgrab.task t where t.id = any (array[r.task_id]) and t.chain = (select c.id from pgrab.chain c where c.run = p_run));
+    array(
+      select (p.value ->> 'parent_id')::bigint
+      from jsonb_array_elements(
+        jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p
+      where p.value ->> 'parent_id' is not null)
+  from pgrab_internal.links_left(p_chain_id) r;
 end $$;
-comment on function pgrab_internal.chain_links(bigint) is 'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with their end.';
+comment on function pgrab_internal.chain_links(bigint) is
+  'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with '
+  'their end.';
 
--- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take the square of its width.
-create or replace function pgrab_internal.chain_tree(p_run bigint) returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text, started_at timestamptz, finished_at timestamptz, path bigint[])
-language plpgsql stable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off set jit = off set plan_cache_mode = force_generic_plan as $$
+-- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take
+-- the square of its width.
+create or replace function pgrab_internal.chain_tree(p_chain_id bigint)
+returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
+  started_at timestamptz, finished_at timestamptz, path bigint[])
+language plpgsql stable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off
+set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
   return query
   with link as materialized (
-    select * from pgrab_internal.chain_links(p_run)),
+    select * from pgrab_internal.chain_links(p_chain_id)),
   graph as (
-    select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents, array_agg(l.id) filter (where p.id is not null) as children
+    select array_agg(distinct l.id) as ids, array_agg(p.id) filter (where p.id is not null) as parents,
+      array_agg(l.id) filter (where p.id is not null) as children
     from link l left join lateral unnest(l.parents) p(id) on true)
-  select o.root, o.depth, coalesce(l.name, '#' || l.id), l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, o.path
-  from graph g cross join lateral pgrab_internal.chain_order(g.ids, g.parents, g.children) o join link l on l.id = o.id;
+  select o.root, o.depth, coalesce(l.name, '#' || l.id), l.id, l.kind, l.status, l.outcome, l.started_at,
+    l.finished_at, o.path
+  from graph g cross join lateral pgrab_internal.chain_order(g.ids, g.parents, g.children) o
+    join link l on l.id = o.id;
 end $$;
-comment on function pgrab_internal.chain_tree(bigint) is 'Internal: the links of one run of a chain and their places in its tree.';
+comment on function pgrab_internal.chain_tree(bigint) is
+  'The links of one run of a chain and their places in its tree.';
 
 create or replace view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
   date_trunc('second', o.started_at) as started_at, date_trunc('second', o.finished_at) as finished_at, o.path
 from (
-  select t.id, c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.parent_id is null and not exists (select from pgrab.edge e where e.child_id = t.id)
+  select t.id, c.chain_id
+  from pgrab.task t join pgrab.chain c on c.chain = t.chain
+  where t.parent_id is null and not exists (select from pgrab.edge e where e.child_id = t.id)
   union all
-  select t.task_id, t.chain_id from pgrab.run t
-  where t.chain_id is not null and t.ended is not null and not coalesce(t.definition ?| array['parent_id', 'parents'], false) and not exists (select from pgrab.task x where x.id = t.task_id)) r
-cross join lateral pgrab_internal.chain_tree(r.run) o
+  select t.task_id, t.chain_id
+  from pgrab.run t
+  where t.chain_id is not null and t.ended is not null
+    and not coalesce(t.definition ?| array['parent_id', 'parents'], false)
+    and not exists (select from pgrab.task x where x.id = t.task_id)) r
+cross join lateral pgrab_internal.chain_tree(r.chain_id) o
 where o.root = r.id;
-comment on view pgrab.chains is 'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A link with several parents stands below the deepest.';
+comment on view pgrab.chains is
+  'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A '
+  'link with several parents stands below the deepest.';
 comment on column pgrab.chains.root is 'The root of the chain.';
 comment on column pgrab.chains.depth is 'How many links are above it.';
 comment on column pgrab.chains.task is 'Its name (its number, if it has none), indented.';
 comment on column pgrab.chains.id is 'Number of the task.';
 comment on column pgrab.chains.kind is 'What carries it out.';
-comment on column pgrab.chains.status is 'Where it is in this run of the chain; of an ended chain, how it ended.';
+comment on column pgrab.chains.status is
+  'Where it is in this run of the chain; of an ended chain, how it ended.';
 comment on column pgrab.chains.outcome is 'Of its last run in this run of the chain.';
 comment on column pgrab.chains.started_at is 'When that began.';
 comment on column pgrab.chains.finished_at is 'When it ended.';
 comment on column pgrab.chains.path is 'The way down to it: order by this.';
 
 create or replace view pgrab.chain_runs as
-select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at, date_trunc('second', x.started_at) as started_at, date_trunc('second', case when x.over then x.finished_at end) as finished_at,
+select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at,
+  date_trunc('second', x.started_at) as started_at,
+  date_trunc('second', case when x.over then x.finished_at end) as finished_at,
   x.links, x.failed, x.skipped,
-  case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed' when x.skipped = x.links then 'skipped' else 'succeeded' end as result
+  case when not x.over then 'running' when x.cancelled > 0 then 'cancelled' when x.failed > 0 then 'failed'
+    when x.skipped = x.links then 'skipped' else 'succeeded' end as result
 from (
-  select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks, array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
-    min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links, count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
-    count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped, count(*) filter (where l.outcome = 'cancelled') as cancelled,
-    not exists (select from pgrab.chain c where c.run = l.chain_id and (c.root is not null and c.pending > 0 or c.root is null and exists (select from pgrab.task t where t.chain = c.id and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
-  from (select distinct on (r.chain_id, r.task_id) r.* from pgrab.run r where r.chain_id is not null order by r.chain_id, r.task_id, r.finished_at desc) l
+  select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks,
+    array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
+    min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links,
+    count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
+    count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped,
+    count(*) filter (where l.outcome = 'cancelled') as cancelled,
+    not exists (
+      select from pgrab.chain c
+      where c.chain_id = l.chain_id and (c.root is not null and c.pending > 0 or c.root is null and exists (
+        select from pgrab.task t
+        where t.chain = c.chain and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
+  from (
+    select distinct on (r.chain_id, r.task_id) r.*
+    from pgrab.run r where r.chain_id is not null
+    order by r.chain_id, r.task_id, r.finished_at desc) l
   group by l.chain_id) x;
 comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';
 comment on column pgrab.chain_runs.chain_id is 'Number of the chain run: pgrab.run.chain_id.';
@@ -159,6 +241,9 @@ comment on column pgrab.chain_runs.fire_at is 'The planned time.';
 comment on column pgrab.chain_runs.started_at is 'When the first link began.';
 comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null while it runs.';
 comment on column pgrab.chain_runs.links is 'Links that have ended.';
-comment on column pgrab.chain_runs.failed is 'Of these, those whose last attempt failed, timed out or was lost.';
+comment on column pgrab.chain_runs.failed is
+  'Of these, those whose last attempt failed, timed out or was lost.';
 comment on column pgrab.chain_runs.skipped is 'Of these, those that were skipped.';
-comment on column pgrab.chain_runs.result is 'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it ran.';
+comment on column pgrab.chain_runs.result is
+  'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it '
+  'ran.';

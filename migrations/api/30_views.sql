@@ -133,7 +133,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
 from pgrab.task t
 where t.status not in ('done', 'cancelled', 'skipped')
   -- else the history has it already
-  or exists (select from pgrab.chain c where c.id = t.chain and c.root is not null)
+  or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null)
 union all
 select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.node,
   date_trunc('second', r.finished_at)

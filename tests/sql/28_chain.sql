@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(146);
+select plan(171);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -19,16 +19,16 @@ create function pg_temp.chain(p_id bigint default null) returns text language sq
   from (
     select t.id, t.status from pgrab.task t
     union
-    select r.task_id, r.ended from pgrab.run r join pgrab.chain c on c.run = r.chain_id where r.ended is not null and r.task_id not in (select id from pgrab.task)) t
+    select r.task_id, r.ended from pgrab.run r join pgrab.chain c using (chain_id) where r.ended is not null and r.task_id not in (select id from pgrab.task)) t
 $$;
 create function pg_temp.outcomes() returns text language sql as $$
   select string_agg(r.task_id || ' ' || r.outcome || coalesce(' ' || r.ended, ''), ', ' order by r.task_id, r.finished_at) from pgrab.run r
 $$;
 create function pg_temp.fresh() returns text language plpgsql as $$
 begin
-  perform set_config('pgrab.link_ends', 'on', true);
+  perform pgrab_internal.link_ends('on');
   delete from pgrab.edge_change; delete from pgrab.edge; delete from pgrab.task; delete from pgrab.chain; delete from pgrab.run;
-  perform set_config('pgrab.link_ends', '', true);
+  perform pgrab_internal.link_ends('');
   return '';
 end $$;
 
@@ -141,7 +141,7 @@ delete from pgrab.task where id = 3;
 select is(pg_temp.ends(2), '1! 2. 4.', 'a new link joins at the next firing, and the root is armed');
 select is((select fire_at from pgrab.task where id = 1), '2026-01-01 11:00Z', 'for its next time');
 select is((select root || ' ' || pending from pgrab.chain), '1 3', 'with the new link');
-select isnt((select run from pgrab.chain), (select max(chain_id) from pgrab.run), 'under a new number');
+select isnt((select chain_id from pgrab.chain), (select max(chain_id) from pgrab.run), 'under a new number');
 select pg_temp.ends(1);
 update pgrab.task set parent_id = 1 where id = 4;
 select is(pg_temp.ends(2, 'failed'), '1! 2. 4.', 'a link that failed skips those below it by the graph the run began with, and the schedule goes on');
@@ -243,8 +243,60 @@ delete from pgrab.edge;
 select is(pg_temp.ends(2), '1+ 2+ 3! 4.', 'an edge that came and went under way does not count');
 select throws_ok('delete from pgrab.task where id = 3', '23503', 'task 3 cannot be deleted: other tasks wait for it');
 select pg_temp.ends(3);
-select is(pg_temp.ends(4), '1! 2! 3. 4.', 'and after the run it goes its own way');
-select is((select string_agg(root || ' ' || pending, ', ' order by id) from pgrab.chain) || (select coalesce(' ' || chain, '') from pgrab.task where id = 2), '1 3', 'with no chain');
+select is(pg_temp.ends(4), '1! 3. 4.', 'and with the run it leaves: it has had its end for this fire');
+select is((select string_agg(r.task_id || ' ' || r.ended, ', ') from pgrab.run r where r.ended is not null), '2 done',
+  'which is on record');
+select is((select string_agg(root || ' ' || pending, ', ') from pgrab.chain), '1 3', 'the chain goes on without it');
+select pg_temp.fresh();
+
+-- a recurring chain has one root, whatever is taken away
+insert into pgrab.task (id, kind, schedule) overriding system value values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1), (3, 'noop', 1), (4, 'noop', 2);
+insert into pgrab.edge values (3, 4);
+select pg_temp.ends(1);
+select throws_ok('update pgrab.task set parent_id = null where id = 2', '22023',
+  'task 2 cannot lose its last parent, 1: the chain has a schedule and would have two roots');
+select lives_ok('update pgrab.task set parent_id = null where id in (2, 4)', 'not when it hangs together with it no more');
+select throws_ok('insert into pgrab.edge values (2, 4)', '22023',
+  'task 2 cannot be a parent of task 4: the chain has a schedule and would have two roots');
+select pg_temp.ends(2, 'failed'); select pg_temp.ends(3);
+select is(pg_temp.chain(), '1! 2- 3. 4.', 'a link that has failed stays, parked, beside the chain');
+select is((select string_agg(t.id::text, ' ' order by t.id) from pgrab.task t join pgrab.chain c using (chain) where c.root = 1),
+  '1 3 4', 'to which it does not belong any more');
+select is((select status from pgrab.retry(2)), 'scheduled', 'it may be tried again');
+select is(pg_temp.ends(2), '1! 3. 4.', 'and leaves with its end');
+update pgrab.task set parent_id = 1 where id = 4;
+select throws_ok('update pgrab.task set parent_id = null where id = 3', '22023', null, 'nor between two runs');
+delete from pgrab.edge;
+update pgrab.task set parent_id = null where id = 3;
+select is((select chain is null and status = 'scheduled' and fire_at > now() from pgrab.task where id = 3), true,
+  'where a link on its own starts for a fire of its own');
+select pg_temp.fresh();
+
+-- what came while the chain ran, and has nothing to do with it any more
+insert into pgrab.task (id, kind, schedule) overriding system value values (1, 'noop', '@every 1s');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1);
+select pg_temp.ends(1);
+insert into pgrab.task (id, kind, parent_id) overriding system value values (3, 'noop', 1), (4, 'noop', 3), (5, 'noop', 2);
+update pgrab.task set parent_id = null where id = 3;
+select is(pg_temp.chain(), '1+ 2! 3! 4. 5.', 'begins at once');
+select is(pg_temp.ends(3), '1+ 2! 3+ 4! 5.', 'as a chain of its own');
+select pg_temp.ends(4);
+insert into pgrab.task (id, kind, run_at) overriding system value values (6, 'noop', '2100-01-01');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (7, 'noop', 6);
+insert into pgrab.edge values (2, 6);
+select is(pg_temp.chain(), '1+ 2! 5. 6. 7.', 'a task with what is below it comes into a chain that runs');
+select is(pg_temp.ends(2), '1! 2. 5. 6. 7.', 'which does not wait for it in this run');
+select is((select pending from pgrab.chain), 5, 'but in the next');
+select pg_temp.fresh();
+
+-- an upsert that only updates
+insert into pgrab.task (id, key, kind, schedule) overriding system value values (1, 'root', 'noop', '@every 1s');
+insert into pgrab.task (id, key, kind, parent_id) overriding system value values (2, 'link', 'noop', 1);
+select pg_temp.ends(1);
+insert into pgrab.task (id, key, kind, parent_id) overriding system value values (9, 'link', 'noop', 1) on conflict (key) do update set name = 'again';
+insert into pgrab.task (id, key, kind, parent_id) overriding system value values (9, 'link', 'noop', 1) on conflict do nothing;
+select is((select name from pgrab.task where id = 2) || (select count(*) from pgrab.edge_change), 'again0', 'adds no edge');
 select pg_temp.fresh();
 
 insert into pgrab.task (id, kind, schedule, max_runs) overriding system value values (1, 'noop', '@every 1s', 1);
@@ -299,7 +351,7 @@ insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (1
 insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1), (3, 'noop', 1), (12, 'noop', 11), (13, 'noop', 12);
 select pg_temp.ends(1); select pg_temp.ends(11, 'succeeded', 'of 11');
 insert into pgrab.edge values (2, 13);
-select is((select string_agg(distinct chain::text, ',') || ' ' || count(*) from pgrab.task), (select id || ' 4' from pgrab.chain), 'an edge between two chains that have begun');
+select is((select string_agg(distinct chain::text, ',') || ' ' || count(*) from pgrab.task), (select chain || ' 4' from pgrab.chain), 'an edge between two chains that have begun');
 select is((select count(distinct chain_id) from pgrab.run), 1::bigint, 'makes them one, with their history');
 delete from pgrab.edge;
 select is((select string_agg(id || ' ' || c, ', ' order by id) from (select id, dense_rank() over (order by chain) as c from pgrab.task) t), '2 1, 3 1, 12 2, 13 2', 'apart again: what hangs together over a link that has left stays together');
@@ -405,9 +457,9 @@ insert into pgrab.task (id, kind, schedule) overriding system value values (1, '
 insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1), (3, 'noop', 2);
 select pg_temp.ends(1);
 update pgrab.task set status = 'done', needs = null, due_at = null where id = 2; -- its finish, up to here
-insert into pgrab.run (task_id, attempt, version, chain_id, finished_at, created_at, outcome, kind, owner) select 2, 1, 1, run, now(), now(), 'succeeded', 'noop', 'o' from pgrab.chain;
+insert into pgrab.run (task_id, attempt, version, chain_id, finished_at, created_at, outcome, kind, owner) select 2, 1, 1, chain_id, now(), now(), 'succeeded', 'noop', 'o' from pgrab.chain;
 update pgrab.chain set root = null, pending = null; -- its schedule is taken away
-select pgrab_internal.chain_advance('{2}', array[id], '{succeeded}', array[now()], true) from pgrab.chain;
+select pgrab_internal.chain_advance('{2}', array[chain], '{succeeded}', array[now()], true) from pgrab.chain;
 select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.task where id <> 1), '3 scheduled', 'what has ended leaves all the same');
 select pg_temp.fresh();
 
@@ -454,6 +506,32 @@ select count(*) from pgrab.run_now(1);
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
 select count(*) from pgrab.cancel(1);
 select is((select fire_at from pgrab.run where task_id = 2), (select fire_at from pgrab.task where id = 1), 'a waiting link is cancelled as part of the run');
+select pg_temp.fresh();
+
+-- the guard of chains does not go by what anybody may set
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1);
+set local pgrab.link_ends = 'on';
+select throws_ok('delete from pgrab.task where id = 1', '23503', null, 'whatever a person says a delete is a delete');
+set local pgrab.link_ends = '';
+select isnt((select value from pgrab_internal.secret), current_setting('pgrab.link_ends'), 'the word is kept secret');
+select is((select count(*) from aclexplode((select relacl from pg_class where oid = 'pgrab_internal.secret'::regclass)) a
+  where a.grantee <> (select relowner from pg_class where oid = 'pgrab_internal.secret'::regclass)), 0::bigint, 'from everybody');
+select pg_temp.fresh();
+
+-- a task that is deleted while it runs
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2, 'noop'), (3, 'noop');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 'noop', 3);
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1, started_at = now() where id < 4;
+delete from pgrab.task where id = 1;
+select is((select count(*) from pgrab.delete_chain(3)), 2::bigint, 'delete_chain, too');
+select is((select string_agg(task_id || ' ' || version || ' ' || incarnation, ', ' order by task_id) from pgrab.cancel_request),
+  '1 7 11, 3 7 11', 'its run is to be stopped');
+select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled', 'and is on record as cancelled');
+select is((select count(*) from pgrab_internal.finish((array[1, 2, 3], array[7, 7, 7], array[11, 11, 11], array[1, 1, 1], array[0, 0, 0],
+  array['failed', 'succeeded', 'failed'], null, null, null, null)::pgrab_internal.batch, 1, 'n')), 1::bigint, 'its end is nobody''s');
+select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the wish away');
+select is(pg_temp.outcomes(), '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled', 'a finish is no delete');
 select pg_temp.fresh();
 
 -- with the rights of docs/operations.md and no more

@@ -20,7 +20,7 @@ task as (
 link as (
   select l.*
   from pgrab_internal.chain_tree(coalesce(
-    (select c.run from pgrab.task t join pgrab.chain c on c.id = t.chain where t.id = $1::bigint),
+    (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = $1::bigint),
     (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l),
 chain as (
   select json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind',

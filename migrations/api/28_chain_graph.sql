@@ -1,0 +1,330 @@
+-- Chains: the graph, its rules, and how chains come together and apart.
+--
+--   28_chain_graph.sql  this
+--   28_chain_run.sql    what the end of a link sets free, and the end of a chain's run
+--   29_chain_edit.sql   what people change: new links, edges, schedules, deletes
+--   29_chain_read.sql   outputs that are handed down, pictures, results
+--
+-- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Tasks that hang together are one chain
+-- (pgrab.chain).  It has either one root with a schedule, below which everything hangs, or any number of
+-- roots without one.
+--
+-- A link counts the parents that have still to end (needs), under its own row lock, so that two parents that
+-- end at the same moment on two nodes release it once:
+--   success, failure   are satisfied by just that end of the parent; after another end the link is skipped
+--   always             is satisfied by any end; but a link all of whose parents were skipped is skipped
+--
+-- A chain that runs once: a link leaves with its end like any other task, and the history (pgrab.run.ended,
+-- definition) is its memory.  Nothing is counted, and links that have nothing to do with each other share no
+-- lock.  A link that failed for good is parked, for pgrab.retry() to go on from there; what is skipped from
+-- then on (pgrab.chain.stuck) is kept for that.
+--
+-- A chain with a schedule: ended links stay, and are counted (pending).  With the last one the run is over:
+-- the root is armed anew and all links wait again.  A run goes by the graph that it began with; what has
+-- changed since stands in pgrab.edge_change.  A link that has come since takes no part (waiting, needs is
+-- null).  What hangs below the root no more when the run is over leaves the chain, with its end if it has had
+-- one (chain_part_leaves).
+--
+-- Locks are taken in this order: tasks by id, parents before children (nobody but a person locks a child that
+-- waits), then chains by number.
+--
+-- The settings of the functions, and conditions like `id = any (array[...])`, keep their plans: see the head
+-- of 26_finish.sql.  Functions that people's own sessions come through have them, too: a plan that was made
+-- while the table was small stays with the session.
+
+create or replace function pgrab_internal.parents_of(p_id bigint)
+returns table (parent_id bigint, run_if text)
+language sql stable as $$
+  select t.parent_id, t.run_if from pgrab.task t
+  where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
+  union all
+  select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id
+$$;
+comment on function pgrab_internal.parents_of(bigint) is
+  'The parents of a task and which end of each it waits for.';
+
+create or replace function pgrab_internal.children_of(p_id bigint)
+returns table (child_id bigint, run_if text)
+language sql stable as $$
+  select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
+  union all
+  select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id
+$$;
+comment on function pgrab_internal.children_of(bigint) is
+  'The children of a task and which end of it starts each.';
+
+create or replace function pgrab_internal.parents_in_run(p_id bigint)
+returns table (parent_id bigint, run_if text)
+language sql stable as $$
+  select a.parent_id, a.run_if from pgrab_internal.parents_of(p_id) a
+  where not exists (
+    select from pgrab.edge_change g where g.parent_id = a.parent_id and g.child_id = p_id and g.added)
+  union all
+  select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added
+$$;
+comment on function pgrab_internal.parents_in_run(bigint) is
+  'The parents that count in the run that the chain is in.';
+
+create or replace function pgrab_internal.takes_part(t pgrab.task) returns boolean
+language sql immutable as $$ select t.status <> 'waiting' or t.needs is not null $$;
+comment on function pgrab_internal.takes_part(pgrab.task) is
+  'Does a link take part in the run that its chain is in? If not it has come since that began.';
+
+-- With a hash join the edges are read once; with any other, once per step of a long line.
+create or replace function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[])
+returns bigint[]
+language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
+  with recursive part(id) as (
+    select p_from
+    union
+    select e.b from part p join unnest(p_a, p_b) e(a, b) on e.a = p.id)
+  select array_agg(p.id) from part p
+$$;
+comment on function pgrab_internal.chain_part(bigint, bigint[], bigint[]) is
+  'What can be reached from a task along edges from a to b, itself included.';
+
+create or replace function pgrab_internal.chain_below(p_id bigint, p_chain_id bigint) returns bigint[]
+language plpgsql stable as $$
+begin
+  return (
+    select pgrab_internal.chain_part(p_id, array_agg(x.id), array_agg(l.id))
+    from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id));
+end $$;
+comment on function pgrab_internal.chain_below(bigint, bigint) is
+  'A link and what hangs below it, also over links that have left.';
+
+create or replace function pgrab_internal.chain_around(p_id bigint, p_chain_id bigint) returns bigint[]
+language plpgsql stable as $$
+begin
+  return (
+    select pgrab_internal.chain_part(p_id, array_agg(e.a), array_agg(e.b))
+    from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id)
+      cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b));
+end $$;
+comment on function pgrab_internal.chain_around(bigint, bigint) is
+  'A link and what hangs together with it, also over links that have left.';
+
+create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text,
+  p_hint text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '22023',
+    message = format('task %s cannot be a parent of task %s: %s', p_parent, p_child, p_why), hint = p_hint,
+    schema = 'pgrab', table = 'task', column = 'parent_id';
+end $$;
+comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Refuses an edge.';
+
+create or replace function pgrab_internal.link_result(t pgrab.task) returns text
+language sql immutable as $$
+  select case t.status when 'done' then 'succeeded' when 'parked' then 'failed'
+    when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
+$$;
+comment on function pgrab_internal.link_result(pgrab.task) is
+  'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not. '
+  'The edges below it go by this.';
+
+-- One that even the history has forgotten has succeeded, as far as anybody can still ask.
+create or replace function pgrab_internal.parent_result(p_id bigint) returns text
+language sql stable as $$
+  select case when t.id is not null then pgrab_internal.link_result(t)
+    else coalesce(h.result, 'succeeded') end
+  from (select p_id as id) p
+    left join pgrab.task t on t.id = p.id
+    left join lateral (
+      select (array_agg(case r.ended when 'done' then 'succeeded' else r.ended end
+        order by r.finished_at desc))[1] as result
+      from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true
+$$;
+comment on function pgrab_internal.parent_result(bigint) is
+  'How a parent has ended, wherever it is by now; null: it has not.';
+
+create or replace function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
+language sql immutable as $$
+  select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed'
+    else true end
+$$;
+comment on function pgrab_internal.run_if_met(text, text) is
+  'May a child start, so far as this parent goes?';
+
+create or replace function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
+language sql stable as $$
+  select exists (select from pgrab.run r where r.chain_id = h.chain_id and r.ended is not null)
+$$;
+comment on function pgrab_internal.chain_begun(pgrab.chain) is
+  'Has a link of a chain that runs once left it?';
+
+create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
+language sql stable as $$
+  select exists (
+    select from pgrab.chain c join pgrab.task t on t.id = c.root
+    where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
+$$;
+comment on function pgrab_internal.chain_under_way(bigint) is
+  'True while a recurring chain runs, from the start of its root to the end of its last link. A change of '
+  'its graph then counts from the next fire on.';
+
+-- What may be below what; the other rules of an edge are the caller's.
+create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
+returns pgrab.task
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  p pgrab.task;
+  v_ended text;
+begin
+  if p_parent = p_child then
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is the task itself',
+      'A task waits for others. To run it again and again give it a schedule.');
+  end if;
+  select * into p from pgrab.task t where t.id = p_parent for update;
+  if not found then
+    select r.ended into v_ended from pgrab.run r where r.task_id = p_parent and r.ended is not null limit 1;
+    perform pgrab_internal.chain_refuse(p_parent, p_child,
+      coalesce('it has ended: ' || v_ended, 'there is no such task'),
+      'Insert parents and children in one transaction: then the parent cannot end before its children are '
+      'there.');
+  elsif p.owner <> p_owner then
+    perform pgrab_internal.chain_refuse(p_parent, p_child,
+      format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
+  elsif p.status in ('done', 'cancelled', 'skipped')
+    and not exists (select from pgrab.chain c where c.chain = p.chain and c.root is not null) then
+    perform pgrab_internal.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status,
+      'Give the new task another parent, or none.');
+  end if;
+  return p;
+end $$;
+comment on function pgrab_internal.chain_parent(bigint, bigint, text) is
+  'The parent of a new edge, locked; refuses one that cannot be.';
+
+create or replace function pgrab_internal.chain_new(p pgrab.task) returns bigint
+language plpgsql as $$
+declare
+  v_chain bigint;
+  v_parked constant boolean := p.status = 'parked';
+begin
+  insert into pgrab.chain (root, pending, stuck)
+  values (case when p.schedule is not null then p.id end,
+    case when p.schedule is not null then case when v_parked then 0 else 1 end end,
+    p.schedule is null and v_parked)
+  returning chain into v_chain;
+  update pgrab.task t set chain = v_chain, needs = case when v_parked then null else 0 end, met = 0
+  where t.id = p.id;
+  return v_chain;
+end $$;
+comment on function pgrab_internal.chain_new(pgrab.task) is 'A task on its own becomes the root of a chain.';
+
+create or replace function pgrab_internal.chain_recount(p_chains bigint[]) returns void
+language sql as $$
+  update pgrab.chain c
+  set pending = case when c.root is not null then (
+    select count(*) from pgrab.task t where t.chain = c.chain and t.needs is not null) end
+  where c.chain = any (p_chains)
+$$;
+comment on function pgrab_internal.chain_recount(bigint[]) is
+  'Counts anew the links that chains with a schedule wait for.';
+
+-- Both rows are locked, the lower number first, and stay so to the end of the transaction: two transactions
+-- that would close a circle together meet here.
+create or replace function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
+language plpgsql as $$
+declare
+  v_into pgrab.chain;
+  v_from pgrab.chain;
+begin
+  perform from pgrab.chain c where c.chain in (a, b) order by c.chain for update;
+  if a <> b then
+    select * into v_into from pgrab.chain c where c.chain = least(a, b);
+    delete from pgrab.chain c where c.chain = greatest(a, b) returning * into v_from;
+    update pgrab.task t set chain = v_into.chain where t.chain = v_from.chain;
+    update pgrab.edge_change g set chain = v_into.chain where g.chain = v_from.chain;
+    update pgrab.run r set chain_id = v_into.chain_id where r.chain_id = v_from.chain_id;
+    v_into.root := coalesce(v_into.root, v_from.root);
+    update pgrab.chain c
+    set root = v_into.root, stuck = v_into.root is null and (c.stuck or v_from.stuck)
+    where c.chain = v_into.chain;
+    perform pgrab_internal.chain_recount(array[v_into.chain]);
+  end if;
+  return least(a, b);
+end $$;
+comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Makes two chains one; returns its number.';
+
+-- A chain with a schedule has one root.  A link without a parent is fine when it hangs together with that no
+-- more: it leaves with the run.
+create or replace function pgrab_internal.chain_second_root(p_chain bigint) returns bigint
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  h pgrab.chain;
+  v_tops bigint[];
+  v_around bigint[];
+begin
+  select * into h from pgrab.chain c where c.chain = p_chain and c.root is not null for update;
+  v_tops := array(
+    select t.id from pgrab.task t
+    where t.chain = h.chain and t.id <> h.root and not exists (select from pgrab_internal.parents_of(t.id)));
+  if v_tops = '{}' then
+    return null;
+  end if;
+  v_around := pgrab_internal.chain_around(h.root, h.chain_id);
+  return (select min(x.id) from unnest(v_tops) x(id) where x.id = any (v_around));
+end $$;
+comment on function pgrab_internal.chain_second_root(bigint) is
+  'A link of a chain with a schedule that is a root beside its root. Null: there is none, as it has to be.';
+
+create or replace function pgrab_internal.link_alone(p_id bigint) returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.links_begin(array[p_id]);
+  update pgrab.task t
+  set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
+end $$;
+comment on function pgrab_internal.link_alone(bigint) is 'A link becomes a task on its own.';
+
+create or replace function pgrab_internal.chain_cut(h pgrab.chain, p_part bigint[]) returns bigint
+language plpgsql as $$
+declare
+  v_new pgrab.chain;
+begin
+  insert into pgrab.chain (root, stuck) values (case when h.root = any (p_part) then h.root end, h.stuck)
+  returning * into v_new;
+  update pgrab.task t set chain = v_new.chain where t.chain = h.chain and t.id = any (p_part);
+  -- of those that have left
+  update pgrab.run r set chain_id = v_new.chain_id
+  where h.root is null and r.chain_id = h.chain_id and r.task_id = any (p_part);
+  return v_new.chain;
+end $$;
+comment on function pgrab_internal.chain_cut(pgrab.chain, bigint[]) is
+  'Makes a part of a chain a chain of its own, which it returns.';
+
+-- When an edge has gone.  What takes part in a run that is under way stays with it to its end.
+create or replace function pgrab_internal.chain_split(p_id bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  h pgrab.chain;
+  t pgrab.task;
+  v_part bigint[];
+  v_new bigint;
+begin
+  select * into t from pgrab.task x where x.id = p_id;
+  select * into h from pgrab.chain c where c.chain = t.chain for update;
+  if not found then
+    return;
+  end if;
+  v_part := pgrab_internal.chain_around(p_id, h.chain_id);
+  if not exists (select from pgrab.task x where x.chain = h.chain and x.id <> all (v_part))
+    or exists (select from pgrab.edge_change g where g.chain = h.chain)
+      and exists (select from pgrab.task x where x.id = any (v_part) and pgrab_internal.takes_part(x)) then
+    return;
+  end if;
+  if cardinality(v_part) = 1
+    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t)) then
+    perform pgrab_internal.link_alone(p_id);
+  else
+    v_new := pgrab_internal.chain_cut(h, v_part);
+  end if;
+  update pgrab.chain c set root = null where c.chain = h.chain and c.root = any (v_part);
+  perform pgrab_internal.chain_recount(array[h.chain, v_new]);
+  perform pgrab_internal.chain_once(c.chain) from pgrab.chain c
+  where c.chain = v_new and c.root is null and h.root is not null;
+  perform pgrab_internal.chain_end(c) from unnest(array[h.chain, v_new]) c where c is not null;
+end $$;
+comment on function pgrab_internal.chain_split(bigint) is
+  'What hangs together with a task becomes a chain of its own when that is not the whole chain any more.';
