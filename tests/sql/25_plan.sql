@@ -170,7 +170,7 @@ select throws_ok('select pgrab.cancel(2)', 'P0002', 'task 2 has ended: cancelled
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 3;
 select is((select (status, version)::text from pgrab.cancel(3)), '(running,7)', 'a running one is left to its node');
 select pg_temp.finish(3, 'lost');
-select is((select outcome || ' ' || ended from pgrab.run where task_id = 3) || (select count(*) from pgrab.cancel_request), 'cancelled cancelled0', 'whoever ends the run sees that it was cancelled');
+select is((select outcome || ' ' || ended from pgrab.run where task_id = 3) || (select count(*) from pgrab.cancel_request where task_id = 3), 'cancelled cancelled0', 'whoever ends the run sees that it was cancelled');
 
 select * from finish();
 rollback;
