@@ -254,16 +254,17 @@ comment on function pgrab.skip_next(bigint[]) is
   'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A '
   'fire that waits for another try is skipped too.';
 
--- The history keeps the definition, so that what was deleted by mistake can be made again.  What runs is
--- stopped: a run that no row stands for could be seen and reached by nobody.
+-- The history keeps the definition, so that what was deleted by mistake can be made again.  Of one that runs
+-- the trigger of DELETE sees to that, and has it stopped.
 create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   t pgrab.task;
 begin
   for t in select * from pgrab_internal.control_lock(p_ids, 'delete') loop
-    perform pgrab_internal.wish_stop(array[t.id]);
-    perform pgrab_internal.note_fire(t, t.fire_at, 'cancelled', 'deleted by ' || session_user, 'cancelled');
+    if t.status <> 'running' then
+      perform pgrab_internal.note_fire(t, t.fire_at, 'cancelled', 'deleted by ' || session_user, 'cancelled');
+    end if;
     delete from pgrab.task x where x.id = t.id;
     t.status := 'cancelled';
     t.due_at := null;

@@ -47,7 +47,8 @@ report_fields(
 	/* JSON writes times in another form. */
 	return wrapped(db,
 	    "select f.key, case when f.value ~ '^\\d{4}-\\d\\d-\\d\\dT[0-9:.]{8,15}[-+]\\d\\d:\\d\\d$'"
-	    " then date_trunc('second', f.value::timestamptz)::text else f.value end from (select * from", name,
+	    " then date_trunc('second', f.value::timestamptz)::text else f.value end from (select * from",
+	    name,
 	    " limit 1) q, json_each_text(row_to_json(q)) with ordinality f(key, value, n)"
 	    " where f.value is not null order by f.n",
 	    n_params, params, out, err);
