@@ -43,7 +43,9 @@ const struct option_key settings_keys[] = {
     {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
 	"how far ahead tasks are claimed", false},
     {"poll", 0, OPTION_DURATION, FIELD(poll_us), "1s", S(0.01), S(3600), NULL, "TIME",
-	"longest wait between two looks", false},
+	"longest wait between two looks of a node that has had something to do, or whose doorbell is not "
+	"heard",
+	false},
     {"heartbeat", 0, OPTION_DURATION, FIELD(heartbeat_us), "1s", S(0.05), S(60), NULL, "TIME",
 	"how often the node says that it lives", false},
     {"fence_after", 0, OPTION_DURATION, FIELD(fence_after_us), "14s", S(0.2), S(3600), NULL, "TIME",
