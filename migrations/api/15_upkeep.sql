@@ -144,7 +144,8 @@ begin
   from pgrab_internal.lanes_due() d(lane)
     cross join lateral (
       select x.* from pgrab.task x where x.lane = d.lane and x.due_at is not null limit 1) t
-  where not exists (select from pgrab.lane l where l.lane = d.lane);
+  where not exists (
+    select from pgrab.lane l where l.lane = d.lane and l.kind = t.kind and l.require = t.require);
   get diagnostics v_n = row_count;
   if v_n > 0 then
     perform pg_notify('pgrab', 'lanes');
