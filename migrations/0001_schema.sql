@@ -95,8 +95,8 @@ create table pgrab.task (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
 comment on table pgrab.task is
-  'Tasks: what to run and when. Insert a row, in your own transaction; a node runs it. A one-shot task '
-  'leaves this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
+  'Tasks: what to run and when. Insert a row, in your own transaction; a node runs it. A one-shot task leaves'
+  ' this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
 comment on column pgrab.task.id is 'Number of the task, given by the database.';
 comment on column pgrab.task.version is
   'System: raised by every claim and every change of plan. (incarnation, version) is the fence every later '
@@ -117,24 +117,23 @@ comment on column pgrab.task.failures is 'System: runs that ended other than suc
 comment on column pgrab.task.chain is
   'System: the chain it is a link of, as in pgrab.chain.chain. Null: on its own.';
 comment on column pgrab.task.attempt is
-  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked in'
-  ' the end.';
+  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked in '
+  'the end.';
 comment on column pgrab.task.needs is
-  'System: parents that have still to end in this run of the chain. Null: it takes no part in it (any '
-  'more).';
+  'System: parents that have still to end in this run of the chain. Null: it takes no part in it (any more).';
 comment on column pgrab.task.met is
   'System: parents that have ended in this run of the chain and were not skipped.';
 comment on column pgrab.task.status is
-  'System: waiting (for parents), scheduled, claimed (a node holds it, not started), running, parked (out '
-  'of attempts, waiting for a person); done, cancelled, skipped: a link of a chain that is still under way '
-  'has ended so.';
+  'System: waiting (for parents), scheduled, claimed (a node holds it, not started), running, parked (out of '
+  'attempts, waiting for a person); done, cancelled, skipped: a link of a chain that is still under way has '
+  'ended so.';
 comment on column pgrab.task.shard is
-  'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards '
-  'among nodes.';
+  'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards among'
+  ' nodes.';
 comment on column pgrab.task.lane is
-  'System: which lane of the due index it stands in: its priority''s band (the last three bits: 1 below '
-  'zero, 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of kind, require and delivery. Tasks of one '
-  'lane can be run by the same nodes.';
+  'System: which lane of the due index it stands in: its priority''s band (the last three bits: 1 below zero,'
+  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of kind, require and delivery. Tasks of one lane can '
+  'be run by the same nodes.';
 comment on column pgrab.task.settled is
   'System: what becomes of the fires that it missed has been decided; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
@@ -189,8 +188,8 @@ comment on column pgrab.task.owner is 'System: current_user of the insert.';
 comment on column pgrab.task.require is
   'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
 comment on column pgrab.task.args is
-  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd; exec: argv, env, stdin, cwd;'
-  ' http: method, headers, body, expect, follow; notify: payload.';
+  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd; exec: argv, env, stdin, cwd; '
+  'http: method, headers, body, expect, follow; notify: payload.';
 comment on column pgrab.task.on_failure is
   'A task to insert when a fire has failed for good, a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
@@ -202,8 +201,8 @@ comment on column pgrab.task.last_error is 'System: why the last run failed.';
 -- shards that are its own.  Named by no other statement's SET but a retry's.
 create index task_due_idx on pgrab.task (lane, shard, due_at) where due_at is not null;
 comment on index pgrab.task_due_idx is
-  'What is due, by lane and shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not'
-  ' in it.';
+  'What is due, by lane and shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not '
+  'in it.';
 -- Serves: pgrab.parked, pgrab.overview.  Its predicate names due_at only, which is in an index already: no
 -- HOT update is lost, and a task that runs when it is due never enters it.
 create index task_idle_idx on pgrab.task (id) where due_at is null;
@@ -251,8 +250,8 @@ create table pgrab.hold (
   constraint hold_pkey primary key (incarnation, batch)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.hold is
-  'Which tasks the nodes took with which claim. A row may name tasks that have ended since; the task itself'
-  ' says who holds it.';
+  'Which tasks the nodes took with which claim. A row may name tasks that have ended since; the task itself '
+  'says who holds it.';
 comment on column pgrab.hold.incarnation is 'Who took them.';
 comment on column pgrab.hold.batch is 'Number of the claim, counted by the node.';
 comment on column pgrab.hold.ids is 'The tasks.';
@@ -373,8 +372,8 @@ create table pgrab.node (
   constraint node_weight_check check (weight >= 0 and weight < 'infinity')
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.node is
-  'Nodes: one row per node name, kept by the node itself with every heartbeat. Read it through pgrab.nodes.'
-  ' Logged on purpose: an empty table after a crash would make every node look dead.';
+  'Nodes: one row per node name, kept by the node itself with every heartbeat. Read it through pgrab.nodes. '
+  'Logged on purpose: an empty table after a crash would make every node look dead.';
 comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
 comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
 comment on column pgrab.node.host is 'Host name of the machine.';
@@ -392,14 +391,14 @@ comment on column pgrab.node.dead_after is 'Silent for so long, others may take 
 comment on column pgrab.node.started_at is 'When this incarnation began.';
 comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
 comment on column pgrab.node.shards is
-  'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet.'
-  ' For people: pgrab.ownership.';
+  'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet. '
+  'For people: pgrab.ownership.';
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.node.state is
   'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
 comment on column pgrab.node.bell is
-  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared '
-  'the NOTIFY.';
+  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the'
+  ' NOTIFY.';
 comment on column pgrab.node.heartbeat_at is
   'Time of the last heartbeat, for people. Nobody is declared dead by it.';
 comment on column pgrab.node.beat is
@@ -427,8 +426,8 @@ create table pgrab.drained (
   constraint drained_pkey primary key (node_id)
 );
 comment on table pgrab.drained is
-  'Nodes that take no new tasks because a person wants it so: written by pgrab.drain(), read by the node '
-  'with its heartbeat, gone with pgrab.undrain(). Stands over restarts.';
+  'Nodes that take no new tasks because a person wants it so: written by pgrab.drain(), read by the node with'
+  ' its heartbeat, gone with pgrab.undrain(). Stands over restarts.';
 comment on column pgrab.drained.node_id is 'The node.';
 comment on column pgrab.drained.asked_at is 'Since when.';
 comment on column pgrab.drained.asked_by is 'Who wants it.';
@@ -445,8 +444,8 @@ create table pgrab.cancel_request (
   constraint cancel_request_pkey primary key (task_id)
 );
 comment on table pgrab.cancel_request is
-  'Runs that are to be stopped: written by pgrab.cancel(), read by the node that has the run, gone when the'
-  ' run has ended.';
+  'Runs that are to be stopped: written by pgrab.cancel(), read by the node that has the run, gone when the '
+  'run has ended.';
 comment on column pgrab.cancel_request.task_id is 'The task.';
 comment on column pgrab.cancel_request.version is 'Its version during this run; a later run is not meant.';
 comment on column pgrab.cancel_request.incarnation is 'Who runs it.';
@@ -576,9 +575,9 @@ create table pgrab.edge (
   constraint edge_run_if_check check (run_if in ('success', 'failure', 'always'))
 );
 comment on table pgrab.edge is
-  'Further parents of tasks (the first may be pgrab.task.parent_id): a task starts once when all its '
-  'parents have ended as asked. Insert and delete rows; no foreign keys, so that independent tasks pay '
-  'nothing: triggers keep it whole.';
+  'Further parents of tasks (the first may be pgrab.task.parent_id): a task starts once when all its parents '
+  'have ended as asked. Insert and delete rows; no foreign keys, so that independent tasks pay nothing: '
+  'triggers keep it whole.';
 comment on column pgrab.edge.parent_id is 'The task that has to end.';
 comment on column pgrab.edge.child_id is 'The task that waits for it.';
 comment on column pgrab.edge.run_if is 'Which end of the parent: success, failure, always.';
@@ -598,15 +597,15 @@ create table pgrab.chain (
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 comment on table pgrab.chain is
-  'One row per chain (tasks that hang together): the run it is in. Its row is the lock under which the run '
-  'is ended. For people: pgrab.chains, pgrab.chain_runs.';
+  'One row per chain (tasks that hang together): the run it is in. Its row is the lock under which the run is'
+  ' ended. For people: pgrab.chains, pgrab.chain_runs.';
 comment on column pgrab.chain.chain is 'Number of the chain, the same as in pgrab.task.chain.';
 comment on column pgrab.chain.root is 'The root that has a schedule; null: the chain runs once.';
 comment on column pgrab.chain.chain_id is
   'Number of the run it is in, or comes to next, the same as in pgrab.run.chain_id.';
 comment on column pgrab.chain.pending is
-  'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing'
-  ' is counted.';
+  'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing '
+  'is counted.';
 comment on column pgrab.chain.stuck is
   'Of a chain that runs once: a link has been parked, so what is skipped is kept for a retry.';
 -- Serves: pgrab.chains, pgrab.chain_runs, pgrab.cancel of a root that has ended.

@@ -47,7 +47,8 @@ return '{
 comment on function pgrab_internal.args_known(text) is
   'Members of args that a kind takes, with their JSON types.';
 
-create or replace function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb) returns void
+create or replace function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb)
+  returns void
 language plpgsql as $$
 declare
   c_known constant jsonb := pgrab_internal.args_known(p_kind);
@@ -149,7 +150,8 @@ comment on function pgrab_internal.task_schedule_check(pgrab.task) is
   'Refuses a schedule or a time zone that cannot be read.';
 
 -- The rules that need no more than a look at the row: column, whether it is fine, what would be right.
-create or replace function pgrab_internal.task_rules(t pgrab.task) returns table (at text, fine boolean, hint text)
+create or replace function pgrab_internal.task_rules(t pgrab.task)
+  returns table (at text, fine boolean, hint text)
 language sql stable as $$
   values
     ('name', octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
@@ -216,6 +218,9 @@ begin
   from pgrab_internal.task_rules(t) r where not r.fine;
   if t.timezone <> 'UTC' then
     perform pgrab_internal.task_schedule_check(t);
+  end if;
+  if t.on_failure is not null then
+    perform pgrab_internal.template_check(t.on_failure);
   end if;
 end $$;
 comment on function pgrab_internal.task_check(pgrab.task) is

@@ -213,7 +213,7 @@ begin
     updated_at = clock_timestamp()
   where t.id = p.id;
   perform pgrab_internal.lane_add(p);
-  if p.due_at < now() + interval '1 minute' then
+  if p.due_at < now() + interval '20 s' then
     perform pgrab_internal.ring(array[p.shard]);
   end if;
 end $$;
@@ -264,7 +264,7 @@ begin
   end if;
   -- 17 shards are enough to know that there are more than 16
   select array_agg(s.shard) into v_shards
-  from (select distinct t.shard from new_task t where t.due_at < now() + interval '1 minute' limit 17) s;
+  from (select distinct t.shard from new_task t where t.due_at < now() + interval '20 s' limit 17) s;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;

@@ -94,7 +94,8 @@ comment on function pgrab_internal.args_list(jsonb) is
   'A task''s args for its node: one list of netstrings, key, value, key, value ...';
 
 -- In seconds: an interval times 2^40 is out of range before least() sees it.
-create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval, p_attempt integer)
+create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval,
+  p_attempt integer)
 returns interval
 language sql volatile parallel safe
 return least(

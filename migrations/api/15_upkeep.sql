@@ -22,6 +22,17 @@ create or replace function pgrab_internal.today() returns date
 language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
 comment on function pgrab_internal.today() is 'The day of the history that is written now.';
 
+-- 0001_schema.sql makes it; whoever has dropped all partitions of the history has dropped it too.
+create or replace function pgrab_internal.run_rest_make() returns void
+language plpgsql as $$
+begin
+  if to_regclass('pgrab.run_rest') is null then
+    create table pgrab.run_rest partition of pgrab.run default;
+    alter table pgrab.run_rest replica identity full;
+  end if;
+end $$;
+comment on function pgrab_internal.run_rest_make() is 'Makes the partition for the rest anew.';
+
 -- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
 -- before its day was made lies in the partition for the rest, and moves.
 create or replace function pgrab_internal.run_day_make(p_day date) returns text
@@ -143,7 +154,7 @@ end $$;
 comment on function pgrab_internal.lanes_mend() is
   'Adds lanes that something stands in and that are missing. Returns how many.';
 
--- Serves: limit_tick.sql.
+-- Serves: duties.sql.
 create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
   select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end
@@ -195,6 +206,7 @@ begin
   perform pgrab_internal.lanes_mend();
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);
+  perform pgrab_internal.run_rest_make();
   return query select 'made', m from pgrab_internal.run_days_make(p_days_ahead) m;
   return query select 'dropped', d from pgrab_internal.run_days_drop(p_retention) d;
 end $$;

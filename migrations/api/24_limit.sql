@@ -4,18 +4,20 @@
 --                                    \____ no: stands in line (scheduled, without due_at)
 --   finish, or the clock --- limit_wake: keeps free places for the first in line, and makes them due
 --
--- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other keys,
--- and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
+-- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other
+-- keys, and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
 -- A place is counted where it is taken and where it is given back, in one transaction with its row, so that
--- nothing ever reads all places of a key.  It belongs to a run: the run's finish gives it back, the recovery
--- of its incarnation, or whatever else ends that run; never that the task's row is gone.
+-- nothing ever reads all places of a key.  (That is what `case when p.key = ...` is for: a place is found by
+-- its task.  A table that was vacuumed while it was empty seems small enough to find all places of a key
+-- first.)  It belongs to a run: the run's finish gives it back, the recovery of its incarnation, or whatever
+-- else ends that run; never that the task's row is gone.
 
--- A hundredth of a second more than asked for: between the place and the start of the run lies a way to the
+-- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
 create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
 language sql immutable as $$
   select greatest(1, floor(l.per_second))::bigint,
-    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '10 ms'
+    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms'
 $$;
 comment on function pgrab_internal.limit_span(pgrab.limit) is
   'per_second as "so many starts within so long".';
@@ -153,7 +155,8 @@ language sql as $$
       join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version
         and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = p_key
         and x.due_at <= clock_timestamp() + interval '3 ms'
-      left join pgrab.limit_place p on p.task_id = any (array[x.id]) and p.key = p_key) t
+      left join pgrab.limit_place p on p.task_id = any (array[x.id])
+        and case when p.key = p_key then true end) t
   window line as (order by t.kept desc, t.at, t.id rows unbounded preceding)
 $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
@@ -233,7 +236,8 @@ begin
     perform pgrab_internal.limit_started(l, u.starts, c);
   end if;
   update pgrab.limit_place p set at = x.at
-  from unnest(c) x where x.kept and not x.fits and p.task_id = any (array[x.id]) and p.key = l.key;
+  from unnest(c) x
+  where x.kept and not x.fits and p.task_id = any (array[x.id]) and case when p.key = l.key then true end;
   perform pgrab_internal.limit_hand_back(array_agg(x.id), array_agg(case when x.kept then x.at end))
   from unnest(c) x where not x.fits;
   select u.taken + coalesce(max(x.fresh) filter (where x.fits), 0),
@@ -271,7 +275,11 @@ begin
       continue;
     end;
     select x.* into l from pgrab.limit x where x.key = v_key;
-    if l.key is null or o.key is null then
+    if l.key is not null and o.key is null then
+      -- came into the table without its trigger, as with a restored copy
+      insert into pgrab.limit_use (key, no) values (v_key, 0) on conflict do nothing;
+      o := pgrab_internal.limit_lock(v_key);
+    elsif l.key is null then
       -- no such limit (any more)
       return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
       continue;
@@ -323,7 +331,7 @@ begin
   for v_key in
     select distinct p.key from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
       join pgrab.limit_place p on p.task_id = any (array[f.id]) and p.version = f.version
-        and p.incarnation = f.incarnation and not p.over
+        and case when p.incarnation = f.incarnation then not p.over end
     order by 1
   loop
     begin
@@ -332,14 +340,14 @@ begin
       -- The place is given back all the same, and limit_tick() lets the next go.
       update pgrab.limit_place p set over = true
       from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
-      where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-        and p.incarnation = f.incarnation;
+      where p.task_id = any (array[f.id]) and p.version = f.version
+        and case when p.key = v_key and p.incarnation = f.incarnation then true end;
       continue;
     end;
     delete from pgrab.limit_place p
     using unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
-    where p.task_id = any (array[f.id]) and p.key = v_key and p.version = f.version
-      and p.incarnation = f.incarnation;
+    where p.task_id = any (array[f.id]) and p.version = f.version
+      and case when p.key = v_key and p.incarnation = f.incarnation then true end;
     get diagnostics v_n = row_count;
     v_freed := v_freed + v_n;
     if u.key is not null then

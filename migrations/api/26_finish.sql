@@ -3,8 +3,9 @@
 -- How these statements keep their plans, whatever the statistics say and however many rows a batch has:
 --   set enable_seqscan = off, jit = off, plan_cache_mode = force_generic_plan
 --                          on the functions that nodes call; they hold for what is called from there, too
---   id = any (array[...])  instead of =: by the key is then the only way to the row.  A table that was vacuumed when it
---                          was empty and filled since is taken for one row, and read from end to end for every batch
+--   id = any (array[...])  instead of =: by the key is then the only way to the row.  A table that was
+--                          vacuumed when it was empty and filled since is taken for one row, and read from
+--                          end to end for every batch
 --   case when ... end      around a condition, so that nobody guesses how few rows it leaves
 
 -- Runs that have ended: arrays of one length, sorted by id, which is the order in which the rows are locked.
@@ -21,9 +22,9 @@ language sql stable as $$
   select f.id, f.version, f.incarnation, statement_timestamp() - f.started_us * interval '1 us',
     statement_timestamp() - f.finished_us * interval '1 us', f.outcome, f.exit_code, f.output,
     coalesce(f.truncated, false), f.error, f.n
-  from unnest(b.ids, b.versions, b.incarnations, b.started_us, b.finished_us, b.outcomes, b.exit_codes, b.outputs,
-    b.truncated, b.errors) with ordinality f(id, version, incarnation, started_us, finished_us, outcome,
-    exit_code, output, truncated, error, n)
+  from unnest(b.ids, b.versions, b.incarnations, b.started_us, b.finished_us, b.outcomes, b.exit_codes,
+    b.outputs, b.truncated, b.errors) with ordinality f(id, version, incarnation, started_us, finished_us,
+    outcome, exit_code, output, truncated, error, n)
 $$;
 comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
 
@@ -51,8 +52,8 @@ begin
       and case when t.status = 'running' and t.schedule is null and t.limit_key is null
           and (t.chain is not null or t.run_at <= t.fire_at)
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
-    returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind, t.owner,
-      t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
+    returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
+      t.owner, t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
       pgrab_internal.definition_own(t)
         || case when v_edges and t.chain is not null then coalesce(pgrab_internal.edges_above(t.id), '{}')
           else '{}' end as definition,
@@ -75,10 +76,10 @@ comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, tex
 -- person has written another run_at while it ran.  schedule, timezone, after: when the next fire is looked
 -- for, and from where. once: it is a link of a chain that runs once.
 create type pgrab_internal.ending as (
-  id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz, exit_code integer,
-  output text, truncated boolean, error text, outcome text, again boolean, attempt integer, fired timestamptz,
-  claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text, timezone text, after timestamptz,
-  chain bigint, run bigint, once boolean);
+  id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
+  exit_code integer, output text, truncated boolean, error text, outcome text, again boolean, attempt integer,
+  fired timestamptz, claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text,
+  timezone text, after timestamptz, chain bigint, run bigint, once boolean);
 comment on type pgrab_internal.ending is 'A run that has ended and what its task says at that moment.';
 
 -- The rows are locked in a statement of their own: the next one sees the chains that the tasks have come into
@@ -91,8 +92,8 @@ begin
   perform from pgrab_internal.batch_rows(b) f cross join lateral (
     select from pgrab.task t
     where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
-  select array_agg((f.id, f.version, f.incarnation, f.started_at, f.finished_at, f.exit_code, f.output, f.truncated,
-    f.error, o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at,
+  select array_agg((f.id, f.version, f.incarnation, f.started_at, f.finished_at, f.exit_code, f.output,
+    f.truncated, f.error, o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at,
     case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
     case when o.plan then t.schedule end, case when o.plan then t.timezone end,
     case when o.plan then pgrab_internal.fire_after(t, f.finished_at) end,
@@ -125,8 +126,8 @@ language sql stable as $$
     select array_agg(x.schedule order by x.n), array_agg(x.timezone order by x.n),
       array_agg(x.after order by x.n), count(x.schedule)
     from unnest(e) with ordinality x(id, version, incarnation, started_at, finished_at, exit_code, output,
-      truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule, timezone, after, chain,
-      run, once, n)) q(schedules, zones, afters, planned)
+      truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule, timezone, after,
+      chain, run, once, n)) q(schedules, zones, afters, planned)
     cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n
   where q.planned > 0
 $$;
@@ -145,8 +146,8 @@ begin
   with f as (
     select u.*, p.fire
     from rows from (unnest(v_endings), unnest(v_next)) as u(id, version, incarnation, started_at, finished_at,
-        exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule,
-        timezone, after, chain, run, once, next)
+        exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at,
+        schedule, timezone, after, chain, run, once, next)
       cross join lateral (
         select case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity')
           then coalesce(u.moved, u.next) end as fire) p),
@@ -160,8 +161,11 @@ begin
       pgrab.definition(t) as definition, null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
-    set status = case when f.again or f.fire is not null then 'scheduled' when f.outcome = 'succeeded' then 'done'
-        when f.outcome = 'cancelled' then 'cancelled' else 'parked' end,
+    set status = case
+        when f.again or f.fire is not null then 'scheduled'
+        when f.outcome = 'succeeded' then 'done'
+        when f.outcome = 'cancelled' then 'cancelled'
+        else 'parked' end,
       fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
       due_at = case when t.paused then null
         when f.fire is not null then f.fire + pgrab_internal.jitter_of(t.id, t.jitter)
@@ -178,8 +182,8 @@ begin
     where (f.again or f.fire is not null or not f.once or f.outcome not in ('succeeded', 'cancelled'))
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
       and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.kind, t.owner, t.key, t.name, null::text as ended, null::jsonb as definition,
-      t.due_at, t.shard),
+    returning f.*, t.created_at, t.kind, t.owner, t.key, t.name, null::text as ended,
+      null::jsonb as definition, t.due_at, t.shard),
   bell as (
     select pgrab_internal.ring(array_agg(distinct k.shard))
     from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0),
@@ -191,9 +195,9 @@ begin
     insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
       name, error, output, definition)
-    select e.id, e.version, e.incarnation, p_node_id, e.run, e.fired, e.claimed_at, e.started_at, e.finished_at,
-      e.created_at, e.attempt, e.exit_code, e.truncated, e.outcome, e.ended, e.kind, p_node, e.owner, e.key,
-      e.name, e.error, e.output, e.definition
+    select e.id, e.version, e.incarnation, p_node_id, e.run, e.fired, e.claimed_at, e.started_at,
+      e.finished_at, e.created_at, e.attempt, e.exit_code, e.truncated, e.outcome, e.ended, e.kind, p_node,
+      e.owner, e.key, e.name, e.error, e.output, e.definition
     from e)
   select e.id, e.version, e.chain,
     case when e.chain is null or e.again then null
@@ -232,8 +236,8 @@ comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
 -- Every end of a run comes through here: recorded, and the task planned anew.  versions and incarnations are
 -- the fence: a run that does not answer to it changes nothing and is not returned.
 --   failed, tries left        again after its backoff; what was lost with its node, at once
---   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person gave a new
---                             run_at while it ran
+--   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person
+--                             gave a new run_at while it ran
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
 --   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().
@@ -251,6 +255,7 @@ begin
   if cardinality(v_ended) < cardinality(b.ids) then
     v_ended := v_ended || array(select x from pgrab_internal.finish_rest(b, p_node_id, p_node) x);
   end if;
+  perform pgrab_internal.alert(b, v_ended, p_node);
   perform pgrab_internal.finish_links(v_ended);
   return query select e.task_id, e.version from unnest(v_ended) e;
   perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);

@@ -19,7 +19,8 @@ comment on function pgrab_internal.orphans() is
 
 -- Runs of a dead node, as a batch for finish().  What a person has locked waits for the next round, and so
 -- does a sql run whose backend could not be ended: it goes on.
-create or replace function pgrab_internal.lost_batch(p_incarnation bigint, p_error text) returns pgrab_internal.batch
+create or replace function pgrab_internal.lost_batch(p_incarnation bigint, p_error text)
+  returns pgrab_internal.batch
 language sql as $$
   select (array_agg(h.id order by h.id), array_agg(h.version order by h.id),
     array_agg(h.incarnation order by h.id),
@@ -27,7 +28,8 @@ language sql as $$
     array_agg(0::bigint), array_agg('lost'::text), null, null, null,
     array_agg(p_error))::pgrab_internal.batch
   from pgrab_internal.held(p_incarnation) h cross join lateral (
-    select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version for update skip locked) free
+    select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
+      for update skip locked) free
   where h.status = 'running' and not (h.kind = 'sql' and exists (
     select from pg_stat_activity a
     where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation))
@@ -35,7 +37,8 @@ $$;
 comment on function pgrab_internal.lost_batch(bigint, text) is
   'The runs that an incarnation has left behind and that nobody goes on with, locked.';
 
-create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer) returns pgrab_internal.batch
+create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer)
+  returns pgrab_internal.batch
 language sql immutable as $$
   select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
     b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
@@ -49,9 +52,9 @@ language plpgsql as $$
 begin
   update pgrab.task t
   set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null,
-    claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, failures = t.failures + 1, last_outcome = 'lost',
-    last_error = left(b.errors[1] || ', and that could not be recorded: ' || p_why, 1000),
-    last_finished_at = clock_timestamp()
+    claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, failures = t.failures + 1,
+    last_outcome = 'lost', last_error = left(b.errors[1] || ', and that could not be recorded: ' || p_why,
+    1000), last_finished_at = clock_timestamp()
   where t.id = b.ids[1] and t.version = b.versions[1] and t.incarnation = b.incarnations[1]
     and t.status = 'running';
   perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
@@ -65,14 +68,16 @@ comment on function pgrab_internal.park_lost(pgrab_internal.batch, text) is
 
 -- All at once; or, when that is refused or something is locked that hangs on one of them, each for itself, so
 -- that it harms no other.  What is locked waits for the next round.
-create or replace function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text) returns bigint[]
+create or replace function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text)
+  returns bigint[]
 language plpgsql as $$
 declare
   v_done bigint[] := '{}';
 begin
   begin
     return array(select f.task_id from pgrab_internal.finish(b, p_node_id, p_node) f);
-  exception when lock_not_available or data_exception or integrity_constraint_violation or raise_exception then
+  exception when lock_not_available or data_exception or integrity_constraint_violation
+    or raise_exception then
     null;
   end;
   perform set_config('lock_timeout', '4ms', true);
@@ -137,7 +142,8 @@ begin
     'the node that ran it died or lost its lease; seen by ' || p_by);
   if b.ids is not null then
     select t.node_id into v_node_id from pgrab.task t where t.id = b.ids[1];
-    v_done := pgrab_internal.finish_lost(b, v_node_id, (select n.name from pgrab.node n where n.id = v_node_id));
+    v_done := pgrab_internal.finish_lost(b, v_node_id, (select n.name from pgrab.node n
+      where n.id = v_node_id));
   end if;
   had_run := cardinality(v_done);
   put_back := put_back + had_run;

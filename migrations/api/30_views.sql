@@ -1,78 +1,170 @@
--- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are cut to the second.
+-- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are
+-- cut to the second; a task is called by its name, or its key when it has none.
 --
--- What they cost, with a million tasks: due, running, late and overview read only what is due (task_due_idx, task_lane_idx); parked only what cannot
--- run (task_idle_idx); nodes and ownership read pgrab.node only.  tasks and history are as long as their tables: give an id, a time or a LIMIT.
--- history comes newest first and reads no more partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval '1 hour'`.
--- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a transaction as now() is.
--- Whether a node lives is judged here by its heartbeat's age on the database's clock, for people only; nodes judge each other by pgrab.node.beat.
+-- What they cost, with a million tasks: due, running, late and overview read only what is due (task_due_idx);
+-- parked only what cannot run (task_idle_idx); nodes and ownership read pgrab.node only.  tasks and history
+-- are as long as their tables: give an id, a time or a LIMIT.  history comes newest first and reads no more
+-- partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval
+-- '1 hour'`.
+-- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a
+-- transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
+-- clock, for people only; nodes judge each other by pgrab.node.beat.
+
+create or replace function pgrab_internal.live(n pgrab.node) returns boolean
+language sql stable as $$
+  select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after
+$$;
+comment on function pgrab_internal.live(pgrab.node) is 'Has this node been heard of lately?';
+
+-- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
+create or replace function pgrab_internal.locked_by(p_id bigint)
+returns table (pid integer, usename text, application text, since timestamptz)
+language sql stable as $$
+  select a.pid, a.usename::text, a.application_name, a.xact_start
+  from (select t.xmax from pgrab.task t where t.id = p_id and t.xmax <> '0') x
+    join pg_locks l on l.locktype = 'transactionid' and l.transactionid = x.xmax and l.granted
+    join pg_stat_activity a on a.pid = l.pid
+  where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s'
+$$;
+comment on function pgrab_internal.locked_by(bigint) is
+  'The session that has locked the row of a task; no row: none, or several at once.';
+
+create or replace function pgrab_internal.durable() returns boolean
+language sql stable
+return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
+  and (current_setting('synchronous_commit') in ('on', 'remote_apply')
+    or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
+comment on function pgrab_internal.durable() is 'Does the server keep every commit over a crash?';
+
+-- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
+create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
+language sql stable as $$
+  select case
+    when count(*) = 0 then 'no node is up'
+    when count(*) filter (where f.up) = 0 then 'all nodes are draining'
+    when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
+      then format('the nodes that run kind %s are draining', t.kind)
+    when count(*) filter (where f.up and f.kind) = 0 then format('no live node runs kind %s', t.kind)
+    when count(*) filter (where f.up and f.labels) = 0
+      then format('no live node has labels %s', t.require)
+    when count(*) filter (where f.up and f.kind and f.labels) = 0
+      then format('no live node runs kind %s and has labels %s', t.kind, t.require)
+    when t.delivery = 'at_most_once' and not pgrab_internal.durable()
+      then 'at_most_once, and the server could lose a commit: turn on fsync, full_page_writes and '
+        'synchronous_commit'
+    when exists (select from pgrab_internal.locked_by(t.id))
+      then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
+    when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
+    else 'about to be taken' end
+  from pgrab.node n cross join lateral (
+    select n.state = 'up' as up, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels) f
+  where pgrab_internal.live(n)
+$$;
+comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';
+
+create or replace function pgrab_internal.why_link(t pgrab.task) returns text
+language sql stable as $$
+  select 'waiting for ' || string_agg(
+    coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
+      when p.status = 'parked' then ' (parked)' else '' end, ', ' order by p.id)
+  from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+  where pgrab_internal.link_result(p) is null or p.status = 'parked'
+$$;
+comment on function pgrab_internal.why_link(pgrab.task) is 'Which parents a link waits for.';
+
+create or replace function pgrab_internal.why_line(p_key text) returns text
+language sql stable as $$
+  select case when l.max_running = 0 then format('limit %s lets nothing run (max_running 0)', p_key)
+    else format('waits for a place under limit %s', p_key) end
+  from (select) one left join pgrab.limit l on l.key = p_key
+$$;
+comment on function pgrab_internal.why_line(text) is 'Why a task stands in line.';
+
+create or replace function pgrab_internal.why_claimed(t pgrab.task) returns text
+language sql stable as $$
+  select case when n.id is null then 'claimed by a node that is gone'
+    when n.incarnation = t.incarnation and pgrab_internal.live(n) then 'claimed by ' || n.name
+    else format('claimed by %s, which has died', n.name) end
+  from (select) one left join pgrab.node n on n.id = t.node_id
+$$;
+comment on function pgrab_internal.why_claimed(pgrab.task) is 'Who has claimed a task.';
 
 create or replace function pgrab.why(t pgrab.task) returns text
 language sql stable as $$
   select case
     when t.status = 'running' then null
-    when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'))
+    when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts,
+      coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
     when t.status = 'waiting' and t.needs is null then 'joins the chain at its next firing'
-    when t.status = 'waiting' then 'waiting for ' || (select string_agg(coalesce(p.name, '#' || p.id), ', ' order by p.id) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id where pgrab_internal.link_result(p) is null)
+    when t.status = 'waiting' then pgrab_internal.why_link(t)
     when t.status in ('done', 'cancelled', 'skipped') then t.status || ' in this run of its chain'
-    when t.due_at is null and t.limit_key is not null then format('waits for a place under limit %s', t.limit_key)
-    when t.due_at > statement_timestamp() and t.attempt > 0 then format('attempt %s of %s is due in %s', t.attempt + 1, t.max_attempts, date_trunc('second', t.due_at - statement_timestamp()))
-    when t.due_at > statement_timestamp() then format('due in %s', date_trunc('second', t.due_at - statement_timestamp()))
-    when t.status = 'claimed' then coalesce(
-      (select case when l.live then 'claimed by ' || n.name else format('claimed by %s, which has died', n.name) end
-       from pgrab.node n cross join lateral (select n.state <> 'down' and n.incarnation = t.incarnation and statement_timestamp() - n.heartbeat_at < n.dead_after as live) l
-       where n.id = t.node_id), 'claimed by a node that is gone')
-    else (
-      select case
-        when count(*) = 0 then 'no node is up'
-        when count(*) filter (where n.state = 'up') = 0 then 'all nodes are draining'
-        when count(*) filter (where n.state = 'up' and f.kind) = 0 then format('no live node runs kind %s', t.kind)
-        when count(*) filter (where n.state = 'up' and f.labels) = 0 then format('no live node has labels %s', t.require)
-        when count(*) filter (where n.state = 'up' and f.kind and f.labels) = 0 then format('no live node runs kind %s and has labels %s', t.kind, t.require)
-        when t.delivery = 'at_most_once' and not (current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean)
-          then 'at_most_once, and the server could lose a commit (fsync, full_page_writes)'
-        when sum(n.slots - n.running) filter (where n.state = 'up' and f.kind and f.labels) <= 0 then 'all nodes busy'
-        else 'about to be taken' end
-      from pgrab.node n cross join lateral (select t.kind = any (n.kinds) as kind, n.labels @> t.require as labels) f
-      where n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after) end
+    when t.due_at is null and t.limit_key is not null then pgrab_internal.why_line(t.limit_key)
+    when t.due_at > statement_timestamp() then case when t.attempt > 0
+        then format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) else 'due in ' end
+      || date_trunc('second', t.due_at - statement_timestamp())
+    when t.status = 'claimed' then pgrab_internal.why_claimed(t)
+    when (select c.paused from pgrab.cluster c) then 'all tasks are paused'
+    else pgrab_internal.why_nodes(t) end
 $$;
-comment on function pgrab.why(pgrab.task) is 'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t where id = 17.';
+comment on function pgrab.why(pgrab.task) is
+  'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t '
+  'where id = 17.';
 
 create or replace function pgrab_internal.in_line() returns setof pgrab.task
 language sql stable as $$
-  select t.* from pgrab.task t where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused and t.fire_at <= statement_timestamp()
+  select t.* from pgrab.task t
+  where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
+    and t.fire_at <= statement_timestamp()
 $$;
-comment on function pgrab_internal.in_line() is 'Internal: tasks that are due and wait for a place under their limit.';
+comment on function pgrab_internal.in_line() is 'Tasks that are due and wait for a place under their limit.';
+
+-- Without a look into what breaks a line, for a column of a view.
+create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
+language sql immutable parallel safe
+return left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length);
+comment on function pgrab_internal.brief(text, integer) is
+  'The beginning of a text as one line without control characters.';
 
 create or replace view pgrab.tasks as
-select t.id, t.name, t.kind, t.status, t.attempt, date_trunc('second', t.due_at) as due_at,
-  (select n.name from pgrab.node n where n.id = t.node_id) as node, date_trunc('second', t.last_finished_at) as finished_at
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
+  date_trunc('second', t.due_at) as due_at, (select n.name from pgrab.node n where n.id = t.node_id) as node,
+  date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
-where t.status not in ('done', 'cancelled', 'skipped') or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null) -- else the history has it already
+where t.status not in ('done', 'cancelled', 'skipped')
+  -- else the history has it already
+  or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null)
 union all
-select r.task_id, r.name, r.kind, r.ended, r.attempt, null, r.node, date_trunc('second', r.finished_at)
+select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.node,
+  date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;
-comment on view pgrab.tasks is 'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: `pgrab show ID`.';
+comment on view pgrab.tasks is
+  'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: `pgrab'
+  ' show ID`.';
 comment on column pgrab.tasks.id is 'Number of the task.';
-comment on column pgrab.tasks.name is 'Its name.';
+comment on column pgrab.tasks.name is 'Its name, or its key.';
 comment on column pgrab.tasks.kind is 'What carries it out.';
-comment on column pgrab.tasks.status is 'waiting, scheduled, claimed, running, parked; done, cancelled, skipped when it has ended.';
+comment on column pgrab.tasks.status is
+  'waiting, scheduled, claimed, running, parked; done, cancelled, skipped when it has ended.';
 comment on column pgrab.tasks.attempt is 'Tries begun for the current fire.';
-comment on column pgrab.tasks.due_at is 'When a node looks at it next. Null: it cannot run now (parked, paused, waiting) or has ended.';
+comment on column pgrab.tasks.due_at is
+  'When a node looks at it next. Null: it cannot run now (parked, paused, waiting) or has ended.';
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
 create or replace view pgrab.due as
-select t.id, t.name, t.kind, t.priority, t.status, t.attempt, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.attempt,
+  date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
-  select d.* from pgrab_internal.due_until(statement_timestamp()) d where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab_internal.due_until(statement_timestamp()) d
+  where d.status in ('scheduled', 'claimed')
   union all
   select l.* from pgrab_internal.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
 comment on view pgrab.due is 'Tasks that are due and not started.';
 comment on column pgrab.due.id is 'Number of the task.';
-comment on column pgrab.due.name is 'Its name.';
+comment on column pgrab.due.name is 'Its name, or its key.';
 comment on column pgrab.due.kind is 'What carries it out.';
 comment on column pgrab.due.priority is 'The higher goes first.';
 comment on column pgrab.due.status is 'scheduled, or claimed: a node holds it and has not started it.';
@@ -82,14 +174,15 @@ comment on column pgrab.due.overdue is 'For how long.';
 comment on column pgrab.due.node is 'The node that claimed it.';
 
 create or replace view pgrab.running as
-select t.id, t.name, t.kind, t.attempt, n.name as node, date_trunc('second', t.started_at) as started_at,
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
+  date_trunc('second', t.started_at) as started_at,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
 from pgrab_internal.due_until(statement_timestamp()) t
 left join pgrab.node n on n.id = t.node_id
 where t.status = 'running';
 comment on view pgrab.running is 'Tasks that run at this moment.';
 comment on column pgrab.running.id is 'Number of the task.';
-comment on column pgrab.running.name is 'Its name.';
+comment on column pgrab.running.name is 'Its name, or its key.';
 comment on column pgrab.running.kind is 'What carries it out.';
 comment on column pgrab.running.attempt is 'Which try.';
 comment on column pgrab.running.node is 'Where.';
@@ -98,26 +191,32 @@ comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 
 create or replace view pgrab.late as
-select t.id, t.name, t.kind, date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at, date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
+select t.id, coalesce(t.name, t.key) as name, t.kind,
+  date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
+  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
 from (
-  select d.* from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d
+  where d.status in ('scheduled', 'claimed')
   union all
-  select l.* from pgrab_internal.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s') t;
-comment on view pgrab.late is 'Tasks that have been due for more than two seconds and are not started: how long, and why.';
+  select l.* from pgrab_internal.in_line() l
+  where l.fire_at <= statement_timestamp() - interval '2 s') t;
+comment on view pgrab.late is
+  'Tasks that have been due for more than two seconds and are not started: how long, and why.';
 comment on column pgrab.late.id is 'Number of the task.';
-comment on column pgrab.late.name is 'Its name.';
+comment on column pgrab.late.name is 'Its name, or its key.';
 comment on column pgrab.late.kind is 'What carries it out.';
 comment on column pgrab.late.due_at is 'Since when it is due.';
 comment on column pgrab.late.late_by is 'For how long.';
 comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
 
 create or replace view pgrab.parked as
-select t.id, t.name, t.kind, t.attempt, t.last_outcome as outcome, date_trunc('second', t.last_finished_at) as parked_at,
-  left(regexp_replace(t.last_error, '[[:cntrl:]]+', ' ', 'g'), 36) as error
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, t.last_outcome as outcome,
+  date_trunc('second', t.last_finished_at) as parked_at, pgrab_internal.brief(t.last_error, 36) as error
 from pgrab.task t where t.due_at is null and t.status = 'parked';
-comment on view pgrab.parked is 'Tasks out of attempts, waiting for a person. The whole error: pgrab.task.last_error, `pgrab show ID`.';
+comment on view pgrab.parked is
+  'Tasks out of attempts, waiting for a person. The whole error: pgrab.task.last_error, `pgrab show ID`.';
 comment on column pgrab.parked.id is 'Number of the task.';
-comment on column pgrab.parked.name is 'Its name.';
+comment on column pgrab.parked.name is 'Its name, or its key.';
 comment on column pgrab.parked.kind is 'What carries it out.';
 comment on column pgrab.parked.attempt is 'Tries it had.';
 comment on column pgrab.parked.outcome is 'Outcome of the last one.';
@@ -125,82 +224,81 @@ comment on column pgrab.parked.parked_at is 'When the last one ended.';
 comment on column pgrab.parked.error is 'Why, the first 36 characters.';
 
 create or replace view pgrab.history as
-select r.task_id, r.name, r.attempt, r.outcome, r.node, r.finished_at, round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
-  left(regexp_replace(r.error, '[[:cntrl:]]+', ' ', 'g'), 30) as error
+select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node, r.finished_at,
+  round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
+  pgrab_internal.brief(r.error, 30) as error
 from pgrab.run r
 order by r.finished_at desc;
-comment on view pgrab.history is 'Every attempt that has ended, newest first. Everything that is known of it: pgrab.run, `pgrab show ID`.';
+comment on view pgrab.history is
+  'Every attempt that has ended, newest first. Everything that is known of it: pgrab.run, `pgrab show ID`.';
 comment on column pgrab.history.task_id is 'The task.';
-comment on column pgrab.history.name is 'Its name.';
+comment on column pgrab.history.name is 'Its name, or its key.';
 comment on column pgrab.history.attempt is 'Which try of that fire.';
-comment on column pgrab.history.outcome is 'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
+comment on column pgrab.history.outcome is
+  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
 comment on column pgrab.history.node is 'Where it ran.';
-comment on column pgrab.history.finished_at is 'When it ended. Not cut, so that a condition on it picks the partitions.';
+comment on column pgrab.history.finished_at is
+  'When it ended. Not cut, so that a condition on it picks the partitions.';
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
 create or replace view pgrab.nodes as
-select n.name, case when n.state <> 'down' and statement_timestamp() - n.heartbeat_at >= n.dead_after then 'silent' else n.state end as state, r.strategy,
-  n.running || '/' || n.slots as busy, date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
-  case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted, n.claims_won as won, n.claims_lost as lost,
-  n.claims_stolen as stolen,
-  case when r.live and min(r.strategy) filter (where r.live) over () <> max(r.strategy) filter (where r.live) over () then 'mixed strategies' end as warning
+select n.name,
+  case when n.state <> 'down' and not pgrab_internal.live(n) then 'silent' else n.state end as state,
+  r.strategy, n.running || '/' || n.slots as busy,
+  date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
+  case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted,
+  n.claims_won as won, n.claims_lost as lost, n.claims_stolen as stolen,
+  case when r.live and min(r.strategy) filter (where r.live) over ()
+      <> max(r.strategy) filter (where r.live) over () then 'mixed strategies' end as warning
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
     n.state = 'up' and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every as live) r;
-comment on view pgrab.nodes is 'The nodes and how they are. Kinds, labels, weights and more counters: pgrab.node.';
+comment on view pgrab.nodes is
+  'The nodes and how they are. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
-comment on column pgrab.nodes.state is 'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet that it is dead.';
-comment on column pgrab.nodes.strategy is 'Which rule it uses to pick tasks; of a file the name without the folder.';
+comment on column pgrab.nodes.state is
+  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet '
+  'that it is dead.';
+comment on column pgrab.nodes.strategy is
+  'Which rule it uses to pick tasks; of a file the name without the folder.';
 comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
 comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
-comment on column pgrab.nodes.shards is 'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed two heartbeats. Null: it has just started.';
+comment on column pgrab.nodes.shards is
+  'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed two'
+  ' heartbeats. Null: it has just started.';
 comment on column pgrab.nodes.attempted is 'Tasks it tried to claim.';
 comment on column pgrab.nodes.won is 'Tasks it claimed.';
-comment on column pgrab.nodes.lost is 'Tasks it tried to claim and another node was faster, or a person changed them.';
+comment on column pgrab.nodes.lost is
+  'Tasks it tried to claim and another node was faster, or a person changed them.';
 comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of others, overdue by steal_after.';
-comment on column pgrab.nodes.warning is 'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or none.';
+comment on column pgrab.nodes.warning is
+  'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or '
+  'none.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as
 with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
-  from pgrab.node n where n.state = 'up' and n.shards is not null and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
-select s.shard, case when o.owners > 1 and o.overlapping and o.owners = (select count(*) from live) then '(first come)' else o.node end as node, o.strategy
+  from pgrab.node n
+  where n.state = 'up' and n.shards is not null
+    and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
+select s.shard,
+  case when o.owners > 1 and o.overlapping and o.owners = (select count(*) from live) then '(first come)'
+    else o.node end as node, o.strategy
 from generate_series(0, 1023) as s(shard)
 cross join lateral (
-  select count(*) as owners, bool_and(l.overlapping) as overlapping, string_agg(l.name, ', ' order by l.name) as node,
+  select count(*) as owners, bool_and(l.overlapping) as overlapping,
+    string_agg(l.name, ', ' order by l.name) as node,
     string_agg(distinct l.strategy, ', ' order by l.strategy) as strategy
   from live l where get_bit(l.shards, s.shard) = 1) o;
-comment on view pgrab.ownership is 'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard is pgrab.task.shard.';
+comment on view pgrab.ownership is
+  'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard is '
+  'pgrab.task.shard.';
 comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
-comment on column pgrab.ownership.node is 'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one node per group of labels.';
+comment on column pgrab.ownership.node is
+  'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. '
+  'Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one '
+  'node per group of labels.';
 comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 
-create or replace view pgrab.overview as
-select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest_late, m.runs_1m, m.failures_1m, h.runs_1h, h.failures_1h
-from
-  (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and statement_timestamp() - n.heartbeat_at < n.dead_after) n,
-  (select count(*) filter (where t.status <> 'running') as due, count(*) filter (where t.status = 'running') as running,
-     count(*) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s') as late,
-     date_trunc('second', statement_timestamp() - min(t.since) filter (where t.status <> 'running' and t.since <= statement_timestamp() - interval '2 s')) as oldest_late
-   from (
-     select d.status, d.due_at as since from pgrab_internal.due_until(statement_timestamp()) d
-     union all
-     select l.status, l.fire_at from pgrab_internal.in_line() l) t) t,
-  (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
-  (select count(*) as runs_1m, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m
-   from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 minute' and r.outcome not in ('skipped', 'missed')) m,
-  (select count(*) as runs_1h, count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1h
-   from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 hour' and r.outcome not in ('skipped', 'missed')) h;
-comment on view pgrab.overview is 'The cluster in one row.';
-comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
-comment on column pgrab.overview.due is 'Tasks that are due and not started.';
-comment on column pgrab.overview.running is 'Tasks that run.';
-comment on column pgrab.overview.parked is 'Tasks out of attempts, waiting for a person.';
-comment on column pgrab.overview.late is 'Tasks due for more than two seconds and not started: pgrab.late says why.';
-comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
-comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
-comment on column pgrab.overview.failures_1m is 'Of these failed, timed out or lost.';
-comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
-comment on column pgrab.overview.failures_1h is 'Of these failed, timed out or lost.';

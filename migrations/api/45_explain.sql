@@ -1,115 +1,342 @@
 -- "Why is it not running?", and what is coming.
+--
+-- Each gate a task has to pass before it runs, in order, with its verdict: ok; waits (time or others will
+-- open it); blocked (a person has to, and the detail says how).
 
--- Each gate a task has to pass before it runs, in order, with its verdict: ok; waits (time or others will open it); blocked (a person has to).
+create type pgrab_internal.gate as (gate text, verdict text, detail text);
+comment on type pgrab_internal.gate is 'One gate between a task and its run.';
+
+create or replace function pgrab_internal.cut(p_at timestamptz) returns timestamptz
+language sql immutable parallel safe
+return date_bin('1 s', p_at, 'epoch');
+comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
+
+create or replace function pgrab_internal.explain_ended(p_id bigint) returns setof pgrab_internal.gate
+language plpgsql stable as $$
+declare
+  r pgrab.run;
+begin
+  select * into r from pgrab.run x
+  where x.task_id = p_id and x.ended is not null order by x.finished_at desc limit 1;
+  if not found then
+    raise exception using errcode = 'P0002',
+      message = format('task %s does not exist', coalesce(p_id::text, 'null')),
+      hint = 'select * from pgrab.tasks shows what there is.';
+  end if;
+  return query select 'ended', 'blocked', format('It has ended: %s, %s at %s. Insert a new task to run it '
+    'again; its definition: `pgrab show %s`.', r.ended, r.outcome, pgrab_internal.cut(r.finished_at), p_id);
+end $$;
+comment on function pgrab_internal.explain_ended(bigint) is 'The gates of a task that has ended.';
+
+create or replace function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.%s',
+    coalesce(n.name, 'a node that is gone'), pgrab_internal.cut(t.started_at), t.attempt, t.max_attempts,
+    t.timeout, ' Asked to stop by ' || c.asked_by || '.')
+  from (select) one left join pgrab.node n on n.id = t.node_id
+    left join pgrab.cancel_request c on c.task_id = t.id and c.version = t.version
+  union all
+  select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
+  where not exists (select from pgrab.node n
+    where n.id = t.node_id and n.incarnation = t.incarnation and pgrab_internal.live(n))
+$$;
+comment on function pgrab_internal.explain_running(pgrab.task) is 'The gates of a task that runs.';
+
+create or replace function pgrab_internal.explain_row(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'parked', 'blocked', format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.',
+    t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
+  where t.status = 'parked'
+  union all
+  select 'parked', 'ok', format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts)
+  where t.status <> 'parked'
+  union all
+  select 'paused', case when t.paused then 'blocked' else 'ok' end,
+    case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id)
+      else 'Not paused.' end
+  union all
+  select 'all paused', 'blocked', format('All tasks are paused since %s by %s: select pgrab.resume_all() '
+    'lets them go.', pgrab_internal.cut(c.paused_at), c.paused_by)
+  from pgrab.cluster c where c.paused
+  union all
+  select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
+    'pg_terminate_backend(%s).', l.pid, l.usename, ', ' || nullif(l.application, ''),
+    pgrab_internal.cut(l.since), l.pid)
+  from pgrab_internal.locked_by(t.id) l
+$$;
+comment on function pgrab_internal.explain_row(pgrab.task) is 'What its own row and the switch for all say.';
+
+create or replace function pgrab_internal.explain_parent(p pgrab.task, p_run_if text, p_result text)
+returns pgrab_internal.gate
+language sql stable as $$
+  select 'parent ' || pgrab_internal.called(p.id, p.name, p.key),
+    case when p_result is null and p.paused then 'blocked' when p_result is null then 'waits'
+      when pgrab_internal.run_if_met(p_run_if, p_result) then 'ok' else 'blocked' end,
+    case when p_result is null and p.paused
+        then format('Starts after its %s; it is paused: select pgrab.resume(%s) lets it go.', p_run_if, p.id)
+      when p_result is null then format('Starts after its %s; it is %s%s.', p_run_if, p.status,
+        case when p.status = 'waiting' then ' itself' else '' end)
+      when p_result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
+        coalesce(p.last_error, p.last_outcome), p.id)
+      else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end
+$$;
+comment on function pgrab_internal.explain_parent(pgrab.task, text, text) is
+  'The gate that one parent is: the parent, which end is asked for, how it has ended.';
+
+create or replace function pgrab_internal.explain_parents(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select g.*
+  from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
+    cross join lateral (
+      select case when p.id is not null then p.name
+        else (select (array_agg(r.name order by r.finished_at desc))[1] from pgrab.run r
+          where r.task_id = a.parent_id) end as name) n
+    cross join lateral (
+      select jsonb_populate_record(p, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
+    cross join lateral pgrab_internal.explain_parent(
+      x.task, a.run_if, pgrab_internal.parent_result(a.parent_id)) g
+  order by a.parent_id
+$$;
+comment on function pgrab_internal.explain_parents(pgrab.task) is 'The gates that the parents of a link are.';
+
+create or replace function pgrab_internal.explain_chain(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its '
+    'links have not (%s%s).', count(*),
+    string_agg(left(pgrab_internal.called(x.id, x.name, x.key), 40), ', ' order by x.id)
+      filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
+  from (
+    select l.id, l.name, l.key, row_number() over (order by l.id) as n
+    from pgrab.task l where l.chain = t.chain and l.needs is not null) x
+  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is not null having count(*) > 0
+  union all
+  select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
+    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.'
+      when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.'
+      else format('It has ended in this run of its chain: %s.', t.status) end
+  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
+    or t.status = 'waiting' and t.needs is null
+$$;
+comment on function pgrab_internal.explain_chain(pgrab.task) is 'What its chain keeps it from.';
+
+create or replace function pgrab_internal.explain_due(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s', t.schedule, t.timezone,
+    t.fires || coalesce(' of ' || t.max_runs, ''), ', not before ' || t.starts_at,
+    ', not after ' || t.ends_at)
+  where t.schedule is not null
+  union all
+  select 'due', case when d.at <= statement_timestamp() then 'ok' else 'waits' end,
+    case when d.at <= statement_timestamp() then format('Due since %s.', pgrab_internal.cut(d.at))
+      when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last: %s.%s', t.attempt + 1,
+        d.wait, pgrab_internal.cut(d.at), coalesce(t.last_error, t.last_outcome), d.sooner)
+      else format('Planned for %s, in %s%s.%s', t.fire_at, d.wait,
+        case when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end
+  from (
+    select coalesce(t.due_at, t.fire_at) as at,
+      date_trunc('second', coalesce(t.due_at, t.fire_at) - statement_timestamp()) as wait,
+      case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end
+        as sooner) d
+$$;
+comment on function pgrab_internal.explain_due(pgrab.task) is 'Its schedule, and when it is due.';
+
+create or replace function pgrab_internal.explain_limit(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'limit',
+    case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
+      when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,
+    case when l.key is null then format('There is no limit %s (any more): it does not count.', t.limit_key)
+      when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
+        'where key = %L.', l.key, l.key)
+      else format('%s: %s run%s%s.', l.key, u.running, ' of ' || l.max_running,
+        ', at most ' || l.per_second || ' starts per second')
+        || case when p.kept then ' A place is kept for it.'
+          when t.due_at is null then format(' It is in line since %s; %s wait there.',
+            pgrab_internal.cut(t.fire_at), w.before)
+          else '' end end
+  from (select) one left join pgrab.limit l on l.key = t.limit_key
+    cross join lateral (select count(*) filter (where x.started and not x.over) as running
+      from pgrab.limit_place x where x.key = t.limit_key) u
+    cross join lateral (select exists (select from pgrab.limit_place x
+      where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
+    cross join lateral (select count(*) as before from pgrab.task x
+      where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused) w
+  where t.limit_key is not null
+$$;
+comment on function pgrab_internal.explain_limit(pgrab.task) is 'What its limit keeps it from.';
+
+-- Whether one node could run it, and if not, why.
+create or replace function pgrab_internal.explain_node(t pgrab.task, n pgrab.node) returns pgrab_internal.gate
+language sql stable as $$
+  select 'node ' || n.name,
+    case when not (f.kind and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
+      when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
+      when not f.free then 'waits' else 'ok' end,
+    case when n.state = 'down' then 'It is down.'
+      when not f.live then format('It has been silent for %s.',
+        date_trunc('second', statement_timestamp() - n.heartbeat_at))
+      when not f.kind then format('It does not run kind %s (its allow: %s).', t.kind,
+        array_to_string(n.kinds, ', '))
+      when not f.labels then format('Its labels %s do not contain %s.', n.labels, t.require)
+      when f.asked is not null then format('It drains, as %s asked; select pgrab.undrain(%L) ends that.',
+        f.asked, n.name)
+      when n.state = 'draining' then 'It is stopping.'
+      when not f.free then format('Busy: %s of %s.', n.running, n.slots)
+      else format('Free: %s of %s at work.', n.running, n.slots) end
+  from (
+    select pgrab_internal.live(n) as live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
+      n.running < n.slots as free, (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f
+$$;
+comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
+
+-- Nodes that could run it: up, heard of lately, with its kind and its labels.
+create or replace function pgrab_internal.able(p_kind text, p_require jsonb) returns text[]
+language sql stable as $$
+  select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
+  where n.state = 'up' and pgrab_internal.live(n) and p_kind = any (n.kinds) and n.labels @> p_require
+$$;
+comment on function pgrab_internal.able(text, jsonb) is 'The nodes that could run such a task.';
+
+create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  (select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
+  where n.state <> 'down' or t.node_id = n.id order by n.name)
+  union all
+  select 'nodes', 'blocked', case
+    when not exists (select from pgrab.node n where pgrab_internal.live(n))
+      then 'No node is up. Start one: pgrab run.'
+    when not exists (select from pgrab.node n where pgrab_internal.live(n) and t.kind = any (n.kinds))
+      then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
+    when not exists (select from pgrab.node n
+        where pgrab_internal.live(n) and t.kind = any (n.kinds) and n.labels @> t.require)
+      then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
+        'the task''s require.', t.kind, t.require)
+    else 'Every node that could run it drains or stops. Undrain one, or start another: pgrab run.' end
+  where pgrab_internal.able(t.kind, t.require) = '{}'
+  union all
+  select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and '
+    'full_page_writes have to be on, synchronous_commit too.'
+  where t.delivery = 'at_most_once' and not pgrab_internal.durable()
+$$;
+comment on function pgrab_internal.explain_nodes(pgrab.task) is 'Who could run it.';
+
+-- A lane is divided among the nodes that are able to run it. Which of them has a shard is published only for
+-- lanes that all can run.
+create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
+language sql immutable as $$
+  select case when p_able = '{}' then null when cardinality(p_able) = 1 then p_able[1]
+    when cardinality(p_able) = p_all then p_owner
+    else 'one of ' || array_to_string(p_able[1:5], ', ')
+      || case when cardinality(p_able) > 5 then ', ...' else '' end end
+$$;
+comment on function pgrab_internal.likely(text[], bigint, text) is
+  'Who will likely run a task: the nodes that could, how many nodes there are, and who has its shard where '
+  'all can. Null: nobody.';
+
+create or replace function pgrab_internal.explain_owner(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
+    when w.node is null then format('Shard %s has no owner at the moment; whoever is free takes it after '
+      'steal_after.', t.shard)
+    when w.node = '(first come)' then 'Whoever looks first takes it.'
+    when w.node like 'one of %' then format('%s takes it; others of them when it is overdue by '
+      'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
+    else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, w.node) end
+  from (
+    select pgrab_internal.likely(pgrab_internal.able(t.kind, t.require),
+      (select count(*) from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)),
+      (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
+  where pgrab_internal.able(t.kind, t.require) <> '{}'
+$$;
+comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
+
+create or replace function pgrab_internal.explain_claim(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable as $$
+  select 'claim', case when n.id is not null then 'ok' else 'waits' end,
+    case when n.id is not null then format('Claimed by %s at %s; it starts when it is due and a worker is '
+      'free.', n.name, pgrab_internal.cut(t.claimed_at))
+      else 'Claimed by a node that has died; others take it over.' end
+  from (select) one
+    left join pgrab.node n on n.id = t.node_id and n.incarnation = t.incarnation and n.state <> 'down'
+  where t.status = 'claimed'
+  union all
+  select 'next look', 'ok',
+    'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).'
+  where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s'
+$$;
+comment on function pgrab_internal.explain_claim(pgrab.task) is 'Who has taken it, or when it is looked for.';
+
 create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
-#variable_conflict use_column
 declare
   t pgrab.task;
-  r pgrab.run;
-  v_now timestamptz := statement_timestamp();
-  v_owner text;
-  v_sooner text;
 begin
   select * into t from pgrab.task x where x.id = p_id;
   if not found then
-    select * into r from pgrab.run x where x.task_id = p_id and x.ended is not null order by x.finished_at desc limit 1;
-    if not found then
-      raise exception using errcode = 'P0002', message = format('pgrab.explain: task %s does not exist', coalesce(p_id::text, 'null')), hint = 'select * from pgrab.tasks shows what there is.';
-    end if;
-    return query select 'ended', 'blocked', format('It has ended: %s, %s at %s. Insert a new task to run it again; its definition: `pgrab show %s`.', r.ended, r.outcome, date_trunc('second', r.finished_at), p_id);
+    return query select * from pgrab_internal.explain_ended(p_id);
+    return;
+  elsif t.status = 'running' then
+    return query select * from pgrab_internal.explain_running(t);
     return;
   end if;
-
-  if t.status = 'running' then
-    return query
-    select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.', coalesce(n.name, 'a node that is gone'), date_trunc('second', t.started_at), t.attempt, t.max_attempts, t.timeout)
-      || case when c.task_id is not null then ' Asked to stop by ' || c.asked_by || '.' else '' end
-    from (select) one left join pgrab.node n on n.id = t.node_id left join pgrab.cancel_request c on c.task_id = t.id and c.version = t.version;
-    return query select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
-    where not exists (select from pgrab.node n where n.id = t.node_id and n.incarnation = t.incarnation and n.state <> 'down' and v_now - n.heartbeat_at < n.dead_after);
-    return;
-  end if;
-  return query select 'parked', case t.status when 'parked' then 'blocked' else 'ok' end,
-    case t.status when 'parked' then format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.', t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
-      else format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts) end;
-  return query select 'paused', case when t.paused then 'blocked' else 'ok' end, case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id) else 'Not paused.' end;
-  return query
-  select 'parent ' || coalesce(p.name, (select (array_agg(x.name order by x.finished_at desc))[1] from pgrab.run x where x.task_id = a.parent_id and p.id is null), '#' || a.parent_id), case when r.result is null then 'waits' when pgrab_internal.run_if_met(a.run_if, r.result) then 'ok' else 'blocked' end,
-    case when r.result is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status, case when p.status = 'waiting' then ' itself' else '' end)
-      when r.result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.', coalesce(p.last_error, p.last_outcome), p.id) else format('It has ended: %s; asked for: %s.', r.result, a.run_if) end
-  from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id cross join lateral (select pgrab_internal.parent_result(a.parent_id) as result) r order by a.parent_id;
-  return query select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its links have not (%s%s).', count(*),
-      string_agg(coalesce(left(x.name, 40), '#' || x.id), ', ' order by x.id) filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
-  from (select l.id, l.name, row_number() over (order by l.id) as n from pgrab.task l where l.chain = t.chain and l.needs is not null) x
-  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is not null having count(*) > 0;
-  return query select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
-    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.' when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.' else format('It has ended in this run of its chain: %s.', t.status) end
-  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null or t.status = 'waiting' and t.needs is null;
+  return query select * from pgrab_internal.explain_row(t);
+  return query select * from pgrab_internal.explain_parents(t);
+  return query select * from pgrab_internal.explain_chain(t);
   if t.status in ('waiting', 'done', 'cancelled', 'skipped') then
     return;
   end if;
-  return query select 'schedule', 'ok', format('%s (%s), %s%s%s', t.schedule, t.timezone, 'carried out ' || t.fires || case when t.max_runs is not null then ' of ' || t.max_runs else '' end || ' times',
-      coalesce(', not before ' || t.starts_at, ''), coalesce(', not after ' || t.ends_at, '')) where t.schedule is not null;
-  v_sooner := case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end;
-  return query select 'due', case when coalesce(t.due_at, t.fire_at) <= v_now then 'ok' else 'waits' end,
-    case when t.due_at > v_now and t.attempt > 0 then format('Attempt %s is due in %s (%s); the last: %s.%s', t.attempt + 1, date_trunc('second', t.due_at - v_now), date_trunc('second', t.due_at), coalesce(t.last_error, t.last_outcome), v_sooner)
-      when coalesce(t.due_at, t.fire_at) > v_now then format('Planned for %s, in %s%s.%s', t.fire_at, date_trunc('second', coalesce(t.due_at, t.fire_at) - v_now),
-        case when t.due_at > t.fire_at then ', jitter included' else '' end, v_sooner)
-      else format('Due since %s.', date_trunc('second', coalesce(t.due_at, t.fire_at))) end;
-  return query
-  select 'limit', case when p.kept or l.key is null or u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,
-    case when l.key is null then format('There is no limit %s (any more): it does not count.', t.limit_key)
-      else format('%s: %s run%s%s.', l.key, u.running, coalesce(' of ' || l.max_running, ''), coalesce(', at most ' || l.per_second || ' starts per second', ''))
-        || case when p.kept then ' A place is kept for it.' when t.due_at is null then format(' It is in line since %s; %s wait there.', date_trunc('second', t.fire_at), w.before) else '' end end
-  from (select) one left join pgrab.limit l on l.key = t.limit_key
-    cross join lateral (select count(*) filter (where x.started and not x.over) as running from pgrab.limit_place x where x.key = t.limit_key) u
-    cross join lateral (select exists (select from pgrab.limit_place x where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
-    cross join lateral (select count(*) as before from pgrab.task x where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused) w
-  where t.limit_key is not null;
-
-  -- Who could run it?
-  return query
-  select 'node ' || n.name, case when f.live and f.kind and f.labels and f.free and n.state = 'up' then 'ok' when f.kind and f.labels and (f.live or n.state = 'draining') then 'waits' else 'blocked' end,
-    case when n.state = 'down' then 'It is down.' when not f.live then format('It has been silent for %s.', date_trunc('second', v_now - n.heartbeat_at))
-      when not f.kind then format('It does not run kind %s (its allow: %s).', t.kind, array_to_string(n.kinds, ', '))
-      when not f.labels then format('Its labels %s do not contain %s.', n.labels, t.require)
-      when n.state = 'draining' then format('It drains; select pgrab.undrain(%L) ends that.', n.name)
-      when not f.free then format('Busy: %s of %s.', n.running, n.slots) else format('Free: %s of %s at work.', n.running, n.slots) end
-  from pgrab.node n cross join lateral (select n.state <> 'down' and v_now - n.heartbeat_at < n.dead_after as live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels, n.running < n.slots as free) f
-  where n.state <> 'down' or t.node_id = n.id order by n.name;
-  return query select 'nodes', 'blocked', 'No node is up. Start one: pgrab run.'::text where not exists (select from pgrab.node n where n.state <> 'down');
-  return query select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and full_page_writes have to be on, synchronous_commit too.'
-  where t.delivery = 'at_most_once' and not (current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean and current_setting('synchronous_commit') <> 'off');
-  select o.node into v_owner from pgrab.ownership o where o.shard = t.shard;
-  return query select 'owner', case when v_owner is not null then 'ok' else 'waits' end,
-    case when v_owner is null then format('Shard %s has no owner at the moment; whoever is free takes it after steal_after.', t.shard) else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, v_owner) end
-  where exists (select from pgrab.node n where n.state <> 'down');
-  return query
-  select 'claim', case when n.id is not null then 'ok' else 'waits' end,
-    case when n.id is not null then format('Claimed by %s at %s; it starts when it is due and a worker is free.', n.name, date_trunc('second', t.claimed_at)) else 'Claimed by a node that has died; others take it over.' end
-  from (select) one left join pgrab.node n on n.id = t.node_id and n.incarnation = t.incarnation and n.state <> 'down' where t.status = 'claimed';
-  return query select 'next look', 'ok', 'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).'::text where t.status = 'scheduled' and t.due_at <= v_now + interval '5 s';
+  return query select * from pgrab_internal.explain_due(t);
+  return query select * from pgrab_internal.explain_limit(t);
+  return query select * from pgrab_internal.explain_nodes(t);
+  return query select * from pgrab_internal.explain_owner(t);
+  return query select * from pgrab_internal.explain_claim(t);
 end $$;
-comment on function pgrab.explain(bigint) is 'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will open it); blocked (it needs a person; detail says what to do).';
+comment on function pgrab.explain(bigint) is
+  'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will '
+  'open it); blocked (it needs a person; detail says what to do).';
 
--- The fires to come. A schedule is asked for no more than p_limit of its own.
+create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
+language sql stable as $$
+  select * from pgrab.explain(pgrab.id_of(p_task))
+$$;
+comment on function pgrab.explain(text) is 'The same for a task that is named by its key or its name.';
+
+-- Every fire of one task from now on, at most so many.
+create or replace function pgrab_internal.forecast_one(t pgrab.task, p_until timestamptz, p_limit integer)
+returns setof timestamptz
+language sql stable as $$
+  select greatest(t.due_at, statement_timestamp()) where t.status <> 'running'
+  union all
+  (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
+  from pgrab.fires(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at)) x(f)
+  where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
+    and x.f >= statement_timestamp()
+  limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end))
+$$;
+comment on function pgrab_internal.forecast_one(pgrab.task, timestamptz, integer) is
+  'The coming fires of one task.';
+
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
 language sql stable as $$
   with owner as materialized (
-    select o.shard, o.node from pgrab.ownership o)
-  select f.at, t.id, t.name, t.kind, t.schedule, case when able.some then coalesce((select o.node from owner o where o.shard = t.shard), '(nobody)') else '(no node can)' end
-  from pgrab_internal.due_until(statement_timestamp() + p_horizon) t
-  cross join lateral (select exists (select from pgrab.node n where n.state = 'up' and t.kind = any (n.kinds) and n.labels @> t.require) as some) able
-  cross join lateral (
-    select greatest(t.due_at, statement_timestamp()) as at where t.status <> 'running'
-    union all
-    (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
-     from pgrab.fires(t.schedule, t.timezone, t.fire_at, least(statement_timestamp() + p_horizon, t.ends_at)) x(f)
-     where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after' and x.f >= statement_timestamp()
-     limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end))) f
-  order by f.at, t.id
-  limit p_limit
+    select o.shard, o.node from pgrab.ownership o),
+  task as materialized (
+    select t.id, coalesce(t.name, t.key) as name, t.kind, t.require, t.schedule, t.shard, f.at
+    from pgrab_internal.due_until(statement_timestamp() + p_horizon) t
+      cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
+    order by f.at, t.id limit p_limit),
+  class as materialized (
+    select c.kind, c.require, pgrab_internal.able(c.kind, c.require) as able
+    from (select distinct t.kind, t.require from task t) c)
+  select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
+    else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end
+  from task t join class c on c.kind = t.kind and c.require = t.require
+    left join owner o on o.shard = t.shard
+    cross join (
+      select count(*) as n from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) a
+  order by t.at, t.id
 $$;
-comment on function pgrab.forecast(interval, integer) is 'Every coming fire within that time, the soonest first, with the node that will likely run it: the owner of the task''s shard now. Of @after, which counts from the end of a run, only the next fire is known.';
+comment on function pgrab.forecast(interval, integer) is
+  'Every coming fire within that time, the soonest first, with the node that will likely run it, as it is '
+  'now. Of @after, which counts from the end of a run, only the next fire is known.';

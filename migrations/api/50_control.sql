@@ -1,5 +1,6 @@
--- What a person does to tasks.  Each takes one id or an array, works inside the caller's transaction, returns the rows it changed, and raises with a hint for an id or a
--- state that cannot be; then nothing of the call has happened.
+-- What a person does to tasks.  Each takes one id, an array of them, or a key or name; works inside the
+-- caller's transaction, returns the rows it changed, and raises with a hint for an id or a state that cannot
+-- be; then nothing of the call has happened.
 
 -- Locks the rows, in id order as everywhere, and refuses ids that are not there.
 create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text) returns setof pgrab.task
@@ -9,168 +10,283 @@ declare
   v_ended text;
 begin
   if p_ids is null or array_position(p_ids, null) is not null then
-    raise exception using errcode = '22004', message = format('pgrab.%s: an id is null', p_what), hint = 'Give the id of a task, or an array of ids.';
+    raise exception using errcode = '22004', message = format('cannot %s: an id is null', p_what),
+      hint = 'Give the id, the key or the name of a task, or an array of ids.';
   end if;
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id for update;
-  select i into v_missing from unnest(p_ids) i where not exists (select from pgrab.task t where t.id = i) limit 1;
+  select i into v_missing from unnest(p_ids) i
+  where not exists (select from pgrab.task t where t.id = i) limit 1;
   if found then
-    select r.ended into v_ended from pgrab.run r where r.task_id = v_missing and r.ended is not null limit 1;
-    raise exception using errcode = 'P0002', message = format('pgrab.%s: task %s %s', p_what, v_missing, case when v_ended is null then 'does not exist' else 'has ended: ' || v_ended end),
-      hint = case when v_ended is null then 'select * from pgrab.tasks shows what there is.' else 'Insert a new task to run it again; its definition: `pgrab show ' || v_missing || '`.' end;
+    select r.ended into v_ended from pgrab.run r
+    where r.task_id = v_missing and r.ended is not null limit 1;
+    raise exception using errcode = 'P0002',
+      message = format('task %s %s', v_missing, coalesce('has ended: ' || v_ended, 'does not exist')),
+      hint = case when v_ended is null then 'select * from pgrab.tasks shows what there is.'
+        else format('Insert a new task to run it again; its definition: `pgrab show %s`.', v_missing) end;
   end if;
 end $$;
-comment on function pgrab_internal.control_lock(bigint[], text) is 'Internal: locks tasks in id order, refuses ids that are not there.';
+comment on function pgrab_internal.control_lock(bigint[], text) is
+  'Locks tasks in id order, refuses ids that are not there.';
 
-create or replace function pgrab_internal.control_refuse(p_what text, t pgrab.task, p_hint text) returns void
+create or replace function pgrab_internal.control_refuse(t pgrab.task, p_hint text) returns void
 language plpgsql as $$
 begin
-  raise exception using errcode = '55000', message = format('pgrab.%s: task %s is %s', p_what, t.id, case when t.paused and t.status <> 'running' then 'paused' else t.status end), hint = p_hint, schema = 'pgrab', table = 'task';
+  raise exception using errcode = '55000',
+    message = format('task %s is %s', t.id || coalesce(' (' || coalesce(t.name, t.key) || ')', ''),
+      case when t.paused and t.status <> 'running' then 'paused' else t.status end),
+    hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
-comment on function pgrab_internal.control_refuse(text, pgrab.task, text) is 'Internal: says what state a task is in and what would work.';
+comment on function pgrab_internal.control_refuse(pgrab.task, text) is
+  'Says what state a task is in and what would work.';
 
 create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
+declare
+  v_ids bigint[];
 begin
   perform pgrab_internal.control_lock(p_ids, 'pause');
-  return query update pgrab.task t set paused = true where t.id = any (p_ids) and not t.paused returning t.*;
+  v_ids := array(select t.id from pgrab.task t where t.id = any (p_ids) and not t.paused);
+  update pgrab.task t set paused = true where t.id = any (v_ids);
+  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
-comment on function pgrab.pause(bigint[]) is 'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused before.';
+comment on function pgrab.pause(bigint[]) is
+  'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused '
+  'before.';
 
 create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
+declare
+  v_ids bigint[];
 begin
   perform pgrab_internal.control_lock(p_ids, 'resume');
-  return query update pgrab.task t set paused = false where t.id = any (p_ids) and t.paused returning t.*;
+  v_ids := array(select t.id from pgrab.task t where t.id = any (p_ids) and t.paused);
+  update pgrab.task t set paused = false where t.id = any (v_ids);
+  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
-comment on function pgrab.resume(bigint[]) is 'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were paused.';
+comment on function pgrab.resume(bigint[]) is
+  'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were '
+  'paused.';
+
+create or replace function pgrab_internal.retry_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if t.status <> 'parked' then
+    perform pgrab_internal.control_refuse(t, case
+      when t.status = 'running' then 'It is being tried at this moment.'
+      when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
+        'pgrab.explain(id) names that parent: retry it.'
+      when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
+      else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
+  end if;
+end $$;
+comment on function pgrab_internal.retry_check(pgrab.task) is 'Refuses to retry what is not parked.';
 
 create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
-declare
-  v_task pgrab.task;
 begin
-  for v_task in select * from pgrab_internal.control_lock(p_ids, 'retry') loop
-    if v_task.status <> 'parked' then
-      perform pgrab_internal.control_refuse('retry', v_task, case when v_task.status = 'running' then 'It is being tried at this moment.'
-        when v_task.status = 'skipped' then 'It was skipped because a parent did not end as it asks; pgrab.explain(id) names that parent: retry it.'
-        when v_task.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
-        else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
-    end if;
-  end loop;
+  perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry') l;
   update pgrab.task t
-  set status = 'scheduled', attempt = 0, version = t.version + 1, due_at = case when not t.paused then clock_timestamp() end
+  set status = 'scheduled', attempt = 0, version = t.version + 1,
+    due_at = case when not t.paused then clock_timestamp() end
   where t.id = any (p_ids);
-  perform pgrab_internal.link_reopen(t.id) from pgrab.task t where t.id = any (p_ids) and t.chain is not null;
-  return query select t.* from pgrab.task t where t.id = any (p_ids);
-  perform pgrab_internal.ring((select array_agg(distinct t.shard) from pgrab.task t where t.id = any (p_ids)));
+  perform pgrab_internal.link_reopen(t.id) from pgrab.task t
+  where t.id = any (p_ids) and t.chain is not null;
+  return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
+  perform pgrab_internal.ring(
+    (select array_agg(distinct t.shard) from pgrab.task t where t.id = any (p_ids)));
 end $$;
-comment on function pgrab.retry(bigint[]) is 'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link goes on from there: what was skipped because of it waits again.';
+comment on function pgrab.retry(bigint[]) is
+  'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link '
+  'goes on from there: what was skipped because of it waits again.';
+
+create or replace function pgrab_internal.run_now_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if t.status = 'running' then
+    perform pgrab_internal.control_refuse(t, 'It runs already; a task never overlaps itself.');
+  elsif t.status = 'parked' then
+    perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
+  elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
+    perform pgrab_internal.control_refuse(t,
+      'Its chain is under way, and never overlaps itself. pgrab.cancel(id) ends this run.');
+  elsif t.status not in ('scheduled', 'claimed') then
+    perform pgrab_internal.control_refuse(t,
+      'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
+  elsif t.paused then
+    perform pgrab_internal.control_refuse(t, 'pgrab.resume(id) first.');
+  end if;
+end $$;
+comment on function pgrab_internal.run_now_check(pgrab.task) is 'Refuses to run now what cannot.';
 
 create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
-declare
-  v_task pgrab.task;
 begin
-  for v_task in select * from pgrab_internal.control_lock(p_ids, 'run_now') loop
-    if v_task.status = 'running' then
-      perform pgrab_internal.control_refuse('run_now', v_task, 'It runs already; a task never overlaps itself.');
-    elsif v_task.status = 'parked' then
-      perform pgrab_internal.control_refuse('run_now', v_task, 'pgrab.retry(id) tries it again.');
-    elsif v_task.status not in ('scheduled', 'claimed') and v_task.schedule is not null then
-      perform pgrab_internal.control_refuse('run_now', v_task, 'Its chain is under way, and never overlaps itself. pgrab.cancel(id) ends this run.');
-    elsif v_task.status not in ('scheduled', 'claimed') then
-      perform pgrab_internal.control_refuse('run_now', v_task, 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
-    elsif v_task.paused then
-      perform pgrab_internal.control_refuse('run_now', v_task, 'pgrab.resume(id) first.');
-    end if;
-  end loop;
+  perform pgrab_internal.run_now_check(l) from pgrab_internal.control_lock(p_ids, 'run') l;
   update pgrab.task t set run_at = clock_timestamp() where t.id = any (p_ids);
-  return query update pgrab.task t set due_at = t.run_at where t.id = any (p_ids) returning t.*; -- now, jitter or not
+  -- now, jitter or not
+  return query update pgrab.task t set due_at = t.run_at where t.id = any (p_ids) returning t.*;
 end $$;
 comment on function pgrab.run_now(bigint[]) is 'Makes tasks due at once, with all their attempts.';
 
 create or replace function pgrab_internal.wish_stop(p_ids bigint[]) returns void
 language plpgsql as $$
 begin
-  insert into pgrab.cancel_request as c (task_id, version, incarnation) select t.id, t.version, t.incarnation from pgrab.task t where t.id = any (p_ids) and t.status = 'running'
-  on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at, asked_by = excluded.asked_by
+  insert into pgrab.cancel_request as c (task_id, version, incarnation)
+  select t.id, t.version, t.incarnation from pgrab.task t
+  where t.id = any (p_ids) and t.status = 'running'
+  on conflict (task_id) do update
+  set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at,
+    asked_by = excluded.asked_by
   where c.version <> excluded.version;
   if found then
     perform pg_notify('pgrab', 'wish');
   end if;
 end $$;
-comment on function pgrab_internal.wish_stop(bigint[]) is 'Internal: asks the nodes to stop these runs.';
+comment on function pgrab_internal.wish_stop(bigint[]) is 'Asks the nodes to stop these runs.';
 
--- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
+-- Returns the row as it is then: those still running stop in a moment.
+create or replace function pgrab_internal.cancel_one(t pgrab.task, p_why text) returns pgrab.task
+language plpgsql as $$
+declare
+  v_stop bigint[];
+begin
+  if t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
+    and (t.schedule is null or pgrab_internal.chain_under_way(t.chain)) then
+    v_stop := array(select (c).id from pgrab_internal.chain_cancel(t.chain, p_why) c);
+    t.status := case when t.id = any (v_stop) then 'running' else 'cancelled' end;
+  elsif t.status = 'running' then
+    v_stop := array[t.id];
+  elsif t.status in ('done', 'cancelled', 'skipped') then
+    perform pgrab_internal.control_refuse(t,
+      'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
+  else
+    v_stop := '{}';
+    t := pgrab_internal.give_up_fire(t, 'cancelled', 'cancelled', p_why);
+  end if;
+  perform pgrab_internal.wish_stop(v_stop);
+  return t;
+end $$;
+comment on function pgrab_internal.cancel_one(pgrab.task, text) is 'Gives up the current fire of one task.';
+
+-- Roots that have ended, of chains that go on without them.
+create or replace function pgrab_internal.cancel_ended(p_ids bigint[], p_why text) returns setof pgrab.task
+language plpgsql as $$
+declare
+  r record;
+  t pgrab.task;
+  v_stop bigint[];
+begin
+  for r in
+    select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
+    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e
+      join pgrab.run x on x.task_id = i and x.ended is not null
+    where e.root
+  loop
+    v_stop := array(select (c).id from pgrab_internal.chain_cancel(r.chain, p_why) c);
+    perform pgrab_internal.wish_stop(v_stop);
+    t := jsonb_populate_record(null::pgrab.task, to_jsonb(r) - 'chain');
+    t.status := case when v_stop = '{}' then 'cancelled' else 'running' end;
+    return next t;
+  end loop;
+end $$;
+comment on function pgrab_internal.cancel_ended(bigint[], text) is
+  'Cancels the rest of chains whose root has ended.';
+
+-- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads
+-- pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
 create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
-  v_ended record;
-  v_stop bigint[];
   v_why constant text := 'cancelled by ' || session_user;
+  v_live constant bigint[] := array(
+    select i from unnest(p_ids) i
+    where not exists (select from pgrab_internal.chain_of_ended(i) e where e.root));
 begin
-  for v_task in select * from pgrab_internal.control_lock(array(select i from unnest(p_ids) i where not exists (select from pgrab_internal.chain_of_ended(i) e where e.root)), 'cancel') loop
+  for v_task in
+    select * from pgrab_internal.control_lock(case when p_ids is not null then v_live end, 'cancel')
+  loop
     if v_task.chain is not null then
-      select * into v_task from pgrab.task t where t.id = v_task.id; -- its chain may have gone with an earlier one of the list
+      -- its chain may have gone with an earlier one of the list
+      select * into v_task from pgrab.task t where t.id = v_task.id;
       continue when not found;
     end if;
-    if v_task.chain is not null and not exists (select from pgrab_internal.parents_of(v_task.id)) and (v_task.schedule is null or pgrab_internal.chain_under_way(v_task.chain)) then
-      v_stop := array(select (c).id from pgrab_internal.chain_cancel(v_task.chain, v_why) c);
-      v_task.status := case when v_task.id = any (v_stop) then 'running' else 'cancelled' end;
-    elsif v_task.status = 'running' then
-      v_stop := array[v_task.id];
-    elsif v_task.status in ('done', 'cancelled', 'skipped') then
-      perform pgrab_internal.control_refuse('cancel', v_task, 'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
-    else
-      v_stop := '{}';
-      v_task := pgrab_internal.give_up_fire(v_task, 'cancelled', 'cancelled', v_why);
-    end if;
-    perform pgrab_internal.wish_stop(v_stop);
-    return next v_task;
+    return next pgrab_internal.cancel_one(v_task, v_why);
   end loop;
-  -- Roots that have ended, of chains that go on without them.
-  for v_ended in select distinct on (i) i as id, e.chain, r.name, r.kind, r.owner from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e join pgrab.run r on r.task_id = i and r.ended is not null where e.root loop
-    v_stop := array(select (c).id from pgrab_internal.chain_cancel(v_ended.chain, v_why) c);
-    perform pgrab_internal.wish_stop(v_stop);
-    v_task := null;
-    v_task.id := v_ended.id;
-    v_task.name := v_ended.name;
-    v_task.kind := v_ended.kind;
-    v_task.owner := v_ended.owner;
-    v_task.status := case when v_stop = '{}' then 'cancelled' else 'running' end;
-    return next v_task;
-  end loop;
+  return query select * from pgrab_internal.cancel_ended(p_ids, v_why);
 end $$;
-comment on function pgrab.cancel(bigint[]) is 'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns the rows: those still running stop in a moment.';
+comment on function pgrab.cancel(bigint[]) is
+  'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, '
+  'within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next '
+  'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns'
+  ' the rows: those still running stop in a moment.';
+
+create or replace function pgrab_internal.skip_next_check(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if t.schedule is null then
+    perform pgrab_internal.control_refuse(t,
+      'It has no schedule, so nothing comes after the fire; pgrab.cancel(id) gives it up.');
+  elsif t.status = 'running' then
+    perform pgrab_internal.control_refuse(t,
+      'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
+  elsif t.chain is not null and pgrab_internal.chain_under_way(t.chain) then
+    perform pgrab_internal.control_refuse(t, 'Its chain is under way, and its next fire is planned when '
+      'that has ended; pgrab.cancel(id) stops the chain.');
+  elsif t.status = 'parked' then
+    perform pgrab_internal.control_refuse(t, 'Its last fire has failed and nothing comes after it; '
+      'pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
+  end if;
+end $$;
+comment on function pgrab_internal.skip_next_check(pgrab.task) is 'Refuses to skip what cannot be.';
 
 create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
 language plpgsql as $$
 declare
   v_task pgrab.task;
 begin
-  for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip_next') loop
-    if v_task.schedule is null then
-      perform pgrab_internal.control_refuse('skip_next', v_task, 'It has no schedule, so nothing comes after the fire; pgrab.cancel(id) gives it up.');
-    elsif v_task.status = 'running' then
-      perform pgrab_internal.control_refuse('skip_next', v_task, 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
-    elsif v_task.chain is not null and pgrab_internal.chain_under_way(v_task.chain) then
-      perform pgrab_internal.control_refuse('skip_next', v_task, 'Its chain is under way, and its next fire is planned when that has ended; pgrab.cancel(id) stops the chain.');
-    elsif v_task.status = 'parked' then
-      perform pgrab_internal.control_refuse('skip_next', v_task, 'Its last fire has failed and nothing comes after it; pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
-    end if;
+  for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip') loop
+    perform pgrab_internal.skip_next_check(v_task);
     return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skipped', 'skipped by ' || session_user);
   end loop;
 end $$;
-comment on function pgrab.skip_next(bigint[]) is 'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A fire that waits for another try is skipped too.';
+comment on function pgrab.skip_next(bigint[]) is
+  'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A '
+  'fire that waits for another try is skipped too.';
+
+-- The history keeps the definition, so that what was deleted by mistake can be made again.  Of one that runs
+-- the trigger of DELETE sees to that, and has it stopped.
+create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab.task
+language plpgsql as $$
+declare
+  t pgrab.task;
+begin
+  for t in select * from pgrab_internal.control_lock(p_ids, 'delete') loop
+    if t.status <> 'running' then
+      perform pgrab_internal.note_fire(t, t.fire_at, 'cancelled', 'deleted by ' || session_user, 'cancelled');
+    end if;
+    delete from pgrab.task x where x.id = t.id;
+    t.status := 'cancelled';
+    t.due_at := null;
+    return next t;
+  end loop;
+  delete from pgrab.incident i where i.task_id = any (p_ids);
+end $$;
+comment on function pgrab.delete(bigint[]) is
+  'Deletes tasks and their schedules; what runs is stopped. The history keeps their definitions. A task that '
+  'others wait for is refused: pgrab.delete_chain().';
 
 create or replace function pgrab_internal.node_refuse(p_what text, p_node text) returns void
 language plpgsql as $$
 begin
-  raise exception using errcode = 'P0002', message = format('pgrab.%s: there is no node %s', p_what, coalesce(quote_literal(p_node), 'null')),
-    hint = coalesce('Nodes are: ' || (select string_agg(n.name, ', ' order by n.name) from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.', 'No node has ever registered; start one: pgrab run.');
+  raise exception using errcode = 'P0002',
+    message = format('there is no node %s', coalesce(quote_literal(p_node), 'null')),
+    hint = coalesce('Nodes are: ' || (
+      select string_agg(n.name, ', ' order by n.name)
+      from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.',
+      'No node has ever registered; start one: pgrab run.');
 end $$;
-comment on function pgrab_internal.node_refuse(text, text) is 'Internal: says which nodes there are.';
+comment on function pgrab_internal.node_refuse(text, text) is 'Says which nodes there are.';
 
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language plpgsql as $$
@@ -186,7 +302,9 @@ begin
   n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
   return next n;
 end $$;
-comment on function pgrab.drain(text) is 'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, also over a restart, until pgrab.undrain().';
+comment on function pgrab.drain(text) is
+  'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, '
+  'also over a restart, until pgrab.undrain().';
 
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language plpgsql as $$
@@ -204,15 +322,86 @@ begin
 end $$;
 comment on function pgrab.undrain(text) is 'The node takes tasks again.';
 
-create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.pause(array[p_id])';
+-- Claims hold a lock on pgrab.hold until they are committed.  The lock below waits for those under way, and
+-- those that wait for it see the switch: after the commit nothing is taken.  What was taken and not started
+-- is put back; whoever is about to start such a task finds another version.
+create or replace function pgrab.pause_all(out paused boolean, out put_back bigint)
+language plpgsql as $$
+begin
+  lock table pgrab.hold in share mode;
+  update pgrab.cluster c
+  set paused = true, paused_at = clock_timestamp(), paused_by = session_user where not c.paused;
+  paused := found;
+  with free as materialized (
+    select t.id from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = i.id
+    where t.status = 'claimed' order by t.id for update of t skip locked)
+  update pgrab.task t
+  set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  from free f where t.id = f.id and t.status = 'claimed';
+  get diagnostics put_back = row_count;
+end $$;
+comment on function pgrab.pause_all() is
+  'No start of any task after the commit, on any node, until pgrab.resume_all(); what runs goes on. For '
+  'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was news,'
+  ' and how many tasks nodes had taken and not started.';
+
+create or replace function pgrab.resume_all() returns boolean
+language plpgsql as $$
+begin
+  update pgrab.cluster c set paused = false, paused_at = null, paused_by = null where c.paused;
+  if not found then
+    return false;
+  end if;
+  perform pgrab_internal.ring('{}');
+  return true;
+end $$;
+comment on function pgrab.resume_all() is
+  'Undoes pgrab.pause_all(). What has become due meanwhile runs as each task''s misfire says. False: nothing '
+  'was paused.';
+
+create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.pause(array[p_id])';
 comment on function pgrab.pause(bigint) is 'No start of this task after the commit; if it runs, it goes on.';
-create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.resume(array[p_id])';
+create or replace function pgrab.pause(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.pause(array[pgrab.id_of(p_task)])';
+comment on function pgrab.pause(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.resume(array[p_id])';
 comment on function pgrab.resume(bigint) is 'Undoes pause.';
-create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.retry(array[p_id])';
+create or replace function pgrab.resume(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.resume(array[pgrab.id_of(p_task)])';
+comment on function pgrab.resume(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.retry(array[p_id])';
 comment on function pgrab.retry(bigint) is 'A parked task gets all its attempts anew, at once.';
-create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.run_now(array[p_id])';
+create or replace function pgrab.retry(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.retry(array[pgrab.id_of(p_task)])';
+comment on function pgrab.retry(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.run_now(array[p_id])';
 comment on function pgrab.run_now(bigint) is 'Makes a task due at once.';
-create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.cancel(array[p_id])';
-comment on function pgrab.cancel(bigint) is 'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its schedule, if it has one, goes on.';
-create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task language sql as 'select * from pgrab.skip_next(array[p_id])';
-comment on function pgrab.skip_next(bigint) is 'The next fire of this schedule will not run; it is recorded as skipped.';
+create or replace function pgrab.run_now(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.run_now(array[pgrab.id_of(p_task)])';
+comment on function pgrab.run_now(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.cancel(array[p_id])';
+comment on function pgrab.cancel(bigint) is
+  'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its '
+  'schedule, if it has one, goes on.';
+create or replace function pgrab.cancel(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.cancel(array[pgrab.id_of(p_task)])';
+comment on function pgrab.cancel(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.skip_next(array[p_id])';
+comment on function pgrab.skip_next(bigint) is
+  'The next fire of this schedule will not run; it is recorded as skipped.';
+create or replace function pgrab.skip_next(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.skip_next(array[pgrab.id_of(p_task)])';
+comment on function pgrab.skip_next(text) is 'The same for a task that is named by its key or its name.';
+create or replace function pgrab.delete(p_id bigint) returns setof pgrab.task
+language sql as 'select * from pgrab.delete(array[p_id])';
+comment on function pgrab.delete(bigint) is
+  'Deletes a task and its schedule; if it runs, it is stopped. The history keeps its definition.';
+create or replace function pgrab.delete(p_task text) returns setof pgrab.task
+language sql as 'select * from pgrab.delete(array[pgrab.id_of(p_task)])';
+comment on function pgrab.delete(text) is 'The same for a task that is named by its key or its name.';

@@ -306,6 +306,8 @@ log_stop(void)
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	if (empty)
 		thread_join(queue.thread);
+	else
+		PTHREAD_OK(pthread_detach(queue.thread));
 }
 
 static int

@@ -20,7 +20,8 @@
 #include "cli/table.h"
 #include "db/report.h"
 
-#define OPERANDS_MAX 100
+#define OPERANDS_MAX    100
+#define LIST_PARAMS_MAX 16
 
 const struct command *
 cli_find(const char *name)
@@ -32,20 +33,45 @@ cli_find(const char *name)
 	return NULL;
 }
 
+/* The caller's time zone, as PostgreSQL names it; NULL: UTC. */
+static const char *
+caller_zone(char *buf, size_t size)
+{
+	const char *zone = getenv("PGTZ");
+	ssize_t n;
+
+	if (zone == NULL || *zone == '\0')
+		zone = getenv("TZ");
+	if (zone == NULL || *zone == '\0') {
+		n = readlink("/etc/localtime", buf, size - 1);
+		buf[n > 0 ? n : 0] = '\0';
+		zone = strstr(buf, "/zoneinfo/");
+		zone = zone == NULL ? "" : zone + strlen("/zoneinfo/");
+	}
+	zone += *zone == ':' ? 1 : 0;
+	return *zone == '\0' || strcmp(zone, "UTC") == 0 || strcmp(zone, "Etc/UTC") == 0 ? NULL : zone;
+}
+
 struct db *
 cli_db(struct cli *c, int64_t deadline_us)
 {
-	char app[64];
+	char app[64], zone_buf[256];
+	const char *zone;
 
 	if (c->db == NULL) {
 		snprintf(app, sizeof app, "pgrab %s", c->cmd->name);
 		c->db = db_create(c->common->dsn, app, deadline_us);
+		zone = caller_zone(zone_buf, sizeof zone_buf);
+		if (zone != NULL && !c->common->utc && !c->common->json && !c->cmd->in_utc)
+			db_zone(c->db, zone);
 	}
 	return c->db;
 }
 
-int
-cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing)
+/* max: rows to print, of which the result may hold more. */
+static int
+list(
+    struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max, const char *nothing)
 {
 	struct screen screen = screen_look();
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
@@ -62,24 +88,59 @@ cli_list(struct cli *c, const char *sql, int n_params, const char *const *params
 	else if (PQntuples(r) == 0)
 		buf_addf(&out, "%s\n", nothing);
 	else
-		table_print(&out, r, &screen);
+		table_print_some(&out, r, max, &screen);
+	if (!c->common->json && PQntuples(r) > max)
+		buf_addf(&out, "... and more: --limit N shows more than %lld\n", (long long)max);
 	fputs(buf_str(&out), stdout);
 	buf_fini(&out);
 	PQclear(r);
 	return CLI_DONE;
 }
 
-bool
-cli_id(struct cli *c, const char *text)
+int
+cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing)
 {
-	char *end;
+	return list(c, sql, n_params, params, INT64_MAX, nothing);
+}
 
-	errno = 0;
-	(void)strtoll(text, &end, 10);
-	if (errno == 0 && end != text && *end == '\0')
-		return true;
-	err_set(&c->err, RC_BAD, "\"%.60s\" is not the id of a task; ids are whole numbers", text);
-	return false;
+int
+cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
+    const char *nothing)
+{
+	const char *all[LIST_PARAMS_MAX];
+	char text[24];
+
+	assert(n_params < LIST_PARAMS_MAX);
+	for (int i = 0; i < n_params; i++)
+		all[i] = params[i];
+	/* One more than is shown tells whether there are more. */
+	snprintf(text, sizeof text, "%lld", (long long)limit + (c->common->json ? 0 : 1));
+	all[n_params] = text;
+	return list(c, sql, n_params + 1, all, limit, nothing);
+}
+
+const char *
+cli_time(const char *given, struct cli_time *t)
+{
+	int64_t us;
+
+	if (given == NULL || !duration_parse(given, &us))
+		return given;
+	snprintf(t->text, sizeof t->text, "%lld us", (long long)us);
+	return t->text;
+}
+
+int
+cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE])
+{
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_id", 1, &text, &r, &c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	snprintf(id, CLI_ID_SIZE, "%s", db_text(r, 0, 0));
+	PQclear(r);
+	return CLI_DONE;
 }
 
 /*

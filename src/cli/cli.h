@@ -17,7 +17,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_ABSENT = 3 };
 /* What every command that talks to a database takes; the first member of its options struct. */
 struct cli_common {
 	char *dsn;
-	bool json;
+	bool json, utc;
 };
 
 #define CLI_DSN_ROW                                                                                     \
@@ -27,10 +27,12 @@ struct cli_common {
 		    "environment (PGHOST, ...)",                                                        \
 		    true                                                                                \
 	}
-#define CLI_JSON_ROW                                                                               \
-	{                                                                                          \
-		"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, \
-		    "print JSON", false                                                            \
+#define CLI_JSON_ROW                                                                                      \
+	{"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, "print JSON", \
+	    false},                                                                                       \
+	{                                                                                                 \
+		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,          \
+		    "times in UTC, not in your time zone (TZ); so they are, too, in JSON", false          \
 	}
 #define CLI_LAST_ROW                                                         \
 	{                                                                    \
@@ -61,6 +63,7 @@ struct command {
 	const struct option_key *options;
 	size_t options_size;
 	int min_operands, max_operands;
+	bool in_utc;        /* its times are UTC, whatever the caller's zone */
 	const char *repeat; /* a flag that may be given several times, or NULL; its row in options is for the
 			       help */
 	int (*exec)(struct cli *c);
@@ -91,16 +94,34 @@ struct db *cli_db(struct cli *c, int64_t deadline_us);
 int cli_fail(struct cli *c, enum rc rc, const char *doing);
 /* Reports a wrong use.  Returns CLI_USAGE. */
 int cli_usage(const struct command *cmd, const char *text);
+/* Reports what went wrong here, not in the database.  Returns CLI_FAILED. */
+int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Reports that there is no such thing.  Returns CLI_ABSENT. */
 int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* An id given as an operand.  false: c->err says what is wrong. */
-bool cli_id(struct cli *c, const char *text);
+/*
+ * The id of the task that an operand names by its id, its key or its name.  CLI_DONE, or what it has reported.
+ */
+#define CLI_ID_SIZE 24
+int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
 
 /*
  * Runs a text of src/db/sql and prints its rows: a table, or with --json an array.  `nothing` is printed
  * instead of an empty table.
  */
 int cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing);
+
+/*
+ * The same for a list that may be long: the text's last parameter is how many rows it may give.  Where there
+ * are more, the last line says so.
+ */
+int cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
+    const char *nothing);
+
+/* A point in time given as an option, for pgrab_internal.moment(): "2h", which is so long ago, or a time. */
+struct cli_time {
+	char text[64];
+};
+const char *cli_time(const char *given, struct cli_time *t); /* NULL for NULL */
 
 #endif

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/store_add.h"
@@ -19,6 +18,7 @@ struct options {
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
+	char *source, *on_failure, *expect_within;
 	bool paused;
 };
 
@@ -71,6 +71,11 @@ static const struct option_key keys[] = {
     TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
     TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
     TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
+    TEXT("source", 0, source, "SOURCE", "which file, team or tool it belongs to"),
+    TEXT("on_failure", 0, on_failure, "JSON",
+	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),
+    TEXT("expect_within", 0, expect_within, "TIME",
+	"a success at least so often, else it is overdue: 26h for a nightly task"),
     {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
 	"do not start it until pgrab resume", false},
     CLI_LAST_ROW,
@@ -98,6 +103,8 @@ static const struct column {
     {"delivery", offsetof(struct options, delivery)},
     {"require", offsetof(struct options, require)},
     {"limit_key", offsetof(struct options, limit)},
+    {"source", offsetof(struct options, source)},
+    {"on_failure", offsetof(struct options, on_failure)},
 };
 
 /* Durations, which become intervals. */
@@ -107,6 +114,7 @@ static const struct column intervals[] = {
     {"timeout", offsetof(struct options, timeout)},
     {"backoff", offsetof(struct options, backoff)},
     {"backoff_max", offsetof(struct options, backoff_max)},
+    {"expect_within", offsetof(struct options, expect_within)},
 };
 
 static const char *
@@ -170,47 +178,14 @@ put_durations(struct columns *v, const struct options *o, struct err *err)
 	return rc;
 }
 
-/* One --arg into the object. */
-static enum rc
-add_arg(cJSON *object, const char *arg, struct err *err)
-{
-	const char *eq = strchr(arg, '=');
-	bool json = eq != NULL && eq > arg && eq[-1] == ':';
-	size_t n = eq == NULL ? 0 : (size_t)(eq - arg) - (json ? 1 : 0);
-	char *name = xmemdup0(arg, n);
-	enum rc rc = RC_OK;
-
-	if (n == 0) {
-		rc = err_set(err, RC_BAD, "--arg \"%.100s\": write --arg name=text or --arg name:=json", arg);
-	} else if (cJSON_GetObjectItemCaseSensitive(object, name) != NULL) {
-		rc = err_set(err, RC_BAD, "--arg %.100s was given twice", name);
-	} else if (json) {
-		cJSON *parsed = cJSON_ParseWithOpts(eq + 1, NULL, true);
-
-		/* The text itself goes on: parsing would round large numbers. */
-		if (parsed == NULL)
-			rc = err_set(err, RC_BAD, "--arg %.60s: \"%.100s\" is not JSON", name, eq + 1);
-		else
-			cJSON_AddRawToObject(object, name, eq + 1);
-		cJSON_Delete(parsed);
-	} else {
-		cJSON_AddStringToObject(object, name, eq + 1);
-	}
-	free(name);
-	return rc;
-}
-
 static enum rc
 put_args(struct cli *c, struct columns *v)
 {
-	cJSON *object = cJSON_CreateObject();
-	enum rc rc = RC_OK;
+	char *json = NULL;
+	enum rc rc = cli_args(c, &json);
 
-	for (int i = 0; i < c->n_repeated && rc == RC_OK; i++)
-		rc = add_arg(object, c->repeated[i], &c->err);
-	if (rc == RC_OK && c->n_repeated > 0)
-		put_made(v, "args", cJSON_PrintUnformatted(object));
-	cJSON_Delete(object);
+	if (json != NULL)
+		put_made(v, "args", json);
 	return rc;
 }
 
@@ -258,17 +233,43 @@ collect(struct cli *c, struct columns *v)
 		return rc;
 	if (o->run_at != NULL && o->in != NULL)
 		return err_set(&c->err, RC_BAD, "--run-at and --in: give one of them");
-	put(v, "command", c->n_operands > 0 ? c->operands[0] : "");
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		put(v, texts[i].name, given(o, &texts[i]));
 	put(v, "paused", o->paused ? "true" : NULL);
 	return put_args(c, v);
 }
 
+/* Its id, or with --json more of it. */
+static void
+print_task(struct cli *c, const PGresult *r)
+{
+	struct buf out = {0};
+
+	if (c->common->json)
+		text_json(&out, db_text(r, 0, 1));
+	else
+		buf_addf(&out, "%s\n", db_text(r, 0, 0));
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+}
+
+/* A value that cannot be is a wrong use, as it is in pgrab next. */
+static int
+refused(struct cli *c, enum rc rc)
+{
+	static const char *const states[] = {"22023", "22P02", "22003", "22007", "22008"};
+	int code = cli_fail(c, rc, NULL);
+
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+		if (strcmp(c->err.sqlstate, states[i]) == 0)
+			return CLI_USAGE;
+	}
+	return code;
+}
+
 static int
 insert(struct cli *c, const struct columns *v)
 {
-	struct buf out = {0};
 	PGresult *r = NULL;
 	enum rc rc = store_add(cli_db(c, CLI_DEADLINE_US), v->value, v->n, &r, &c->err);
 
@@ -276,13 +277,8 @@ insert(struct cli *c, const struct columns *v)
 		err_set(&c->err, RC_BAD,
 		    "there is a live task with this key already; its key is free again when it has ended");
 	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	if (c->common->json)
-		text_json(&out, db_text(r, 0, 1));
-	else
-		buf_addf(&out, "%s\n", db_text(r, 0, 0));
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+		return refused(c, rc);
+	print_task(c, r);
 	PQclear(r);
 	return CLI_DONE;
 }
@@ -293,6 +289,7 @@ run_add(struct cli *c)
 	struct columns v = {0};
 	int code;
 
+	put(&v, "command", c->n_operands > 0 ? c->operands[0] : "");
 	code = collect(c, &v) == RC_OK ? insert(c, &v) : cli_usage(c->cmd, c->err.text);
 	for (size_t i = 0; i < v.n_made; i++)
 		free(v.made[i]);
@@ -316,6 +313,65 @@ const struct command cmd_add = {
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,
+    .in_utc = true,
     .repeat = "arg",
     .exec = run_add,
+};
+
+static int
+edit(struct cli *c, const char *id, const struct columns *v)
+{
+	PGresult *r = NULL;
+	enum rc rc = store_edit(cli_db(c, CLI_DEADLINE_US), id, v->value, v->n, &r, &c->err);
+	int code = CLI_DONE;
+
+	if (rc != RC_OK)
+		return refused(c, rc);
+	if (PQntuples(r) == 0)
+		code = cli_absent(c, "task %s is not live: only its history is left", id);
+	else
+		print_task(c, r);
+	PQclear(r);
+	return code;
+}
+
+static int
+run_edit(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct columns v = {0};
+	char id[CLI_ID_SIZE];
+	int code;
+
+	put(&v, "command", c->n_operands > 1 ? c->operands[1] : NULL);
+	if (collect(c, &v) != RC_OK)
+		code = cli_usage(c->cmd, c->err.text);
+	else if (o->parent != NULL)
+		code = cli_usage(c->cmd, "--parent: a link is put elsewhere by its parent_id and pgrab.edge");
+	else if (v.n == 0)
+		code = cli_usage(c->cmd, "nothing is to be changed; give an option, or a new command");
+	else {
+		code = cli_task_id(c, c->operands[0], id);
+		code = code == CLI_DONE ? edit(c, id, &v) : code;
+	}
+	for (size_t i = 0; i < v.n_made; i++)
+		free(v.made[i]);
+	return code;
+}
+
+const struct command cmd_edit = {
+    .name = "edit",
+    .group = GROUP_DO,
+    .usage = "TASK [OPTIONS] [COMMAND]",
+    .summary = "change columns of a live task; what runs finishes as it was started",
+    .details =
+	"The options are those of pgrab add; what is not given stays, an empty text takes a value away.\n"
+	"  pgrab edit nightly --schedule '0 3 * * *' --on-failure ''",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .in_utc = true,
+    .min_operands = 1,
+    .max_operands = 2,
+    .repeat = "arg",
+    .exec = run_edit,
 };

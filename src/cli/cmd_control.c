@@ -1,43 +1,65 @@
-/* pgrab pause, resume, cancel, retry, run-now, skip-next: the functions of the same names, with ids from the command line. */
+/*
+ * pgrab pause, resume, cancel, retry, run-now, skip-next, delete: the functions of the same names.  A task is
+ * named by its id, its key or its name.
+ */
+#include <stddef.h>
 #include <string.h>
 
 #include "cli/commands.h"
 
-#define IDS_MAX 100 /* operands a command may have; more ids: SQL */
+#define TASKS_MAX 100 /* operands a command may have; more: SQL */
+
+struct all_options {
+	struct cli_common common;
+	bool all;
+};
 
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+static const struct option_key all_keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"all", 'a', OPTION_FLAG, offsetof(struct all_options, all), NULL, 0, 0, NULL, NULL,
+	"the switch for all tasks, on all nodes", false},
+    CLI_LAST_ROW,
+};
 
 static int
 control(struct cli *c, const char *sql, const char *nothing)
 {
-	struct pgarray ids = {0};
-	int code = CLI_DONE;
+	struct pgarray tasks = {0};
+	const char *params[1];
+	int code;
 
-	for (int i = 0; i < c->n_operands && code == CLI_DONE; i++) {
-		if (cli_id(c, c->operands[i]))
-			pgarray_text(&ids, c->operands[i]);
-		else
-			code = cli_usage(c->cmd, c->err.text);
-	}
-	if (code == CLI_DONE) {
-		const char *params[] = {pgarray_str(&ids)};
-
-		code = cli_list(c, sql, 1, params, nothing);
-	}
-	pgarray_fini(&ids);
+	for (int i = 0; i < c->n_operands; i++)
+		pgarray_text(&tasks, c->operands[i]);
+	params[0] = pgarray_str(&tasks);
+	code = cli_list(c, sql, 1, params, nothing);
+	pgarray_fini(&tasks);
 	return code;
+}
+
+/* Named tasks, or all of them by the switch. */
+static int
+control_or_all(struct cli *c, const char *sql, const char *all_sql, const char *nothing)
+{
+	const struct all_options *o = c->options;
+
+	if (o->all != (c->n_operands == 0))
+		return cli_usage(
+		    c->cmd, o->all ? "--all, or tasks: give one of them" : "which tasks? or --all");
+	return o->all ? cli_list(c, all_sql, 0, NULL, "") : control(c, sql, nothing);
 }
 
 static int
 run_pause(struct cli *c)
 {
-	return control(c, "cli_pause", "Nothing to do: paused already.");
+	return control_or_all(c, "cli_pause", "cli_pause_all", "Nothing to do: paused already.");
 }
 
 static int
 run_resume(struct cli *c)
 {
-	return control(c, "cli_resume", "Nothing to do: not paused.");
+	return control_or_all(c, "cli_resume", "cli_resume_all", "Nothing to do: not paused.");
 }
 
 static int
@@ -64,16 +86,29 @@ run_skip_next(struct cli *c)
 	return control(c, "cli_skip_next", "Nothing to do.");
 }
 
-#define CONTROL_ROW(word, what, fn)                                                            \
-	{                                                                                      \
-		.name = word, .group = GROUP_DO, .usage = "ID... [OPTIONS]", .summary = what,  \
-		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1, \
-		.max_operands = IDS_MAX, .exec = fn,                                           \
+static int
+run_delete(struct cli *c)
+{
+	return control(c, "cli_delete", "Nothing to do.");
+}
+
+#define CONTROL_ROW(word, what, fn)                                                             \
+	{                                                                                       \
+		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what, \
+		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1,  \
+		.max_operands = TASKS_MAX, .exec = fn,                                          \
+	}
+
+#define ALL_ROW(word, what, fn)                                                                             \
+	{                                                                                                   \
+		.name = word, .group = GROUP_DO, .usage = "TASK... | --all [OPTIONS]", .summary = what,     \
+		.options = all_keys, .options_size = sizeof(struct all_options), .max_operands = TASKS_MAX, \
+		.exec = fn,                                                                                 \
 	}
 
 const struct command cmd_pause =
-    CONTROL_ROW("pause", "no start of these tasks from now on; what runs goes on", run_pause);
-const struct command cmd_resume = CONTROL_ROW("resume", "let paused tasks go on", run_resume);
+    ALL_ROW("pause", "no start of these tasks from now on; what runs goes on", run_pause);
+const struct command cmd_resume = ALL_ROW("resume", "let paused tasks go on", run_resume);
 const struct command cmd_retry =
     CONTROL_ROW("retry", "give parked tasks all their attempts anew, at once", run_retry);
 const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);
@@ -81,3 +116,6 @@ const struct command cmd_cancel = CONTROL_ROW("cancel",
     "give up the current fire: unstarted at once, running ones are stopped wherever they run", run_cancel);
 const struct command cmd_skip_next = CONTROL_ROW(
     "skip-next", "leave out the next fire of schedules; the one after it is planned", run_skip_next);
+const struct command cmd_delete = CONTROL_ROW("delete",
+    "delete tasks and their schedules; what runs is stopped, the history keeps their definitions",
+    run_delete);

@@ -1,12 +1,38 @@
 /* pgrab drain, undrain: the functions of the same names. */
-#include "cli/commands.h"
+#include <stddef.h>
 
+#include "cli/commands.h"
+#include "cli/wait.h"
+
+struct options {
+	struct cli_common common;
+	bool wait;
+	int64_t timeout_us;
+};
+
+static const struct option_key drain_keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"wait", 'w', OPTION_FLAG, offsetof(struct options, wait), NULL, 0, 0, NULL, NULL,
+	"until nothing runs there any more", false},
+    {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "1h", 0, 3.2e13, NULL, "TIME",
+	"with --wait: give up after so long; it stays drained", false},
+    CLI_LAST_ROW,
+};
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
 static int
 run_drain(struct cli *c)
 {
-	return cli_list(c, "cli_drain", 1, c->operands, "");
+	const struct options *o = c->options;
+	struct cli_wait wait = {
+	    .sql = "cli_drained", .n_params = 1, .params = {c->operands[0]}, .timeout_us = o->timeout_us};
+	int code = cli_list(c, "cli_drain", 1, c->operands, "");
+
+	if (code == CLI_DONE && o->wait)
+		code = cli_wait(c, &wait);
+	PQclear(wait.result);
+	return code;
 }
 
 static int
@@ -15,16 +41,27 @@ run_undrain(struct cli *c)
 	return cli_list(c, "cli_undrain", 1, c->operands, "");
 }
 
-#define DRAIN_ROW(word, what, more, fn)                                                         \
-	{                                                                                       \
-		.name = word, .group = GROUP_NODES, .usage = "NODE [OPTIONS]", .summary = what, \
-		.details = more, .options = keys, .options_size = sizeof(struct cli_common),    \
-		.min_operands = 1, .max_operands = 1, .exec = fn,                               \
-	}
-
-const struct command cmd_drain = DRAIN_ROW("drain", "let a node take no new tasks; it finishes what it runs",
-    "It hands back what it has not started, and stays so, also over a restart, until pgrab undrain.\n"
-    "Nothing runs there any more when pgrab nodes shows it draining and busy 0.",
-    run_drain);
-const struct command cmd_undrain =
-    DRAIN_ROW("undrain", "let a drained node take tasks again", NULL, run_undrain);
+const struct command cmd_drain = {
+    .name = "drain",
+    .group = GROUP_NODES,
+    .usage = "NODE [OPTIONS]",
+    .summary = "let a node take no new tasks; it finishes what it runs",
+    .details =
+	"It hands back what it has not started, and stays so, also over a restart, until pgrab undrain.",
+    .options = drain_keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_drain,
+};
+const struct command cmd_undrain = {
+    .name = "undrain",
+    .group = GROUP_NODES,
+    .usage = "NODE [OPTIONS]",
+    .summary = "let a drained node take tasks again",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_undrain,
+};

@@ -29,17 +29,16 @@ print_gates(struct cli *c)
 static int
 run_explain(struct cli *c)
 {
-	if (!cli_id(c, c->operands[0]))
-		return cli_usage(c->cmd, c->err.text);
 	return c->common->json ? cli_list(c, "cli_explain", 1, c->operands, "") : print_gates(c);
 }
 
 const struct command cmd_explain = {
     .name = "explain",
     .group = GROUP_LOOK,
-    .usage = "ID [OPTIONS]",
+    .usage = "TASK [OPTIONS]",
     .summary = "every gate between a task and its run: open or shut, why, and what to do",
-    .details = "The function pgrab.explain(id). Verdicts: ok; waits, time or others will open it; blocked, "
+    .details = "The function pgrab.explain(). TASK is an id, a key or a name. Verdicts: ok; waits, time or "
+	       "others will open it; blocked, "
 	       "it needs a\n"
 	       "person, and the detail says what to do.",
     .options = keys,

@@ -64,5 +64,6 @@ const struct command cmd_next = {
     .options_size = sizeof(struct options),
     .min_operands = 1,
     .max_operands = 1,
+    .in_utc = true,
     .exec = run_next,
 };

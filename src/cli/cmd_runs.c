@@ -7,7 +7,7 @@
 
 struct options {
 	struct cli_common common;
-	char *task;
+	char *task, *name, *key, *node, *source, *since, *until;
 	int outcome;
 	int64_t limit;
 };
@@ -15,11 +15,22 @@ struct options {
 static const char *const outcomes[] = {
     "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
 
+#define TEXT(flag, letter, metavar, help)                                                                    \
+	{                                                                                                    \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
+	}
+
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
-    {"task", 't', OPTION_TEXT, offsetof(struct options, task), NULL, 0, 0, NULL, "ID", "only of this task",
-	false},
+    TEXT(task, 't', "TASK", "only of this task: its id, key or name"),
+    TEXT(name, 'n', "NAME", "only of tasks that had this name (% and _ as in LIKE)"),
+    TEXT(key, 0, "KEY", "only of tasks that had this key (% and _ as in LIKE)"),
+    TEXT(node, 0, "NODE", "only on this node"),
+    TEXT(source, 0, "SOURCE", "only of live tasks of this source"),
+    TEXT(since, 0, "TIME", "that ended at or after this: 2h (ago), or a time as PostgreSQL reads it"),
+    TEXT(until, 0, "TIME", "that ended before this"),
     {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed", false},
     {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
@@ -31,13 +42,15 @@ static int
 run_runs(struct cli *c)
 {
 	const struct options *o = c->options;
-	char limit[24];
-	const char *params[] = {o->task, o->outcome == 0 ? NULL : outcomes[o->outcome], limit};
+	struct cli_time since, until;
+	char id[CLI_ID_SIZE] = "";
+	int code = o->task == NULL ? CLI_DONE : cli_task_id(c, o->task, id);
+	const char *params[] = {*id != '\0' ? id : NULL, o->outcome == 0 ? NULL : outcomes[o->outcome],
+	    o->name, o->key, o->node, o->source, cli_time(o->since, &since), cli_time(o->until, &until)};
 
-	if (o->task != NULL && !cli_id(c, o->task))
-		return cli_usage(c->cmd, c->err.text);
-	snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
-	return cli_list(c, "cli_runs", 3, params, "no such runs");
+	if (code != CLI_DONE)
+		return code;
+	return cli_list_some(c, "cli_runs", 8, params, o->limit, "no such runs");
 }
 
 const struct command cmd_runs = {
@@ -46,7 +59,7 @@ const struct command cmd_runs = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "list attempts that have ended, newest first",
-    .details = "The view pgrab.history. What a run printed: pgrab show ID.",
+    .details = "The view pgrab.history. What a run printed: pgrab show TASK.",
     .options = keys,
     .options_size = sizeof(struct options),
     .exec = run_runs,

@@ -130,11 +130,13 @@ out:
 static int
 run_show(struct cli *c)
 {
-	const char *params[] = {c->operands[0]};
+	char id[CLI_ID_SIZE];
+	const char *params[] = {id};
+	int code = cli_task_id(c, c->operands[0], id);
 	enum rc rc;
 
-	if (!cli_id(c, c->operands[0]))
-		return cli_usage(c->cmd, c->err.text);
+	if (code != CLI_DONE)
+		return code;
 	/* Our sessions have none (see db/pg.c); without them a chain of thousands takes its square to draw. */
 	rc = db_script(cli_db(c, CLI_DEADLINE_US), "set enable_hashjoin = on", &c->err);
 	if (rc != RC_OK)
@@ -145,7 +147,7 @@ run_show(struct cli *c)
 const struct command cmd_show = {
     .name = "show",
     .group = GROUP_LOOK,
-    .usage = "ID [OPTIONS]",
+    .usage = "TASK [OPTIONS]",
     .summary = "everything about one task: definition, attempts, output, its chain, why it does not run",
     .options = keys,
     .options_size = sizeof(struct cli_common),

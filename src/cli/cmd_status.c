@@ -21,11 +21,13 @@ print_overview(const PGresult *r)
 {
 	const char *oldest = field(r, "oldest_late");
 
-	printf("now      nodes up %s, running %s, due %s, late %s%s%s%s, parked %s\n", field(r, "nodes_up"),
-	    field(r, "running"), field(r, "due"), field(r, "late"), *oldest != '\0' ? " (for " : "", oldest,
-	    *oldest != '\0' ? ")" : "", field(r, "parked"));
+	printf("now      nodes up %s, running %s, due %s, late %s%s%s%s, parked %s, failing %s, "
+	       "overdue %s\n",
+	    field(r, "nodes_up"), field(r, "running"), field(r, "due"), field(r, "late"),
+	    *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "", field(r, "parked"),
+	    field(r, "failing"), field(r, "overdue"));
 	printf("runs     last minute %s (%s failed), last hour %s (%s failed)\n", field(r, "runs_1m"),
-	    field(r, "failures_1m"), field(r, "runs_1h"), field(r, "failures_1h"));
+	    field(r, "failed_1m"), field(r, "runs_1h"), field(r, "failed_1h"));
 }
 
 static void
@@ -94,7 +96,8 @@ const struct command cmd_status = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "the cluster in a few lines, and what needs attention",
-    .details = "The view pgrab.overview; late tasks by reason, silent nodes, parked tasks.",
+    .details = "The view pgrab.overview; late tasks by reason, silent nodes, tasks that fail or are "
+	       "overdue.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .exec = run_status,

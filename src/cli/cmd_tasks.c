@@ -8,12 +8,18 @@
 struct options {
 	struct cli_common common;
 	int status;
-	char *kind, *name;
+	char *kind, *name, *key, *node, *source;
 	int64_t limit;
 };
 
 static const char *const statuses[] = {
     "all", "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
+
+#define TEXT(flag, letter, metavar, help)                                                                    \
+	{                                                                                                    \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
+	}
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
@@ -21,10 +27,11 @@ static const struct option_key keys[] = {
     {"status", 's', OPTION_ENUM, offsetof(struct options, status), "all", 0, 0, statuses, "STATUS",
 	"only with this status: waiting, scheduled, claimed, running, parked, done, cancelled, skipped",
 	false},
-    {"kind", 'k', OPTION_TEXT, offsetof(struct options, kind), NULL, 0, 0, NULL, "KIND",
-	"only of this kind: sql, shell, ...", false},
-    {"name", 'n', OPTION_TEXT, offsetof(struct options, name), NULL, 0, 0, NULL, "NAME", "only of this name",
-	false},
+    TEXT(kind, 'k', "KIND", "only of this kind: sql, shell, ..."),
+    TEXT(name, 'n', "NAME", "only of this name (% and _ as in LIKE)"),
+    TEXT(key, 0, "KEY", "only of this key (% and _ as in LIKE)"),
+    TEXT(node, 0, "NODE", "only held by this node, or ended by it"),
+    TEXT(source, 0, "SOURCE", "only live ones of this source"),
     {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
 	false},
     CLI_LAST_ROW,
@@ -34,11 +41,10 @@ static int
 run_tasks(struct cli *c)
 {
 	const struct options *o = c->options;
-	char limit[24];
-	const char *params[] = {o->status == 0 ? NULL : statuses[o->status], o->kind, o->name, limit};
+	const char *params[] = {
+	    o->status == 0 ? NULL : statuses[o->status], o->kind, o->name, o->key, o->node, o->source};
 
-	snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
-	return cli_list(c, "cli_tasks", 4, params, "no such tasks");
+	return cli_list_some(c, "cli_tasks", 6, params, o->limit, "no such tasks");
 }
 
 const struct command cmd_tasks = {

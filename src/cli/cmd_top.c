@@ -265,6 +265,7 @@ const struct command cmd_top = {
 	"Keys: q quits, space stops the screen and lets it go on, ? shows the keys.\n"
 	"It asks bounded questions only: a count with a + behind it is a lower bound. Rates are those of\n"
 	"the nodes' counters over the last frames. When the database is away it says so and waits.",
+    .in_utc = true,
     .options = keys,
     .options_size = sizeof(struct options),
     .exec = run_top,

@@ -6,16 +6,21 @@
 
 #include "cli/cli.h"
 
-extern const struct command cmd_add;
+extern const struct command cmd_add, cmd_edit;     /* in cmd_add.c */
+extern const struct command cmd_apply, cmd_export; /* in cmd_apply.c */
+extern const struct command cmd_chains;
+extern const struct command cmd_doctor;
 extern const struct command cmd_drain, cmd_undrain; /* in cmd_drain.c */
 extern const struct command cmd_explain;
 extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */
+extern const struct command cmd_import;
+extern const struct command cmd_limit;
 extern const struct command cmd_migrate;
 extern const struct command cmd_next;
 extern const struct command cmd_nodes;
-extern const struct command cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
-    cmd_skip_next; /* in cmd_control.c */
+extern const struct command cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now, cmd_skip_next,
+    cmd_delete; /* in cmd_control.c */
 extern const struct command cmd_run;
 extern const struct command cmd_runs;
 extern const struct command cmd_show;
@@ -25,5 +30,6 @@ extern const struct command cmd_strategy;
 extern const struct command cmd_tasks;
 extern const struct command cmd_top;
 extern const struct command cmd_version;
+extern const struct command cmd_wait;
 
 #endif

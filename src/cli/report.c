@@ -33,6 +33,19 @@ cli_usage(const struct command *cmd, const char *text)
 }
 
 int
+cli_failed(struct cli *c, const char *fmt, ...)
+{
+	va_list ap;
+	char text[512];
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	complain(c->cmd, text);
+	return CLI_FAILED;
+}
+
+int
 cli_absent(struct cli *c, const char *fmt, ...)
 {
 	va_list ap;
@@ -150,7 +163,7 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);
 		if (strcmp(c->err.sqlstate, "42501") == 0)
 			buf_addf(&text, "; connect as another role, or let the owner of the schema grant it");
-		else if (strncmp(c->err.text, "could not connect", 17) == 0)
+		else if (strncmp(c->err.text, "could not connect", 17) == 0 && c->common->dsn == NULL)
 			buf_adds(&text, "; name the database with --dsn, PGRAB_DSN, or PGHOST, PGPORT, "
 					"PGDATABASE, PGUSER");
 		else if (rc == RC_UNKNOWN)

@@ -60,11 +60,11 @@ cell_width(const char *text)
 }
 
 static void
-measure(const PGresult *r, size_t *width)
+measure(const PGresult *r, int rows, size_t *width)
 {
 	for (int col = 0; col < PQnfields(r); col++) {
 		width[col] = cell_width(PQfname(r, col));
-		for (int row = 0; row < PQntuples(r); row++) {
+		for (int row = 0; row < rows; row++) {
 			size_t w = cell_width(PQgetvalue(r, row, col));
 
 			width[col] = w > width[col] ? w : width[col];
@@ -75,12 +75,18 @@ measure(const PGresult *r, size_t *width)
 void
 table_print(struct buf *out, const PGresult *r, const struct screen *s)
 {
-	int cols = PQnfields(r);
+	table_print_some(out, r, INT64_MAX, s);
+}
+
+void
+table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct screen *s)
+{
+	int cols = PQnfields(r), rows = PQntuples(r) > max ? (int)max : PQntuples(r);
 	size_t *width = xcalloc((size_t)cols + 1, sizeof *width);
 	struct buf line = {0};
 
-	measure(r, width);
-	for (int row = -1; row < PQntuples(r); row++) {
+	measure(r, rows, width);
+	for (int row = -1; row < rows; row++) {
 		for (int col = 0; col < cols; col++) {
 			const char *text = row < 0 ? PQfname(r, col) : PQgetvalue(r, row, col);
 

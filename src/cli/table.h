@@ -4,6 +4,8 @@
 #ifndef PGRAB_CLI_TABLE_H
 #define PGRAB_CLI_TABLE_H
 
+#include <stdint.h>
+
 #include <libpq-fe.h>
 
 #include "base/buf.h"
@@ -11,6 +13,9 @@
 
 /* Header line and rows; numbers to the right; lines cut at the screen's width.  Null is empty. */
 void table_print(struct buf *out, const PGresult *r, const struct screen *s);
+
+/* At most so many rows of it. */
+void table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct screen *s);
 
 /* Rows of (name, value) as "name   value" lines; a value of several lines stands indented below its name. */
 void fields_print(struct buf *out, const PGresult *r, const char *const *skip);

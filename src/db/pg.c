@@ -49,6 +49,7 @@ db_destroy(struct db **db)
 	db_disconnect(*db);
 	free((*db)->dsn);
 	free((*db)->app);
+	free((*db)->zone);
 	free(*db);
 	*db = NULL;
 }
@@ -65,6 +66,13 @@ void
 db_plain_session(struct db *db)
 {
 	db->plain = true;
+}
+
+void
+db_zone(struct db *db, const char *zone)
+{
+	free(db->zone);
+	db->zone = xstrdup(zone);
 }
 
 void
@@ -141,6 +149,17 @@ set_session(struct db *db, struct err *err)
 	return rc;
 }
 
+/* A zone that the server does not know: then it stays at UTC. */
+static enum rc
+set_zone(struct db *db, struct err *err)
+{
+	const char *params[] = {db->zone};
+	enum rc rc =
+	    db_query(db, "select pg_catalog.set_config('timezone', $1, false)", 1, params, NULL, err);
+
+	return rc == RC_BAD ? RC_OK : rc;
+}
+
 /* Before anything is asked on a new connection: what the old one was at is over. */
 static enum rc
 settle_in(struct db *db, struct err *err)
@@ -157,6 +176,8 @@ settle_in(struct db *db, struct err *err)
 	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
 	if (rc == RC_OK && !db->pooled)
 		rc = set_session(db, err);
+	if (rc == RC_OK && !db->pooled && db->zone != NULL)
+		rc = set_zone(db, err);
 	if (rc == RC_OK && db->lost_pid != 0) {
 		snprintf(pid, sizeof pid, "%d", db->lost_pid);
 		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);

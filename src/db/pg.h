@@ -55,6 +55,9 @@ void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
  * Before the first connect. */
 void db_plain_session(struct db *db);
 
+/* Times of results come in this zone instead of UTC, if the server knows it.  Before the first connect. */
+void db_zone(struct db *db, const char *zone);
+
 /* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Inside db. */
 const char *db_target(struct db *db);
 

@@ -9,6 +9,7 @@
 struct db {
 	char *dsn;
 	char *app;
+	char *zone; /* of times in results; NULL: UTC */
 	int64_t timeout_us;
 	bool plain;   /* no session settings */
 	bool primary; /* of a node: a standby will not do */

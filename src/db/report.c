@@ -44,7 +44,11 @@ enum rc
 report_fields(
     struct db *db, const char *name, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
-	return wrapped(db, "select f.key, f.value from (select * from", name,
+	/* JSON writes times in another form. */
+	return wrapped(db,
+	    "select f.key, case when f.value ~ '^\\d{4}-\\d\\d-\\d\\dT[0-9:.]{8,15}[-+]\\d\\d:\\d\\d$'"
+	    " then date_trunc('second', f.value::timestamptz)::text else f.value end from (select * from",
+	    name,
 	    " limit 1) q, json_each_text(row_to_json(q)) with ordinality f(key, value, n)"
 	    " where f.value is not null order by f.n",
 	    n_params, params, out, err);

@@ -44,3 +44,30 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 	buf_fini(&sql);
 	return rc;
 }
+
+enum rc
+store_edit(
+    struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err)
+{
+	struct buf sql = {0};
+	const char *params[NEW_VALUES_MAX + 1] = {id};
+	enum rc rc;
+
+	assert(n > 0 && n <= NEW_VALUES_MAX);
+	buf_adds(&sql, "update pgrab.task set ");
+	for (size_t i = 0; i < n; i++) {
+		bool in = strcmp(v[i].column, NEW_IN_US) == 0;
+
+		assert(strcmp(v[i].column, NEW_EDGES) != 0);
+		buf_adds(&sql, i > 0 ? ", " : "");
+		if (in)
+			buf_addf(&sql, "run_at = now() + $%zu::bigint * interval '1 us'", i + 2);
+		else
+			buf_addf(&sql, "%s = $%zu", v[i].column, i + 2);
+		params[i + 1] = *v[i].text == '\0' ? NULL : v[i].text;
+	}
+	buf_adds(&sql, " where id = $1 returning " ANSWER);
+	rc = db_query(db, buf_str(&sql), (int)n + 1, params, out, err);
+	buf_fini(&sql);
+	return rc;
+}

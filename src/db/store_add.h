@@ -19,10 +19,14 @@ struct new_value {
 /* Nor this: ids of further parents, '{18,19}', which become rows of pgrab.edge. */
 #define NEW_EDGES "edges"
 
-#define NEW_VALUES_MAX 32
+#define NEW_VALUES_MAX 40
 
 /* One row: the id, and the new task as a JSON object.  enum rc: as db_query. */
 CHECKED enum rc
 store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err);
+
+/* The same for a task that is there: these columns get new values; an empty text is null.  No row: no such task. */
+CHECKED enum rc store_edit(
+    struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 
 #endif

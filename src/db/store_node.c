@@ -63,12 +63,30 @@ store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct
 	return db_query(db, sql_text("node_kinds"), 2, params, NULL, err);
 }
 
+/* Columns of node_list.sql; node_beat.sql has two more. */
+enum {
+	DB_NOW,
+	ID,
+	NAME,
+	INCARNATION,
+	BEAT,
+	WEIGHT,
+	SLOTS,
+	IN_HAND,
+	STATE,
+	LABELS,
+	HEARTBEAT,
+	DEAD_AFTER,
+	DRAIN,
+	STOPS
+};
+
 static void
 read_wishes(const PGresult *res, struct node_wishes *w)
 {
-	const char *p = db_text(res, 0, 2);
+	const char *p = db_text(res, 0, STOPS);
 
-	w->drain = db_bool(res, 0, 1);
+	w->drain = db_bool(res, 0, DRAIN);
 	w->n_stops = 0;
 	while (*p != '\0' && w->n_stops < STOPS_MAX) {
 		char *end;
@@ -80,11 +98,37 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 	}
 }
 
+static void
+read_members(const PGresult *res, struct members *m)
+{
+	size_t n = (size_t)PQntuples(res);
+	struct member_row *rows = xcalloc(n + 1, sizeof *rows);
+
+	for (size_t k = 0; k < n; k++) {
+		int i = (int)k;
+
+		rows[k] = (struct member_row){.id = db_int64(res, i, ID),
+		    .name = db_text(res, i, NAME),
+		    .incarnation = db_int64(res, i, INCARNATION),
+		    .beat = db_int64(res, i, BEAT),
+		    .weight = db_double(res, i, WEIGHT),
+		    .slots = db_int64(res, i, SLOTS),
+		    .in_hand = db_int64(res, i, IN_HAND),
+		    .draining = strcmp(db_text(res, i, STATE), "draining") == 0,
+		    .labels = db_text(res, i, LABELS),
+		    .heartbeat_us = db_int64(res, i, HEARTBEAT),
+		    .dead_after_us = db_int64(res, i, DEAD_AFTER)};
+	}
+	members_observe(m, rows, n, clock_mono_us());
+	free(rows);
+}
+
 enum rc
-store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct err *err)
+store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
+    int64_t *db_now_us_out, struct err *err)
 {
 	char text[4 + COUNT__COUNT][NUMBER_MAX];
-	const char *params[6 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
+	const char *params[7 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
 	    b->draining ? "draining" : "up", b->bell ? "t" : "f", number(text[2], b->in_hand),
 	    number(text[3], b->running)};
 	PGresult *res = NULL;
@@ -92,12 +136,17 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 
 	for (int i = 0; i < COUNT__COUNT; i++)
 		params[6 + i] = number(text[4 + i], b->add[i]);
-	rc = db_query(db, sql_text("node_beat"), 6 + COUNT__COUNT, params, &res, err);
+	params[6 + COUNT__COUNT] = others != NULL ? "t" : "f";
+	rc = db_query(db, sql_text("node_beat"), 7 + COUNT__COUNT, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
-	if (rc == RC_OK)
+	if (rc == RC_OK) {
 		read_wishes(res, wishes);
+		*db_now_us_out = db_int64(res, 0, DB_NOW);
+		if (others != NULL)
+			read_members(res, others);
+	}
 	PQclear(res);
 	return rc;
 }
@@ -131,27 +180,8 @@ store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, str
 	enum rc rc = db_query(db, sql_text("node_list"), 0, NULL, &res, err);
 
 	if (rc == RC_OK) {
-		size_t n = (size_t)PQntuples(res);
-		struct member_row *rows = xcalloc(n + 1, sizeof *rows);
-
-		for (size_t k = 0; k < n; k++) {
-			int i = (int)k;
-
-			rows[k] = (struct member_row){.id = db_int64(res, i, 0),
-			    .name = db_text(res, i, 1),
-			    .incarnation = db_int64(res, i, 2),
-			    .beat = db_int64(res, i, 3),
-			    .weight = db_double(res, i, 4),
-			    .slots = db_int64(res, i, 5),
-			    .in_hand = db_int64(res, i, 6),
-			    .draining = strcmp(db_text(res, i, 7), "draining") == 0,
-			    .labels = db_text(res, i, 8),
-			    .heartbeat_us = db_int64(res, i, 9),
-			    .dead_after_us = db_int64(res, i, 10)};
-		}
-		*db_now_us_out = n > 0 ? db_int64(res, (int)n - 1, 11) : 0;
-		members_observe(m, rows, n, clock_mono_us());
-		free(rows);
+		*db_now_us_out = PQntuples(res) > 0 ? db_int64(res, 0, DB_NOW) : 0;
+		read_members(res, m);
 	}
 	PQclear(res);
 	return rc;

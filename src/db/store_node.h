@@ -71,9 +71,10 @@ struct node_wishes {
 	} stop[STOPS_MAX];
 };
 
-/* RC_LOST: the row is not ours any more: fenced.  *wishes is filled with RC_OK. */
-CHECKED enum rc
-store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct err *err);
+/* RC_LOST: the row is not ours any more: fenced.  *wishes and *db_now_us_out are filled with RC_OK.  others: takes in a
+ * reading of all nodes as well; may be NULL. */
+CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes,
+    struct members *others, int64_t *db_now_us_out, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);

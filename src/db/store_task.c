@@ -478,9 +478,15 @@ store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t
 }
 
 enum rc
-store_limit_tick(struct db *db, struct err *err)
+store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err)
 {
-	return db_query(db, sql_text("limit_tick"), 0, NULL, NULL, err);
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("duties"), 0, NULL, &res, err);
+
+	*limits_out = rc == RC_OK && db_bool(res, 0, 2);
+	*orphans_out = rc == RC_OK && db_bool(res, 0, 3);
+	PQclear(res);
+	return rc;
 }
 
 enum rc

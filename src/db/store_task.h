@@ -96,8 +96,8 @@ CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candi
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
-/* Lets those go who stand in line of a limit and may start now. */
-CHECKED enum rc store_limit_tick(struct db *db, struct err *err);
+/* What is to be done once in the cluster.  *limits_out: there are limits; *orphans_out: something is held by nobody. */
+CHECKED enum rc store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err);
 
 /* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed have
  * ->started set and their definition filled in.  ->locked, here and in store_release: in, do not wait for locked

@@ -208,6 +208,19 @@ keeper_stop_run(const struct keeper_run *run)
 }
 
 void
+keeper_hurry(struct keeper *k, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+
+	atomic_store(&k->hurry, true); /* the thread looks every 50 ms while there is something to bury */
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	while (
+	    k->gone + 1 < k->life && pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts) == 0)
+		;
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+}
+
+void
 keeper_await_end(struct keeper *k, uint64_t life)
 {
 	PTHREAD_OK(pthread_mutex_lock(&k->lock));

@@ -52,9 +52,10 @@ CHECKED enum rc keeper_start(struct keeper **out, const struct keeper_setup *set
  * There is no farewell.  Then frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* For a process that must end at once, without stopping its threads: kills the keeper and whatever is left of
- * the runs, waits until it is gone, at most until until_us (clock_mono_us).  k can not be used any more. */
-void keeper_abandon(struct keeper *k, int64_t until_us);
+/* For a process that is about to end without keeper_stop, for it can not stop its threads.  A keeper that lives
+ * sees to its runs, and to the farewell; what a lost one left is killed here, now: waits until nothing of it is left,
+ * at most until until_us (clock_mono_us). */
+void keeper_hurry(struct keeper *k, int64_t until_us);
 
 /* Until when (clock_boot_us) runs may go on.  One that has passed, such as 0: from now on nothing may run.
  * One thread at a time; never blocks.  One that is taken back is noticed within half a second. */

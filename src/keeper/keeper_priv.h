@@ -20,6 +20,8 @@ struct keeper {
 	int broken_fd;          /* eventfd: see keeper_alive_fd */
 	pthread_t thread;
 
+	_Atomic bool hurry; /* what lost processes left gets no more grace */
+
 	/* under lock; link and life are written by the thread only, which reads them without it */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

@@ -55,9 +55,9 @@ stands_still(struct keeper *k)
 	return k->still >= STILL_LOOKS && now - k->ticked_us >= STILL_US;
 }
 
-/* From now on its runs are told apart from those of the next one. */
-static void
-lose(struct keeper *k, const char *how)
+/* Nobody can ask it for a run any more; its runs are told apart from those of the next one. */
+static struct link
+take_link(struct keeper *k)
 {
 	struct link old;
 
@@ -66,6 +66,12 @@ lose(struct keeper *k, const char *how)
 	k->link = LINK_NONE;
 	k->life++;
 	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+	return old;
+}
+
+static void
+lose(struct keeper *k, struct link old, const char *how)
+{
 	log_error("keeper_lost", "pid=%d how=%s hint=\"%s\"", (int)old.pid, how,
 	    "its runs are ended, and a new one is started");
 	link_kill(&old);
@@ -143,7 +149,9 @@ kill_strays(struct keeper *k)
 static void
 bury(struct keeper *k)
 {
-	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || clock_mono_us() >= k->kill_at_us)) {
+	bool late = clock_mono_us() >= k->kill_at_us || atomic_load(&k->hurry);
+
+	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || late)) {
 		close(k->grave_fd);
 		k->grave_fd = -1;
 	}
@@ -169,14 +177,17 @@ static void
 see_off(struct keeper *k)
 {
 	int64_t until = clock_mono_us() + k->setup.kill_grace_us + STOP_SLACK_US;
+	struct link last = take_link(k);
 
-	if (k->link.pid > 0) {
-		close(k->link.lifeline_fd);
-		k->link.lifeline_fd = -1;
-		if (link_readable(k->link.presence_fd, until))
-			link_kill(&k->link);
-		else
-			lose(k, "does_not_end");
+	if (last.pid > 0) {
+		close(last.lifeline_fd);
+		last.lifeline_fd = -1;
+		if (link_readable(last.presence_fd, until)) {
+			link_kill(&last);
+			link_close(&last);
+		} else {
+			lose(k, last, "does_not_end");
+		}
 	}
 	k->kill_at_us = 0;
 	until = clock_mono_us() + US_PER_S;
@@ -206,11 +217,11 @@ watch_main(void *arg)
 		if (p[0].revents != 0)
 			break;
 		if (k->link.pid > 0 && p[1].revents != 0) {
-			lose(k, "died");
+			lose(k, take_link(k), "died");
 		} else if (k->link.pid > 0 && clock_mono_us() >= next_look) {
 			next_look = clock_mono_us() + LOOK_US - BURY_US;
 			if (stands_still(k))
-				lose(k, "frozen");
+				lose(k, take_link(k), "frozen");
 		}
 		if (k->link.pid == 0)
 			replace(k);

@@ -65,6 +65,7 @@ struct node {
 	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
+	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand, running;    /* written by the boss, workers */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
@@ -78,7 +79,7 @@ struct node {
 	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
 					instant runs (run->unit) */
 	struct mailbox *finish_queue; /* workers -> finisher */
-	struct mailbox *back_queue;   /* starter -> heartbeat: copies of claimed runs that the starter cannot hand back */
+	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;
 };
 

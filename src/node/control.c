@@ -48,7 +48,7 @@ static void
 on_hup(evutil_socket_t sig, short what, void *arg)
 {
 	log_warn("signal", "name=HUP hint=\"%s\"",
-	    "settings are read at the start only: nothing was changed; stop this node with TERM and start it anew");
+	    "settings are read at the start only: nothing was changed; end this node with TERM and start it");
 }
 
 static void
@@ -136,8 +136,8 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);
-	bell = doorbell_create(
-	    c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, on_ring, on_wish, &c);
+	bell = doorbell_create(c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, on_ring,
+	    on_wish, &n->bell_heard, &c);
 	event_base_dispatch(c.base);
 	doorbell_destroy(&bell);
 	return close_control(&c);

@@ -28,7 +28,7 @@
 #define RETRY_US      (10 * US_PER_S)
 #define DEAF_US       (2 * US_PER_S)   /* for a notification to arrive */
 #define DEAF_RETRY_US (600 * US_PER_S) /* somebody may change the pooler */
-#define HEALTH_US     (30 * US_PER_S)  /* a half-open connection is found by asking something now and then */
+#define HEALTH_US     (60 * US_PER_S)  /* a half-open connection is found by asking something now and then */
 
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 
@@ -47,6 +47,7 @@ struct doorbell {
 	char *dsn;
 	doorbell_fn ring;
 	doorbell_wish_fn wish;
+	_Atomic bool *listening;
 	void *ctx;
 	enum bell_state state;
 	struct call *call;    /* CONNECTING, and afterwards: the connection is in it */
@@ -96,6 +97,7 @@ hang_up(struct doorbell *d)
 	let_go(d->call);
 	d->call = NULL;
 	d->state = BELL_IDLE;
+	atomic_store(d->listening, false);
 }
 
 static void
@@ -266,7 +268,9 @@ read_answer(struct doorbell *d)
 			backoff_reset(&d->backoff);
 			d->state = BELL_LISTENING;
 			set_timer(d, HEALTH_US);
-			d->ring(d->ctx, NULL, 0);
+			/* Rings may have been missed, unless this was but a question of health. */
+			if (!atomic_exchange(d->listening, true))
+				d->ring(d->ctx, NULL, 0);
 			return;
 		}
 		bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
@@ -315,7 +319,8 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 struct doorbell *
-doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish, void *ctx)
+doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish,
+    _Atomic bool *listening, void *ctx)
 {
 	struct doorbell *d = xcalloc(1, sizeof *d);
 
@@ -323,6 +328,7 @@ doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, door
 	d->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	d->ring = ring;
 	d->wish = wish;
+	d->listening = listening;
 	d->ctx = ctx;
 	d->timer = event_new(base, -1, 0, on_timer, d);
 	backoff_init(&d->backoff, 100 * US_PER_MS, RETRY_US, (uint64_t)clock_mono_us());

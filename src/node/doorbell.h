@@ -5,6 +5,8 @@
 #ifndef PGRAB_NODE_DOORBELL_H
 #define PGRAB_NODE_DOORBELL_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct event_base;
@@ -17,9 +19,10 @@ typedef void (*doorbell_fn)(void *ctx, const uint16_t *shards, unsigned n);
 /* Somebody wants something of nodes (drain a node, stop a run): the heartbeat reads what. */
 typedef void (*doorbell_wish_fn)(void *ctx);
 
-/* Connects in the background, and again whenever the connection is lost. */
-struct doorbell *
-doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish, void *ctx);
+/* Connects in the background, and again whenever the connection is lost.  *listening: kept to say whether a ring would
+ * be heard. */
+struct doorbell *doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring,
+    doorbell_wish_fn wish, _Atomic bool *listening, void *ctx);
 void doorbell_destroy(struct doorbell **d);
 
 #endif

@@ -25,6 +25,9 @@
 #include "node/heartbeat_inside.h"
 #include "node/recover.h"
 
+/* For each node of the cluster so much between two readings of all of them. */
+#define OTHERS_US (20 * US_PER_MS)
+
 #define BACK_MAX 256 /* handed back with one beat */
 
 void
@@ -159,18 +162,41 @@ same_server(struct heartbeat *h, struct err *err)
 	return RC_OK;
 }
 
+/* Each node reads all others, so together they read n * n rows: the more there are, the more seldom. */
+static void
+plan_others(struct heartbeat *h)
+{
+	int64_t every = h->node->set->heartbeat_us, most = h->node->set->dead_after_us / 4;
+	int64_t many = (int64_t)h->members.count * OTHERS_US;
+
+	if (many > every)
+		every = many < most || most < every ? many : most;
+	h->members.max_gap_us = 2 * every + US_PER_S;
+	h->next_others_us = clock_mono_us() + every - h->node->set->heartbeat_us / 2;
+}
+
+/* A node with nothing in hand has no lease to keep for anybody. */
+static int64_t
+next_beat(const struct heartbeat *h)
+{
+	int64_t every = h->node->set->heartbeat_us;
+
+	return clock_mono_us() + (atomic_load(&h->node->in_hand) == 0 ? every + every / 2 : every);
+}
+
 static enum rc
 beat(struct heartbeat *h, struct err *err)
 {
 	struct node_beat b;
 	struct node_wishes wishes;
-	int64_t sent = clock_boot_us();
+	int64_t sent = clock_boot_us(), db_now = 0;
+	bool others = clock_mono_us() >= h->next_others_us;
 	enum rc rc = same_server(h, err);
 
 	if (rc != RC_OK)
 		return rc;
 	b = make_beat(h);
-	rc = store_node_beat(h->db, &b, &wishes, err);
+	rc = store_node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
 
 	/* A lease that ran out is not renewed: what it covered has been stopped. */
 	if (rc == RC_OK && !lease_holds(&h->node->lease, clock_boot_us()))
@@ -180,9 +206,10 @@ beat(struct heartbeat *h, struct err *err)
 		heartbeat_renew(h, sent);
 		obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
-		rc = heartbeat_observe(h, err);
-		if (rc == RC_OK)
-			heartbeat_publish(h);
+		note_clock(h, db_now, clock_mono_us());
+		if (others)
+			plan_others(h);
+		heartbeat_publish(h);
 	} else {
 		give_back_counts(h, &b);
 	}
@@ -253,10 +280,11 @@ say_goodbye(struct heartbeat *h)
 	struct err err = {0};
 	struct node_beat last = make_beat(h);
 	struct node_wishes ignored;
+	int64_t db_now;
 
 	hand_back(h);
 	last.draining = true;
-	if (store_node_beat(h->db, &last, &ignored, &err) != RC_OK ||
+	if (store_node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
 	    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
 		log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
 }
@@ -300,7 +328,7 @@ heartbeat_main(void *arg)
 			next = in_vain(h, incarnation, rc, &err);
 			continue;
 		}
-		next = clock_mono_us() + n->set->heartbeat_us;
+		next = next_beat(h);
 		backoff_reset(&h->backoff);
 		hand_back(h);
 	}

@@ -9,21 +9,21 @@
 #include "node/heartbeat_inside.h"
 #include "node/recover.h"
 
-#define STAND_STILL_US (500 * US_PER_MS) /* what runs in this process is over so long before others may begin it */
+/* What runs in this process is over so long before others may begin it. */
+#define STAND_STILL_US (500 * US_PER_MS)
 
 static void
 stop_acting(struct heartbeat *h, const char *why)
 {
 	struct node *n = h->node;
+	int64_t old = atomic_exchange(&n->incarnation, 0);
 
-	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name,
-	    atomic_load(&n->incarnation), why);
-	atomic_store(&n->incarnation, 0);
 	lease_drop(&n->lease);
 	if (n->keeper != NULL)
 		keeper_lease(n->keeper, 0);
 	node_count(n, COUNT_FENCES, 1);
 	boss_fence(n->boss);
+	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name, old, why);
 }
 
 /* Everything of the old incarnation has to be gone, but for outcomes in the finisher's hands.  What runs in this process (a
@@ -43,6 +43,8 @@ await_ends(struct heartbeat *h)
 		    "a run does not end although the node may not act any more; the process exits, to be "
 		    "started "
 		    "anew by its supervisor");
+		keeper_hurry(h->node->keeper, clock_mono_us() + US_PER_S);
+		log_flush();
 		_exit(1);
 	}
 }

@@ -29,21 +29,20 @@
 #include "node/loader_inside.h"
 #include "strategy/host.h"
 
-#define LOOK_MAX     1000            /* rows per look: where a bigger batch gains no more */
-#define MISFIRES_MAX 100             /* settled per look: each may write a thousand rows of history */
-#define LOOK_GAP_US  (2 * US_PER_MS) /* at least, between looks that rings ask for */
+#define LOOK_MAX    1000            /* rows per look: where a bigger batch gains no more */
+#define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
+
+/* A node that has found nothing for so long, and whose doorbell is heard, looks this seldom: who inserts a task that
+ * is due before the look after the next (see task_inserted) rings. */
+#define QUIET_AFTER_US (30 * US_PER_S)
+#define QUIET_POLL_US  (10 * US_PER_S)
 
 /* So long after we were busy, or asked for the bell, one more look, and again after twice as long, up to a poll:
  * who did not ring because nobody wanted it may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
-/* So long after a locked row no claim waits for the next one, at first and at most. */
-#define CONTENDED_US     (3 * US_PER_S)
-#define CONTENDED_MAX_US (60 * US_PER_S)
-
 /* New lanes ring; this is for a ring that was lost. */
 #define LANES_EVERY_US (30 * US_PER_S)
-#define OVER_MAX       1000 /* rows of pgrab.hold that one claim deletes */
 
 struct loaders {
 	size_t count;
@@ -136,104 +135,6 @@ set_hungry(struct loader *l, bool hungry)
 	}
 }
 
-/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
- * are looked at again. */
-static enum rc
-settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
-{
-	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
-	size_t k = 0;
-	int64_t settled = 0;
-	enum rc rc = RC_OK;
-
-	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
-		if (c[i].misfired && c[i].refused)
-			late[k++] = c[i];
-	}
-	if (k > 0) {
-		qsort(late, k, sizeof *late, loader_by_id);
-		rc = store_misfire(l->db, late, k, &settled, err);
-	}
-	*more_out = *more_out || settled > 0;
-	free(late);
-	return rc;
-}
-
-/* After a claim that would have waited for a locked row. */
-static void
-note_contended(struct loader *l, bool contended)
-{
-	if (contended && l->contended_for_us == 0)
-		log_info("locked", "rows=claim hint=\"%s\"",
-		    "somebody has due tasks locked in an open transaction; the others go on");
-	l->contended_for_us = !contended                               ? 0
-			      : l->contended_for_us == 0               ? CONTENDED_US
-			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
-								       : CONTENDED_MAX_US;
-	l->contended_until_us = clock_mono_us() + l->contended_for_us;
-}
-
-/* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
-static struct run *
-claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
-{
-	/* With every worker busy a started task would only seem to run. */
-	int64_t over[OVER_MAX];
-	struct claim who = {.node_id = atomic_load(&l->node->node_id),
-	    .incarnation = incarnation,
-	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
-	    .contended = clock_mono_us() < l->contended_until_us,
-	    .hold = hold_open(&l->node->holds, incarnation),
-	    .over = over,
-	    .n_over = holds_take_over(&l->node->holds, incarnation, over, OVER_MAX)};
-	bool known = who.contended;
-	struct run *chain = NULL;
-	struct err err = {0};
-	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
-
-	if (!known)
-		note_contended(l, who.contended);
-	if (rc == RC_UNKNOWN) {
-		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
-		    err.text);
-		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
-	}
-	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
-	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
-	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
-		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
-		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
-	}
-	if (rc == RC_LOST || rc == RC_AGAIN)
-		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-	else if (rc != RC_OK)
-		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-	if (rc != RC_OK)
-		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
-	hold_unref(who.hold);
-	return rc == RC_OK ? chain : NULL;
-}
-
-/* When each is due on our steady clock: never earlier than the database means it. */
-static void
-set_due(struct node *n, struct run *chain)
-{
-	int64_t ahead = atomic_load(&n->db_ahead_us);
-
-	for (struct run *r = chain; r != NULL; r = run_next(r))
-		r->due_mono_us = r->due_us - ahead;
-}
-
-static void
-count_claims(struct node *n, size_t tried, size_t won, bool stolen)
-{
-	node_count(n, COUNT_ATTEMPTED, (int64_t)tried);
-	node_count(n, COUNT_WON, (int64_t)won);
-	node_count(n, COUNT_LOST, (int64_t)(tried - won));
-	if (stolen)
-		node_count(n, COUNT_STOLEN, (int64_t)won);
-}
-
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
 static enum rc
 round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
@@ -250,7 +151,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	q->labels = n->labels;
 	q->once = atomic_load(&n->durable);
 	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
-		      : room.timed > 0     ? n->set->lookahead_us
+		      : room.timed > 0     ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
 					   : 0;
 	q->limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
@@ -259,21 +160,23 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
 		return rc;
+	if (found > 0)
+		l->found_us = l->looked_us;
+	if (part == LANES_OWN)
+		l->later_us = loader_put_off(c, found, n->set->lookahead_us);
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
 	*more_out = (int64_t)found >= q->limit || loader_left_behind(c, found);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
-	rc = settle_misfires(l, c, found, more_out, err);
+	rc = loader_settle_misfires(l, c, found, more_out, err);
 	if (rc != RC_OK) {
 		free(c);
 		return rc;
 	}
 	loader_keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
-		chain = claim(l, incarnation, c, chosen, &won);
-		count_claims(n, chosen, won, part == LANES_OTHERS);
-		set_due(n, chain);
+		chain = loader_claim(l, incarnation, c, chosen, part == LANES_OTHERS, &won);
 	}
 	if (part == LANES_OTHERS && won == 0)
 		*more_out = false; /* somebody else is at it */
@@ -358,12 +261,22 @@ steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct er
 	return rc;
 }
 
+/* Nothing is to be had for a while, and we are told when that changes. */
+static bool
+is_quiet(const struct loader *l, int64_t now)
+{
+	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
+	       now - l->found_us > QUIET_AFTER_US && l->node->set->poll_us < QUIET_POLL_US;
+}
+
 /* When nothing rings. */
 static int64_t
 next_look(struct loader *l, int64_t now)
 {
 	int64_t poll_us = l->node->set->poll_us;
 
+	if (l->quiet)
+		return now + (l->later_us < QUIET_POLL_US ? l->later_us : QUIET_POLL_US);
 	if (now >= l->echo_us && l->echo_gap_us < poll_us) {
 		l->echo_gap_us *= 2;
 		l->echo_us = now + l->echo_gap_us;
@@ -381,6 +294,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	bool more = false;
 
 	*rc_out = RC_OK;
+	l->quiet = is_quiet(l, now);
+	l->later_us = INT64_MAX;
 	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
 	if (room.ready + room.timed > 0)
 		*rc_out = check_durable(l, err);

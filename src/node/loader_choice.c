@@ -44,6 +44,23 @@ accepts(struct loader *l, const struct candidate *c)
 	return strategy_accept(l->strategy, &l->cluster->view, &t);
 }
 
+int64_t
+loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us)
+{
+	int64_t first_us = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t later_us = -c[i].overdue_us - lookahead_us;
+
+		if (later_us <= 0)
+			continue;
+		c[i].refused = true;
+		if (later_us < first_us)
+			first_us = later_us;
+	}
+	return first_us;
+}
+
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node. */
 size_t
@@ -58,7 +75,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	for (size_t i = 0; i < n; i++) {
 		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready : &room.timed;
 
-		if (*left <= 0)
+		if (*left <= 0 || rank[i]->refused)
 			continue;
 		rank[i]->refused = !accepts(l, rank[i]);
 		if (rank[i]->refused) {

@@ -40,6 +40,9 @@ struct loader {
 	struct lanes lanes;
 	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
+	int64_t found_us;      /* when a look last found something */
+	int64_t later_us; /* the last look: so long until the first task that it put off is to be claimed */
+	bool quiet;
 	int64_t next_full_us, next_steal_us;
 	int64_t retry_us;    /* after an answer in vain: not before that */
 	int64_t looked_us;   /* when the last look had ended */
@@ -55,9 +58,18 @@ struct loader {
 /* qsort's: by id, the lock order. */
 int loader_by_id(const void *a, const void *b);
 
+/* Sets ->refused on what is due later than lookahead; returns in how long the first of these is not, or INT64_MAX. */
+int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not for this
  * node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
 size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
+/* Settles what has misfired of these; *more_out: there is more to be looked at now. */
+enum rc loader_settle_misfires(
+    struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err);
+/* Claims n candidates, sorted by id; the runs won as a chain. */
+struct run *loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
+
 /* Is anything due among them that could be taken, and was not? */
 bool loader_left_behind(const struct candidate *c, size_t n);
 /* Moves the chosen to the front, sorted by id. */

@@ -250,6 +250,8 @@ last_resort_main(void *arg)
 	if (gate_pause(&l->gate, l->until_us)) {
 		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
 		    "something does not end; the process exits, and others find by its silence what it held");
+		keeper_hurry(l->node->keeper, clock_mono_us() + US_PER_S / 2);
+		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
 	return NULL;
@@ -299,6 +301,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	if (!empty) {
 		/* Not reachable, or a run that does not end: others find what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
+		keeper_hurry(n->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}

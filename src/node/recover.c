@@ -4,12 +4,11 @@
  *
  *   dead node  Every node that saw it tries to mark the row down; the one whose update goes through puts the
  *              tasks back.  If that one dies before it is done, the tasks are orphans.
- *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by everybody, about
- *              every ten seconds in the whole cluster, and at start.  There is no chosen successor that could
- *              be dead itself.
+ *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by the first of the live
+ *              nodes; when it falls silent another one is first.
  *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
- *   limits     Those who stand in line of a limit, when the clock lets them go.
- *   upkeep     Partitions of the history.
+ *   duties     What is to be done once in the cluster, by the first node as well: lines of limits, lanes, partitions of
+ *              the history.
  */
 #include "node/recover.h"
 
@@ -21,17 +20,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/backoff.h"
 #include "node/boss.h"
 #include "node/context.h"
 
-#define ORPHANS_EVERY_US (10 * US_PER_S) /* over the whole cluster */
-#define LEAKS_EVERY_US   (15 * US_PER_S)
-#define LEAK_AGE_US      (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
-#define UPKEEP_EVERY_US  (3600 * US_PER_S)
-#define LIMITS_EVERY_US  US_PER_S
-#define OVER_MAX         1000 /* rows of pgrab.hold at once */
-#define DEAD_MAX         64 /* noticed at once; the others are said again with the next heartbeat */
+#define DUTIES_EVERY_US (6 * US_PER_S) /* where there are no limits */
+#define LEAKS_EVERY_US  (15 * US_PER_S)
+#define LEAK_AGE_US     (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
+#define UPKEEP_EVERY_US (3600 * US_PER_S)
+#define OVER_MAX        1000 /* rows of pgrab.hold at once */
+#define DEAD_MAX        64   /* noticed at once; the others are said again with the next heartbeat */
 
 struct suspect {
 	int64_t id, incarnation, beat;
@@ -52,8 +49,8 @@ struct recover {
 
 	/* owned by the thread */
 	struct db *db;
-	struct backoff random;
-	int64_t next_orphans_us, next_leaks_us, next_upkeep_us, next_limits_us;
+	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
+	bool limits; /* there are limits: their lines move with the clock */
 };
 
 void
@@ -114,7 +111,7 @@ bury(struct recover *r, const struct suspect *s)
 		    "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name,
 		    s->incarnation, s->silent_us / US_PER_MS, ended);
 		if (!sweep(r, s->incarnation))
-			r->next_orphans_us = 0; /* nobody else will look so soon: it is down now */
+			r->next_duties_us = 0; /* nobody else will look so soon: it is down now */
 	} else if (rc != RC_LOST) {
 		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
 	}
@@ -203,14 +200,16 @@ repair_leaks(struct recover *r)
 	return true;
 }
 
-static size_t
-live_nodes(struct recover *r)
+/* What is to be done once in the whole cluster is done by the first of the live nodes: when it falls silent the next one
+ * is first.  That two think so for a moment does no harm. */
+static bool
+is_first(struct recover *r)
 {
 	struct cluster *c = cluster_slot_get(&r->node->cluster);
-	size_t n = c == NULL || c->view.n_nodes == 0 ? 1 : c->view.n_nodes;
+	bool first = c != NULL && (c->view.self == 0 || c->view.n_nodes == 0);
 
 	cluster_put(&r->node->cluster, c);
-	return n;
+	return first;
 }
 
 /* A busy node's claims delete what is over; this is for the last of them. */
@@ -225,11 +224,12 @@ drop_holds(struct recover *r)
 		holds_give_back(&r->node->holds, incarnation, over, n);
 }
 
+/* What the first node does for all. */
 static void
-routine(struct recover *r)
+do_duties(struct recover *r, int64_t now)
 {
-	int64_t now = clock_mono_us();
 	struct err err = {0};
+	bool limits = false, orphans = false;
 
 	if (now >= r->next_upkeep_us) {
 		enum rc rc = store_upkeep(r->db, r->node->set->retention_us, &err);
@@ -238,20 +238,32 @@ routine(struct recover *r)
 			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
-	if (now >= r->next_limits_us) {
-		drop_holds(r);
-		if (store_limit_tick(r->db, &err) != RC_OK)
-			log_debug("limits", "error=\"%s\"", err.text);
-		r->next_limits_us = now + LIMITS_EVERY_US;
-	}
-	if (now >= r->next_orphans_us) {
+	if (store_duties(r->db, &limits, &orphans, &err) != RC_OK)
+		log_debug("duties", "error=\"%s\"", err.text);
+	r->limits = limits;
+	if (orphans)
 		sweep(r, 0);
-		/* Spread by chance: n nodes, each n times as seldom. */
-		r->random.max_us = r->random.first_us = 2 * ORPHANS_EVERY_US * (int64_t)live_nodes(r);
-		r->next_orphans_us = now + backoff_next_us(&r->random) - r->random.first_us / 4;
+}
+
+static void
+routine(struct recover *r)
+{
+	int64_t now = clock_mono_us();
+
+	drop_holds(r);
+	if (now >= r->next_duties_us) {
+		r->next_duties_us = now + US_PER_S;
+		if (is_first(r)) {
+			do_duties(r, now);
+			r->next_duties_us = now + (r->limits ? US_PER_S : DUTIES_EVERY_US);
+		}
 	}
 	if (now >= r->next_leaks_us) {
-		r->next_leaks_us = now + (repair_leaks(r) ? LEAKS_EVERY_US : US_PER_S);
+		bool idle = atomic_load(&r->node->in_hand) == 0;
+
+		r->next_leaks_us = now + (!repair_leaks(r) ? US_PER_S
+					     : idle        ? 4 * LEAKS_EVERY_US
+							   : LEAKS_EVERY_US);
 	}
 }
 
@@ -266,8 +278,7 @@ recover_main(void *arg)
 			bury_all(r);
 			routine(r);
 		}
-		next = r->next_orphans_us < r->next_leaks_us ? r->next_orphans_us : r->next_leaks_us;
-		next = r->next_limits_us < next ? r->next_limits_us : next;
+		next = r->next_duties_us < r->next_leaks_us ? r->next_duties_us : r->next_leaks_us;
 		if (next <= clock_mono_us())
 			next = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
 	}
@@ -284,8 +295,6 @@ recover_create(struct node *n)
 	r->db = node_db(n, "recover");
 	gate_init(&r->gate);
 	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
-	backoff_init(&r->random, ORPHANS_EVERY_US, ORPHANS_EVERY_US,
-	    (uint64_t)clock_mono_us() ^ (uint64_t)atomic_load(&n->incarnation));
 	r->next_leaks_us = clock_mono_us() + LEAKS_EVERY_US;
 	return r;
 }

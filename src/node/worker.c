@@ -190,6 +190,22 @@ await_due(const struct run *r)
 		(void)ppoll(&p, 1, &ts, NULL);
 }
 
+/* What failed is worth a line of its own, whatever the level: nobody else says so at once. */
+static void
+log_end(const struct run *r)
+{
+	int64_t ms = (r->ended_us - r->begun_us) / US_PER_MS;
+
+	if (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT)
+		log_warn("run",
+		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
+		    r->id, r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome), ms,
+		    r->error != NULL ? r->error : "");
+	else if (log_enabled(LOG_DEBUG))
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
+		    r->attempt, outcome_name(r->outcome), ms);
+}
+
 static void
 carry_out(struct worker *w, struct run *r)
 {
@@ -214,9 +230,7 @@ carry_out(struct worker *w, struct run *r)
 	execute(w, r, ex);
 	atomic_fetch_sub(&n->running, 1);
 	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-	if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
-		    r->attempt, outcome_name(r->outcome), (r->ended_us - r->begun_us) / US_PER_MS);
+	log_end(r);
 }
 
 static void *

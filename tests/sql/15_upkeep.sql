@@ -3,15 +3,18 @@ begin;
 select plan(22);
 set local timezone = 'UTC';
 create function pg_temp.day(p_days integer) returns text language sql as $$
-  select 'run_' || to_char(clock_timestamp() at time zone 'UTC' + make_interval(days => p_days), 'YYYYMMDD') $$;
+  select 'run_' || to_char(
+    clock_timestamp() at time zone 'UTC' + make_interval(days => p_days), 'YYYYMMDD') $$;
 create function pg_temp.partition_of(p_id bigint) returns text language sql as $$
   select tableoid::regclass::text from pgrab.run where task_id = p_id $$;
 create function pg_temp.note(p_id bigint, p_days integer) returns void language sql as $$
   insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner)
-  values (p_id, 1, clock_timestamp() + make_interval(days => p_days), now(), 1, 'succeeded', 'noop', 'app') $$;
+  values (p_id, 1, clock_timestamp() + make_interval(days => p_days), now(), 1, 'succeeded', 'noop',
+    'app') $$;
 
 -- --------------------------------------------------------------------------------------------------- days
-select is((select array_agg(partition order by partition) from pgrab.upkeep(p_days_ahead => 5) where what = 'made'),
+select is((select array_agg(partition order by partition) from pgrab.upkeep(p_days_ahead => 5)
+    where what = 'made'),
   array[pg_temp.day(4), pg_temp.day(5)], 'the days ahead are made');
 select is((select count(*) from pgrab.upkeep(p_days_ahead => 5)), 0::bigint, 'once');
 select pg_temp.note(1, 8);
@@ -32,8 +35,8 @@ select is((select array_agg(c.relname::text) from pg_class c
   'every table can be replicated');
 
 -- -------------------------------------------------------------------------------------------------- nodes
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,
-  incarnation, state, heartbeat_at)
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
+  started_at, incarnation, state, heartbeat_at)
 select x.name, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now(), x.n, x.state, now() - x.silent
 from (values ('up', 1, 'up', interval '9 days'), ('long', 2, 'down', '9 days'), ('short', 3, 'down', '1 day'),
   ('holds', 4, 'down', '9 days')) x(name, n, state, silent);
@@ -74,8 +77,10 @@ select is(pg_temp.lanes(), '{due,later,runs}', 'also when the clock has been put
 -- ------------------------------------------------------------------------------------ what others may hold
 select pg_advisory_xact_lock(hashtextextended('pgrab.upkeep', 0));
 select pg_temp.note(3, 9);
-select is((select array_agg(u.partition) from pgrab.upkeep() u), array[pg_temp.day(9)], 'no lock that anybody may take');
+select is((select array_agg(u.partition) from pgrab.upkeep() u), array[pg_temp.day(9)],
+  'no lock that anybody may take');
 update pgrab.task set require = '{"l": "edited"}' where require = '{"l": "runs"}';
-select is('edited' = any (pg_temp.lanes()), true, 'the lane of a run that is edited is known before it comes again');
+select is('edited' = any (pg_temp.lanes()), true,
+  'the lane of a run that is edited is known before it comes again');
 select * from finish();
 rollback;

@@ -330,9 +330,9 @@ select throws_ok('insert into pgrab.task (id, kind, parent_id) overriding system
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 3;
 select is((select name || ' ' || status from pgrab.cancel(1)), 'root running', 'cancel of a root that has left, whose chain goes on');
 select is((select string_agg(id || ' ' || status, ' ') from pgrab.task) || ' ' || (select string_agg(task_id::text, ' ') from pgrab.cancel_request), '3 running 3', 'stops the rest of it');
-select throws_ok('select pgrab.cancel(2)', 'P0002', 'pgrab.cancel: task 2 has ended: done');
+select throws_ok('select pgrab.cancel(2)', 'P0002', 'task 2 has ended: done');
 select pgrab_internal.finish((array[3], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['stopped'])::pgrab_internal.batch, 1, 'n');
-select throws_ok('select pgrab.cancel(1)', 'P0002', 'pgrab.cancel: task 1 has ended: done');
+select throws_ok('select pgrab.cancel(1)', 'P0002', 'task 1 has ended: done');
 select is((select result from pgrab.chain_runs) || (select count(*) from pgrab.chain) || (select count(*) from pgrab.edge), 'cancelled00', 'and nothing is left of it');
 select pg_temp.fresh();
 
@@ -343,7 +343,7 @@ select pg_temp.ends(1);
 select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 8', '22023', 'task schedule cannot be ''@daily''', 'a chain that has begun gets no schedule');
 select results_eq('select pgrab.delete_chain(1)', 'values (2::bigint), (3)', 'delete_chain of a root that has left');
 select is(pg_temp.chain(), '1+ 8! 9.', 'takes what hangs below it');
-select throws_ok('select pgrab.delete_chain(4711)', 'P0002', 'pgrab.delete_chain: task 4711 does not exist');
+select throws_ok('select pgrab.delete_chain(4711)', 'P0002', 'task 4711 does not exist');
 select pg_temp.fresh();
 
 -- two chains that have begun become one; and apart again

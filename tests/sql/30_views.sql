@@ -1,6 +1,6 @@
 -- The views (migrations/api/30_views.sql): their shape, which others rely on, and what they say of rows made by hand.
 begin;
-select plan(74);
+select plan(77);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------------------------------------------------ the shape
@@ -8,7 +8,7 @@ create function pg_temp.shape(p_view text) returns text language sql as $$
   select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum)
   from pg_attribute a where a.attrelid = ('pgrab.' || p_view)::regclass and a.attnum > 0
 $$;
-select is(pg_temp.shape('overview'), 'nodes_up bigint, due bigint, running bigint, parked bigint, late bigint, oldest_late interval, runs_1m bigint, failures_1m bigint, runs_1h bigint, failures_1h bigint', 'overview');
+select is(pg_temp.shape('overview'), 'nodes_up bigint, due bigint, running bigint, parked bigint, late bigint, oldest_late interval, runs_1m bigint, failed_1m bigint, runs_1h bigint, failed_1h bigint, failing bigint, overdue bigint', 'overview');
 select is(pg_temp.shape('tasks'), 'id bigint, name text, kind text, status text, attempt integer, due_at timestamp with time zone, node text, finished_at timestamp with time zone', 'tasks');
 select is(pg_temp.shape('due'), 'id bigint, name text, kind text, priority smallint, status text, attempt integer, due_at timestamp with time zone, overdue interval, node text', 'due');
 select is(pg_temp.shape('running'), 'id bigint, name text, kind text, attempt integer, node text, started_at timestamp with time zone, running_for interval, timeout interval', 'running');
@@ -18,7 +18,7 @@ select is(pg_temp.shape('history'), 'task_id bigint, name text, attempt integer,
 select is(pg_temp.shape('nodes'), 'name text, state text, strategy text, busy text, heartbeat_age interval, shards bigint, attempted bigint, won bigint, lost bigint, stolen bigint, warning text', 'nodes');
 
 -- ------------------------------------------------------------------------------------------------- an empty cluster
-select is((select o::text from pgrab.overview o), '(0,0,0,0,0,,0,0,0,0)', 'an overview of nothing is one row of noughts');
+select is((select o::text from pgrab.overview o), '(0,0,0,0,0,,0,0,0,0,0,0)', 'an overview of nothing is one row of noughts');
 select is_empty('select * from pgrab.tasks', 'no tasks');
 select is_empty('select * from pgrab.nodes', 'no nodes');
 
@@ -60,6 +60,8 @@ select is(pg_temp.why(1), 'no node is up', 'nor one that has been silent for its
 select pg_temp.node('drains', 3, 'draining', '0 s', 0, 8, '{sql}', '{}');
 select is(pg_temp.why(1), 'all nodes are draining', 'a node that drains takes nothing new');
 select pg_temp.node('n1', 4, 'up', '0 s', 1, 8, '{noop,notify}', '{"zone": "eu"}');
+select is(pg_temp.why(1), 'the nodes that run kind sql are draining', 'nobody else allows the kind');
+update pgrab.node set kinds = '{noop}' where name = 'drains';
 select is(pg_temp.why(1), 'no live node runs kind sql', 'nobody allows the kind');
 update pgrab.task set require = '{"zone": "us"}' where id = 1;
 select is(pg_temp.why(1), 'no live node runs kind sql', 'the kind comes before the labels');
@@ -139,7 +141,7 @@ select is((select n.heartbeat_age from pgrab.nodes n where n.name = 'n2'), inter
 -- ----------------------------------------------------------------------------------------------------------- overview
 select pg_temp.put(4, 'scheduled', '310 s'), pg_temp.put(5, 'scheduled', '0 s'), pg_temp.put(6, 'claimed', '10 s', 4);
 select is((select (o.nodes_up, o.due, o.running, o.parked, o.late, date_trunc('minute', o.oldest_late))::text from pgrab.overview o), '(2,3,1,1,2,00:05:00)', 'overview: now');
-select is((select (o.runs_1m, o.failures_1m, o.runs_1h, o.failures_1h)::text from pgrab.overview o), '(3,1,4,2)', 'overview: runs; missed ones are none, cancelled ones no failures');
+select is((select (o.runs_1m, o.failed_1m, o.runs_1h, o.failed_1h)::text from pgrab.overview o), '(3,1,4,2)', 'overview: runs; missed ones are none, cancelled ones no failures');
 
 -- ------------------------------------------------------------------------------------------- they fit into 120 columns
 -- As psql draws them: | between columns, a blank on both sides.
@@ -159,8 +161,9 @@ begin
   return v_sum;
 end $$;
 delete from pgrab.run where error is not null;
+update pgrab.task set expect_within = '1 day', created_at = now() - interval '30 hours' where id = 1234563;
 select cmp_ok(pg_temp.width(v), '<=', 120, v || ' fits into 120 columns')
-from unnest('{overview,tasks,due,running,late,parked,history,nodes}'::text[]) v;
+from unnest('{overview,tasks,due,running,late,parked,history,nodes,failing,overdue}'::text[]) v;
 
 -- -------------------------------------------------------------------------------------------- and are cheap to read
 create function pg_temp.plan(p_query text) returns text language plpgsql as $$

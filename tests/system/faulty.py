@@ -28,5 +28,5 @@ def as_role(db, name):
 
 
 def hang_up(db, app):
-    db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()",
+    db.query("select pg_terminate_backend(a.pid, 5000) from (select pid from pg_stat_activity where application_name = %s and datname = current_database() offset 0) a",
              f"pgrab {app}")

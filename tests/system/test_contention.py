@@ -132,7 +132,8 @@ def test_a_locked_claimed_task_holds_up_no_start(db, nodes, probe):
     assert len(probe.events("start")) == 40
 
 
-def test_a_locked_limit_holds_up_only_its_own_tasks(db, nodes, probe):
+def test_a_locked_limit_holds_up_nobody(db, nodes, probe):
+    """While a person's transaction is open the limit is as it was: 30, of which 25 are taken."""
     db.query("insert into pgrab.limit (key, max_running) values ('a', 30), ('b', 30)")
     nodes.start(workers=40)
     probe.close_gate()
@@ -143,17 +144,35 @@ def test_a_locked_limit_holds_up_only_its_own_tasks(db, nodes, probe):
         behind = [db.add(kind="shell", command="true", limit_key="a") for _ in range(5)]
         probe.open_gate()
         probe.wait("end", "held", count=25)
-        begun = time.monotonic()
-        while time.monotonic() - begun < 4:
-            for key in (None, "b"):
-                db.wait_run(db.add(kind="shell", command="true", limit_key=key), timeout=2)
-        assert not [task for task in behind if db.runs(task)]
+        for key in (None, "b"):
+            db.wait_run(db.add(kind="shell", command="true", limit_key=key), timeout=2)
+        for task in held + behind:
+            db.wait_run(task, timeout=5)
         person.commit()
-    for task in held + behind:
-        db.wait_run(task, timeout=5)
     assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
     assert len(probe.events("start")) == 25
     db.wait("select running = 0 from pgrab.limits where key = 'a'")
+
+
+def test_a_key_that_is_locked_holds_up_only_the_starts_of_its_own_tasks(db, nodes, probe):
+    """Its runs end all the same; their places come free when the lock is gone."""
+    db.query("insert into pgrab.limit (key, max_running) values ('a', 2), ('b', 2)")
+    nodes.start()
+    probe.close_gate()
+    held = [db.add(**probe.shell("held", gate=True), limit_key="a") for _ in range(2)]
+    probe.wait("start", "held", count=2)
+    with db.connect(autocommit=False) as other:
+        other.execute("select from pgrab.limit_use where key = 'a' and no = 0 for update")
+        probe.open_gate()
+        for task in held:
+            db.wait_run(task, timeout=5)
+        behind = [db.add(kind="shell", command="true", limit_key="a") for _ in range(3)]
+        for key in (None, "b"):
+            db.wait_run(db.add(kind="shell", command="true", limit_key=key), timeout=2)
+        assert not [task for task in behind if db.runs(task)]
+    for task in behind:
+        db.wait_run(task, timeout=10)
+    db.wait("select count(*) = 0 from pgrab.limit_place")
 
 
 def test_many_finishes_behind_a_lock_hold_up_no_other(db, nodes, probe):
@@ -188,7 +207,7 @@ def refused_tasks(db, n=41):
 def test_a_missing_partition_and_a_refused_row_in_one_batch(db, nodes):
     node = nodes.start()
     db.wait("select count(*) > 0 from pg_inherits where inhparent = 'pgrab.run'::regclass")
-    for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass"):
+    for (name,) in db.query("select inhrelid::regclass::text from pg_inherits where inhparent = 'pgrab.run'::regclass and inhrelid <> 'pgrab.run_rest'::regclass"):
         db.query(f"drop table {name}")
     bad = refused_tasks(db)
     db.wait("select count(*) = 41 from pgrab.run", timeout=15)
@@ -234,7 +253,7 @@ def test_a_run_that_the_history_refuses_is_parked_without_it(db, nodes):
 def test_what_the_server_can_promise_is_asked_on_a_new_connection(cluster, db, nodes):
     """Another server, or its configuration, may answer: at_most_once tasks wait until one does that loses no commit."""
     def hang_up(app="pgrab load"):
-        db.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s and datname = current_database()", app)
+        db.query("select pg_terminate_backend(a.pid, 5000) from (select pid from pg_stat_activity where application_name = %s and datname = current_database() offset 0) a", app)
 
     node = nodes.start(poll="60s")
     db.wait_run(db.add(kind="noop", delivery="at_most_once"))

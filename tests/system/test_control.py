@@ -39,7 +39,7 @@ def test_ids_that_are_not_there_exit_3(db):
         done = run_pgrab(verb, "4711", dsn=db.dsn, check=False)
         assert done.returncode == 3 and "4711" in done.stderr, (verb, done)
         done = run_pgrab(verb, "seven", dsn=db.dsn, check=False)
-        assert done.returncode == 2
+        assert done.returncode == 3 and done.stderr.startswith(f"pgrab {verb}: no task has the key or name 'seven'. ")
 
 
 def test_cancel_by_command(db, nodes):

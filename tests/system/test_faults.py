@@ -167,7 +167,7 @@ def test_connections_cut_all_the_time_cost_nothing(db, nodes):
     start_pair(nodes, fence_after="3s", dead_after="6s")
     with db.connect() as cutter:
         for _ in range(10):
-            cutter.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'pgrab%' and datname = current_database()")
+            cutter.execute("select pg_terminate_backend(a.pid) from (select pid from pg_stat_activity where application_name like 'pgrab%' and datname = current_database() offset 0) a")
             seen = cutter.execute("select count(*) from pgrab.run").fetchone()[0]
             wait_until(lambda: cutter.execute("select count(*) > %s or not exists (select from pgrab.task) from pgrab.run", [seen]).fetchone()[0], 10,
                        "more runs after a cut")
@@ -233,7 +233,7 @@ def test_claims_of_nobody_are_put_back(db, nodes):
 def test_everything_works_with_the_doorbell_cut(db, nodes):
     node = nodes.start("n1", poll="300ms")
     for _ in range(5):
-        db.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pgrab listen' and datname = current_database()")
+        db.query("select pg_terminate_backend(a.pid) from (select pid from pg_stat_activity where application_name = 'pgrab listen' and datname = current_database() offset 0) a")
         task = db.add(kind="noop")
         assert db.wait_run(task, timeout=3).outcome == "succeeded"
     assert node.running()

@@ -3,11 +3,12 @@ import time
 
 import pytest
 
+from cluster import descendants, wait_until
 from faulty import proxy  # noqa: F401 (fixtures)
 
 
 def test_term_with_a_silent_database_ends_in_time(db, nodes, probe, proxy):
-    node = nodes.start("n1", dsn=proxy.dsn, drain_timeout="1s", fence_after="30s", dead_after="40s", heartbeat="1s")
+    node = nodes.start("n1", dsn=proxy.dsn, drain_timeout="1s", fence_after="9s", dead_after="12s", heartbeat="1s")
     db.add(**probe.shell("a", seconds=60))
     probe.wait("start", "a")
     proxy.silent = True
@@ -16,6 +17,8 @@ def test_term_with_a_silent_database_ends_in_time(db, nodes, probe, proxy):
     at = time.monotonic()
     assert node.wait_exit(10) == 1
     assert time.monotonic() - at < 1 + 0.5 + 5, "drain_timeout + kill_grace + 5 s"
+    proxy.silent = False
+    wait_until(lambda: not descendants(), 20, "the keeper's farewell to get through")
 
 
 @pytest.mark.parametrize("dead", [False, True])

@@ -101,6 +101,20 @@ def test_a_frozen_shim_does_not_let_two_runs_overlap(db, nodes, probe, how):
     probe.assert_no_overlap()
 
 
+def test_term_ends_a_node_in_time_whose_run_cannot_be_proved_gone(db, nodes, probe):
+    node = nodes.start("n1", drain_timeout="500ms")
+    db.add(**probe.shell("a", seconds=60, deaf=True))
+    first = int(probe.wait("start", "a")[0].pid)
+    shim = shim_of(first)
+    os.kill(shim, signal.SIGSTOP)
+    os.kill(keeper_of(node), signal.SIGSTOP)
+    at = time.monotonic()
+    node.term()
+    node.wait_exit(10)
+    assert time.monotonic() - at < 0.5 + 5, "drain_timeout and five seconds"
+    wait_until(lambda: not alive(first) and not alive(shim), 5, "the run and its shim to be dead")
+
+
 def test_a_log_that_nobody_reads_stops_nothing(db, tmp_path):
     reading, writing = os.pipe()
     command = [pgrab_bin(), "run", "--dsn", db.dsn, "--name", "n1", "--log-level", "debug"]

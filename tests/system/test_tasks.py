@@ -68,7 +68,7 @@ def test_shell_runs_with_what_it_was_given_and_nothing_else(db, nodes):
     assert run.outcome == "succeeded" and run.exit_code == 0
     lines = run.output.splitlines()
     names = {line.split("=")[0] for line in lines if "=" in line}
-    assert names <= {"A", "HOME", "LANG", "PATH", "PWD", "PGRAB_ATTEMPT", "PGRAB_FENCE", "PGRAB_FIRE_AT", "PGRAB_TASK_ID", "SHLVL", "_", "OLDPWD"}, names
+    assert names <= {"A", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER", "PWD", "PGRAB_ATTEMPT", "PGRAB_FENCE", "PGRAB_FIRE_AT", "PGRAB_TASK_ID", "SHLVL", "_", "OLDPWD"}, names
     assert f"PGRAB_TASK_ID={task}" in lines and "PGRAB_ATTEMPT=1" in lines and "A=1 2" in lines
     assert f"PGRAB_FENCE={run.incarnation}-{run.version}" in lines
     assert lines[-3:] == ["/tmp", "in", "put"]

@@ -260,6 +260,34 @@ a_frozen_shim_under_a_dead_keeper_is_killed_with_its_run(void **state)
 	}
 }
 
+/* The grace is longer than anybody waits. */
+static void
+a_process_in_a_hurry_leaves_nothing_of_a_lost_keeper(void **state)
+{
+	const struct keeper_setup setup = {.kill_grace_us = 100 * US_PER_S, .will_fd = -1};
+	struct keeper *k = NULL;
+	struct err err = {0};
+	struct trial t;
+	pid_t first, shim, run;
+
+	assert_int_equal(keeper_start(&k, &setup, &err), RC_OK);
+	keeper_lease(k, CLOCK_NEVER);
+	first = keeper_pid(k);
+	t = trial_sh(k, STUBBORN);
+	shim = parent_of(expect_started(&t));
+	run = read_pid(t.out_fd);
+	kill(shim, SIGSTOP);
+	kill(first, SIGKILL);
+	await_new_keeper(k, first);
+	assert_false(dead_within(run, 0));
+	keeper_hurry(k, clock_mono_us() + PATIENCE_S * US_PER_S);
+	assert_true(dead_within(run, 0) && dead_within(shim, 0));
+	keeper_hurry(k, clock_mono_us() + PATIENCE_S * US_PER_S); /* nothing to wait for */
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
 static void
 keepers_that_die_one_after_the_other_leave_nothing(void **state)
 {
@@ -547,6 +575,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(death_of_the_keeper_ends_its_runs_and_a_new_one_takes_over),
 	    cmocka_unit_test(a_frozen_keeper_is_replaced_and_its_runs_are_ended),
 	    cmocka_unit_test(a_frozen_shim_under_a_dead_keeper_is_killed_with_its_run),
+	    cmocka_unit_test(a_process_in_a_hurry_leaves_nothing_of_a_lost_keeper),
 	    cmocka_unit_test(keepers_that_die_one_after_the_other_leave_nothing),
 	    cmocka_unit_test(stopping_after_the_keepers_death_waits_for_the_runs),
 	    cmocka_unit_test(death_of_the_shim_ends_its_run_before_the_worker_hears_of_it),

@@ -1,10 +1,11 @@
--- The versioned claim: of the candidates, those that nobody was faster at become ours, and their ids are written down
--- (pgrab.hold).
--- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates come sorted by id, so
--- that two nodes lock in one order.  The idioms: 26_finish.sql.  (The arrays come through (select ...) because this is
--- no function with settings of its own: then the planner does not know their length.)
--- A due task of an instant kind ($5) has no moment between claim and start: it is started here.
--- $1 ids, $2 versions, $3 node, $4 incarnation, $5 instant kinds, $6 number of this claim, $7 claims that are over.
+-- The versioned claim: of the candidates, those that nobody was faster at become ours, and their ids are
+-- written down (pgrab.hold).
+-- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates come sorted by id,
+-- so that two nodes lock in one order.  The idioms: 26_finish.sql.  (The arrays come through (select ...)
+-- because this is no function with settings of its own: then the planner does not know their length.) A due
+-- task of an instant kind ($5) has no moment between claim and start: it is started here.
+-- $1 ids, $2 versions, $3 node, $4 incarnation, $5 instant kinds, $6 number of this claim, $7 claims that are
+-- over.
 with won as (
   update pgrab.task t
   set status = case when t.kind = any ($5::text[]) and t.due_at <= statement_timestamp()
@@ -15,6 +16,7 @@ with won as (
     started_at = null
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and case when t.status = 'scheduled' then true end
+    and not (select c.paused from pgrab.cluster c)
   returning :run_columns),
 held as (
   insert into pgrab.hold (incarnation, batch, ids)

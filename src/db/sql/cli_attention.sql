@@ -1,17 +1,44 @@
--- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first thousand late tasks tell the reasons.
+-- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first thousand
+-- late tasks tell the reasons.
+with late as (
+  select l.id, l.name, l.late_by, l.why from pgrab.late l limit 1000),
+failing as (
+  select f.*, count(*) over () as all,
+    row_number() over (order by f.status = 'parked' desc, f.since desc) as n
+  from pgrab.failing f),
+overdue as (
+  select o.*, count(*) over () as all, row_number() over (order by o.overdue_by desc) as n
+  from pgrab.overdue o)
 select a.what, a.text
 from (
-  select 1 as part, 0::bigint as size, 'node' as what, 'no node is up; start one: pgrab run' as text
-  from pgrab.overview o where o.nodes_up = 0
+  select 0 as part, 0::bigint as size, 'paused' as what,
+    format('all tasks are paused since %s by %s; pgrab resume --all lets them go',
+      date_trunc('second', c.paused_at), c.paused_by) as text
+  from pgrab.cluster c where c.paused
+  union all
+  select 1, 0, 'node', 'no node is up; start one: pgrab run'
+  where not exists (select from pgrab.node n where n.state = 'up' and pgrab_internal.live(n))
   union all
   select 2, 0, 'node', format('node %s has been silent for %s', n.name, n.heartbeat_age)
   from pgrab.nodes n where n.state = 'silent'
   union all
-  select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)', count(*), case count(*) when 1 then 'task' else 'tasks' end, l.why, max(l.late_by), min(l.id))
-  from (select l.id, l.late_by, l.why from pgrab.late l limit 1000) l
-  group by l.why
+  select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)', count(*),
+    case count(*) when 1 then 'task' else 'tasks' end, l.why, max(l.late_by),
+    (array_agg(coalesce(l.name, '#' || l.id) order by l.id))[1])
+  from late l group by l.why
   union all
-  select 4, 0, 'parked', format('%s %s parked; the latest is %s%s: %s', p.all, case p.all when 1 then 'task' else 'tasks' end, p.id, ' ' || quote_ident(p.name), coalesce(p.error, p.outcome))
-  from (select p.*, count(*) over () as all from pgrab.parked p order by p.parked_at desc limit 1) p) a
+  select 4, -f.n, 'failing', case when f.n <= 5
+      then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, 'task'), f.id,
+        case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
+        coalesce((select pgrab_internal.brief(x.last_error, 100) from pgrab.task x where x.id = f.id),
+          f.outcome))
+    else format('%s more fail: select * from pgrab.failing', f.all - 5) end
+  from failing f where f.n <= 6
+  union all
+  select 5, -o.n, 'overdue', case when o.n <= 5
+      then format('%s (%s) has not succeeded since %s: %s', coalesce(o.name, 'task'), o.id,
+        coalesce(o.last_success::text, 'it was made'), o.why)
+    else format('%s more are overdue: select * from pgrab.overdue', o.all - 5) end
+  from overdue o where o.n <= 6) a
 order by a.part, a.size desc
-limit 20
+limit 40

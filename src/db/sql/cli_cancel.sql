@@ -1,3 +1,5 @@
--- Serves: pgrab cancel.  Raises for an id or a state that cannot be.  $1 ids.
-select t.id, t.name, t.kind, case when t.paused and t.status = 'scheduled' then 'paused' else t.status end as status, date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.cancel($1::bigint[]) t
+-- Serves: pgrab cancel.  Raises for a task or a state that cannot be.  $1 ids, keys, names.
+select t.id, coalesce(t.name, t.key) as name, t.kind,
+  case when t.paused and t.status = 'scheduled' then 'paused' else t.status end as status,
+  date_trunc('second', t.due_at) as due_at, t.attempt
+from pgrab.cancel(pgrab.ids_of($1::text[])) t

@@ -1,2 +1,2 @@
--- Serves: pgrab explain.  $1 id.
-select e.gate, e.verdict, e.detail from pgrab.explain($1::bigint) e
+-- Serves: pgrab explain.  $1 id, key or name.
+select e.gate, e.verdict, e.detail from pgrab.explain($1::text) e

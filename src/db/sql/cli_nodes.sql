@@ -1,2 +1,4 @@
 -- Serves: pgrab nodes.  Those that are down come last.
-select v.*, array_to_string(n.kinds, ',') as kinds from pgrab.nodes v join pgrab.node n on n.name = v.name order by v.state = 'down', v.name
+select v.*, array_to_string(n.kinds, ',') as kinds
+from pgrab.nodes v join pgrab.node n on n.name = v.name
+order by v.state = 'down', v.name

@@ -1,6 +1,15 @@
--- Serves: pgrab runs.  Plan: run_finished_idx backwards, or run_task_idx.
--- $1 task, $2 outcome (null: all), $3 limit.
-select h.* from pgrab.history h
-where ($1::bigint is null or h.task_id = $1) and ($2::text is null or h.outcome = $2)
-order by h.finished_at desc
-limit $3::bigint
+-- Serves: pgrab runs.  Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4
+-- key, $5 node,
+-- $6 source, $7 since, $8 until (null: all), $9 limit.
+select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node,
+  date_trunc('second', r.finished_at) as finished_at,
+  round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.error
+from pgrab.run r
+where ($1::bigint is null or r.task_id = $1) and ($2::text is null or r.outcome = $2)
+  and ($3::text is null or r.name like $3) and ($4::text is null or r.key like $4)
+  and ($5::text is null or r.node = $5)
+  and ($6::text is null or exists (select from pgrab.task t where t.id = r.task_id and t.source = $6))
+  and r.finished_at >= coalesce(pgrab_internal.moment($7::text), '-infinity')
+  and r.finished_at < coalesce(pgrab_internal.moment($8::text), 'infinity')
+order by r.finished_at desc
+limit $9::bigint

@@ -1,29 +1,41 @@
 -- Serves: pgrab show.  One task, live or finished, its attempts, the oldest first, and its chain.
 -- Plan: task_pkey; run_task_idx of each partition; task_chain_idx or run_chain_idx.
--- $1 id.  `definition` is what is not the default, without what has a line of its own.  `chain` is what pgrab.chains has for all roots together, drawn in one pass.
+-- $1 id.  `definition` is what is not the default, without what has a line of its own.  `chain` is what
+-- pgrab.chains has for all roots together, drawn in one pass.
 with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
 task as (
   select t.id, t.name, t.status, pgrab.why(t) as why, t.kind, t.command, nullif(t.args, '{}') as args, t.key,
-    pgrab.definition(t) as definition, t.owner, t.created_at, t.fire_at, t.due_at, (select n.name from pgrab.node n where n.id = t.node_id) as node,
-    t.attempt, t.runs, t.failures, t.last_outcome, t.last_error, t.last_finished_at, 1 as part
+    pgrab.definition(t) as definition, t.owner, t.created_at, t.fire_at, t.due_at,
+    (select n.name from pgrab.node n where n.id = t.node_id) as node, t.attempt, t.runs, t.failures,
+    t.last_outcome, t.last_error, t.last_finished_at, 1 as part
   from pgrab.task t where t.id = $1::bigint
   union all
-  (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args', r.definition ->> 'key',
-    r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
-    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')), (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome, r.error, r.finished_at, 2
+  (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args',
+    coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
+    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')),
+    (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome,
+    r.error, r.finished_at, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
   select l.*
-  from pgrab_internal.chain_tree(coalesce((select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = $1::bigint),
-    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l)
+  from pgrab_internal.chain_tree(coalesce(
+    (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = $1::bigint),
+    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l),
+chain as (
+  select json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind',
+    l.kind, 'status', l.status, 'outcome', l.outcome, 'started_at', l.started_at, 'finished_at',
+    l.finished_at) order by l.path) as links
+  from link l),
+attempt as (
+  select json_agg(json_build_object('attempt', r.attempt, 'outcome', r.outcome, 'node', r.node, 'claimed_at',
+    r.claimed_at, 'started_at', r.started_at, 'finished_at', r.finished_at, 'seconds',
+    round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
+    'output_truncated', r.output_truncated) order by r.finished_at) as attempts
+  from runs r)
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
-  t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, t.runs, t.failures, t.last_outcome, t.last_error, t.last_finished_at,
-  (select coalesce(json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind', l.kind, 'status', l.status, 'outcome', l.outcome,
-     'started_at', l.started_at, 'finished_at', l.finished_at) order by l.path), '[]') from link l) as chain,
-  (select coalesce(json_agg(json_build_object('attempt', r.attempt, 'outcome', r.outcome, 'node', r.node, 'claimed_at', r.claimed_at, 'started_at', r.started_at,
-     'finished_at', r.finished_at, 'seconds', round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
-     'output_truncated', r.output_truncated) order by r.finished_at), '[]') from runs r) as attempts,
+  t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, t.runs, t.failures, t.last_outcome,
+  t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
   (select r.output from runs r order by r.finished_at desc limit 1) as output
-from task t order by t.part limit 1
+from task t cross join chain c cross join attempt a order by t.part limit 1

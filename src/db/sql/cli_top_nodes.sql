@@ -1,5 +1,6 @@
 -- Serves: pgrab top.  A node that has been down for an hour is no news; pgrab nodes lists it.  $1 limit.
-select v.name, v.state, v.busy, n.in_hand, v.heartbeat_age as heartbeat, v.shards, v.won, n.runs_succeeded as ok, n.runs_failed as failed, v.strategy, v.warning
+select v.name, v.state, v.busy, n.in_hand, v.heartbeat_age as heartbeat, v.shards, v.won,
+  n.runs_succeeded as ok, n.runs_failed as failed, v.strategy, v.warning
 from pgrab.nodes v join pgrab.node n on n.name = v.name
 where v.state <> 'down' or n.heartbeat_at > statement_timestamp() - interval '1 hour'
 order by v.state = 'down', v.name

@@ -19,17 +19,27 @@ more as materialized (
 select current_database() as database, statement_timestamp() as at,
   n.nodes, n.nodes_up, case when m.due then greatest(n.running, t.running) else t.running end as running,
   t.due, t.late, m.due as due_more, t.oldest_late, p.parked, p.parked_more,
+  (select count(*) from (select from pgrab.failing limit 20000) f) as failing,
+  (select count(*) from pgrab.overdue) as overdue,
   r.runs_1m, r.failures_1m, r.runs_1m_more, n.runs_total, n.failures_total
 from more m,
-  (select count(*) filter (where s.status = 'running') as running, count(*) filter (where s.status <> 'running') as due,
-     count(*) filter (where s.status <> 'running' and s.since <= statement_timestamp() - interval '2 s') as late,
-     date_trunc('second', statement_timestamp() - min(s.since) filter (where s.status <> 'running' and s.since <= statement_timestamp() - interval '2 s')) as oldest_late
-   from seen s where s.since <= statement_timestamp()) t,
-  (select count(*) as nodes, count(*) filter (where l.live and n.state = 'up') as nodes_up, coalesce(sum(n.running) filter (where l.live), 0) as running,
-     coalesce(sum(n.runs_succeeded + n.runs_failed), 0) as runs_total, coalesce(sum(n.runs_failed), 0) as failures_total
-   from pgrab.node n cross join lateral (select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after as live) l) n,
+  (select count(*) filter (where s.status = 'running') as running,
+     count(*) filter (where s.status <> 'running') as due, count(*) filter (where s.late) as late,
+     date_trunc('second', statement_timestamp() - min(s.since) filter (where s.late)) as oldest_late
+   from (
+     select s.status, s.since,
+       s.status <> 'running' and s.since <= statement_timestamp() - interval '2 s' as late
+     from seen s where s.since <= statement_timestamp()) s) t,
+  (select count(*) as nodes, count(*) filter (where l.live and n.state = 'up') as nodes_up,
+     coalesce(sum(n.running) filter (where l.live), 0) as running,
+     coalesce(sum(n.runs_succeeded + n.runs_failed), 0) as runs_total,
+     coalesce(sum(n.runs_failed), 0) as failures_total
+   from pgrab.node n cross join lateral (select pgrab_internal.live(n) as live) l) n,
   (select count(*) filter (where t.status = 'parked') as parked, count(*) = 20000 as parked_more
    from (select t.status from pgrab.task t where t.due_at is null limit 20000) t) p,
   (select count(*) filter (where r.outcome not in ('skipped', 'missed')) as runs_1m,
-     count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m, count(*) = 20000 as runs_1m_more
-   from (select r.outcome from pgrab.run r where r.finished_at > statement_timestamp() - interval '1 minute' limit 20000) r) r
+     count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost')) as failures_1m,
+     count(*) = 20000 as runs_1m_more
+   from (
+     select r.outcome from pgrab.run r
+     where r.finished_at > statement_timestamp() - interval '1 minute' limit 20000) r) r

@@ -1,7 +1,7 @@
 -- Serves: pgrab top.  The runs that began first.  Plan: as cli_top_overview; behind a large backlog a few may
 -- be missing. A run of an instant kind has no started_at of its own.  $1 limit, $2 at most so many characters
 -- of names.
-select t.id, left(t.name, $2::int) as name, t.kind, t.attempt, left(n.name, $2::int) as node,
+select t.id, left(coalesce(t.name, t.key), $2::int) as name, t.kind, t.attempt, left(n.name, $2::int) as node,
   date_trunc('second', statement_timestamp() - t.began_at) as running_for, t.timeout
 from (
   select t.*, coalesce(t.started_at, t.claimed_at) as began_at
@@ -9,7 +9,8 @@ from (
     select t.*
     from pgrab_internal.due_heads() h
     cross join lateral (
-      select t.id, t.name, t.kind, t.attempt, t.node_id, t.timeout, t.status, t.started_at, t.claimed_at
+      select t.id, t.name, t.key, t.kind, t.attempt, t.node_id, t.timeout, t.status,
+        t.started_at, t.claimed_at
       from pgrab.task t
       where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()
       order by t.due_at limit 20) t) t

@@ -1,4 +1,5 @@
--- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides it.
+-- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides
+-- it.
 -- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
 -- $1 kinds text[], $2 labels jsonb.
 select l.lane, (

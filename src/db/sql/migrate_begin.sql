@@ -1,8 +1,7 @@
--- Opens the transaction of one migration.  The lock makes a second migrator wait here until the first has committed;
--- then it finds the work done.  A table of ours: anybody may hold an advisory lock, and that is only for the moment
--- before there is one.
--- From then on a lock that a reader or writer holds is waited for only briefly, because everybody who comes later
--- waits behind us.
+-- Opens the transaction of one migration.  The lock makes a second migrator wait here until the first has
+-- committed; then it finds the work done.  A table of ours: anybody may hold an advisory lock, and that is
+-- only for the moment before there is one. From then on a lock that a reader or writer holds is waited for
+-- only briefly, because everybody who comes later waits behind us.
 -- Serves: db/migrate.c.
 begin isolation level read committed;
 set local lock_timeout = '120s';

@@ -1,6 +1,7 @@
--- Before the api is applied: what an earlier one made goes, so that a function whose parameters or result have changed
--- can be made anew, and one that has no place any more is gone.  What something of somebody else stands on stays, and
--- is replaced where it stands; that fails, naming it, only when its columns or result have changed.
+-- Before the api is applied: what an earlier one made goes, so that a function whose parameters or result
+-- have changed can be made anew, and one that has no place any more is gone.  What something of somebody else
+-- stands on stays, and is replaced where it stands; that fails, naming it, only when its columns or result
+-- have changed.
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare

@@ -2,6 +2,7 @@
 -- Serves: db/migrate.c.  $1 hash, $2 version of the program, $3 also when the text is the same.
 insert into pgrab.api as a (hash, pgrab_version) values ($1, $2)
 on conflict (only_row) do update
-set hash = excluded.hash, pgrab_version = excluded.pgrab_version, applied_at = excluded.applied_at, applied_by = excluded.applied_by
+set hash = excluded.hash, pgrab_version = excluded.pgrab_version, applied_at = excluded.applied_at,
+  applied_by = excluded.applied_by
 where a.hash <> excluded.hash or $3::boolean
 returning 1

@@ -1,14 +1,18 @@
--- The schema and its own bookkeeping, when they are not there.  A schema that somebody made for us is taken as it is.
+-- The schema and its own bookkeeping, when they are not there.  A schema that somebody made for us is taken
+-- as it is.
 -- Serves: db/migrate.c, before every migration; `pgrab sql`.
 do $$
 begin
   if to_regnamespace('pgrab') is null then
     create schema pgrab;
-    comment on schema pgrab is 'Distributed task scheduler. Insert into pgrab.task; look at pgrab.overview, pgrab.tasks, pgrab.late, pgrab.history, pgrab.nodes.';
+    comment on schema pgrab is
+      'Distributed task scheduler. Insert into pgrab.task; look at pgrab.overview, pgrab.tasks, pgrab.late, '
+      'pgrab.history, pgrab.nodes.';
   end if;
   if to_regnamespace('pgrab_internal') is null then
     create schema pgrab_internal;
-    comment on schema pgrab_internal is 'What only nodes, triggers and views of pgrab call. For people: schema pgrab.';
+    comment on schema pgrab_internal is
+      'What only nodes, triggers and views of pgrab call. For people: schema pgrab.';
   end if;
   if to_regclass('pgrab.migration') is null then
     create table pgrab.migration (
@@ -20,10 +24,12 @@ begin
       applied_by    text        not null default session_user,
       constraint migration_pkey primary key (version)
     );
-    comment on table pgrab.migration is 'Which numbered migrations this schema has. Written by `pgrab migrate`.';
+    comment on table pgrab.migration is
+      'Which numbered migrations this schema has. Written by `pgrab migrate`.';
     comment on column pgrab.migration.version is 'Number of the migration.';
     comment on column pgrab.migration.name is 'Its file.';
-    comment on column pgrab.migration.breaking is 'True: a program that does not know this migration must not use the schema.';
+    comment on column pgrab.migration.breaking is
+      'True: a program that does not know this migration must not use the schema.';
     comment on column pgrab.migration.pgrab_version is 'Version of the program that applied it.';
     comment on column pgrab.migration.applied_at is 'When.';
     comment on column pgrab.migration.applied_by is 'The role that applied it.';
@@ -36,9 +42,11 @@ begin
       constraint api_pkey primary key (only_row),
       constraint api_only_row_check check (only_row)
     );
-    comment on table pgrab.api is 'Which functions and views this schema has: one row. Written by `pgrab migrate`.';
+    comment on table pgrab.api is
+      'Which functions and views this schema has: one row. Written by `pgrab migrate`.';
     comment on column pgrab.api.only_row is 'Always true: there is one row.';
-    comment on column pgrab.api.hash is 'Of the text of all functions and views; another hash, and `pgrab migrate` applies them anew.';
+    comment on column pgrab.api.hash is
+      'Of the text of all functions and views; another hash, and `pgrab migrate` applies them anew.';
     comment on column pgrab.api.pgrab_version is 'Version of the program that applied them.';
     comment on column pgrab.api.applied_at is 'When.';
     comment on column pgrab.api.applied_by is 'The role that applied them.';

@@ -1,3 +1,4 @@
 -- The last word of a node that stopped in good order.  Serves: heartbeat.  $1 node, $2 incarnation.
-update pgrab.node n set state = 'down', bell = false, in_hand = 0, running = 0, beat = n.beat + 1, heartbeat_at = clock_timestamp()
+update pgrab.node n set state = 'down', bell = false, in_hand = 0, running = 0, beat = n.beat + 1,
+  heartbeat_at = clock_timestamp()
 where n.id = $1::bigint and n.incarnation = $2::bigint and n.state <> 'down'

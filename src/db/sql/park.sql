@@ -1,16 +1,22 @@
--- A run whose end the server refuses to record as it was (a foreign key of somebody's forbids the task to leave, say): parked, so that it is not run again, with the reason.
--- When the history, or what hangs below a link of a chain, is what refuses it: without a row there, and what hangs below waits until a person has retried it.
+-- A run whose end the server refuses to record as it was (a foreign key of somebody's forbids the task to
+-- leave, say): parked, so that it is not run again, with the reason. When the history, or what hangs below a
+-- link of a chain, is what refuses it: without a row there, and what hangs below waits until a person has
+-- retried it.
 -- Serves: finisher, when everything else was refused.  Plan: task_pkey by id.
 -- $1 id, $2 version, $3 incarnation, $4 outcome, $5 why, $6 node, $7 node's name, $8 with what comes of it?
 with parked as (
   update pgrab.task t
-  set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, runs = t.runs + 1, fires = t.fires + 1,
-    last_outcome = $4::text, last_error = left($5::text, 1000), last_finished_at = clock_timestamp()
+  set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null,
+    claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, last_outcome = $4::text,
+    last_error = left($5::text, 1000), last_finished_at = clock_timestamp()
   where t.id = $1::bigint and t.version = $2::bigint and t.incarnation = $3::bigint and t.status = 'running'
   returning t.*),
 noted as (
-  insert into pgrab.run (task_id, attempt, node_id, incarnation, version, chain_id, fire_at, started_at, finished_at, created_at, outcome, kind, node, owner, name, error)
-  select p.id, p.attempt, $6::bigint, $3::bigint, $2::bigint, (select c.chain_id from pgrab.chain c where c.chain = p.chain), p.fire_at, p.started_at, clock_timestamp(), p.created_at, $4::text, p.kind, $7::text, p.owner, p.name, $5::text
+  insert into pgrab.run (task_id, attempt, node_id, incarnation, version, chain_id, fire_at, started_at,
+    finished_at, created_at, outcome, kind, node, owner, name, error)
+  select p.id, p.attempt, $6::bigint, $3::bigint, $2::bigint,
+    (select c.chain_id from pgrab.chain c where c.chain = p.chain), p.fire_at, p.started_at,
+    clock_timestamp(), p.created_at, $4::text, p.kind, $7::text, p.owner, p.name, $5::text
   from parked p where $8::boolean)
 select p.id, $2::bigint, case when $8::boolean and p.chain is not null
   then pgrab_internal.link_parked((select t from pgrab.task t where t.id = p.id)) end
@@ -18,4 +24,5 @@ from parked p
 union all
 -- its place under a limit, which makes no row here
 select null, null, null
-from pgrab_internal.limit_give_back(array[$1::bigint], array[$2::bigint], array[$3::bigint]) freed where freed < 0
+from pgrab_internal.limit_give_back(array[$1::bigint], array[$2::bigint], array[$3::bigint]) freed
+  where freed < 0

@@ -1,10 +1,13 @@
--- Hands claimed, unstarted tasks back, and says so to sleeping nodes.  Fenced: what is no longer ours is left alone.
+-- Hands claimed, unstarted tasks back, and says so to sleeping nodes.  Fenced: what is no longer ours is left
+-- alone.
 -- Serves: starter (drain, no free worker, start refused).  Plan: task_pkey by id; HOT.
 -- $1 ids, $2 versions, $3 incarnation.
 with back as (
   update pgrab.task t
   set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-  where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed'
+  where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
+    and t.status = 'claimed'
   returning t.shard)
-select count(*), case when count(*) > 0 then pgrab_internal.ring((select array_agg(distinct b.shard) from back b))::text end from back
+select count(*), case when count(*) > 0 then pgrab_internal.ring((select array_agg(distinct b.shard)
+  from back b))::text end from back

@@ -1,7 +1,10 @@
--- The backend of a run whose connection was lost may be at it still, even commit: it is ended, and only then is its outcome looked up.
--- Hazard: a WHERE may be evaluated in any order, and this one ends processes; so it is picked first (materialized), and ended then.
--- Serves: sql executor.  $1 its process id, $2 a moment at which it was ours (ids come again).  Returns whether it is gone.
+-- The backend of a run whose connection was lost may be at it still, even commit: it is ended, and only then
+-- is its outcome looked up. Hazard: a WHERE may be evaluated in any order, and this one ends processes; so it
+-- is picked first (materialized), and ended then.
+-- Serves: sql executor.  $1 its process id, $2 a moment at which it was ours (ids come again).  Returns
+-- whether it is gone.
 with backend as materialized (
   select a.pid from pg_stat_activity a
-  where a.pid = $1::int and a.datname = current_database() and a.pid <> pg_backend_pid() and coalesce(a.backend_start <= $2::timestamptz, true))
+  where a.pid = $1::int and a.datname = current_database() and a.pid <> pg_backend_pid()
+    and coalesce(a.backend_start <= $2::timestamptz, true))
 select coalesce(bool_and(pg_terminate_backend(b.pid, 3000)), true) from backend b

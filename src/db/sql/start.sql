@@ -1,11 +1,13 @@
--- The last check before anything is executed (up to LEAD_US ahead of the time, and the worker waits for that): still
--- ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the definition as it is
--- now, so that a run is exactly what the row said when it started.
--- Serves: starter (limit_start.sql for tasks with a limit_key).  Plan: nested loop, task_pkey by id; HOT; see claim.sql.
+-- The last check before anything is executed (up to LEAD_US ahead of the time, and the worker waits for
+-- that): still ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the
+-- definition as it is now, so that a run is exactly what the row said when it started.
+-- Serves: starter (limit_start.sql for tasks with a limit_key).  Plan: nested loop, task_pkey by id; HOT; see
+-- claim.sql.
 -- $1 ids, $2 versions, $3 incarnation.
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_timestamp(), t.due_at)
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint and t.status = 'claimed'
+where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
+  and t.status = 'claimed'
   and t.limit_key is null and case when t.due_at <= clock_timestamp() + interval '3 ms' then true end
 returning :run_columns

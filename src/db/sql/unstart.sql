@@ -1,5 +1,5 @@
--- Runs that were counted as started but could not be begun (fork refused): the attempt is taken back, the task tried
--- again in a moment, and its place under a limit given back, which makes no row here.
+-- Runs that were counted as started but could not be begun (fork refused): the attempt is taken back, the
+-- task tried again in a moment, and its place under a limit given back, which makes no row here.
 -- Serves: finisher.  Plan: task_pkey by id.
 -- $1 ids, $2 versions, $3 incarnations.
 with back as (
@@ -7,10 +7,12 @@ with back as (
   set status = 'scheduled', attempt = t.attempt - 1,
     due_at = case when not t.paused then clock_timestamp() + interval '2 s' end,
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null, started_at = null
-  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[])) as f(id, version, incarnation)
+  from unnest((select $1::bigint[]), (select $2::bigint[]), (select $3::bigint[])) as f(id, version,
+    incarnation)
   where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
     and t.status = 'running'
   returning t.id, f.version)
 select b.id, b.version from back b
 union all
-select null, null from pgrab_internal.limit_give_back($1::bigint[], $2::bigint[], $3::bigint[]) freed where freed < 0
+select null, null from pgrab_internal.limit_give_back($1::bigint[], $2::bigint[], $3::bigint[]) freed
+  where freed < 0

@@ -1,0 +1,106 @@
+-- What goes wrong: tasks whose last fire did not succeed, tasks of which a success is missing, and the
+-- cluster in one row.
+--
+-- Cost: failing reads pgrab.incident (one row per task that fails) and what is parked (task_idle_idx);
+-- overdue reads the tasks that have an expect_within (task_expect_idx).
+
+create or replace view pgrab.failing as
+select t.id, coalesce(t.name, t.key) as name, t.status,
+  date_trunc('second', coalesce(i.since, t.last_finished_at)) as since, coalesce(i.failures, 1) as failures,
+  t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 30) as error
+from (
+  select i.task_id from pgrab.incident i where i.event <> 'late'
+  union
+  select p.id from pgrab.task p where p.due_at is null and p.status = 'parked') f
+  join pgrab.task t on t.id = any (array[f.task_id]) -- by its key, whatever the statistics say
+  left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
+comment on view pgrab.failing is
+  'Tasks and schedules whose last fire did not succeed: since when, how often in a row, and why.';
+comment on column pgrab.failing.id is 'Number of the task.';
+comment on column pgrab.failing.name is 'Its name, or its key.';
+comment on column pgrab.failing.status is 'parked: it waits for a person; else it is planned anew.';
+comment on column pgrab.failing.since is 'When the first of these fires failed.';
+comment on column pgrab.failing.failures is 'Fires that have failed in a row.';
+comment on column pgrab.failing.outcome is 'Outcome of the last run.';
+comment on column pgrab.failing.error is
+  'Why, the first 30 characters. The whole: pgrab.task.last_error, `pgrab show ID`.';
+
+-- A success is looked for in the history only while a task is between its first failed try and the end of
+-- that fire: before, the row says it; after, the incident.
+create or replace function pgrab_internal.last_success(t pgrab.task) returns timestamptz
+language sql stable as $$
+  select case when t.last_outcome = 'succeeded' then t.last_finished_at
+    when t.last_outcome is null then null
+    when i.task_id is not null then i.succeeded_at
+    else (select max(r.finished_at) from pgrab.run r where r.task_id = t.id and r.outcome = 'succeeded') end
+  from (select) one left join pgrab.incident i on i.task_id = t.id and i.event <> 'late'
+$$;
+comment on function pgrab_internal.last_success(pgrab.task) is 'When a task last succeeded. Null: never.';
+
+create or replace view pgrab.overdue as
+select t.id, coalesce(t.name, t.key) as name, date_trunc('second', s.at) as last_success, t.expect_within,
+  date_trunc('second', statement_timestamp() - coalesce(s.at, t.created_at) - t.expect_within) as overdue_by,
+  case t.status when 'running'
+    then format('runs for %s', date_trunc('second', statement_timestamp() - t.started_at))
+    else pgrab_internal.brief(pgrab.why(t), 36) end as why
+from pgrab.task t cross join lateral (select pgrab_internal.last_success(t) as at) s
+where t.expect_within is not null
+  and coalesce(s.at, t.created_at) + t.expect_within < statement_timestamp();
+comment on view pgrab.overdue is
+  'Tasks that have not succeeded within their expect_within: missing, late, failing or running too long.';
+comment on column pgrab.overdue.id is 'Number of the task.';
+comment on column pgrab.overdue.name is 'Its name, or its key.';
+comment on column pgrab.overdue.last_success is
+  'When it last succeeded. Null: never; then its creation counts.';
+comment on column pgrab.overdue.expect_within is 'A success was expected at least so often.';
+comment on column pgrab.overdue.overdue_by is 'How much later than that it is.';
+comment on column pgrab.overdue.why is 'What it does or waits for.';
+
+create or replace function pgrab_internal.counts_due(
+  out due bigint, out running bigint, out late bigint, out oldest interval)
+language sql stable as $$
+  select count(*) filter (where t.status <> 'running'), count(*) filter (where t.status = 'running'),
+    count(*) filter (where t.late),
+    date_trunc('second', statement_timestamp() - min(t.since) filter (where t.late))
+  from (
+    select w.status, w.since,
+      w.status <> 'running' and w.since <= statement_timestamp() - interval '2 s' as late
+    from (
+      select d.status, d.due_at as since from pgrab_internal.due_until(statement_timestamp()) d
+      union all
+      select l.status, l.fire_at from pgrab_internal.in_line() l) w) t
+$$;
+comment on function pgrab_internal.counts_due() is 'How many tasks are due, running and late.';
+
+create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
+language sql stable as $$
+  select count(*), count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost'))
+  from pgrab.run r
+  where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
+$$;
+comment on function pgrab_internal.counts_runs(interval) is 'How many runs have ended lately.';
+
+create or replace view pgrab.overview as
+select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest as oldest_late,
+  m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
+  (select count(*) from pgrab.failing) as failing, (select count(*) from pgrab.overdue) as overdue
+from (
+    select count(*) as nodes_up from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) n,
+  pgrab_internal.counts_due() t,
+  (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
+  pgrab_internal.counts_runs('1 minute') m,
+  pgrab_internal.counts_runs('1 hour') h;
+comment on view pgrab.overview is 'The cluster in one row.';
+comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
+comment on column pgrab.overview.due is 'Tasks that are due and not started.';
+comment on column pgrab.overview.running is 'Tasks that run.';
+comment on column pgrab.overview.parked is 'Tasks out of attempts, waiting for a person.';
+comment on column pgrab.overview.late is
+  'Tasks due for more than two seconds and not started: pgrab.late says why.';
+comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
+comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
+comment on column pgrab.overview.failed_1m is 'Of these failed, timed out or lost.';
+comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
+comment on column pgrab.overview.failed_1h is 'Of these failed, timed out or lost.';
+comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
+comment on column pgrab.overview.overdue is 'Tasks of which a success is missing: pgrab.overdue.';

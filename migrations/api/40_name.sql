@@ -1,0 +1,74 @@
+-- Which task does a person mean?  Its number, its key, or its name.
+
+create or replace function pgrab_internal.called(p_id bigint, p_name text, p_key text) returns text
+language sql immutable parallel safe
+return coalesce(p_name, p_key, '#' || p_id);
+comment on function pgrab_internal.called(bigint, text, text) is 'What a task is called.';
+
+create or replace function pgrab_internal.name_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
+language plpgsql as $$
+begin
+  if p_word is null then
+    raise exception using errcode = '22004', message = 'a task is null',
+      hint = 'Give the id, the key or the name of a task.';
+  elsif cardinality(p_ids) > 1 then
+    raise exception using errcode = '21000',
+      message = format('%s tasks have the name %L', cardinality(p_ids), p_word),
+      hint = format('Give the id or the key of one of them: %s.', (
+        select string_agg(u.id || coalesce(' (key ' || u.key || ')', ''), ', ' order by u.id)
+          filter (where u.n <= 20) || case when count(*) > 20 then ', ...' else '' end
+        from unnest(p_ids, p_keys) with ordinality u(id, key, n)));
+  end if;
+  raise exception using errcode = 'P0002', message = format('no task has the key or name %L', p_word),
+    hint = coalesce('Did you mean ' || (
+      select string_agg(quote_literal(n.name), ', ') from (
+        select coalesce(t.key, t.name) as name from pgrab.task t
+        where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'
+        order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
+end $$;
+comment on function pgrab_internal.name_refuse(text, bigint[], text[]) is
+  'Says that several tasks have a name, or none.';
+
+-- Live tasks first; one that has ended answers to its key or name as long as the history has it, the latest.
+create or replace function pgrab.id_of(p_task text) returns bigint
+language plpgsql stable as $$
+declare
+  v_id bigint;
+  v_ids bigint[];
+  v_keys text[];
+begin
+  if p_task ~ '^-?[0-9]{1,18}$' then
+    return p_task::bigint;
+  end if;
+  select t.id into v_id from pgrab.task t where t.key = p_task;
+  if not found then
+    select array_agg(t.id order by t.id), array_agg(t.key order by t.id) into v_ids, v_keys
+    from pgrab.task t where t.name = p_task;
+    v_id := v_ids[1];
+  end if;
+  if v_id is null then
+    select r.task_id into v_id from pgrab.run r
+    where (r.key = p_task or r.name = p_task) and r.ended is not null
+    order by r.finished_at desc limit 1;
+  end if;
+  if v_id is null or cardinality(v_ids) > 1 then
+    perform pgrab_internal.name_refuse(p_task, v_ids, v_keys);
+  end if;
+  return v_id;
+end $$;
+comment on function pgrab.id_of(text) is
+  'The id of a task that is named by its id, its key or its name, in this order. Refuses a name that several '
+  'tasks have, listing them, and one that none has.';
+
+create or replace function pgrab.ids_of(p_tasks text[]) returns bigint[]
+language sql stable
+return (select coalesce(array_agg(pgrab.id_of(u.task) order by u.n), '{}')
+  from unnest(p_tasks) with ordinality u(task, n));
+comment on function pgrab.ids_of(text[]) is 'pgrab.id_of() of each.';
+
+create or replace function pgrab_internal.moment(p_text text) returns timestamptz
+language sql stable
+return case when p_text like '% us' then statement_timestamp() - p_text::interval
+  else p_text::timestamptz end;
+comment on function pgrab_internal.moment(text) is
+  'A point in time that a person has given: so many microseconds ago, or a time.';

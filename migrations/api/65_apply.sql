@@ -1,0 +1,182 @@
+-- A file of tasks, as JSON: what it says is made so, and made so again it changes nothing.
+--
+--   {"source": "etl",
+--    "tasks": [{"key": "nightly", "kind": "sql", "command": "...", "schedule": "@daily"}, ...],
+--    "limits": [{"key": "api", "max_running": 5}, ...]}
+--
+-- A column that is left out has its default; but run_at and paused stay as they are.  "parents": ["a", "b"]
+-- names parents by their keys; they come first in the file.
+
+create or replace function pgrab_internal.apply_defaults() returns jsonb
+language sql immutable
+return '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC", "misfire": "once",
+  "misfire_after": "00:01:00", "misfire_limit": 100, "jitter": "00:00:00", "priority": 0,
+  "timeout": "01:00:00", "max_attempts": 3, "backoff": "00:00:05", "backoff_max": "01:00:00",
+  "delivery": "at_least_once", "run_if": "success", "name": null, "schedule": null, "starts_at": null,
+  "ends_at": null, "max_runs": null, "limit_key": null, "on_failure": null, "expect_within": null,
+  "stall_after": null, "keep": null}'::jsonb;
+comment on function pgrab_internal.apply_defaults() is 'What a file may leave out.';
+
+create or replace function pgrab_internal.apply_refuse(p_task jsonb, p_what text, p_hint text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '22023', hint = p_hint,
+    message = format('%s: %s',
+      coalesce('task ' || quote_literal(p_task ->> 'key'), left(p_task::text, 100)), p_what);
+end $$;
+comment on function pgrab_internal.apply_refuse(jsonb, text, text) is 'Refuses a task of a file.';
+
+create or replace function pgrab_internal.apply_check(p_task jsonb) returns void
+language plpgsql as $$
+declare
+  v_member text;
+begin
+  if jsonb_typeof(p_task) <> 'object' or coalesce(p_task ->> 'key', '') = '' then
+    perform pgrab_internal.apply_refuse(p_task, 'it has no key',
+      'Each task of a file is an object with a key.');
+  end if;
+  select k into v_member from jsonb_object_keys(p_task) k
+  where not pgrab_internal.apply_defaults() ? k and k not in ('key', 'parents', 'run_at', 'paused', 'source')
+  limit 1;
+  if found then
+    perform pgrab_internal.apply_refuse(p_task, format('%s is no column that can be set', v_member),
+      'Members are the columns of pgrab.task that people write, and parents.');
+  end if;
+end $$;
+comment on function pgrab_internal.apply_check(jsonb) is 'Refuses what is no task.';
+
+-- The columns that differ from what the file says.
+create or replace function pgrab_internal.apply_changes(t pgrab.task, p_want jsonb) returns text[]
+language sql stable as $$
+  select array_agg(w.key order by w.key)
+  from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab.task, p_want))) w
+  where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key
+$$;
+comment on function pgrab_internal.apply_changes(pgrab.task, jsonb) is 'Which columns are to be changed.';
+
+create or replace function pgrab_internal.apply_parents(p_task jsonb) returns bigint[]
+language plpgsql stable as $$
+declare
+  v_key text;
+  v_ids bigint[] := '{}';
+begin
+  for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
+    v_ids := v_ids || (select t.id from pgrab.task t where t.key = v_key);
+    if v_ids[cardinality(v_ids)] is null then
+      perform pgrab_internal.apply_refuse(p_task, format('its parent %L is not there', v_key),
+        'Parents are live tasks, or stand before it in the file.');
+    end if;
+  end loop;
+  return v_ids;
+end $$;
+comment on function pgrab_internal.apply_parents(jsonb) is
+  'The ids of the parents that a task of a file names.';
+
+create or replace function pgrab_internal.apply_edges(p_id bigint, p_ids bigint[], p_run_if text) returns void
+language sql as $$
+  delete from pgrab.edge e where e.child_id = p_id and e.parent_id <> all (p_ids[2:]);
+  insert into pgrab.edge (parent_id, child_id, run_if)
+  select p, p_id, p_run_if from unnest(p_ids[2:]) p
+  on conflict (parent_id, child_id) do update set run_if = excluded.run_if
+  where edge.run_if <> excluded.run_if
+$$;
+comment on function pgrab_internal.apply_edges(bigint, bigint[], text) is 'Parents besides the first.';
+
+create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text) returns void
+language plpgsql as $$
+declare
+  v_parents constant bigint[] := pgrab_internal.apply_parents(p_task);
+  v_want jsonb := p_task - 'parents';
+  v_columns text[];
+  t pgrab.task;
+begin
+  v_want := pgrab_internal.apply_defaults()
+    || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want;
+  select * into t from pgrab.task x where x.key = p_task ->> 'key' for update;
+  if not found then
+    select array_agg(quote_ident(k)) into v_columns from jsonb_object_keys(v_want) k;
+    execute format('insert into pgrab.task (%s) select %1$s from jsonb_populate_record(null::pgrab.task, $1) '
+      'returning *', array_to_string(v_columns, ', ')) into t using v_want;
+  elsif t.source <> v_want ->> 'source' and t.source <> '' then
+    perform pgrab_internal.apply_refuse(p_task, format('it belongs to source %L', t.source),
+      'Delete it there first, or give it another key.');
+  else
+    v_columns := pgrab_internal.apply_changes(t, v_want);
+    if v_columns is not null then
+      execute (select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab.task, $1) w '
+          'where t.id = $2', string_agg(format('%I = w.%1$I', c), ', ')) from unnest(v_columns) c)
+      using v_want, t.id;
+    end if;
+  end if;
+  perform pgrab_internal.apply_edges(t.id, v_parents, v_want ->> 'run_if');
+end $$;
+comment on function pgrab_internal.apply_task(jsonb, text) is 'Makes one task what a file says.';
+
+create or replace function pgrab_internal.apply_limits(p_limits jsonb) returns void
+language sql as $$
+  insert into pgrab.limit as l (key, max_running, per_second)
+  select x.key, x.max_running, x.per_second
+  from jsonb_to_recordset(p_limits) x(key text, max_running integer, per_second double precision)
+  on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second
+  where (l.max_running, l.per_second) is distinct from (excluded.max_running, excluded.per_second)
+$$;
+comment on function pgrab_internal.apply_limits(jsonb) is 'Makes limits what a file says.';
+
+create or replace function pgrab.apply(
+  p_file jsonb, p_source text default null, p_prune boolean default false)
+returns bigint
+language plpgsql as $$
+declare
+  c_tasks constant jsonb := case jsonb_typeof(p_file) when 'array' then p_file else p_file -> 'tasks' end;
+  c_source constant text := coalesce(p_source,
+    case jsonb_typeof(p_file) when 'object' then p_file ->> 'source' end, '');
+begin
+  if jsonb_typeof(c_tasks) is distinct from 'array' then
+    raise exception using errcode = '22023', message = 'the file holds no tasks',
+      hint = 'It is an array of tasks, or an object with an array `tasks`.';
+  elsif p_prune and c_source = '' then
+    raise exception using errcode = '22023', message = 'what is missing from the file can only be deleted '
+      'within one source', hint = 'Name the source.';
+  end if;
+  perform pgrab_internal.apply_check(x) from jsonb_array_elements(c_tasks) x;
+  if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
+    perform pgrab_internal.apply_limits(p_file -> 'limits');
+  end if;
+  perform pgrab_internal.apply_task(x.task, c_source)
+  from (select task from jsonb_array_elements(c_tasks) with ordinality x(task, n) order by n) x;
+  if p_prune then
+    perform pgrab.delete(array(
+      select t.id from pgrab.task t
+      where t.source = c_source and not exists (
+        select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)));
+  end if;
+  return jsonb_array_length(c_tasks);
+end $$;
+comment on function pgrab.apply(jsonb, text, boolean) is
+  'Makes tasks what a file says, by their keys; again, it changes nothing. With prune what else there is of '
+  'that source is deleted. Returns how many tasks the file has.';
+
+-- What apply takes.
+create or replace function pgrab_internal.export_task(t pgrab.task) returns jsonb
+language sql stable as $$
+  select jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
+      t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
+      'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
+      'parents', (select jsonb_agg(coalesce(x.key, 'task-' || x.id) order by p.n)
+        from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
+          from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
+    || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[])
+$$;
+comment on function pgrab_internal.export_task(pgrab.task) is
+  'A task as a member of a file for pgrab.apply().';
+
+create or replace function pgrab.export(p_source text default null) returns jsonb
+language sql stable as $$
+  select jsonb_strip_nulls(jsonb_build_object('source', p_source,
+    'limits', (select jsonb_agg(to_jsonb(l) order by l.key) from pgrab.limit l where p_source is null))) ||
+    jsonb_build_object('tasks', coalesce((
+      select jsonb_agg(pgrab_internal.export_task(t) order by t.id) from pgrab.task t
+      where p_source is null or t.source = p_source), '[]'))
+$$;
+comment on function pgrab.export(text) is
+  'The live tasks (of one source) as pgrab.apply() takes them; one that has no key is given one.';

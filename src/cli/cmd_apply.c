@@ -1,0 +1,132 @@
+/*
+ * pgrab apply, export: tasks as a file.  The file is carried out in one transaction, and what it has changed is read
+ * there; so a dry run is the real run, taken back.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/file.h"
+#include "db/report.h"
+
+struct options {
+	struct cli_common common;
+	char *source;
+	bool dry_run, prune;
+};
+
+static const struct option_key apply_keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
+	"show what would change, and change nothing", false},
+    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
+	"to which the tasks of a JSON file belong (default: as the file says)", false},
+    {"prune", 0, OPTION_FLAG, offsetof(struct options, prune), NULL, 0, 0, NULL, NULL,
+	"delete what this source has and the JSON file has not", false},
+    CLI_LAST_ROW,
+};
+
+enum rc
+cli_apply(struct cli *c, const char *text, const char *source, bool prune)
+{
+	struct db *db = cli_db(c, CLI_DEADLINE_US);
+	const char *first = text + strspn(text, " \t\r\n"), *params[] = {text, source, prune ? "t" : "f"};
+	PGresult *r = NULL;
+	enum rc rc = db_script(db, "begin", &c->err);
+
+	if (rc == RC_OK)
+		rc = report_rows(db, "cli_apply_before", 0, NULL, &r, &c->err);
+	PQclear(r);
+	r = NULL;
+	if (rc == RC_OK && (*first == '{' || *first == '['))
+		rc = report_rows(db, "cli_apply_json", 3, params, &r, &c->err);
+	else if (rc == RC_OK)
+		rc = db_script(db, text, &c->err);
+	PQclear(r);
+	return rc;
+}
+
+int
+cli_apply_end(struct cli *c, bool dry_run)
+{
+	int code = cli_list(c, "cli_apply_diff", 0, NULL, "Nothing changes.");
+	enum rc rc;
+
+	if (code != CLI_DONE)
+		return code;
+	rc = db_script(c->db, dry_run ? "rollback" : "commit", &c->err);
+	return rc == RC_OK ? CLI_DONE : cli_fail(c, rc, NULL);
+}
+
+static int
+run_apply(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct buf text = {0};
+	int code = cli_read_file(c, c->operands[0], &text);
+	enum rc rc;
+
+	if (code == CLI_DONE) {
+		rc = cli_apply(c, buf_str(&text), o->source, o->prune);
+		code = rc == RC_OK ? cli_apply_end(c, o->dry_run) : cli_fail(c, rc, c->operands[0]);
+	}
+	buf_fini(&text);
+	return code;
+}
+
+const struct command cmd_apply = {
+    .name = "apply",
+    .group = GROUP_DO,
+    .usage = "FILE [OPTIONS]",
+    .summary = "make the tasks what a file says, JSON or SQL, and show what that changes",
+    .details = "A JSON file is what pgrab export prints: {\"source\": \"etl\", \"tasks\": [{\"key\": "
+	       "\"nightly\", ...}]};\n"
+	       "applied again it changes nothing. An SQL file is run as it is; insert ... on conflict (key) "
+	       "do update.\n"
+	       "Either is one transaction. - is the standard input.",
+    .options = apply_keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_apply,
+};
+
+static const struct option_key export_keys[] = {
+    CLI_DSN_ROW,
+    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
+	"only the tasks of this source", false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_export(struct cli *c)
+{
+	const struct options *o = c->options;
+	const char *params[] = {o->source};
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_export", 1, params, &r, &c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	text_json(&out, db_text(r, 0, 0));
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+const struct command cmd_export = {
+    .name = "export",
+    .group = GROUP_DO,
+    .usage = "[OPTIONS]",
+    .summary = "print the live tasks and the limits as a JSON file for pgrab apply",
+    .options = export_keys,
+    .options_size = sizeof(struct options),
+    .in_utc = true,
+    .exec = run_export,
+};

@@ -1,0 +1,41 @@
+/* pgrab chains */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/commands.h"
+
+struct options {
+	struct cli_common common;
+	int64_t limit;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "200", 1, 1e6, NULL, "N",
+	"at most so many links", false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_chains(struct cli *c)
+{
+	const struct options *o = c->options;
+	char id[CLI_ID_SIZE];
+	const char *params[] = {c->n_operands > 0 ? id : NULL};
+	int code = c->n_operands > 0 ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
+
+	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, "no such chain") : code;
+}
+
+const struct command cmd_chains = {
+    .name = "chains",
+    .group = GROUP_LOOK,
+    .usage = "[TASK] [OPTIONS]",
+    .summary = "the chains, drawn as trees; of one task, its chain",
+    .details = "The view pgrab.chains. Their runs: select * from pgrab.chain_runs.",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .max_operands = 1,
+    .exec = run_chains,
+};

@@ -1,0 +1,63 @@
+/* pgrab limit: lists limits, makes and changes one, deletes one. */
+#include <stddef.h>
+
+#include "cli/commands.h"
+#include "db/report.h"
+
+struct options {
+	struct cli_common common;
+	char *max_running, *per_second;
+	bool delete;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"max_running", 'm', OPTION_TEXT, offsetof(struct options, max_running), NULL, 0, 0, NULL, "N",
+	"at most so many of its tasks run at once; 0 stops them; none: no such limit", false},
+    {"per_second", 's', OPTION_TEXT, offsetof(struct options, per_second), NULL, 0, 0, NULL, "N",
+	"at most so many start within a second, 0.1 is one in ten seconds; none: no such limit", false},
+    {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
+	"there is no such limit any more; its tasks go on without", false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_limit(struct cli *c)
+{
+	const struct options *o = c->options;
+	const char *params[] = {c->n_operands > 0 ? c->operands[0] : NULL, o->max_running, o->per_second};
+	struct db *db = cli_db(c, CLI_DEADLINE_US);
+	bool set = o->max_running != NULL || o->per_second != NULL;
+	PGresult *r = NULL;
+	enum rc rc = RC_OK;
+	int gone;
+
+	if ((set || o->delete) && params[0] == NULL)
+		return cli_usage(c->cmd, "which limit? pgrab limit KEY [OPTIONS]");
+	if (set)
+		rc = report_rows(db, "cli_limit_set", 3, params, &r, &c->err);
+	else if (o->delete)
+		rc = report_rows(db, "cli_limit_delete", 1, params, &r, &c->err);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	gone = r == NULL ? 0 : PQntuples(r);
+	PQclear(r);
+	if (o->delete &&gone == 0)
+		return cli_absent(c, "there is no limit \"%.100s\"", params[0]);
+	return cli_list(c, "cli_limits", 1, params, o->delete ? "It is gone." : "no such limit");
+}
+
+const struct command cmd_limit = {
+    .name = "limit",
+    .alias = "limits",
+    .group = GROUP_DO,
+    .usage = "[KEY] [OPTIONS]",
+    .summary = "list limits and how they are used; make, change or delete one",
+    .details = "The view pgrab.limits. A task counts against the limit its limit_key names.\n"
+	       "  pgrab limit api --max-running 5 --per-second 2",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .max_operands = 1,
+    .exec = run_limit,
+};

@@ -1,0 +1,88 @@
+-- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.
+select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,
+  coalesce(c.fault, c.fine) as detail
+from (
+  select 1 as n, 'nodes' as name, format('%s up', o.nodes_up) as fine,
+    case when o.nodes_up = 0 then 'no node is up; start one: pgrab run'
+      when o.nodes_up = 1 then 'one node only: when it stops nothing runs; start a second' end as fault
+  from pgrab.overview o
+  union all
+  select 2, 'strategies', 'all nodes divide the tasks by one rule',
+    (select 'live nodes have several strategies: give all the same --strategy' from pgrab.nodes x
+    where x.warning is not null limit 1)
+  union all
+  select 3, 'versions', 'all nodes have one version',
+    (select format('live nodes have the versions %s: upgrade the rest',
+      string_agg(distinct x.pgrab_version, ', '))
+    from pgrab.node x where pgrab_internal.live(x) having count(distinct x.pgrab_version) > 1)
+  union all
+  select 4, 'silent nodes', 'none', (select string_agg(x.name || ' is silent for ' || x.heartbeat_age, '; ')
+    || ': look at its log, restart it' from pgrab.nodes x where x.state = 'silent')
+  union all
+  select 5, 'durability', 'commits survive a crash', case when not pgrab_internal.durable()
+    then 'fsync, full_page_writes or synchronous_commit is off: turn them on' end
+  union all
+  select 6, 'autovacuum', 'on', case when not current_setting('autovacuum')::boolean
+    then 'autovacuum is off: turn it on, or the tables of pgrab grow without end' end
+  union all
+  select 7, 'connections', format('%s of %s in use', count(*), current_setting('max_connections')),
+    case when count(*) > 0.8 * current_setting('max_connections')::integer
+      then format('%s of %s connections are in use: raise max_connections', count(*),
+        current_setting('max_connections')) end
+  from pg_stat_activity a where a.backend_type = 'client backend'
+  union all
+  select 8, 'old transactions', 'none is older than five minutes',
+    (select format('session %s (%s%s) has a transaction open since %s, so that dead rows stay: end it with '
+      'select pg_terminate_backend(%s)', x.pid, x.usename, ', ' || nullif(x.application_name, ''),
+      date_trunc('second', x.xact_start), x.pid)
+    from pg_stat_activity x
+    where x.backend_xmin is not null and x.xact_start < statement_timestamp() - interval '5 minutes'
+      and x.backend_type = 'client backend'
+    order by x.xact_start limit 1)
+  union all
+  select 9, 'history', 'partitions are made ahead', case when to_regclass(
+      'pgrab.run_' || to_char((statement_timestamp() at time zone 'UTC')::date + 1, 'YYYYMMDD')) is null
+    then 'tomorrow has no partition: select * from pgrab.upkeep()' end
+  union all
+  select 10, 'dead rows', 'few', (select format('pgrab.%s has %s dead rows for %s live ones: is autovacuum '
+      'held up by an old transaction or a replication slot?', s.relname, s.n_dead_tup, s.n_live_tup)
+    from pg_stat_user_tables s
+    where s.schemaname = 'pgrab' and s.n_dead_tup > 100000 and s.n_dead_tup > 2 * s.n_live_tup
+    order by s.n_dead_tup desc limit 1)
+  union all
+  select 11, 'prepared transactions', 'none is old',
+    (select format('%s is prepared since %s: commit or roll it back', x.gid, date_trunc('second', x.prepared))
+    from pg_prepared_xacts x where x.prepared < statement_timestamp() - interval '5 minutes' limit 1)
+  union all
+  select 12, 'kinds and labels', 'every lane has a node that runs it',
+    (select format('no live node runs kind %s with labels %s, and %s tasks wait for one', x.kind, x.require,
+      x.tasks)
+    from (
+      select t.kind, t.require, count(*) as tasks from pgrab.late l join pgrab.task t on t.id = l.id
+      group by 1, 2) x
+    where pgrab_internal.able(x.kind, x.require) = '{}' order by x.tasks desc limit 1)
+  union all
+  select 13, 'paused', 'tasks are taken', (select format(
+    'all tasks are paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at), x.paused_by)
+    from pgrab.cluster x where x.paused)
+  union all
+  select 14, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
+    from pgrab.drained d join pgrab.node x on x.id = d.node_id)
+  union all
+  select 15, 'failing', 'none', case when o.failing > 0
+    then format('%s tasks fail: select * from pgrab.failing', o.failing) end
+  from pgrab.overview o
+  union all
+  select 16, 'overdue', 'none', case when o.overdue > 0
+    then format('%s tasks are overdue: select * from pgrab.overdue', o.overdue) end
+  from pgrab.overview o
+  union all
+  select 17, 'alerts', 'none has failed', (select format(
+    'an alert of task %s could not be inserted: %s', x.task_id, x.fault)
+    from pgrab.incident x where x.fault is not null order by x.since desc limit 1)
+  union all
+  select 18, 'alert tasks', 'none is parked', (select format('%s alerts are parked, the last: %s', count(*),
+    (array_agg(x.last_error order by x.id desc))[1])
+    from pgrab.task x where x.source = 'pgrab.alert' and x.due_at is null and x.status = 'parked'
+    having count(*) > 0)) c
+order by c.n

@@ -1,0 +1,10 @@
+-- Serves: pgrab wait.  Has the fire ended that was the current one when `fires` were done?  No row: there is
+-- no such task.  $1 id, $2 fires at the first look (null: this is it).
+select t.fires, t.status in ('parked', 'done', 'cancelled', 'skipped') or t.fires > $2::bigint as over,
+  t.last_outcome as outcome, t.last_error as error
+from pgrab.task t where t.id = $1::bigint
+union all
+(select 0, true, r.outcome, r.error
+from pgrab.run r
+where r.task_id = $1 and r.ended is not null and not exists (select from pgrab.task t where t.id = $1)
+order by r.finished_at desc limit 1)

@@ -1,0 +1,127 @@
+/*
+ * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The thread itself is loader.c.
+ */
+#include "node/loader_inside.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/context.h"
+
+#define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
+/* So long after a locked row no claim waits for the next one, at first and at most. */
+#define CONTENDED_US     (3 * US_PER_S)
+#define CONTENDED_MAX_US (60 * US_PER_S)
+#define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
+
+/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
+ * are looked at again. */
+enum rc
+loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
+{
+	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
+	size_t k = 0;
+	int64_t settled = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
+		if (c[i].misfired && c[i].refused)
+			late[k++] = c[i];
+	}
+	if (k > 0) {
+		qsort(late, k, sizeof *late, loader_by_id);
+		rc = store_misfire(l->db, late, k, &settled, err);
+	}
+	*more_out = *more_out || settled > 0;
+	free(late);
+	return rc;
+}
+
+/* After a claim that would have waited for a locked row. */
+static void
+note_contended(struct loader *l, bool contended)
+{
+	if (contended && l->contended_for_us == 0)
+		log_info("locked", "rows=claim hint=\"%s\"",
+		    "somebody has due tasks locked in an open transaction; the others go on");
+	l->contended_for_us = !contended                               ? 0
+			      : l->contended_for_us == 0               ? CONTENDED_US
+			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
+								       : CONTENDED_MAX_US;
+	l->contended_until_us = clock_mono_us() + l->contended_for_us;
+}
+
+/* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
+static struct run *
+claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
+{
+	/* With every worker busy a started task would only seem to run. */
+	int64_t over[OVER_MAX];
+	struct claim who = {.node_id = atomic_load(&l->node->node_id),
+	    .incarnation = incarnation,
+	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
+	    .contended = clock_mono_us() < l->contended_until_us,
+	    .hold = hold_open(&l->node->holds, incarnation),
+	    .over = over,
+	    .n_over = holds_take_over(&l->node->holds, incarnation, over, OVER_MAX)};
+	bool known = who.contended;
+	struct run *chain = NULL;
+	struct err err = {0};
+	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
+
+	if (!known)
+		note_contended(l, who.contended);
+	if (rc == RC_UNKNOWN) {
+		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
+		    err.text);
+		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
+	}
+	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
+	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
+	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
+		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
+		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
+	}
+	if (rc == RC_LOST || rc == RC_AGAIN)
+		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	else if (rc != RC_OK)
+		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	if (rc != RC_OK)
+		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
+	hold_unref(who.hold);
+	return rc == RC_OK ? chain : NULL;
+}
+
+/* When each is due on our steady clock: never earlier than the database means it. */
+static void
+set_due(struct node *n, struct run *chain)
+{
+	int64_t ahead = atomic_load(&n->db_ahead_us);
+
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->due_mono_us = r->due_us - ahead;
+}
+
+static void
+count_claims(struct node *n, size_t tried, size_t won, bool stolen)
+{
+	node_count(n, COUNT_ATTEMPTED, (int64_t)tried);
+	node_count(n, COUNT_WON, (int64_t)won);
+	node_count(n, COUNT_LOST, (int64_t)(tried - won));
+	if (stolen)
+		node_count(n, COUNT_STOLEN, (int64_t)won);
+}
+
+struct run *
+loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
+{
+	struct run *chain = claim(l, incarnation, c, n, won_out);
+
+	count_claims(l->node, n, *won_out, stolen);
+	set_due(l->node, chain);
+	return chain;
+}

@@ -1,0 +1,358 @@
+"""What operating a cluster takes: alerts that arrive, the switch for all, files of tasks, a crontab, a doctor."""
+import http.server
+import json
+import queue
+import re
+import subprocess
+import threading
+
+import psycopg
+import pytest
+from cluster import clean_env, pgrab_bin, run_pgrab, stays, wait_until
+
+
+def pgrab(db, *args, **options):
+    return run_pgrab(*args, dsn=db.dsn, **options).stdout
+
+
+def as_json(db, *args):
+    return json.loads(pgrab(db, *args, "--json"))
+
+
+def fails(status, db, *args):
+    done = run_pgrab(*args, dsn=db.dsn, check=False)
+    assert done.returncode == status, done
+    return done.stderr
+
+
+@pytest.fixture
+def webhook():
+    """A local HTTP server; .url, and .got: a queue of (headers, body)."""
+    got = queue.Queue()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.put((self.headers, self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    server.got = got
+    server.url = f"http://127.0.0.1:{server.server_port}/hook"
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+# ------------------------------------------------------------------------------------------------------------ alerts
+
+def test_a_webhook_hears_once_of_a_failure_and_once_of_the_recovery(db, nodes, webhook, tmp_path):
+    nodes.start(allow="shell,http")
+    flag = tmp_path / "mended"
+    db.query("insert into pgrab.alert (name, template) values ('chat', %s)", json.dumps(
+        {"kind": "http", "command": webhook.url, "args": {"body": {"text": "{{text}}", "node": "{{node}}"}}}))
+    task = db.add(kind="shell", command=f"test -e {flag} || {{ echo 'no \"flag\"' >&2; exit 3; }}", key="nightly", schedule="@every 1s", max_attempts=1)
+    first = json.loads(webhook.got.get(timeout=20)[1])
+    assert first["text"].startswith("nightly failed: ") and first["node"] == "n1", first
+    db.wait("select failures >= 3 from pgrab.failing where name = 'nightly'", timeout=20)
+    assert webhook.got.empty()
+    flag.touch()
+    flag.chmod(0o644)
+    second = json.loads(webhook.got.get(timeout=20)[1])["text"]
+    assert re.match(r"nightly has recovered: \d+ failures since ", second)
+    assert db.query("select * from pgrab.failing") == [] and db.one("select count(*) from pgrab.incident") == 0
+    assert db.one("select count(*) from pgrab.run where task_id <> %s and outcome = 'succeeded' and kind = 'http'", task) == 2
+
+
+def test_on_failure_posts_the_facts(db, nodes, webhook):
+    nodes.start(allow="http,noop,shell")
+    task = db.add(kind="shell", command="exit 7", name="load", max_attempts=1, source="etl", on_failure={"kind": "http", "command": webhook.url})
+    facts = json.loads(webhook.got.get(timeout=20)[1])
+    assert (facts["event"], facts["task"], facts["id"], facts["source"], facts["outcome"], facts["failures"]) == ("parked", "load", str(task), "etl", "failed", "1")
+
+
+def test_mail_by_shell(db, nodes, tmp_path):
+    nodes.start(allow="shell")
+    tmp_path.chmod(0o777)
+    letter = tmp_path / "letter"
+    mail = f"{{ echo \"Subject: $PGRAB_ALERT_TASK $PGRAB_ALERT_EVENT\"; echo; cat; }} > {letter}.new && mv {letter}.new {letter}"
+    db.add(kind="shell", command="echo '$(reboot)' >&2; exit 7", key="backup", max_attempts=1, on_failure={"kind": "shell", "command": mail})
+    wait_until(letter.exists, 20, "the letter")
+    text = letter.read_text()
+    assert text.startswith("Subject: backup parked\n\nbackup is parked after 1 of 1 attempts: ") and "\noutcome: failed\n" in text
+
+
+def test_a_run_that_fails_is_a_warning_in_the_log(db, nodes):
+    node = nodes.start("n1", allow="shell,noop")
+    good, bad = db.add(kind="noop"), db.add(kind="shell", command="exit 3", max_attempts=1)
+    db.wait("select count(*) = 2 from pgrab.run")
+    node.wait_log(rf"warn .* event=run task={bad} kind=shell attempt=1 of=1 outcome=failed .*error=\"")
+    assert f"task={good} " not in "".join(line for line in node.log().splitlines() if "event=run" in line)
+
+
+def test_a_lost_run_is_told_of(db, nodes):
+    db.query("insert into pgrab.alert (name, template) values ('chat', '{\"kind\": \"notify\", \"command\": \"c\"}')")
+    node = nodes.start("n1", allow="shell")
+    db.add(kind="shell", command="sleep 60", key="long", max_attempts=1)
+    db.wait("select status = 'running' from pgrab.task where key = 'long'")
+    node.kill9()
+    nodes.start("n2", allow="noop")
+    db.wait("select exists (select from pgrab.task where source = 'pgrab.alert' and args ->> 'payload' like 'long is parked%%')", timeout=30)
+
+
+# --------------------------------------------------------------------------------------------------- why it does not run
+
+def test_explain_names_the_session_that_has_locked_the_row(db, nodes):
+    nodes.start()
+    task = db.add(kind="noop", key="k", run_at="2100-01-01")
+    with psycopg.connect(db.dsn, application_name="somebody") as other:
+        other.execute("select from pgrab.task where id = %s for update", (task,))
+        pid = other.info.backend_pid
+        wait_until(lambda: [g for g in as_json(db, "explain", "k") if g["gate"] == "row"], 10, "the gate")
+        gate = [g for g in as_json(db, "explain", "k") if g["gate"] == "row"][0]
+        assert gate["verdict"] == "blocked" and f"Session {pid} " in gate["detail"] and "somebody" in gate["detail"]
+        assert f"pg_terminate_backend({pid})" in gate["detail"]
+    assert not [g for g in as_json(db, "explain", "k") if g["gate"] == "row"]
+
+
+# --------------------------------------------------------------------------------------------------- the switch for all
+
+def test_pause_all_stops_every_start_until_resume_all(db, nodes):
+    nodes.start("n1")
+    nodes.start("n2")
+    soon = [db.add(kind=kind, command=command, run_at=db.one("select now() + interval '2 s'"))
+            for kind, command in [("noop", ""), ("shell", "true"), ("sql", "select 1")] for _ in range(5)]
+    db.wait("select exists (select from pgrab.task where status = 'claimed')")
+    assert pgrab(db, "pause", "--all").splitlines()[1].startswith("all tasks are paused from now on")
+    assert db.one("select count(*) from pgrab.task where status = 'claimed'") == 0
+    db.add(kind="noop")
+    stays(lambda: not db.query("select from pgrab.run"), 3.5, "no start")
+    assert "were paused already" in pgrab(db, "pause", "--all")
+    assert "all tasks are paused since" in pgrab(db, "status")
+    assert db.one("select why from pgrab.late limit 1") == "all tasks are paused"
+    assert ("blocked", True) in [(g["verdict"], "pgrab.resume_all()" in g["detail"]) for g in as_json(db, "explain", soon[0])]
+    assert "tasks are taken again" in pgrab(db, "resume", "--all")
+    db.wait("select count(*) = 16 from pgrab.run where outcome = 'succeeded'", timeout=15)
+    assert "nothing was paused" in pgrab(db, "resume", "--all")
+
+
+# --------------------------------------------------------------------------------------------------------- waiting
+
+def test_wait_ends_with_the_fire(db, nodes):
+    nodes.start()
+    good = db.add(kind="shell", command="sleep 0.5")
+    assert pgrab(db, "wait", good) == "succeeded\n"
+    assert pgrab(db, "wait", good) == "succeeded\n"  # it has ended already
+    bad = db.add(kind="shell", command="exit 3", key="bad", max_attempts=2, backoff="100 ms")
+    done = run_pgrab("wait", "bad", dsn=db.dsn, check=False)
+    assert done.returncode == 1 and done.stdout.startswith("failed: ")
+    assert db.one("select count(*) from pgrab.run where task_id = %s", bad) == 2
+    again = db.add(kind="noop", schedule="@every 1s")
+    assert as_json(db, "wait", again) == {"outcome": "succeeded"}
+    never = db.add(kind="noop", run_at="2100-01-01")
+    assert "not over yet" in fails(1, db, "wait", never, "--timeout", "300ms")
+    assert "no task 4711" in fails(3, db, "wait", "4711")
+
+
+def test_drain_waits_until_nothing_runs_there(db, nodes):
+    nodes.start("n1")
+    task = db.add(kind="shell", command="sleep 1.5")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    assert "not over yet" in fails(1, db, "drain", "n1", "--wait", "--timeout", "100ms")
+    pgrab(db, "drain", "n1", "--wait")
+    assert db.runs(task)[0].outcome == "succeeded"
+
+
+# ------------------------------------------------------------------------------------------------------ files of tasks
+
+FILE = {"source": "etl", "limits": [{"key": "api", "max_running": 2}], "tasks": [
+    {"key": "extract", "kind": "noop", "schedule": "@daily"},
+    {"key": "a", "kind": "noop", "parents": ["extract"]}, {"key": "b", "kind": "noop", "parents": ["extract"]},
+    {"key": "load", "kind": "noop", "parents": ["a", "b"]},
+    {"key": "clean", "kind": "shell", "command": "true", "schedule": "0 3 * * *", "limit_key": "api", "timeout": "5 min"}]}
+
+
+def test_apply_makes_tasks_what_a_file_says(db, tmp_path):
+    path = tmp_path / "tasks.json"
+
+    def apply(tasks, *args):
+        path.write_text(json.dumps({**FILE, "tasks": tasks}))
+        return [(r["action"], r["task"], r["what"]) for r in as_json(db, "apply", path, *args)]
+
+    tasks = FILE["tasks"]
+    assert [r[:2] for r in apply(tasks, "--dry-run")] == [("add", k) for k in ("a", "b", "clean", "extract", "load")]
+    assert db.one("select count(*) from pgrab.task") == db.one("select count(*) from pgrab.limit") == 0
+    assert len(apply(tasks)) == 5
+    versions = db.query("select id, version, updated_at from pgrab.task order by id")
+    assert apply(tasks) == [] and db.query("select id, version, updated_at from pgrab.task order by id") == versions
+    assert pgrab(db, "apply", path) == "Nothing changes.\n"
+    assert db.query("select parent_id from pgrab_internal.parents_of(pgrab.id_of('load')) order by 1") == db.query(
+        "select id from pgrab.task where key in ('a', 'b') order by 1")
+    changed = [*tasks[:4], {**tasks[4], "schedule": "0 4 * * *", "priority": 5}]
+    del changed[4]["timeout"]
+    assert apply(changed, "--dry-run") == apply(changed) == [
+        ("change", "clean", "priority: 0 -> 5; schedule: 0 3 * * * -> 0 4 * * *; timeout: 00:05:00 -> 01:00:00")]
+    other = db.add(kind="noop", key="mine", run_at="2100-01-01")
+    assert apply(changed[:4]) == []
+    assert apply(changed[:4], "--prune") == [("delete", "clean", None)] or apply(changed[:4]) == []
+    assert db.one("select count(*) from pgrab.task where id = %s", other) == 1
+    # paused by a person it stays so
+    pgrab(db, "pause", "extract")
+    assert apply(changed[:4]) == [] and db.one("select paused from pgrab.task where key = 'extract'")
+
+
+def test_what_export_prints_changes_nothing_when_it_is_applied(db, tmp_path):
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(FILE))
+    pgrab(db, "apply", path)
+    db.add(kind="http", command="http://localhost/", key="full", args={"headers": {"a": "b"}}, run_at="2100-01-01", require={"zone": "eu"}, misfire="all", source="x",
+           on_failure={"kind": "noop"}, expect_within="1 day", keep="3 days", stall_after="1 min", jitter="10 s", starts_at="2090-01-01", paused=True)
+    text = pgrab(db, "export")
+    path.write_text(text)
+    assert pgrab(db, "apply", path) == "Nothing changes.\n"
+    assert [t["key"] for t in json.loads(pgrab(db, "export", "--source", "x"))["tasks"]] == ["full"]
+    db.query("delete from pgrab.task where key in ('full', 'load', 'clean')")
+    assert len(as_json(db, "apply", path)) == 3 and pgrab(db, "export") != "" and json.loads(pgrab(db, "export"))["limits"] == json.loads(text)["limits"]
+
+
+@pytest.mark.parametrize("file, said", [
+    ({"tasks": [{"kind": "noop"}]}, "it has no key. Each task of a file is an object with a key."),
+    ({"tasks": [{"key": "k", "kinds": "noop"}]}, "task 'k': kinds is no column that can be set."),
+    ({"tasks": [{"key": "k", "kind": "noop", "parents": ["p"]}]}, "task 'k': its parent 'p' is not there."),
+    ({"tasks": [{"key": "k", "kind": "ruby"}]}, "task kind cannot be 'ruby'."),
+    ({"task": []}, "the file holds no tasks."),
+])
+def test_apply_refuses_the_whole_file(db, tmp_path, file, said):
+    path = tmp_path / "tasks.json"
+    good = {"key": "good", "kind": "noop"}
+    path.write_text(json.dumps({**file, "tasks": [good, *file["tasks"]]} if "tasks" in file else file))
+    assert said in fails(1, db, "apply", path)
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
+def test_apply_leaves_what_belongs_to_others(db, tmp_path):
+    db.add(kind="noop", key="extract", source="billing", run_at="2100-01-01")
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(FILE))
+    assert "task 'extract': it belongs to source 'billing'." in fails(1, db, "apply", path)
+    path.write_text(json.dumps(FILE["tasks"]))
+    assert "within one source" in fails(1, db, "apply", path, "--prune")
+    assert "could not open" in fails(1, db, "apply", tmp_path / "none")
+
+
+def test_apply_takes_sql_too(db, tmp_path):
+    path = tmp_path / "tasks.sql"
+    path.write_text("insert into pgrab.task (key, kind, run_at) values ('k', 'noop', '2100-01-01') on conflict (key) do update set name = 'n'; select 1;")
+    assert as_json(db, "apply", path, "--dry-run")[0]["action"] == "add" and db.one("select count(*) from pgrab.task") == 0
+    pgrab(db, "apply", path)
+    assert as_json(db, "apply", path) == [{"action": "change", "task": "k", "what": "name: null -> n"}]
+
+
+def test_edit_changes_what_is_given(db):
+    db.add(kind="sql", command="select 1", key="k", schedule="0 3 * * *", timeout="5 s", on_failure={"kind": "noop"})
+    assert as_json(db, "edit", "k", "--schedule", "0 4 * * *", "--name", "x", "--on-failure", "", "--expect-within", "26h", "select 2")["name"] == "x"
+    row = db.query("select schedule, name, on_failure, expect_within::text, command, timeout::text, extract(hour from due_at at time zone 'UTC') from pgrab.task")[0]
+    assert row == ("0 4 * * *", "x", None, "26:00:00", "select 2", "00:00:05", 4)
+    assert "cannot be '0 99 * * *'" in fails(2, db, "edit", "k", "--schedule", "0 99 * * *")
+    assert "nothing is to be changed" in fails(2, db, "edit", "k")
+    assert "no task has the key" in fails(3, db, "edit", "nope", "--name", "x")
+    pgrab(db, "delete", "k")
+    assert "not live" in fails(3, db, "edit", "k", "--name", "y")
+
+
+def test_delete_stops_what_runs(db, nodes):
+    nodes.start(allow="shell")
+    task = db.add(kind="shell", command="sleep 60")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    pgrab(db, "delete", task)
+    db.wait("select running = 0 from pgrab.node where name = 'n1'", timeout=15)
+    assert [(r.outcome, r.ended) for r in db.runs(task)] == [("cancelled", "cancelled")]
+
+
+# --------------------------------------------------------------------------------------------------------- a crontab
+
+CRONTAB = """\
+# what this machine does
+MAILTO=ops@example.org
+PATH = "/usr/bin:/bin"
+0 2 * * 1-5 /usr/local/bin/backup --full
+CRON_TZ=Europe/Berlin
+*/5 * * * *  date +\\%F > /dev/null
+@daily /usr/local/bin/backup --small
+15 4 * * * cat%hello%you
+"""
+
+
+def test_import_a_crontab(db, nodes, tmp_path):
+    path = tmp_path / "crontab"
+    path.write_text(CRONTAB)
+    tasks = {t["key"]: t for t in json.loads(run_pgrab("import", "crontab", path).stdout)["tasks"]}
+    assert list(tasks) == ["backup", "date", "backup-2", "cat"]
+    assert tasks["backup"] == {"key": "backup", "kind": "shell", "command": "/usr/local/bin/backup --full", "schedule": "0 2 * * 1-5", "timezone": "UTC",
+                               "max_attempts": 1, "misfire": "skip", "args": {"env": {"PATH": "/usr/bin:/bin"}}}
+    assert (tasks["date"]["command"], tasks["date"]["timezone"], tasks["backup-2"]["schedule"]) == ("date +%F > /dev/null", "Europe/Berlin", "@daily")
+    assert (tasks["cat"]["command"], tasks["cat"]["args"]["stdin"]) == ("cat", "hello\nyou\n")
+    assert len(as_json(db, "import", "crontab", path, "--apply", "--dry-run")) == 4 and db.one("select count(*) from pgrab.task") == 0
+    assert len(as_json(db, "import", "crontab", path, "--apply")) == 4
+    assert pgrab(db, "import", "crontab", path, "--apply") == "Nothing changes.\n"
+    nodes.start(allow="shell")
+    task = db.one("select id from pgrab.run_now('cat')")
+    assert db.wait_run(task).output == "hello\nyou\n"
+
+
+def test_import_says_what_it_leaves_out(tmp_path):
+    path = tmp_path / "crontab"
+    path.write_text("@reboot root x\n5 4 * *\n17 * * * * root run-parts /etc/cron.hourly\n")
+    done = run_pgrab("import", "crontab", path, "--system", check=False)
+    assert done.returncode == 1 and json.loads(done.stdout)["tasks"][0]["command"] == "run-parts /etc/cron.hourly"
+    assert done.stderr == "pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is no line of a crontab\n"
+    assert run_pgrab("import", "systemd", path, check=False).returncode == 2
+
+
+# ------------------------------------------------------------------------------------------------ limits, chains, doctor
+
+def test_limit_lists_makes_and_deletes(db):
+    assert pgrab(db, "limit") == "no such limit\n"
+    assert as_json(db, "limit", "api", "--max-running", "5")[0]["max_running"] == 5
+    assert [(r["max_running"], r["per_second"]) for r in as_json(db, "limit", "api", "--per-second", "2")] == [(5, 2)]
+    assert [(r["max_running"], r["per_second"]) for r in as_json(db, "limit", "api", "--max-running", "none")] == [(None, 2)]
+    assert "limit_some_check" in fails(1, db, "limit", "api", "--per-second", "none")
+    assert pgrab(db, "limit", "api", "--delete") == "It is gone.\n"
+    assert "there is no limit" in fails(3, db, "limit", "api", "--delete")
+    assert "which limit?" in fails(2, db, "limit", "--delete")
+
+
+def test_chains_draws_the_chain_of_a_task(db):
+    root = db.add(kind="noop", name="root", paused=True)
+    db.add(kind="noop", name="leaf", parent_id=root)
+    db.add(kind="noop", name="alone", paused=True)
+    assert [(r["task"], r["root"]) for r in as_json(db, "chains", "leaf")] == [("root", root), ("  leaf", root)]
+    assert pgrab(db, "chains", "alone") == "no such chain\n" and len(as_json(db, "chains")) == 2
+
+
+def test_doctor_says_what_to_do(db, nodes):
+    def checks():
+        return {c["name"]: c["detail"] for c in as_json(db, "doctor") if c["verdict"] == "fix"}
+    assert "start one: pgrab run" in checks()["nodes"]
+    nodes.start("n1", allow="noop")
+    nodes.start("n2", allow="noop")
+    assert "nodes" not in checks()
+    db.add(kind="shell", command="true", run_at="2000-01-01")
+    wait_until(lambda: "no live node runs kind shell" in checks().get("kinds and labels", ""), 10, "the lane")
+    db.query("select pgrab.drain('n1')")
+    db.query("select pgrab.pause_all()")
+    assert checks()["drained nodes"].startswith("n1 drained") and "pgrab resume --all" in checks()["paused"]
+    assert run_pgrab("doctor", dsn=db.dsn, check=False).returncode == 1
+
+
+def test_output_that_cannot_be_written_is_an_error(db):
+    for args in ["export"], ["doctor"], ["status"], ["tasks"]:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([pgrab_bin(), *args, "--dsn", db.dsn], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_env(), check=False)
+        assert done.returncode == 1 and done.stderr == "pgrab: could not write the output: No space left on device\n"

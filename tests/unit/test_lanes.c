@@ -1,0 +1,149 @@
+/* Lanes: each is divided among the nodes that are able to run it, and marks never pass what was left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rc.h"
+#include "node/lanes.h"
+#include "strategy/host.h"
+
+#define NODES 3
+
+static struct strategy *
+open_id_hash(void)
+{
+	struct strategy *s = NULL;
+	struct err err;
+
+	assert_int_equal(strategy_open("id_hash", "", &s, &err), RC_OK);
+	return s;
+}
+
+static void
+fill_cluster(struct pgrab_cluster *c, struct pgrab_node *node, size_t self)
+{
+	static const char *const name[NODES] = {"a", "b", "c"};
+
+	for (size_t i = 0; i < NODES; i++)
+		node[i] = (struct pgrab_node){
+		    .id = 10 * ((int64_t)i + 1), .name = name[i], .weight = 1, .slots = 8};
+	*c = (struct pgrab_cluster){
+	    .size = sizeof *c, .shards = PGRAB_SHARDS, .n_nodes = NODES, .nodes = node, .self = self};
+}
+
+static size_t
+own_count(const struct lane *l)
+{
+	return l->n_shards;
+}
+
+static void
+a_lane_is_divided_among_those_who_are_able(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t all[] = {10, 20, 30}, two[] = {10, 30}, one[] = {10};
+	struct lane_row rows[] = {{.lane = 8 + 2, .able = all, .n_able = 3},
+	    {.lane = 16 + 2, .able = two, .n_able = 2}, {.lane = 24 + 2, .able = one, .n_able = 1}};
+	size_t seen[3] = {0};
+
+	for (size_t self = 0; self < NODES; self++) {
+		struct lanes ls;
+		bool able[3] = {true, self != 1, self == 0};
+
+		fill_cluster(&c, node, self);
+		lanes_init(&ls, 0, 1);
+		/* As the database answers: only lanes that this node may run. */
+		struct lane_row mine[3];
+		size_t n = 0;
+
+		for (size_t i = 0; i < 3; i++) {
+			if (able[i])
+				mine[n++] = rows[i];
+		}
+		lanes_refresh(&ls, mine, n, s, &c);
+		assert_int_equal(ls.count, n);
+		for (size_t i = 0; i < n; i++)
+			seen[ls.item[i].number / 8 - 1] += own_count(&ls.item[i]);
+		lanes_fini(&ls);
+	}
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(seen[i], PGRAB_SHARDS);
+	strategy_close(&s);
+}
+
+static void
+the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10};
+	struct lane_row rows[] = {
+	    {.lane = 8 + 1, .able = self, .n_able = 1}, {.lane = 8 + 5, .able = self, .n_able = 1}};
+	struct lanes first, second;
+	struct look q = {0};
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&first, 0, 2);
+	lanes_init(&second, 1, 2);
+	lanes_refresh(&first, rows, 2, s, &c);
+	lanes_refresh(&second, rows, 2, s, &c);
+	lanes_part(&first, LANES_OWN, NULL, 0, &q);
+	assert_int_equal(q.n_lanes, 2);
+	assert_int_equal(q.lane[0].lane, 8 + 5);
+	assert_int_equal(q.lane[0].n_shards, PGRAB_SHARDS / 2);
+	assert_int_equal(own_count(&second.item[0]), PGRAB_SHARDS / 2);
+	assert_int_equal(first.item[0].shard[0] % 2, 0);
+	assert_int_equal(second.item[0].shard[0] % 2, 1);
+	lanes_fini(&first);
+	lanes_fini(&second);
+	look_fini(&q);
+	strategy_close(&s);
+}
+
+static void
+a_mark_stops_before_what_was_left_behind(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10};
+	struct lane_row row = {.lane = 8 + 2, .able = self, .n_able = 1};
+	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .overdue_us = 50, .chosen = true},
+	    {.lane = 10, .shard = 3, .due_us = 200, .overdue_us = 40},
+	    {.lane = 10, .shard = 3, .due_us = 300, .overdue_us = 30, .chosen = true},
+	    {.lane = 10, .shard = 7, .due_us = 400, .overdue_us = 20, .refused = true},
+	    {.lane = 10, .shard = 9, .due_us = 500, .overdue_us = -20, .chosen = true}};
+	struct lanes ls;
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, &row, 1, s, &c);
+	assert_true(ls.item[0].mark[3] == LOOK_NO_MARK);
+	lanes_progress(&ls, found, 5);
+	assert_int_equal(ls.item[0].mark[3], 100);
+	assert_int_equal(ls.item[0].mark[7], 400);
+	assert_true(ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
+	assert_int_equal(ls.item[0].shard[ls.item[0].turn], 3);
+	lanes_fini(&ls);
+	strategy_close(&s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
+	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
+	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
