@@ -261,7 +261,7 @@ begin
   perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
   delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
   where c.task_id = any (array[f.id]) and c.version = f.version;
-  perform pgrab_internal.link_ends(v_before);
+  perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
   'Records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns '

@@ -22,7 +22,7 @@ declare
   v_before constant text := pgrab_internal.link_ends('on');
 begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
-  perform pgrab_internal.link_ends(v_before);
+  perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.edges_leave(bigint[]) is
   'Takes away the edges above links that have left.';
@@ -35,8 +35,8 @@ declare
   v_before constant text := pgrab_internal.link_ends('on');
 begin
   delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
-  perform pgrab_internal.edges_leave(p_ids);
-  perform pgrab_internal.link_ends(v_before);
+  delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.links_leave(bigint[]) is
   'Takes away the rows of links that are on record as ended.';
@@ -458,8 +458,9 @@ begin
     due_at = case when not t.paused then p_next + pgrab_internal.jitter_of(t.id, t.jitter) end,
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   where t.id = h.root returning t.shard into v_shard;
-  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq') where c.chain = h.chain;
-  perform pgrab_internal.chain_recount(array[h.chain]);
+  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq'), pending = (
+    select count(*) from pgrab.task t where t.chain = h.chain and t.needs is not null)
+  where c.chain = h.chain;
   delete from pgrab.edge_change g where g.chain = h.chain;
   if p_next < clock_timestamp() + interval '1 s' then
     perform pgrab_internal.ring(array[v_shard]);
