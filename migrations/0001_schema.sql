@@ -651,6 +651,8 @@ create table pgrab.cluster (
   paused    boolean     not null default false,
   paused_at timestamptz,
   paused_by text,
+  system_id bigint,
+  database  bigint,
   constraint cluster_pkey primary key (only_row),
   constraint cluster_only_row_check check (only_row)
 );
@@ -660,6 +662,9 @@ comment on column pgrab.cluster.only_row is 'Always true: there is one row.';
 comment on column pgrab.cluster.paused is 'True: no node takes any task. What runs goes on.';
 comment on column pgrab.cluster.paused_at is 'Since when.';
 comment on column pgrab.cluster.paused_by is 'Who wants it.';
+comment on column pgrab.cluster.system_id is
+  'The server that the first node found here: a database that says another one is a copy, see pgrab.adopt().';
+comment on column pgrab.cluster.database is 'The same of the database: its oid.';
 insert into pgrab.cluster default values;
 
 create table pgrab.alert (

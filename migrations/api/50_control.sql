@@ -345,10 +345,42 @@ comment on function pgrab.pause_all() is
   'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was news,'
   ' and how many tasks nodes had taken and not started.';
 
+create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
+language sql stable as $$
+  select s.system_identifier, d.oid::bigint
+  from pg_control_system() s, pg_database d where d.datname = current_database()
+$$;
+comment on function pgrab_internal.place() is 'Which database this is, on which server.';
+
+-- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this is.
+create or replace function pgrab_internal.is_copy() returns boolean
+language plpgsql as $$
+declare
+  p constant record := pgrab_internal.place();
+  c pgrab.cluster;
+begin
+  update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
+  select * into c from pgrab.cluster;
+  if (c.system_id, c.database) = (p.system_id, p.database) then
+    return false;
+  end if;
+  update pgrab.cluster x
+  set paused = true, paused_at = clock_timestamp(),
+    paused_by = 'a node, because this database is a copy of another one'
+  where not x.paused;
+  return true;
+end $$;
+comment on function pgrab_internal.is_copy() is
+  'True: this database was copied or restored from another one; then all tasks are paused.';
+
 create or replace function pgrab.resume_all() returns boolean
 language plpgsql as $$
+declare
+  p constant record := pgrab_internal.place();
 begin
-  update pgrab.cluster c set paused = false, paused_at = null, paused_by = null where c.paused;
+  update pgrab.cluster c
+  set paused = false, paused_at = null, paused_by = null, system_id = p.system_id, database = p.database
+  where c.paused or (c.system_id, c.database) is distinct from (p.system_id, p.database);
   if not found then
     return false;
   end if;
@@ -405,3 +437,9 @@ comment on function pgrab.delete(bigint) is
 create or replace function pgrab.delete(p_task text) returns setof pgrab.task
 language sql as 'select * from pgrab.delete(array[pgrab.id_of(p_task)])';
 comment on function pgrab.delete(text) is 'The same for a task that is named by its key or its name.';
+
+create or replace function pgrab.adopt() returns boolean
+language sql as 'select pgrab.resume_all()';
+comment on function pgrab.adopt() is
+  'This database is a copy or was restored elsewhere, and its tasks are to run here: until this is said nodes '
+  'take nothing. False: there was nothing to say.';

@@ -87,6 +87,12 @@ run_skip_next(struct cli *c)
 }
 
 static int
+run_adopt(struct cli *c)
+{
+	return cli_list(c, "cli_adopt", 0, NULL, "");
+}
+
+static int
 run_delete(struct cli *c)
 {
 	return control(c, "cli_delete", "Nothing to do.");
@@ -109,6 +115,16 @@ run_delete(struct cli *c)
 const struct command cmd_pause =
     ALL_ROW("pause", "no start of these tasks from now on; what runs goes on", run_pause);
 const struct command cmd_resume = ALL_ROW("resume", "let paused tasks go on", run_resume);
+const struct command cmd_adopt = {.name = "adopt",
+    .group = GROUP_DO,
+    .usage = "[OPTIONS]",
+    .summary = "let the tasks of a copied or restored database run here",
+    .details =
+	"A node that finds its database on another server, or under another number, than the first one did\n"
+	"pauses all tasks: the original may still run them. This says that they are to run here.",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .exec = run_adopt};
 const struct command cmd_retry =
     CONTROL_ROW("retry", "give parked tasks all their attempts anew, at once", run_retry);
 const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);

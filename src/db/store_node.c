@@ -212,6 +212,17 @@ store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err
 }
 
 enum rc
+store_is_copy(struct db *db, bool *copy_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("is_copy"), 0, NULL, &res, err);
+
+	*copy_out = rc == RC_OK && db_bool(res, 0, 0);
+	PQclear(res);
+	return rc;
+}
+
+enum rc
 store_server_mark(struct db *db, struct server_mark *out, struct err *err)
 {
 	PGresult *res = NULL;

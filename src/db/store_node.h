@@ -92,6 +92,9 @@ CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db
 CHECKED enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
 
+/* Is this database a copy of another one?  Its tasks are paused then, until somebody adopts them. */
+CHECKED enum rc store_is_copy(struct db *db, bool *copy_out, struct err *err);
+
 /* Which server answers, and from which of its histories. */
 struct server_mark {
 	int64_t system;    /* identifier of the cluster */

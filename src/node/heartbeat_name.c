@@ -41,6 +41,19 @@ identity(struct heartbeat *h)
 	    .weight = n->set->weight};
 }
 
+/* What was restored elsewhere must not fire there as well. */
+static enum rc
+heed_copy(struct heartbeat *h, struct err *err)
+{
+	bool copy = false;
+	enum rc rc = store_is_copy(h->db, &copy, err);
+
+	if (copy)
+		log_warn("copy", "hint=\"%s\"",
+		    "this database is a copy of another one: its tasks are paused until `pgrab adopt`");
+	return rc;
+}
+
 /* Registers a new incarnation in place of holder; a lost reply is looked up.  On success the lease holds. */
 static enum rc
 take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err)
@@ -66,6 +79,8 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	atomic_store(&h->node->node_id, id);
 	heartbeat_renew(h, sent);
 	rc = heartbeat_observe(h, err); /* the clock has to be known before anything is claimed */
+	if (rc == RC_OK)
+		rc = heed_copy(h, err);
 	if (rc != RC_OK)
 		return rc;
 	atomic_store(&h->node->bell_written, true);

@@ -1,0 +1,39 @@
+"""A copy of a database fires nothing beside the original until somebody says so."""
+import json
+
+from cluster import Db, Nodes, run_pgrab, stays
+
+
+def copy_of(cluster, db, nodes):
+    """As a dump that was restored elsewhere: another database with the same rows."""
+    for node in nodes.all:
+        node.end()
+    db.close()
+    return Db(cluster, cluster.create_database(template=db.name))
+
+
+def test_a_copy_waits_until_it_is_adopted(cluster, db, nodes, tmp_path):
+    nodes.start("a")
+    db.wait_run(db.add(kind="noop"))
+    db.add(kind="noop", key="tick", schedule="@every 1s")
+    copy = copy_of(cluster, db, nodes)
+    others = Nodes(copy, tmp_path)
+    try:
+        others.start("b").wait_log("event=copy .*pgrab adopt")
+        stays(lambda: not copy.query("select from pgrab.run where started_at > (select paused_at from pgrab.cluster)"), 2)
+        gates = {r["gate"]: r for r in json.loads(run_pgrab("explain", "tick", "--json", dsn=copy.dsn).stdout)}
+        assert "copy" in gates["all paused"]["detail"]
+        assert "run here from now on" in run_pgrab("adopt", dsn=copy.dsn).stdout
+        copy.wait("select exists (select from pgrab.run where started_at > now() - interval '1 minute' and key = 'tick' and node = 'b')")
+        assert "nothing to do" in run_pgrab("adopt", dsn=copy.dsn).stdout
+    finally:
+        for node in others.all:
+            node.end()
+        copy.close()
+
+
+def test_the_original_goes_on(db, nodes):
+    for name in ("a", "b"):
+        nodes.start(name)
+        db.wait_run(db.add(kind="noop"))
+    assert all("event=copy" not in node.log() for node in nodes.all)
