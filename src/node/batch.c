@@ -79,3 +79,18 @@ waiting_take(struct waiting *w)
 	w->count = 0;
 	return chain;
 }
+
+int64_t
+batch_wait_us(struct db *db, int64_t used_us, int64_t until_us)
+{
+	int64_t idle_us = used_us + IDLE_US;
+
+	return db_conn(db) != NULL && idle_us < until_us ? idle_us : until_us;
+}
+
+void
+batch_close_idle(struct db *db, int64_t used_us)
+{
+	if (db_conn(db) != NULL && clock_mono_us() >= used_us + IDLE_US)
+		db_disconnect(db);
+}

@@ -7,10 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/rc.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
+#include "db/pg.h"
 
 /* Takes up to max runs of one incarnation off the front of the chain, sorted by id.  0: the chain is empty.
  */
@@ -33,5 +35,13 @@ struct run *waiting_take(struct waiting *w); /* all of them */
  * stop at once (`hurry` is stopped).
  */
 bool batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err);
+
+/* A connection with nothing to do for so long is closed; it is made again when there is work. */
+#define IDLE_US (60 * US_PER_S)
+
+/* When a thread that would wait until until_us looks whether its connection is idle: last used at used_us. */
+int64_t batch_wait_us(struct db *db, int64_t used_us, int64_t until_us);
+/* Closes it when it is. */
+void batch_close_idle(struct db *db, int64_t used_us);
 
 #endif

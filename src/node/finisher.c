@@ -42,6 +42,7 @@ struct finisher {
 	pthread_t thread;
 	/* owned by the thread */
 	struct db *db;
+	int64_t used_us; /* when the connection last had something to do */
 	struct backoff backoff;
 	struct finish_writer writer;
 	struct run *batch[FINISH_MAX];
@@ -342,12 +343,17 @@ finisher_main(void *arg)
 {
 	struct finisher *s = arg;
 
+	s->used_us = clock_mono_us();
 	for (;;) {
 		struct mail *m = NULL;
-		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, next_round(s), &m);
+		int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
+		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, until, &m);
 
 		if (rc == RC_CLOSED)
 			break;
+		if (m != NULL || next_round(s) != CLOCK_NEVER)
+			s->used_us = clock_mono_us();
+		batch_close_idle(s->db, s->used_us);
 		finish_chain(s, rc == RC_OK && m != NULL ? run_of(m) : NULL);
 		retry_locked(s);
 		boss_ends_locked(s->node->boss, s->locked.count + (s->trial ? s->kept.count : 0));

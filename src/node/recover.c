@@ -277,6 +277,9 @@ recover_main(void *arg)
 		if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
 			bury_all(r);
 			routine(r);
+			/* The first node is asked again in a moment. */
+			if (!is_first(r) && atomic_load(&r->node->in_hand) == 0)
+				db_disconnect(r->db);
 		}
 		next = r->next_duties_us < r->next_leaks_us ? r->next_duties_us : r->next_leaks_us;
 		if (next <= clock_mono_us())

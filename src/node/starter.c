@@ -39,6 +39,7 @@ struct starter {
 	pthread_t thread;
 	/* owned by the thread */
 	struct db *db;
+	int64_t used_us; /* when the connection last had something to do */
 	struct backoff backoff;
 	struct run *batch[START_MAX];
 	struct run *locked; /* chain of copies, to be handed back when somebody lets go of their rows */
@@ -315,14 +316,19 @@ starter_main(void *arg)
 {
 	struct starter *s = arg;
 
+	s->used_us = clock_mono_us();
 	for (;;) {
 		struct mail *m = NULL;
-		enum rc rc = mailbox_pop_all_until(s->node->start_queue, next_round(s), &m);
+		int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
+		enum rc rc = mailbox_pop_all_until(s->node->start_queue, until, &m);
 		struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
 		size_t n;
 
 		if (rc == RC_CLOSED)
 			break;
+		if (m != NULL || next_round(s) != CLOCK_NEVER)
+			s->used_us = clock_mono_us();
+		batch_close_idle(s->db, s->used_us);
 		while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
 			work(s, n);
 		retry_locked(s);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
 
@@ -100,6 +101,16 @@ executor_index(const struct exec_set *set, const struct pgrab_executor *ex)
 	return i;
 }
 
+static bool
+is_plugin(const struct pgrab_executor *ex)
+{
+	for (const struct pgrab_executor *const *b = exec_builtin; *b != NULL; b++) {
+		if (*b == ex)
+			return false;
+	}
+	return true;
+}
+
 static void
 take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
 {
@@ -165,13 +176,9 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
 	iso_time(w, fire_at, sizeof fire_at, r->fire_us);
 	snprintf(fence, sizeof fence, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
-	if (w->state[i] == NULL && ex->open != NULL) {
-		bool plugin = true;
-
-		for (const struct pgrab_executor *const *b = exec_builtin; *b != NULL; b++)
-			plugin = plugin && *b != ex;
-		w->state[i] = ex->open(plugin ? NULL : &w->node->exec_env, res.error, sizeof res.error);
-	}
+	if (w->state[i] == NULL && ex->open != NULL)
+		w->state[i] =
+		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res.error, sizeof res.error);
 	if (w->state[i] != NULL || ex->open == NULL)
 		ex->run(w->state[i], &view, &host, &res);
 	r->ended_us = clock_mono_us();
@@ -233,13 +240,48 @@ carry_out(struct worker *w, struct run *r)
 	log_end(r);
 }
 
+/* What executors keep between runs: a connection, say.  Plug-ins keep it as long as the worker lives. */
+static bool
+any_open(const struct worker *w)
+{
+	for (size_t i = 0; i < exec_set_count(w->node->execs); i++) {
+		if (w->state[i] != NULL && !is_plugin(exec_set_at(w->node->execs, i)))
+			return true;
+	}
+	return false;
+}
+
+static void
+close_open(struct worker *w, bool plugins)
+{
+	for (size_t i = 0; i < exec_set_count(w->node->execs); i++) {
+		const struct pgrab_executor *ex = exec_set_at(w->node->execs, i);
+
+		if (w->state[i] == NULL || (is_plugin(ex) && !plugins))
+			continue;
+		if (ex->close != NULL)
+			ex->close(w->state[i]);
+		w->state[i] = NULL;
+	}
+}
+
 static void *
 worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct mail *m;
 
-	while (mailbox_pop_until(w->node->run_queue, CLOCK_NEVER, &m) != RC_CLOSED) {
+	for (;;) {
+		bool open = any_open(w);
+		int64_t until = open ? clock_mono_us() + IDLE_US : CLOCK_NEVER;
+		enum rc rc = mailbox_pop_until(w->node->run_queue, until, &m);
+
+		if (rc == RC_CLOSED)
+			break;
+		if (rc != RC_OK) {
+			close_open(w, false);
+			continue;
+		}
 		struct run *first = run_of(m), *chain = first;
 		int64_t ended = 0;
 
@@ -252,12 +294,7 @@ worker_main(void *arg)
 		boss_idle(w->node->boss, first);
 		mailbox_push_chain(w->node->finish_queue, &chain->note.mail);
 	}
-	for (size_t i = 0; i < exec_set_count(w->node->execs); i++) {
-		const struct pgrab_executor *ex = exec_set_at(w->node->execs, i);
-
-		if (w->state[i] != NULL && ex->close != NULL)
-			ex->close(w->state[i]);
-	}
+	close_open(w, true);
 	free(w->state);
 	return NULL;
 }
