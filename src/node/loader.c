@@ -70,6 +70,7 @@ refresh_cluster(struct loader *l)
 		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
 		l->next_lanes_us = 0;
 		l->published = 0;
+		l->found_us = clock_mono_us();
 		if (l->index == 0)
 			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,
 			    shard_count(&l->own));
@@ -212,6 +213,10 @@ take_bell(struct loader *l, struct pgrab_shard_set *out)
 	rang = !l->bell_all;
 	if (l->bell_lanes)
 		l->next_lanes_us = 0;
+	/* Also when it is not for us: its owner may be unable to take it. */
+	if (l->bell_rang)
+		l->found_us = clock_mono_us();
+	l->bell_rang = false;
 	l->bell_lanes = false;
 	memset(&l->bell, 0, sizeof l->bell);
 	l->bell_all = false;
@@ -445,6 +450,7 @@ loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
 
 		PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
 		l->bell_all = l->bell_all || n == 0;
+		l->bell_rang = true;
 		for (unsigned k = 0; k < n; k++) {
 			if (shards[k] < PGRAB_SHARDS)
 				pgrab_shard_add(&l->bell, shards[k]);

@@ -30,6 +30,7 @@ struct loader {
 	struct pgrab_shard_set bell; /* shards that rang */
 	bool bell_all;
 	bool bell_lanes; /* a new lane rang */
+	bool bell_rang;  /* something rang */
 
 	/* owned by the thread */
 	struct db *db;
@@ -40,7 +41,7 @@ struct loader {
 	struct lanes lanes;
 	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
-	int64_t found_us;      /* when a look last found something */
+	int64_t found_us;      /* when a look last found something, or something rang */
 	int64_t later_us; /* the last look: so long until the first task that it put off is to be claimed */
 	bool quiet;
 	int64_t next_full_us, next_steal_us;
