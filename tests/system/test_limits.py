@@ -1,6 +1,8 @@
 """Limits hold over all nodes and through crashes; priorities go first, and nobody starves."""
+import os
+
 import pytest
-from cluster import stays
+from cluster import stays, wait_until
 
 # How many ran at the worst moment, by the history alone.
 AT_ONCE = """
@@ -108,21 +110,20 @@ def test_a_recurring_limited_task_leaves_no_place_behind(db, nodes):
     db.wait("select count(*) = 0 from pgrab.limit_place")
 
 
-def test_a_run_keeps_its_place_when_its_task_is_deleted(db, nodes, probe):
-    nodes.start("a")
-    nodes.start("b")
+def test_a_run_keeps_its_place_when_its_task_is_deleted(db, nodes, tmp_path):
+    """Its run is asked to stop, and as long as it does not another one would be the second."""
+    nodes.start("a", kill_grace="3s", dead_after="8s")
+    nodes.start("b", kill_grace="3s", dead_after="8s")
     db.query("insert into pgrab.limit values ('k', 1)")
-    probe.close_gate()
-    try:
-        gone = db.add(**probe.shell("t", gate=True), limit_key="k")
-        probe.wait("start", "t")
-        db.query("delete from pgrab.task where id = %s", gone)
-        after = db.add(kind="noop", limit_key="k")
-        db.wait("select waiting = 1 from pgrab.limits")
-        stays(lambda: db.one("select running = 1 and waiting = 1 from pgrab.limits"), 3, "the place of the run")
-    finally:
-        probe.open_gate()
-    assert db.wait_run(after, timeout=5).outcome == "succeeded"
+    pid = tmp_path / "pid"
+    gone = db.add(kind="shell", command=f"trap '' TERM; echo $$ > {pid}.new; mv {pid}.new {pid}; exec tail -f /dev/null", limit_key="k")
+    wait_until(pid.exists, what="the run")
+    db.query("delete from pgrab.task where id = %s", gone)
+    after = db.add(kind="noop", limit_key="k")
+    db.wait("select waiting = 1 from pgrab.limits")
+    stays(lambda: db.one("select running = 1 and waiting = 1 from pgrab.limits"), 1.5, "the place of the run")
+    assert db.wait_run(after, timeout=10).outcome == "succeeded"
+    assert not os.path.exists(f"/proc/{pid.read_text().strip()}"), "the run had not ended"
 
 
 def test_the_place_of_a_deleted_sql_task_comes_free_with_its_run(db, nodes):
@@ -147,6 +148,7 @@ def test_the_place_of_a_deleted_task_comes_free_when_its_node_dies(db, nodes, pr
         gone = db.add(**probe.shell("t", gate=True), limit_key="k")
         probe.wait("start", "t")
         by = db.one("select n.name from pgrab.task t join pgrab.node n on n.id = t.node_id where t.id = %s", gone)
+        pair[by].stop()  # before it hears of the delete
         db.query("delete from pgrab.task where id = %s", gone)
         after = db.add(kind="noop", limit_key="k")
         db.wait("select waiting = 1 from pgrab.limits")
