@@ -131,6 +131,7 @@ def test_cancel_stops_runs_of_every_kind_within_two_seconds(db, nodes, probe, be
                  db.add(kind="exec", command="/bin/sleep", args={"argv": ["60"]}),
                  db.add(kind="http", command=f"http://127.0.0.1:{server.server_port}/")]
         db.wait("select count(*) = 4 from pgrab.running")
+        probe.wait("start", "t")
         if not bell:
             db.query("select pg_terminate_backend(a.pid) from (select pid from pg_stat_activity where application_name = 'pgrab listen' and datname = current_database() offset 0) a")
             db.query("alter database " + db.name + " connection limit 0")  # it can not come back

@@ -14,7 +14,7 @@ def start(*args, env=None, timeout=15):
     (["--pol", "1s"], "did you mean --poll"),
     (["--poll", "5"], "200ms"),
     (["--workers", "0"], "from 1 to 1024"),
-    (["--dead-after", "5s"], "dead_after to 9s or more"),
+    (["--dead-after", "5s"], "dead_after to 18s or more"),
     (["--labels", "zone"], "key=value"),
     (["--log-level", "loud"], "debug info warn error"),
     (["extra"], "options only"),
