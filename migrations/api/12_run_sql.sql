@@ -58,6 +58,9 @@ begin
   -- beyond the transaction.
   set constraints all immediate;
   execute 'close all';
+  -- A role, a path or a time-out that the text has set is not for the finish.
+  execute 'reset role';
+  execute 'reset all';
   return array_to_string(v_lines, E'\n');
 end $$;
 comment on function pgrab_internal.run_sql(text[], text[], integer) is

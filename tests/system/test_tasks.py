@@ -53,6 +53,17 @@ def test_what_a_text_leaves_in_its_session_is_gone_for_the_next(db, nodes):
     assert run.output == "true|0|true|0|0"
 
 
+def test_a_text_that_sets_a_role_or_a_path_still_finishes(db, nodes):
+    db.query(f"create role {db.name}_other; grant {db.name}_other to current_user")
+    try:
+        nodes.start(workers=1)
+        for text in (f"set role {db.name}_other", "set search_path = pg_temp", "set lock_timeout = 1; set statement_timeout = 1"):
+            run = outcome(db, command=text)
+            assert (run.outcome, run.attempt) == ("succeeded", 1), text
+    finally:
+        db.query(f"drop role {db.name}_other")
+
+
 def test_a_long_result_is_bounded_and_executed_to_its_end(db, nodes):
     db.query("create sequence s")
     nodes.start()
