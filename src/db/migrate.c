@@ -24,7 +24,7 @@ struct migrator {
 	enum migrate_how how;
 	migrate_step_fn step;
 	void *ctx;
-	bool said;       /* the current step was reported */
+	bool said; /* the current step was reported */
 	struct err *err;
 };
 
