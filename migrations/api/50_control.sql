@@ -352,7 +352,8 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.place() is 'Which database this is, on which server.';
 
--- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this is.
+-- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this
+-- is.
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
@@ -441,5 +442,5 @@ comment on function pgrab.delete(text) is 'The same for a task that is named by 
 create or replace function pgrab.adopt() returns boolean
 language sql as 'select pgrab.resume_all()';
 comment on function pgrab.adopt() is
-  'This database is a copy or was restored elsewhere, and its tasks are to run here: until this is said nodes '
-  'take nothing. False: there was nothing to say.';
+  'This database is a copy or was restored elsewhere, and its tasks are to run here: until this is said nodes'
+  ' take nothing. False: there was nothing to say.';
