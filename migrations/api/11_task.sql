@@ -157,53 +157,73 @@ comment on function pgrab_internal.plan_edit(pgrab.task, pgrab.task) is
 -- version.  Running: the run finishes as it was started, because its fence (version, incarnation) is left
 -- alone.  Whoever plans a task anew inside the system (re-arming, misfire) raises the version itself; that is
 -- no edit, and the trigger passes it by. After and not before the update: see 0001_schema.sql.
+-- It goes by the row as it is now: the statement, or a trigger of somebody's, may have edited it twice.
 create or replace function pgrab_internal.task_edited() returns trigger
 language plpgsql as $$
 declare
-  t pgrab.task := new;
-  v_moved boolean;
+  t pgrab.task;
+  v_planned boolean;
 begin
-  perform pgrab_internal.task_check(new);
-  perform pgrab_internal.plan_check(new);
-  if new.limit_key is distinct from old.limit_key then
-    perform pgrab_internal.limit_check(new.limit_key);
+  if pgrab_internal.link_ending() then
+    return null; -- task_replan(), below
   end if;
-  t.run_at := pgrab_internal.plan_edit(old, new);
-  if t is not distinct from old then
-    -- an upsert that changes nothing disturbs nothing
-    update pgrab.task x set run_at = old.run_at, updated_at = clock_timestamp() where x.id = old.id;
+  select * into t from pgrab.task x where x.id = new.id;
+  if not found then
     return null;
   end if;
-  if new.status <> 'running' then
-    -- A link that waits, or has ended, is planned by its chain.
-    v_moved := t.run_at <> old.run_at and (old.chain is null or old.status in ('scheduled', 'claimed'));
-    if v_moved then
-      t.fire_at := t.run_at;
-      t.attempt := 0;
-      t.settled := false;
-    end if;
-    if v_moved or t.status = 'claimed' then
-      t.status := 'scheduled';
-    end if;
-    t.due_at := case
-      when t.paused or t.status <> 'scheduled' then null
-      when v_moved or t.due_at is null or t.jitter <> old.jitter and t.attempt = 0
-        then t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)
-      else t.due_at end;
-    t.version := t.version + 1;
+  perform pgrab_internal.task_check(t);
+  perform pgrab_internal.plan_check(t);
+  if t.limit_key is distinct from old.limit_key then
+    perform pgrab_internal.limit_check(t.limit_key);
   end if;
-  perform pgrab_internal.task_replan(t, new.status <> 'running');
+  t.run_at := pgrab_internal.plan_edit(old, t);
+  v_planned := t.status <> 'running' and t is distinct from old;
+  if v_planned then
+    t := pgrab_internal.edit_plan(old, t);
+  end if;
+  perform pgrab_internal.task_replan(t, v_planned);
   return null;
 end $$;
 comment on function pgrab_internal.task_edited() is
   'Honours a change of the definition: a task not yet started is planned anew; one that runs finishes as it '
   'was started.';
 
+-- The plan of a task that does not run.  A link that waits, or has ended, is planned by its chain.
+create or replace function pgrab_internal.edit_plan(o pgrab.task, t pgrab.task) returns pgrab.task
+language plpgsql as $$
+declare
+  c_moved constant boolean :=
+    t.run_at <> o.run_at and (o.chain is null or o.status in ('scheduled', 'claimed'));
+begin
+  if c_moved then
+    t.fire_at := t.run_at;
+    t.attempt := 0;
+    t.settled := false;
+  end if;
+  if c_moved or t.status = 'claimed' then
+    t.status := 'scheduled';
+  end if;
+  t.due_at := case
+    when t.paused or t.status <> 'scheduled' then null
+    when c_moved or t.due_at is null or t.jitter <> o.jitter and t.attempt = 0
+      then t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)
+    else t.due_at end;
+  t.version := t.version + 1;
+  return t;
+end $$;
+comment on function pgrab_internal.edit_plan(pgrab.task, pgrab.task) is
+  'A task as an edit has planned it anew.';
+
+-- An upsert that changes nothing disturbs nothing, and what runs is left alone but for its run_at.
 create or replace function pgrab_internal.task_replan(p pgrab.task, p_released boolean) returns void
 language plpgsql as $$
+declare
+  v_before text;
 begin
   if not p_released then
+    v_before := pgrab_internal.link_ends('on');
     update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
+    perform set_config('pgrab.link_ends', v_before, true);
     perform pgrab_internal.lane_add(p);
     return;
   end if;
@@ -225,7 +245,7 @@ create trigger task_10_edited after update of
   starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
   parent_id, run_if, require, limit_key, paused, source, on_failure, expect_within, stall_after, keep
 on pgrab.task for each row
-when (new.version = old.version and new.updated_at = old.updated_at and
+when (new.version = old.version and
   (old.name, old.key, old.kind, old.command, old.args, old.run_at, old.schedule, old.timezone,
     old.misfire, old.misfire_after, old.misfire_limit, old.starts_at, old.ends_at, old.max_runs, old.jitter,
     old.priority, old.timeout, old.max_attempts, old.backoff, old.backoff_max, old.delivery, old.parent_id,

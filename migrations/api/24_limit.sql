@@ -141,7 +141,8 @@ comment on function pgrab_internal.limit_wake(pgrab.limit, pgrab.limit_use) is
 
 -- ----------------------------------------------------------------------------------------------- the start
 
--- Those of a key that are claimed and due, first those for whom a place is kept.  3 ms: a start is put on
+-- Those of a key that are claimed and due, locked, so that who gets a place is started; first those for whom
+-- a place is kept.  3 ms: a start is put on
 -- record a little before its time (LEAD_US).  fresh: so many up to here have no place yet.
 create or replace function pgrab_internal.limit_asking(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
@@ -156,7 +157,8 @@ language sql as $$
         and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = p_key
         and x.due_at <= clock_timestamp() + interval '3 ms'
       left join pgrab.limit_place p on p.task_id = any (array[x.id])
-        and case when p.key = p_key then true end) t
+        and case when p.key = p_key then true end
+    for update of x skip locked) t
   window line as (order by t.kept desc, t.at, t.id rows unbounded preceding)
 $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is

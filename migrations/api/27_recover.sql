@@ -129,6 +129,22 @@ end $$;
 comment on function pgrab_internal.release_held(bigint) is
   'Puts back what an incarnation has claimed and not started.';
 
+-- Those that nothing is held by any more.  When the table is locked (pause_all() in a transaction that is
+-- left open) the next round does it: what has been put back stays put back.
+create or replace function pgrab_internal.holds_leave(p_incarnation bigint) returns void
+language plpgsql as $$
+begin
+  delete from pgrab.hold h
+  where h.incarnation = p_incarnation and not exists (
+      select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+      where t.incarnation = p_incarnation)
+    and not exists (select from pgrab.limit_place p where p.incarnation = p_incarnation and not p.over);
+exception when lock_not_available then
+  null;
+end $$;
+comment on function pgrab_internal.holds_leave(bigint) is
+  'Deletes what a dead node wrote down and nobody needs any more.';
+
 create or replace function pgrab_internal.recover_one(
   p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
@@ -150,13 +166,10 @@ begin
   parked := (select count(*) from unnest(v_done) d(id) join pgrab.task t on t.id = any (array[d.id])
     where t.status = 'parked');
   perform pgrab_internal.limit_recover(p_incarnation);
-  delete from pgrab.hold h
-  where h.incarnation = p_incarnation and not exists (
-      select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-      where t.incarnation = p_incarnation)
-    and not exists (select from pgrab.limit_place p where p.incarnation = p_incarnation and not p.over);
+  perform pgrab_internal.holds_leave(p_incarnation);
 end $$;
 comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
+
 
 -- Serves: recover.  By incarnation, or for all that no node that is up has.
 create or replace function pgrab_internal.recover(

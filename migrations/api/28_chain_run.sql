@@ -16,6 +16,15 @@ begin
 end $$;
 comment on function pgrab_internal.link_ends(text) is 'Are the rows that go now links that have ended?';
 
+create or replace function pgrab_internal.link_ending() returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select coalesce(current_setting('pgrab.link_ends', true), '') <> '' and exists (
+    select from pgrab_internal.secret s
+    where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
+$$;
+comment on function pgrab_internal.link_ending() is
+  'True: what is written now is the system''s own, see link_ends().';
+
 create or replace function pgrab_internal.edges_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare

@@ -1,5 +1,6 @@
 /* pgrab run */
 #include <stdio.h>
+#include <unistd.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -49,6 +50,11 @@ run_node(int argc, char **argv)
 		code = cli_usage(&cmd_run, err.text);
 	} else {
 		code = node_main(&settings);
+		settings_fini(&settings);
+		/* Not by way of exit(): a look-up of a name may still be under way in a thread that was left
+		 * behind, and what it uses would be taken down under it. */
+		fflush(NULL);
+		_exit(code);
 	}
 	settings_fini(&settings);
 	return code;

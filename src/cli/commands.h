@@ -19,8 +19,8 @@ extern const struct command cmd_limit;
 extern const struct command cmd_migrate;
 extern const struct command cmd_next;
 extern const struct command cmd_nodes;
-extern const struct command cmd_adopt, cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now, cmd_skip_next,
-    cmd_delete; /* in cmd_control.c */
+extern const struct command cmd_adopt, cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
+    cmd_skip_next, cmd_delete; /* in cmd_control.c */
 extern const struct command cmd_run;
 extern const struct command cmd_runs;
 extern const struct command cmd_show;

@@ -1,6 +1,7 @@
 #include "core/hold.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@ struct hold {
 	struct holds *list;
 	int64_t incarnation, batch;
 	_Atomic unsigned refs;
+	_Atomic bool keep;
 };
 
 void
@@ -54,6 +56,13 @@ hold_ref(struct hold *h)
 	return h;
 }
 
+void
+hold_keep(struct hold *h)
+{
+	if (h != NULL)
+		atomic_store(&h->keep, true);
+}
+
 static void
 note_over(struct holds *hs, int64_t incarnation, int64_t batch) /* lock held */
 {
@@ -69,7 +78,8 @@ hold_unref(struct hold *h)
 {
 	if (h == NULL || atomic_fetch_sub(&h->refs, 1) > 1)
 		return;
-	holds_give_back(h->list, h->incarnation, &h->batch, 1);
+	if (!atomic_load(&h->keep))
+		holds_give_back(h->list, h->incarnation, &h->batch, 1);
 	free(h);
 }
 

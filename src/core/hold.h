@@ -34,6 +34,9 @@ struct hold *hold_open(struct holds *hs, int64_t incarnation);
 int64_t hold_batch(const struct hold *h);
 struct hold *hold_ref(struct hold *h);
 void hold_unref(struct hold *h); /* NULL is fine */
+/* The row stays, whatever becomes of the runs: one of them may stand in the database as held although nobody here has it
+ * any more (an answer that never came, a release that was refused).  Recovery finds it by this row alone. */
+void hold_keep(struct hold *h); /* NULL is fine */
 
 /* Moves up to max numbers of rows of this incarnation that may go to out; those of others are forgotten, because their
  * rows are recovered.  Give them back when they could not be deleted. */

@@ -33,6 +33,7 @@ struct proc {
 struct procs {
 	struct proc *item;
 	size_t count, cap;
+	bool blind; /* something could not be read */
 };
 
 static bool
@@ -46,7 +47,8 @@ read_stat(pid_t pid, struct proc *out)
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return false; /* errno says whether it is gone */
+	errno = ESRCH;
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (n <= 0)
@@ -78,15 +80,19 @@ read_all(struct procs *all)
 	struct proc p;
 
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		if (!isdigit((unsigned char)e->d_name[0]) ||
-		    !read_stat((pid_t)strtol(e->d_name, NULL, 10), &p))
+		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
+		if (!read_stat((pid_t)strtol(e->d_name, NULL, 10), &p)) {
+			all->blind = all->blind || (errno != ENOENT && errno != ESRCH);
+			continue;
+		}
 		if (all->count == all->cap) {
 			all->cap = all->cap == 0 ? 256 : 2 * all->cap;
 			all->item = xrealloc(all->item, all->cap * sizeof *all->item);
 		}
 		all->item[all->count++] = p;
 	}
+	all->blind = all->blind || dir == NULL;
 	if (dir != NULL)
 		closedir(dir);
 	if (all->count > 0)
@@ -163,7 +169,7 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 		signal_one(&all.item[i], sig);
 	}
 	free(all.item);
-	return n;
+	return n == 0 && all.blind ? 1 : n; /* who could not look has seen nothing */
 }
 
 void

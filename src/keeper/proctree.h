@@ -16,7 +16,7 @@ typedef bool (*proctree_spare_fn)(pid_t pid, void *ctx);
 
 /* Sends sig to every descendant of root, not to root itself; spare may be NULL.
  * Returns how many there were, counting those that are dead and not yet waited
- * for. */
+ * for; never 0 when /proc could not be read. */
 size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
 
 /*

@@ -549,6 +549,7 @@ boss_stop(struct boss *b)
 	/* Only after a stop that could not wait: the process ends, and others recover these tasks. */
 	while ((r = TAILQ_FIRST(&b->in_hand)) != NULL) {
 		TAILQ_REMOVE(&b->in_hand, r, in_hand);
+		hold_keep(r->hold);
 		run_free(r);
 	}
 }

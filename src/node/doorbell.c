@@ -172,6 +172,7 @@ static void
 start_connecting(struct doorbell *d)
 {
 	struct call *c = xcalloc(1, sizeof *c);
+	struct err err = {0};
 	pthread_t thread;
 
 	c->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -188,7 +189,11 @@ start_connecting(struct doorbell *d)
 	d->call = c;
 	d->state = BELL_CONNECTING;
 	watch(d, c->done_fd);
-	thread_start(&thread, "doorbell", connect_main, c);
+	if (thread_try(&thread, "doorbell", connect_main, c, &err) != RC_OK) {
+		c->holders = 1; /* ours alone */
+		retry(d, err.text);
+		return;
+	}
 	PTHREAD_OK(pthread_detach(thread));
 }
 

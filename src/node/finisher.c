@@ -253,6 +253,8 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		} else {
 			if ((open && !r->copy) || r->stale)
 				count_stale(s, r);
+			if (f->refused)
+				hold_keep(r->hold); /* it stands as running */
 			if (r->copy) {
 				run_free(r);
 				continue;
@@ -330,6 +332,7 @@ drop(struct finisher *s, struct run *chain)
 
 	while ((r = chain) != NULL) {
 		chain = run_next(r);
+		hold_keep(r->hold);
 		if (r->copy)
 			run_free(r);
 		else

@@ -246,6 +246,20 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	return rc;
 }
 
+static void
+append(struct run **chain, struct run *more)
+{
+	if (*chain == NULL) {
+		*chain = more;
+		return;
+	}
+	struct run *last = *chain;
+
+	while (run_next(last) != NULL)
+		last = run_next(last);
+	last->note.mail.next = more == NULL ? NULL : &more->note.mail;
+}
+
 /* What the starter cannot hand back (it has no connection) goes with the beats, which a node that holds anything has. */
 static void
 hand_back(struct heartbeat *h)
@@ -254,6 +268,7 @@ hand_back(struct heartbeat *h)
 	struct mail *m = NULL;
 	struct err err = {0};
 	int64_t released = 0;
+	struct run *later = NULL; /* behind the others: what is locked keeps nobody waiting */
 	size_t n;
 	enum rc rc;
 
@@ -267,11 +282,15 @@ hand_back(struct heartbeat *h)
 		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
 			     (rc == RC_OK ? batch[i]->locked : rc != RC_BAD);
 
-		if (again)
-			h->back = run_chain(batch[i], h->back);
-		else
-			run_free(batch[i]);
+		if (again) {
+			later = run_chain(batch[i], later);
+			continue;
+		}
+		if (rc != RC_OK)
+			hold_keep(batch[i]->hold); /* it may still stand as claimed */
+		run_free(batch[i]);
 	}
+	append(&h->back, later);
 }
 
 static void
@@ -338,6 +357,7 @@ heartbeat_main(void *arg)
 		struct run *r = h->back;
 
 		h->back = run_next(r);
+		hold_keep(r->hold);
 		run_free(r);
 	}
 	return NULL;

@@ -138,11 +138,18 @@ other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint
 	return n;
 }
 
+bool
+lanes_fit(const struct lanes *ls)
+{
+	return ls->count <= LANES_PER_LOOK;
+}
+
 void
 lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,
     struct look *q)
 {
-	size_t looked = ls->count < LANES_PER_LOOK ? ls->count : LANES_PER_LOOK;
+	/* A ring names a few shards: then all lanes are no more than a few probes. */
+	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
 
 	look_reset(q);
 	for (size_t i = 0; i < looked; i++) {
@@ -156,7 +163,7 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 			q->n_lanes--;
 	}
 	if (part == LANES_OWN && ls->count > 0)
-		ls->turn = ls->count > LANES_PER_LOOK ? (ls->turn + looked) % ls->count : 0;
+		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
 }
 
 void

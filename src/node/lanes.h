@@ -48,6 +48,9 @@ enum lanes_part {
 	LANES_OTHERS, /* everybody else's */
 };
 
+/* One look reads all of them. */
+bool lanes_fit(const struct lanes *ls);
+
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
  * bell: for LANES_RUNG.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,

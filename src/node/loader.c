@@ -271,7 +271,8 @@ static bool
 is_quiet(const struct loader *l, int64_t now)
 {
 	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
-	       now - l->found_us > QUIET_AFTER_US && l->node->set->poll_us < QUIET_POLL_US;
+	       lanes_fit(&l->lanes) && now - l->found_us > QUIET_AFTER_US &&
+	       l->node->set->poll_us < QUIET_POLL_US;
 }
 
 /* When nothing rings. */
@@ -299,7 +300,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	bool more = false;
 
 	*rc_out = RC_OK;
-	l->quiet = is_quiet(l, now);
+	l->quiet = is_quiet(l, now) && room.timed > 0;
 	l->later_us = INT64_MAX;
 	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
 	if (room.ready + room.timed > 0)

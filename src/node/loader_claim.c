@@ -70,7 +70,12 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	bool known = who.contended;
 	struct run *chain = NULL;
 	struct err err = {0};
-	enum rc rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
+	enum rc rc;
+
+	/* What is over without a lease was dropped with it: recovery needs its rows. */
+	if (!node_may_act(l->node, incarnation, clock_boot_us()))
+		who.n_over = 0;
+	rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
 
 	if (!known)
 		note_contended(l, who.contended);
@@ -78,6 +83,9 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
 		    err.text);
 		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
+		hold_keep(who.hold); /* what is not found now may yet come to light */
+		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
+		who.n_over = 0;
 	}
 	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&

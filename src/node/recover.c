@@ -220,6 +220,9 @@ drop_holds(struct recover *r)
 	size_t n = holds_take_over(&r->node->holds, incarnation, over, OVER_MAX);
 	struct err err = {0};
 
+	/* What is over without a lease was dropped with it: recovery needs its rows. */
+	if (!node_may_act(r->node, incarnation, clock_boot_us()))
+		return;
 	if (n > 0 && store_hold_drop(r->db, incarnation, over, n, &err) != RC_OK)
 		holds_give_back(&r->node->holds, incarnation, over, n);
 }

@@ -152,6 +152,7 @@ hand_over(struct starter *s, struct run *const *runs, size_t n)
 		struct run *copy = run_copy(runs[i]);
 
 		mailbox_push(s->node->back_queue, &copy->note.mail);
+		runs[i]->locked = false; /* it is the heartbeat's to try again */
 	}
 }
 
@@ -339,6 +340,7 @@ starter_main(void *arg)
 		struct run *r = s->locked;
 
 		s->locked = run_next(r);
+		hold_keep(r->hold);
 		run_free(r);
 	}
 	db_destroy(&s->db);

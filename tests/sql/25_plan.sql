@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(67);
+select plan(71);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -36,6 +36,17 @@ select is((select (version, due_at < now())::text from pgrab.task where key = 'k
 insert into pgrab.task (id, key, kind, schedule, command) overriding system value values (50, 'k', 'noop', '*/5 * * * *', 'b')
 on conflict (key) do update set schedule = excluded.schedule, command = excluded.command, run_at = excluded.run_at;
 select is((select (version, due_at < now(), command)::text from pgrab.task where key = 'k'), '(11,t,b)', 'one that changes the command keeps the plan');
+delete from pgrab.task;
+
+-- an edit is honoured whatever else the statement writes, and however often the row is edited in it
+insert into pgrab.task (key, kind) values ('e', 'noop');
+update pgrab.task set paused = true, updated_at = now() + interval '1 s' where key = 'e';
+select is((select due_at from pgrab.task where key = 'e'), null, 'a pause that also writes updated_at is one');
+update pgrab.task set paused = false, updated_at = now() + interval '2 s' where key = 'e';
+select isnt((select due_at from pgrab.task where key = 'e'), null, 'and so is its end');
+select throws_ok($$update pgrab.task set kind = 'nonsense', updated_at = now() + interval '3 s' where key = 'e'$$, '22023', null, 'and nothing is written unchecked');
+with u as (update pgrab.task set name = 'z' where key = 'e' returning id) select (pgrab.pause(id)).id > 0 from u;
+select is((select due_at from pgrab.task where key = 'e'), null, 'two edits in one statement are both honoured');
 delete from pgrab.task;
 
 -- what becomes of a run

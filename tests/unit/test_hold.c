@@ -75,6 +75,22 @@ what_could_not_be_deleted_is_offered_again(void **unused)
 	holds_fini(&hs);
 }
 
+static void
+what_may_still_be_held_stays_written_down(void **unused)
+{
+	struct holds hs;
+	int64_t over[4];
+
+	holds_init(&hs);
+	struct hold *h = hold_open(&hs, 7);
+
+	hold_keep(h);
+	hold_unref(h);
+	assert_int_equal(holds_take_over(&hs, 7, over, 4), 0);
+	hold_keep(NULL);
+	holds_fini(&hs);
+}
+
 int
 main(void)
 {
@@ -83,6 +99,7 @@ main(void)
 	    cmocka_unit_test(a_claim_that_won_nothing_is_over_at_once),
 	    cmocka_unit_test(numbers_never_repeat_and_others_incarnations_are_forgotten),
 	    cmocka_unit_test(what_could_not_be_deleted_is_offered_again),
+	    cmocka_unit_test(what_may_still_be_held_stays_written_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
