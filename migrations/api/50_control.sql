@@ -389,8 +389,8 @@ begin
   return true;
 end $$;
 comment on function pgrab.resume_all() is
-  'Undoes pgrab.pause_all(). What has become due meanwhile runs as each task''s misfire says. False: nothing '
-  'was paused.';
+  'Undoes pgrab.pause_all(). What has become due meanwhile runs as each task''s misfire says. In a copy of a '
+  'database it is the consent that its tasks run here, as pgrab.adopt() is. False: nothing was paused.';
 
 create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task
 language sql as 'select * from pgrab.pause(array[p_id])';

@@ -347,9 +347,10 @@ run_edit(struct cli *c)
 	if (collect(c, &v) != RC_OK)
 		code = cli_usage(c->cmd, c->err.text);
 	else if (o->parent != NULL)
-		code = cli_usage(c->cmd, "--parent: a link is put elsewhere by its parent_id and pgrab.edge");
+		code = cli_usage(
+		    c->cmd, "--parent: to move a link, change its parent_id or its rows in pgrab.edge");
 	else if (v.n == 0)
-		code = cli_usage(c->cmd, "nothing is to be changed; give an option, or a new command");
+		code = cli_usage(c->cmd, "nothing to change: give an option, or a new command");
 	else {
 		code = cli_task_id(c, c->operands[0], id);
 		code = code == CLI_DONE ? edit(c, id, &v) : code;

@@ -166,7 +166,7 @@ take_line(struct crontab *t, char *line, int number)
 		rest = next_word(rest);
 	if (*rest == '\0' || strncmp(line, "@reboot", 7) == 0) {
 		fprintf(stderr, "pgrab import: line %d is left out: %s\n", number,
-		    *rest == '\0' ? "it is no line of a crontab" : "@reboot has no counterpart");
+		    *rest == '\0' ? "it is not a crontab line" : "@reboot has no counterpart");
 		t->skipped++;
 		return;
 	}
@@ -252,7 +252,7 @@ const struct command cmd_import = {
 	"crontab -l | pgrab import crontab - --timezone Europe/Berlin > tasks.json\n"
 	"Variables become args.env (MAILTO and SHELL are left out: see docs/alerts.md for mail), what "
 	"follows\n"
-	"a % the standard input. Nodes need --allow shell. Exit status 1 when a line could not be had.",
+	"a % the standard input. Nodes need --allow shell. Exit status 1 when a line could not be imported.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 2,

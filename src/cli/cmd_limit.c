@@ -18,7 +18,7 @@ static const struct option_key keys[] = {
     {"per_second", 's', OPTION_TEXT, offsetof(struct options, per_second), NULL, 0, 0, NULL, "N",
 	"at most so many start within a second, 0.1 is one in ten seconds; none: no such limit", false},
     {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
-	"there is no such limit any more; its tasks go on without", false},
+	"delete the limit; its tasks go on without it", false},
     CLI_LAST_ROW,
 };
 

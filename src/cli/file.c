@@ -23,6 +23,6 @@ cli_read_file(struct cli *c, const char *path, struct buf *out)
 	if (bad)
 		return cli_failed(c, "could not read %s: %s", path, strerror(errno));
 	if (strlen(buf_str(out)) != out->len)
-		return cli_failed(c, "%s holds a byte 0; it is no text", path);
+		return cli_failed(c, "%s contains a zero byte, so it is not text", path);
 	return CLI_DONE;
 }

@@ -9,8 +9,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 
-static const char *const part_name[] = {
-    [HEALTH_START] = "start", [HEALTH_FINISH] = "finish", [HEALTH_KEEPER] = "keeper"};
+static const char *const part_name[] = {[HEALTH_START] = "start", [HEALTH_FINISH] = "finish"};
 
 bool
 health_may_claim(const struct node *n)

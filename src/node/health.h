@@ -1,6 +1,6 @@
 /*
- * The health of a node, in one place: what it needs to run a task from the claim to the recorded outcome.  While one part is
- * ill nothing is claimed, and what is unstarted is handed back, for a node that can.
+ * The health of a node, in one place: can it put starts and outcomes on record?  While it cannot, nothing is claimed, and
+ * what is unstarted is handed back, for a node that can.
  *
  * Each fault is said once when it begins and once when it is over.
  */
@@ -18,7 +18,6 @@ struct node;
 enum health_part {
 	HEALTH_START, /* the starter cannot put starts on record */
 	HEALTH_FINISH, /* the finisher cannot record outcomes: connection, rights, disk, a partition of the history */
-	HEALTH_KEEPER, /* child processes cannot be made or watched */
 	HEALTH__COUNT
 };
 

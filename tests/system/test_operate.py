@@ -260,7 +260,7 @@ def test_edit_changes_what_is_given(db):
     row = db.query("select schedule, name, on_failure, expect_within::text, command, timeout::text, extract(hour from due_at at time zone 'UTC') from pgrab.task")[0]
     assert row == ("0 4 * * *", "x", None, "26:00:00", "select 2", "00:00:05", 4)
     assert "cannot be '0 99 * * *'" in fails(2, db, "edit", "k", "--schedule", "0 99 * * *")
-    assert "nothing is to be changed" in fails(2, db, "edit", "k")
+    assert "nothing to change: give an option" in fails(2, db, "edit", "k")
     assert "no task has the key" in fails(3, db, "edit", "nope", "--name", "x")
     pgrab(db, "delete", "k")
     assert "not live" in fails(3, db, "edit", "k", "--name", "y")
@@ -311,7 +311,7 @@ def test_import_says_what_it_leaves_out(tmp_path):
     path.write_text("@reboot root x\n5 4 * *\n17 * * * * root run-parts /etc/cron.hourly\n")
     done = run_pgrab("import", "crontab", path, "--system", check=False)
     assert done.returncode == 1 and json.loads(done.stdout)["tasks"][0]["command"] == "run-parts /etc/cron.hourly"
-    assert done.stderr == "pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is no line of a crontab\n"
+    assert done.stderr == "pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is not a crontab line\n"
     assert run_pgrab("import", "systemd", path, check=False).returncode == 2
 
 
