@@ -38,6 +38,15 @@ struct option_key {
 
 /* A table ends with a row whose name is NULL. */
 
+/* A section that a file may hold any number of times, each with another name: [word name]. */
+struct option_section {
+	const char *word;               /* NULL ends the list */
+	const struct option_key *table; /* the keys that stand in it */
+	/* Adds one of that name to settings: the struct whose fields its keys set, at their defaults, valid until
+	 * the next call.  NULL: refused, err says why, without the place. */
+	void *(*add)(void *settings, const char *name, struct err *err);
+};
+
 /* Sets every field to its default.  Aborts on a bad default: that is our bug. */
 void option_defaults(const struct option_key *table, void *settings);
 void option_free(const struct option_key *table, void *settings); /* frees TEXT fields */
@@ -50,10 +59,11 @@ CHECKED enum rc option_set(const struct option_key *table, void *settings, const
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
 
-/* An ini file through libinih.  Unknown keys are refused with file:line and the nearest key; so is any line
- * longer than libinih can hold (it would cut it silently) and any [section] but none or [pgrab]. */
-CHECKED enum rc
-option_read_file(const struct option_key *table, void *settings, const char *path, struct err *err);
+/* An ini file through libinih.  Keys before the first section and under [pgrab] are the table's; sections may be
+ * NULL.  Unknown keys are refused with file:line and the nearest key; so is any line longer than libinih can hold (it
+ * would cut it silently) and any section that is none of these. */
+CHECKED enum rc option_read_file(const struct option_key *table, const struct option_section *sections,
+    void *settings, const char *path, struct err *err);
 
 /*
  * Flags of argv[1..argc): --name value, --name=value, -x value, --flag.  Underscores and dashes are the same.

@@ -5,15 +5,21 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <ini.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "base/option.h"
 
 struct ini_reader {
-	const struct option_key *table;
+	const struct option_key *table; /* keys of the whole */
+	const struct option_section *sections;
 	void *settings;
+	const struct option_key *here; /* keys of the section that is read, and what they set */
+	void *target;
 	const char *path;
 	FILE *file;
 	int line; /* libinih does not tell its handler */
@@ -59,25 +65,80 @@ take_line(struct ini_reader *r, char *str, size_t size)
 	return r->rc == RC_OK && (c != EOF || n > 0);
 }
 
+static void
+refuse_section(struct ini_reader *r)
+{
+	struct buf known = {0};
+
+	for (const struct option_section *s = r->sections; s != NULL && s->word != NULL; s++)
+		buf_addf(&known, " or [%s NAME]", s->word);
+	r->rc = err_set(r->err, RC_BAD,
+	    "%s:%d: unknown section; keys stand at the top of the file or under [pgrab]%s", r->path, r->line,
+	    buf_str(&known));
+	buf_fini(&known);
+}
+
+/* The section of that word and name is what the next keys belong to. */
+static void
+add_section(struct ini_reader *r, const struct option_section *s, const char *text, size_t n)
+{
+	char *name = xmemdup0(text, n);
+	struct err why;
+	void *target = s->add(r->settings, name, &why);
+
+	free(name);
+	if (target == NULL) {
+		refuse_line(r, why.text);
+		return;
+	}
+	r->here = s->table;
+	r->target = target;
+}
+
+/* text: the line after its "[", with its end. */
+static void
+enter_section(struct ini_reader *r, const char *text)
+{
+	const struct option_section *s = r->sections;
+	size_t n = strcspn(text, "]\n");
+
+	if (text[n] != ']' || strchr("\r\n;#", text[n + 1 + strspn(text + n + 1, " \t")]) == NULL)
+		n = 0;
+	if (n == strlen("pgrab") && strncmp(text, "pgrab", n) == 0) {
+		r->here = r->table;
+		r->target = r->settings;
+		return;
+	}
+	while (n > 0 && is_blank(text[n - 1]))
+		n--;
+	for (; s != NULL && s->word != NULL; s++) {
+		size_t word = strlen(s->word), name = word + strspn(text + word, " \t");
+
+		if (n > name && name > word && strncmp(text, s->word, word) == 0) {
+			add_section(r, s, text + name, n - name);
+			return;
+		}
+	}
+	refuse_section(r);
+}
+
 static char *
 read_line(char *str, int size, void *stream)
 {
 	static const char bom[] = "\xef\xbb\xbf";
 	struct ini_reader *r = stream;
-	const char *text = str;
+	char *text = str;
 
 	if (!take_line(r, str, (size_t)size))
 		return NULL;
 	if (r->line == 1 && strncmp(str, bom, 3) == 0)
 		text += 3;
-	if (text[0] == '[' && strncmp(text, "[pgrab]", 7) != 0) {
-		refuse_line(r, "unknown section; keys stand at the top of the file or under [pgrab]");
-		return NULL;
-	}
-	return str;
+	if (text[0] == '[')
+		enter_section(r, text + 1);
+	return r->rc == RC_OK ? str : NULL;
 }
 
-/* The section needs no look: read_line has let through none but ours. */
+/* Which section it is, enter_section knows: libinih would cut a long name. */
 static int
 take_key(void *user, const char *section, const char *name, const char *value)
 {
@@ -86,15 +147,23 @@ take_key(void *user, const char *section, const char *name, const char *value)
 
 	if (r->rc == RC_OK) {
 		snprintf(where, sizeof where, "%.280s:%d", r->path, r->line);
-		r->rc = option_set(r->table, r->settings, name, value, where, r->err);
+		r->rc = option_set(r->here, r->target, name, value, where, r->err);
 	}
 	return r->rc == RC_OK;
 }
 
 enum rc
-option_read_file(const struct option_key *table, void *settings, const char *path, struct err *err)
+option_read_file(const struct option_key *table, const struct option_section *sections, void *settings,
+    const char *path, struct err *err)
 {
-	struct ini_reader r = {.table = table, .settings = settings, .path = path, .err = err, .rc = RC_OK};
+	struct ini_reader r = {.table = table,
+	    .sections = sections,
+	    .settings = settings,
+	    .here = table,
+	    .target = settings,
+	    .path = path,
+	    .err = err,
+	    .rc = RC_OK};
 	int bad;
 
 	r.file = fopen(path, "re");

@@ -1,5 +1,5 @@
 /* The table of keys, and the checks between keys. */
-#include "node/settings.h"
+#include "node/settings_inside.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
 		const char *file = flags.config != NULL ? flags.config : s->config;
 
 		if (rc == RC_OK && file != NULL)
-			rc = option_read_file(settings_keys, s, file, err);
+			rc = option_read_file(settings_keys, settings_sections, s, file, err);
 		if (rc == RC_OK)
 			rc = option_read_argv(
 			    settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
@@ -182,6 +182,7 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 void
 settings_fini(struct settings *s)
 {
+	settings_free_sections(s);
 	option_free(settings_keys, s);
 }
 

@@ -6,10 +6,23 @@
 #define PGRAB_NODE_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/option.h"
 #include "base/rc.h"
+
+/* [owner NAME] of the file: what the tasks of one owner get, and may not go beyond. */
+struct owner_settings {
+	char *name;          /* a role of the database */
+	char *service, *dsn; /* how to log in as that role, for its sql tasks; both NULL: it has none here */
+	char *run_as;        /* user of the operating system, "user" or "user:group" */
+	char *directory;
+	char *allow;    /* kinds, of those that the node allows; NULL: all of them */
+	char *programs; /* paths that exec may start; NULL: any */
+	char *http_hosts;
+	char *limits;
+};
 
 struct settings {
 	char *dsn;
@@ -34,6 +47,8 @@ struct settings {
 	bool at_most_once_async;
 	int log_level;  /* enum log_level */
 	int log_format; /* enum log_format */
+	struct owner_settings *owners;
+	size_t n_owners;
 };
 
 extern const struct option_key settings_keys[];
@@ -42,6 +57,9 @@ extern const struct option_key settings_keys[];
  * RC_BAD: err says what and where. */
 CHECKED enum rc settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err);
 void settings_fini(struct settings *s);
+
+/* NULL: the file has no section for that owner. */
+const struct owner_settings *settings_owner(const struct settings *s, const char *name);
 
 /* labels as a JSON object, values as strings: {"zone":"eu"}.  Caller frees. RC_BAD: not key=value,key=value.
  */

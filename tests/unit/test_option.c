@@ -23,6 +23,11 @@ struct settings {
 	int64_t dead_after_us;
 	int level;
 	bool json;
+	struct pet {
+		char name[16];
+		int64_t legs;
+	} pet[2];
+	int n_pets;
 };
 
 static const char *const levels[] = {"debug", "info", "warn", NULL};
@@ -274,7 +279,7 @@ static enum rc
 read_text(struct fixture *f, const char *text)
 {
 	write_file(f, text, strlen(text));
-	return option_read_file(table, &f->set, f->path, &f->err);
+	return option_read_file(table, NULL, &f->set, f->path, &f->err);
 }
 
 /* Refused at that line, with these words. */
@@ -302,6 +307,72 @@ file_gives_values_in_its_section_and_before_it(void **state)
 	assert_true(f->set.json);
 	assert_int_equal(f->set.level, 2);
 	assert_int_equal(read_text(f, ""), RC_OK);
+}
+
+static const struct option_key pet_keys[] = {{.name = "legs",
+						 .type = OPTION_INT,
+						 .offset = offsetof(struct pet, legs),
+						 .fallback = "4",
+						 .max = 100,
+						 .help = ""},
+    {.name = NULL}};
+
+static void *
+add_pet(void *settings, const char *name, struct err *err)
+{
+	struct settings *s = settings;
+
+	if (s->n_pets == 2) {
+		err_set(err, RC_BAD, "no room for %s", name);
+		return NULL;
+	}
+	option_defaults(pet_keys, &s->pet[s->n_pets]);
+	snprintf(s->pet[s->n_pets].name, sizeof s->pet[0].name, "%s", name);
+	return &s->pet[s->n_pets++];
+}
+
+static const struct option_section sections[] = {{"pet", pet_keys, add_pet}, {NULL, NULL, NULL}};
+
+static enum rc
+read_sections(struct fixture *f, const char *text)
+{
+	f->set.n_pets = 0;
+	write_file(f, text, strlen(text));
+	return option_read_file(table, sections, &f->set, f->path, &f->err);
+}
+
+static void
+file_sections_with_a_name_set_structs_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(
+	    read_sections(f, "workers = 3\n[pet  a b ] ; mine\nlegs = 8\n[pet snake]\n[pgrab]\nname = me\n"),
+	    RC_OK);
+	assert_int_equal(f->set.workers, 3);
+	assert_string_equal(f->set.name, "me");
+	assert_int_equal(f->set.n_pets, 2);
+	assert_string_equal(f->set.pet[0].name, "a b");
+	assert_int_equal(f->set.pet[0].legs, 8);
+	assert_string_equal(f->set.pet[1].name, "snake");
+	assert_int_equal(f->set.pet[1].legs, 4);
+}
+
+static void
+file_sections_with_a_mistake_are_refused(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} bad[] = {{"[pet x]\nworkers = 3\n", ":2: unknown key"},
+	    {"[pet]\n", "or under [pgrab] or [pet NAME]"}, {"[pet ]\n", "unknown section"},
+	    {"[petx]\n", "unknown section"}, {"[pet x\n", "unknown section"},
+	    {"[pet x] y\n", "unknown section"}, {"[pet a]\n[pet b]\n[pet c]\n", ":3: no room for c"}};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		assert_int_equal(read_sections(f, bad[i].text), RC_BAD);
+		assert_non_null(strstr(f->err.text, bad[i].words));
+	}
 }
 
 static void
@@ -352,11 +423,11 @@ file_with_a_nul_or_that_can_not_be_read_is_refused(void **state)
 	struct fixture *f = *state;
 
 	write_file(f, "name = a\0b\n", 11);
-	assert_int_equal(option_read_file(table, &f->set, f->path, &f->err), RC_BAD);
+	assert_int_equal(option_read_file(table, NULL, &f->set, f->path, &f->err), RC_BAD);
 	assert_non_null(strstr(f->err.text, ":1: the file holds a NUL byte"));
-	assert_int_equal(option_read_file(table, &f->set, "/nowhere/pgrab.conf", &f->err), RC_BAD);
+	assert_int_equal(option_read_file(table, NULL, &f->set, "/nowhere/pgrab.conf", &f->err), RC_BAD);
 	assert_non_null(strstr(f->err.text, "/nowhere/pgrab.conf"));
-	assert_int_equal(option_read_file(table, &f->set, "/", &f->err), RC_BAD);
+	assert_int_equal(option_read_file(table, NULL, &f->set, "/", &f->err), RC_BAD);
 }
 
 static void
@@ -545,6 +616,8 @@ main(void)
 	    TEST(values_at_the_ends_of_their_range_are_taken),
 	    TEST(nearest_key_is_named_when_there_is_one),
 	    TEST(file_gives_values_in_its_section_and_before_it),
+	    TEST(file_sections_with_a_name_set_structs_of_their_own),
+	    TEST(file_sections_with_a_mistake_are_refused),
 	    TEST(file_with_a_mistake_is_refused_at_its_line),
 	    TEST(file_line_that_libinih_would_cut_is_refused),
 	    TEST(file_with_a_nul_or_that_can_not_be_read_is_refused),
