@@ -612,16 +612,31 @@ comment on column pgrab.chain.stuck is
 create index chain_run_idx on pgrab.chain (chain_id);
 comment on index pgrab.chain_run_idx is 'The chain that is in a run.';
 
-create table pgrab_internal.secret (
+create table pgrab_internal.key (
   name  text not null,
   value text not null,
-  constraint secret_pkey primary key (name)
+  constraint key_pkey primary key (name)
 );
-comment on table pgrab_internal.secret is
+comment on table pgrab_internal.key is
   'What nobody but the owner of pgrab may read: by it triggers tell its own functions from other people.';
-comment on column pgrab_internal.secret.name is 'What for: link_ends.';
-comment on column pgrab_internal.secret.value is 'The secret.';
-revoke all on pgrab_internal.secret from public;
+comment on column pgrab_internal.key.name is 'What for: link_ends.';
+comment on column pgrab_internal.key.value is 'The key.';
+revoke all on pgrab_internal.key from public;
+
+create table pgrab.secret (
+  owner text not null default current_user,
+  name  text not null,
+  value text not null,
+  constraint secret_pkey primary key (owner, name),
+  constraint secret_name_check check (name ~ '^[A-Za-z0-9_.-]{1,200}$'),
+  constraint secret_value_check check (octet_length(value) <= 65536)
+);
+comment on table pgrab.secret is
+  'Values that the args of a task may name instead of holding them. Each belongs to a role, and only tasks of '
+  'that role get it. With separate roles nobody reads a value back: insert, update, delete.';
+comment on column pgrab.secret.owner is 'Whose it is: current_user of the insert.';
+comment on column pgrab.secret.name is 'What its owner''s tasks call it.';
+comment on column pgrab.secret.value is 'The value, at most 64 KiB.';
 
 create table pgrab.edge_change (
   chain     bigint  not null,
@@ -653,6 +668,7 @@ create table pgrab.cluster (
   paused_by text,
   system_id bigint,
   database  bigint,
+  roles     boolean     not null default false,
   constraint cluster_pkey primary key (only_row),
   constraint cluster_only_row_check check (only_row)
 );
@@ -665,6 +681,9 @@ comment on column pgrab.cluster.paused_by is 'Who wants it.';
 comment on column pgrab.cluster.system_id is
   'The server that the first node found here: a database that says another one is a copy, see pgrab.adopt().';
 comment on column pgrab.cluster.database is 'The same of the database: its oid.';
+comment on column pgrab.cluster.roles is
+  'False: one role does everything. True: pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator and '
+  'pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';
 insert into pgrab.cluster default values;
 
 create table pgrab.alert (

@@ -10,7 +10,7 @@ declare
   v_before constant text := coalesce(current_setting('pgrab.link_ends', true), '');
 begin
   perform set_config('pgrab.link_ends',
-    case when p_value = 'on' then (select s.value from pgrab_internal.secret s where s.name = 'link_ends')
+    case when p_value = 'on' then (select s.value from pgrab_internal.key s where s.name = 'link_ends')
       else p_value end, true);
   return v_before;
 end $$;
@@ -19,7 +19,7 @@ comment on function pgrab_internal.link_ends(text) is 'Are the rows that go now 
 create or replace function pgrab_internal.link_ending() returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select coalesce(current_setting('pgrab.link_ends', true), '') <> '' and exists (
-    select from pgrab_internal.secret s
+    select from pgrab_internal.key s
     where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
 $$;
 comment on function pgrab_internal.link_ending() is

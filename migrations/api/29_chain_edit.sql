@@ -384,10 +384,10 @@ do $$
 declare
   v_person text;
 begin
-  insert into pgrab_internal.secret (name, value)
+  insert into pgrab_internal.key (name, value)
   values ('link_ends', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
   select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
-  into v_person from pgrab_internal.secret s where s.name = 'link_ends';
+  into v_person from pgrab_internal.key s where s.name = 'link_ends';
   execute $sql$create trigger task_20_deleted after delete on pgrab.task for each row
     when (case when old.chain is null
       then old.status = 'running' and coalesce(current_setting('pgrab.link_ends', true), '') = ''

@@ -514,9 +514,9 @@ insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 
 set local pgrab.link_ends = 'on';
 select throws_ok('delete from pgrab.task where id = 1', '23503', null, 'whatever a person says a delete is a delete');
 set local pgrab.link_ends = '';
-select isnt((select value from pgrab_internal.secret), current_setting('pgrab.link_ends'), 'the word is kept secret');
-select is((select count(*) from aclexplode((select relacl from pg_class where oid = 'pgrab_internal.secret'::regclass)) a
-  where a.grantee <> (select relowner from pg_class where oid = 'pgrab_internal.secret'::regclass)), 0::bigint, 'from everybody');
+select isnt((select value from pgrab_internal.key), current_setting('pgrab.link_ends'), 'the word is kept secret');
+select is((select count(*) from aclexplode((select relacl from pg_class where oid = 'pgrab_internal.key'::regclass)) a
+  where a.grantee <> (select relowner from pg_class where oid = 'pgrab_internal.key'::regclass)), 0::bigint, 'from everybody');
 select pg_temp.fresh();
 
 -- a task that is deleted while it runs

@@ -1,0 +1,43 @@
+-- Who may do what, as far as it is asked of a row and not granted on a table: see docs/security.md and
+-- 90_rights.sql.
+
+-- A role that is no more may nothing.
+create or replace function pgrab_internal.is_member(p_role text, p_of text) returns boolean
+language sql stable
+begin atomic
+  select exists (
+    select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
+    where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, 'MEMBER'));
+end;
+comment on function pgrab_internal.is_member(text, text) is
+  'Is the first role a member of the second, directly or not? False when there is no such role.';
+
+-- The role that owns pgrab could give itself any right.
+create or replace function pgrab_internal.may_kind(p_owner text, p_kind text) returns boolean
+language sql stable
+begin atomic
+  select not c.roles or pgrab_internal.is_member(p_owner, 'pgrab_kind_' || p_kind)
+    or p_owner = (
+      select pg_catalog.pg_get_userbyid(n.nspowner)
+      from pg_catalog.pg_namespace n where n.nspname = 'pgrab')
+  from pgrab.cluster c;
+end;
+comment on function pgrab_internal.may_kind(text, text) is
+  'May this role have tasks of this kind? Always, where one role does everything; else the members of '
+  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and at each '
+  'start.';
+
+-- Given only for a run that is under way, and only what belongs to the owner of its task.
+create or replace function pgrab_internal.secrets(p_ids bigint[], p_versions bigint[], p_names text[])
+returns table (task_id bigint, name text, value text)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select t.id, s.name, s.value
+  from unnest(p_ids, p_versions, p_names) w(id, version, name)
+    join pgrab.task t on t.id = any (array[w.id]) and t.version = w.version
+    join pgrab.secret s on s.owner = t.owner and s.name = w.name
+  where t.status in ('claimed', 'running')
+$$;
+comment on function pgrab_internal.secrets(bigint[], bigint[], text[]) is
+  'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of one length: task, '
+  'its version as the node holds it, name of the secret (a task that names two comes twice). A row for each '
+  'that its owner has; none for a name that is not there, or a task that is not held with this version.';
