@@ -2,9 +2,11 @@
 import ctypes
 import os
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
-from cluster import Cluster, Db, Nodes, end_leftovers
+from cluster import ROOT, Cluster, Db, Nodes, clean_env, end_leftovers, pgrab_bin
 from probe import Probe
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -106,3 +108,18 @@ def probe(tmp_path):
     yield tracer
     tracer.open_gate()
     tracer.close()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """pgrab's headers and pkg-config file, installed; the environment in which pkg-config finds them."""
+    root = tmp_path_factory.mktemp("installed")
+    build = Path(pgrab_bin()).resolve().parents[1]
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+    if not (build / "build.ninja").exists():
+        build = root / "build"
+        subprocess.run(["meson", "setup", "-Dtests=false", build, ROOT], **quiet)
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], **quiet)
+    (pc,) = root.rglob("pgrab.pc")
+    assert not [p for p in root.rglob("*.h") if p.parent.name != "pgrab"], "only public headers are installed"
+    return clean_env(PKG_CONFIG_PATH=pc.parent, PKG_CONFIG_SYSROOT_DIR=root)

@@ -5,12 +5,13 @@ What strategies answer is tested by tests/unit/test_strategy*.c over thousands o
 import json
 import os
 import shutil
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from cluster import ROOT, clean_env, pgrab_bin, run_pgrab, wait_until
+from cluster import ROOT, run_pgrab, wait_until
 
 STRATEGIES = ["default", "id_hash", "least_count", "weight", "rendezvous", "labels"]
 PARTITIONS = [s for s in STRATEGIES if s != "default"]
@@ -298,21 +299,6 @@ def test_one_that_names_shards_that_do_not_exist_is_refused(db, nodes, tmp_path)
     node = nodes.start("n1", wait=False, strategy=build_so(tmp_path, "toy"), strategy_options="5000")
     assert node.wait_exit() == 1
     assert "shards that do not exist" in node.log() and "1023" in node.log()
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """pgrab's headers and pkg-config file, installed; the environment in which pkg-config finds them."""
-    root = tmp_path_factory.mktemp("installed")
-    build = Path(pgrab_bin()).resolve().parents[1]
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-    if not (build / "build.ninja").exists():
-        build = root / "build"
-        subprocess.run(["meson", "setup", "-Dtests=false", build, ROOT], **quiet)
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], **quiet)
-    (pc,) = root.rglob("pgrab.pc")
-    assert not [p for p in root.rglob("*.h") if p.parent.name != "pgrab"], "only public headers are installed"
-    return clean_env(PKG_CONFIG_PATH=pc.parent, PKG_CONFIG_SYSROOT_DIR=root)
 
 
 def test_the_example_builds_from_installed_headers_alone_and_runs(db, nodes, tmp_path, installed):
