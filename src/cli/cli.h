@@ -71,6 +71,8 @@ struct command {
 };
 
 /* All commands, in the order of the help; ended by NULL. */
+#define CLI_COMMANDS_MAX 100
+
 extern const struct command *const cli_commands[];
 
 /* What main() does when it is not the keeper. */

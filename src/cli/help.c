@@ -1,4 +1,4 @@
-/* The table of commands, and the help made from it. */
+/* The help, made from the table of commands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/text.h"
-
-const struct command *const cli_commands[] = {&cmd_migrate, &cmd_sql, &cmd_run, &cmd_status, &cmd_top,
-    &cmd_nodes, &cmd_tasks, &cmd_runs, &cmd_show, &cmd_explain, &cmd_chains, &cmd_next, &cmd_forecast,
-    &cmd_doctor, &cmd_strategy, &cmd_add, &cmd_edit, &cmd_apply, &cmd_export, &cmd_import, &cmd_pause,
-    &cmd_resume, &cmd_adopt, &cmd_cancel, &cmd_retry, &cmd_run_now, &cmd_skip_next, &cmd_delete, &cmd_wait,
-    &cmd_limit, &cmd_drain, &cmd_undrain, &cmd_help, &cmd_version, NULL};
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",
     [GROUP_LOOK] = "Looking around",
@@ -54,12 +48,12 @@ cli_help_command(const struct command *cmd)
 int
 cli_unknown(const char *name)
 {
-	struct option_key words[sizeof cli_commands / sizeof *cli_commands] = {{0}};
+	struct option_key words[CLI_COMMANDS_MAX + 1] = {{0}};
 	char text[200];
 	const char *near;
 
 	/* option_nearest reads names only. */
-	for (size_t i = 0; cli_commands[i] != NULL; i++)
+	for (size_t i = 0; i < CLI_COMMANDS_MAX && cli_commands[i] != NULL; i++)
 		words[i].name = cli_commands[i]->name;
 	near = option_nearest(words, name);
 	snprintf(text, sizeof text, "unknown command \"%.60s\"%s%s%s", name,

@@ -1,0 +1,42 @@
+/* The table of commands: the one place that knows them all.  Its order is the order of the help. */
+#include "cli/commands.h"
+
+const struct command *const cli_commands[] = {
+    &cmd_migrate,
+    &cmd_sql,
+    &cmd_run,
+    &cmd_status,
+    &cmd_top,
+    &cmd_nodes,
+    &cmd_tasks,
+    &cmd_runs,
+    &cmd_show,
+    &cmd_explain,
+    &cmd_chains,
+    &cmd_next,
+    &cmd_forecast,
+    &cmd_doctor,
+    &cmd_strategy,
+    &cmd_add,
+    &cmd_edit,
+    &cmd_apply,
+    &cmd_export,
+    &cmd_import,
+    &cmd_pause,
+    &cmd_resume,
+    &cmd_adopt,
+    &cmd_cancel,
+    &cmd_retry,
+    &cmd_run_now,
+    &cmd_skip_next,
+    &cmd_delete,
+    &cmd_wait,
+    &cmd_limit,
+    &cmd_drain,
+    &cmd_undrain,
+    &cmd_help,
+    &cmd_version,
+    NULL,
+};
+
+_Static_assert(sizeof cli_commands / sizeof *cli_commands <= CLI_COMMANDS_MAX + 1, "raise CLI_COMMANDS_MAX");
