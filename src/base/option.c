@@ -170,8 +170,8 @@ describe_range(const struct option_key *k, char *out, size_t size)
 }
 
 /* What would be right, for the error. */
-static void
-describe(const struct option_key *k, char *out, size_t size)
+void
+option_describe(const struct option_key *k, char *out, size_t size)
 {
 	char range[80] = "";
 	size_t n;
@@ -310,7 +310,7 @@ option_set(const struct option_key *table, void *settings, const char *name, con
 		return err_set(err, RC_BAD, "%s: unknown key \"%.64s\"", where, name);
 	if (set_value(k, settings, value))
 		return RC_OK;
-	describe(k, right, sizeof right);
+	option_describe(k, right, sizeof right);
 	return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name,
 	    k->secret ? "***" : value, right);
 }

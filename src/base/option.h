@@ -77,6 +77,11 @@ CHECKED enum rc option_read_argv(const struct option_key *table, void *settings,
  * 100 columns. */
 void option_print_help(const struct option_key *table);
 
+/* For other forms of the same help.  What stands for the value ("TIME"; NULL: it takes none), and what a value may
+ * be ("a time such as 200ms, 5s, 10m, 1h or 7d, from 1s to 2h"). */
+const char *option_metavar(const struct option_key *k);
+void option_describe(const struct option_key *k, char *out, size_t size);
+
 /* The table row with this name (dashes allowed), or NULL; and the nearest name for "did you mean", or NULL.
  */
 const struct option_key *option_find(const struct option_key *table, const char *name);

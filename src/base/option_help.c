@@ -9,8 +9,8 @@
 
 enum { HELP_COLUMNS = 100, HELP_LEFT_MAX = 36 };
 
-static const char *
-metavar_of(const struct option_key *k)
+const char *
+option_metavar(const struct option_key *k)
 {
 	if (k->metavar != NULL)
 		return k->metavar;
@@ -29,7 +29,7 @@ metavar_of(const struct option_key *k)
 static void
 put_left(struct buf *b, const struct option_key *k)
 {
-	const char *metavar = k->type != OPTION_FLAG ? metavar_of(k) : NULL;
+	const char *metavar = k->type != OPTION_FLAG ? option_metavar(k) : NULL;
 
 	if (k->letter != 0)
 		buf_addf(b, "  -%c, --", k->letter);

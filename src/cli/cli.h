@@ -51,7 +51,15 @@ struct cli {
 	struct err err;
 };
 
-enum command_group { GROUP_SETUP, GROUP_LOOK, GROUP_DO, GROUP_NODES, GROUP_OTHER, GROUP__COUNT };
+enum command_group {
+	GROUP_SETUP,
+	GROUP_LOOK,
+	GROUP_DO,
+	GROUP_NODES,
+	GROUP_OTHER,
+	GROUP__COUNT,
+	GROUP_HIDDEN
+};
 
 struct command {
 	const char *name;
@@ -78,6 +86,7 @@ extern const struct command *const cli_commands[];
 /* What main() does when it is not the keeper. */
 int cli_main(int argc, char **argv);
 
+const char *cli_group_title(enum command_group group);
 const struct command *cli_find(const char *name); /* by name or alias, or NULL */
 void cli_help(FILE *to);
 void cli_help_command(const struct command *cmd);

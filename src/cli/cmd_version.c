@@ -1,12 +1,13 @@
 /* pgrab version */
 #include <stdio.h>
 
+#include "base/version.h"
 #include "cli/commands.h"
 
 static int
 run_version(int argc, char **argv)
 {
-	puts("pgrab " PGRAB_VERSION);
+	printf("pgrab %s\n", version_text());
 	return CLI_DONE;
 }
 

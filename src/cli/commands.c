@@ -36,6 +36,7 @@ const struct command *const cli_commands[] = {
     &cmd_undrain,
     &cmd_help,
     &cmd_version,
+    &cmd_complete,
     NULL,
 };
 

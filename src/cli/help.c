@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
 #include "cli/text.h"
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",
@@ -61,12 +62,41 @@ cli_unknown(const char *name)
 	return cli_usage(NULL, text);
 }
 
+const char *
+cli_group_title(enum command_group group)
+{
+	return group_titles[group];
+}
+
+/* --man PAGE, --example-config: what a package is made with. */
+static int
+print_manual(int argc, char **argv)
+{
+	bool man = strcmp(argv[1], "--man") == 0 && argc == 3;
+	struct buf page = {0};
+
+	if (strcmp(argv[1], "--example-config") == 0 && argc == 2)
+		manual_example_config(&page);
+	else if (!man || !manual_page(argv[2], &page))
+		return cli_usage(&cmd_help, man ? "the pages are pgrab.1, pgrab.conf.5 and pgrab.7"
+						: "unknown option; it has --man PAGE and --example-config");
+	fputs(buf_str(&page), stdout);
+	buf_fini(&page);
+	return CLI_DONE;
+}
+
 static int
 run_help(int argc, char **argv)
 {
 	const struct command *cmd;
 
-	if (argc < 2 || argv[1][0] == '-') {
+	if (argc < 2) {
+		cli_help(stdout);
+		return CLI_DONE;
+	}
+	if (argv[1][0] == '-' && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
+		return print_manual(argc, argv);
+	if (argv[1][0] == '-') {
 		cli_help(stdout);
 		return CLI_DONE;
 	}
@@ -81,7 +111,10 @@ const struct command cmd_help = {
     .name = "help",
     .alias = "--help",
     .group = GROUP_OTHER,
-    .usage = "[COMMAND]",
+    .usage = "[COMMAND | --man PAGE | --example-config]",
     .summary = "say what there is, or how one command is used",
+    .details = "--man prints a page of the manual, pgrab.1, pgrab.conf.5 or pgrab.7, as man(1) reads it:\n"
+	       "  pgrab help --man pgrab.conf.5 | man -l -\n"
+	       "--example-config prints a file for pgrab run --config, with every setting commented out.",
     .exec_argv = run_help,
 };

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/version.h"
 #include "db/number.h"
 
 #define LOCK_TRIES         10
@@ -125,7 +126,7 @@ static enum schema_state
 judge(const struct schema_status *st, const PGresult *r)
 {
 	bool all_known = db_int64(r, 0, 1) == count_known();
-	bool newer_api = !st->api_current && version_rank(db_text(r, 0, 4)) > version_rank(PGRAB_VERSION);
+	bool newer_api = !st->api_current && version_rank(db_text(r, 0, 4)) > version_rank(version_text());
 
 	if (db_bool(r, 0, 2))
 		return SCHEMA_TOO_NEW;
@@ -208,7 +209,7 @@ static enum rc
 apply_numbered(struct migrator *m, const struct sql_file *f)
 {
 	char version[NUMBER_MAX];
-	const char *params[] = {version, f->name, migration_breaking(f) ? "t" : "f", PGRAB_VERSION};
+	const char *params[] = {version, f->name, migration_breaking(f) ? "t" : "f", version_text()};
 	bool new = false;
 	enum rc rc = begin(m);
 
@@ -226,7 +227,7 @@ static enum rc
 apply_api(struct migrator *m, const struct sql_file *unused)
 {
 	char hash[API_HASH_MAX];
-	const char *params[] = {api_hash(hash), PGRAB_VERSION, m->how == MIGRATE_API ? "t" : "f"};
+	const char *params[] = {api_hash(hash), version_text(), m->how == MIGRATE_API ? "t" : "f"};
 	bool new = false;
 	enum rc rc = begin(m);
 

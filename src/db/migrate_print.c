@@ -1,13 +1,15 @@
 /* The migrations as one text for people who apply them with a tool of their own; see schema_migrate. */
 #include "db/migrate.h"
 
+#include "base/version.h"
+
 static void
 print_numbered(const struct sql_file *f, struct buf *out)
 {
 	buf_addf(out,
 	    "\n-- %s\ninsert into pgrab.migration (version, name, breaking, pgrab_version) values (%d, '%s', "
 	    "%s, '%s');\n\n%s",
-	    f->name, migration_number(f), f->name, migration_breaking(f) ? "true" : "false", PGRAB_VERSION,
+	    f->name, migration_number(f), f->name, migration_breaking(f) ? "true" : "false", version_text(),
 	    f->text);
 }
 
@@ -19,7 +21,7 @@ schema_print(int from, struct buf *out)
 	buf_addf(out,
 	    "-- The schema of pgrab %s.  Apply it in one transaction (psql -1), or not at all: `pgrab "
 	    "migrate` does the same.\n",
-	    PGRAB_VERSION);
+	    version_text());
 	if (from > 0)
 		buf_addf(out, "-- For a schema that has migration %d.\n", from);
 	buf_addf(out, "\n%s;\n", sql_text("migrate_tables"));
@@ -31,7 +33,7 @@ schema_print(int from, struct buf *out)
 		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_api"));
 	buf_addf(out,
 	    "\ndelete from pgrab.api;\ninsert into pgrab.api (hash, pgrab_version) values ('%s', '%s');\n",
-	    api_hash(hash), PGRAB_VERSION);
+	    api_hash(hash), version_text());
 	for (const struct sql_file *f = sql_api; f->name != NULL; f++)
 		buf_addf(out, "\n-- %s\n%s", f->name, f->text);
 	buf_addf(out, "\n%s;\n", sql_text("migrate_upkeep"));

@@ -18,9 +18,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/version.h"
 
-#define USER_AGENT "pgrab/" PGRAB_VERSION
-#define URL_MAX    (64 * 1024)
+#define URL_MAX (64 * 1024)
 
 /* What frames the message is libcurl's to say: a second opinion about it is how requests are smuggled. */
 static const char *const framing[] = {"connection", "content-length", "keep-alive", "proxy-connection", "te",
@@ -313,9 +313,9 @@ append_unless_set(struct curl_slist **list, const char *name, const char *value)
 static enum rc
 append_ours(struct curl_slist **list, const struct http_request *r, const struct pgrab_run *run)
 {
-	char task_id[24], attempt[16];
+	char task_id[24], attempt[16], agent[80];
 	const char *const ours[][2] = {
-	    {"User-Agent", USER_AGENT},
+	    {"User-Agent", agent},
 	    {"Expect", ""}, /* leaves it out: waiting for "100 Continue" only costs a second */
 	    {"Pgrab-Task-Id", task_id},
 	    {"Pgrab-Attempt", attempt},
@@ -324,6 +324,7 @@ append_ours(struct curl_slist **list, const struct http_request *r, const struct
 	};
 	enum rc rc = RC_OK;
 
+	snprintf(agent, sizeof(agent), "pgrab/%s", version_text());
 	snprintf(task_id, sizeof(task_id), "%" PRId64, run->task_id);
 	snprintf(attempt, sizeof(attempt), "%" PRId32, run->attempt);
 	for (size_t i = 0; rc == RC_OK && i < sizeof(ours) / sizeof(ours[0]); i++)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "keeper/keeper.h"
 #include "node/early.h"
 #include "node/heartbeat_inside.h"
@@ -30,7 +31,7 @@ identity(struct heartbeat *h)
 
 	return (struct node_identity){.name = n->set->name,
 	    .host = h->host,
-	    .version = PGRAB_VERSION,
+	    .version = version_text(),
 	    .strategy = n->set->strategy,
 	    .labels = n->labels,
 	    .kinds = n->kinds,

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "core/backoff.h"
 #include "db/migrate.h"
 #include "keeper/keeper.h"
@@ -340,7 +341,7 @@ run(struct node *n, struct err *err)
 		goto out;
 	start_threads(n, &crew);
 	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
-	    PGRAB_VERSION, n->set->strategy, n->set->workers, n->set->allow);
+	    version_text(), n->set->strategy, n->set->workers, n->set->allow);
 	why = control_run(n, crew.loaders, crew.heartbeat);
 	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
 	    atomic_load(&n->running));

@@ -74,7 +74,7 @@ def test_help_names_every_command_and_every_command_has_help():
 
 
 def test_version():
-    assert re.fullmatch(r"pgrab \d+\.\d+\.\d+\n", run_pgrab("version").stdout)
+    assert re.fullmatch(r"pgrab \d+\.\d+\.\d+(-dev\d+\.g[0-9a-f]+)?\n", run_pgrab("version").stdout)
     assert run_pgrab("--version").stdout == run_pgrab("version").stdout
 
 

@@ -10,19 +10,22 @@
 
 #include <cmocka.h>
 
+#include "base/version.h"
 #include "http_harness.h"
 
 static void
 http_get_succeeds_with_status_and_output(void **state)
 {
 	struct pgrab_result r = run_path("/ok", NO_ARGS);
+	char agent[120];
 
+	snprintf(agent, sizeof agent, "\r\nUser-Agent: pgrab/%s\r\n", version_text());
 	assert_true(r.succeeded);
 	assert_true(r.has_exit_code);
 	assert_int_equal(r.exit_code, 200);
 	assert_string_equal(buf_str(&host.output), "hello");
 	assert_true(was_sent("GET /ok HTTP/1.1\r\n"));
-	assert_true(was_sent("\r\nUser-Agent: pgrab/" PGRAB_VERSION "\r\n"));
+	assert_true(was_sent(agent));
 	assert_true(was_sent("\r\nPgrab-Task-Id: 42\r\n"));
 	assert_true(was_sent("\r\nPgrab-Attempt: 2\r\n"));
 	assert_true(was_sent("\r\nPgrab-Fence: 77-3\r\n"));

@@ -1,0 +1,269 @@
+/*
+ * pgrab __complete WORD...: what may stand in the place of the last WORD, one a line.  The completions of bash and zsh
+ * ask this, so they know what --help knows, and ids, keys, names and nodes from the database.
+ *
+ * Somebody waits with a finger on the Tab key: when the database cannot be reached, or does not answer at once,
+ * there is nothing, and nothing is said.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "db/report.h"
+#include "node/settings.h"
+
+#define PATIENCE_US 1000000
+
+/* What the word under the cursor is to be. */
+enum thing {
+	THING_NONE,
+	THING_FILE, /* left to the shell: the only answer is "/" */
+	THING_COMMAND,
+	THING_TASK,
+	THING_NODE,
+	THING_LIMIT,
+	THING_SOURCE,
+	THING_KEY,
+	THING_NAME,
+	THING_OUTCOME,
+	THING_KIND,
+};
+
+struct line {
+	const struct command *cmd; /* NULL: none yet, or an unknown one */
+	char **words;              /* behind the command; the last one is under the cursor */
+	int n;
+	const char *typed;  /* the last one; of --option=value the value, */
+	const char *before; /* and this is what stands before it */
+	const char *dsn;
+};
+
+static void
+offer(const struct line *l, const char *word)
+{
+	if (strncmp(word, l->typed, strlen(l->typed)) == 0)
+		printf("%s%s\n", l->before, word);
+}
+
+static void
+offer_all(const struct line *l, const char *const *words)
+{
+	for (; *words != NULL; words++)
+		offer(l, *words);
+}
+
+static void
+offer_commands(const struct line *l)
+{
+	for (const struct command *const *c = cli_commands; *c != NULL; c++) {
+		if ((*c)->group < GROUP__COUNT)
+			offer(l, (*c)->name);
+	}
+}
+
+static void
+offer_options(const struct line *l)
+{
+	for (const struct option_key *k = l->cmd->options; k != NULL && k->name != NULL; k++) {
+		char flag[80];
+
+		snprintf(flag, sizeof flag, "--%s", k->name);
+		for (char *p = flag; *p != '\0'; p++)
+			*p = *p == '_' ? '-' : *p;
+		offer(l, flag);
+	}
+	offer(l, "--help");
+}
+
+/* Whoever has no such database has nothing to complete. */
+static void
+offer_from_database(const struct line *l, const char *what)
+{
+	const char *params[] = {what, l->typed};
+	const char *dsn = l->dsn != NULL ? l->dsn : getenv("PGRAB_DSN");
+	struct db *db = db_create(dsn, "pgrab completion", PATIENCE_US);
+	PGresult *r = NULL;
+	struct err err;
+
+	if (report_rows(db, "cli_complete", 2, params, &r, &err) == RC_OK) {
+		for (int i = 0; i < PQntuples(r); i++) {
+			const char *word = db_text(r, i, 0);
+
+			/* What is not one plain line cannot be typed either. */
+			if (word[strcspn(word, "\n\t\r\033")] == '\0')
+				offer(l, word);
+		}
+	}
+	PQclear(r);
+	db_destroy(&db);
+}
+
+static void
+offer_things(const struct line *l, enum thing thing)
+{
+	static const char *const outcomes[] = {
+	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+
+	switch (thing) {
+	case THING_NONE: break;
+	case THING_FILE: puts("/"); break;
+	case THING_COMMAND: offer_commands(l); break;
+	case THING_TASK: offer_from_database(l, "task"); break;
+	case THING_NODE: offer_from_database(l, "node"); break;
+	case THING_LIMIT: offer_from_database(l, "limit"); break;
+	case THING_SOURCE: offer_from_database(l, "source"); break;
+	case THING_KEY: offer_from_database(l, "key"); break;
+	case THING_NAME: offer_from_database(l, "name"); break;
+	case THING_KIND: offer_from_database(l, "kind"); break;
+	case THING_OUTCOME: offer_all(l, outcomes); break;
+	}
+}
+
+struct meaning {
+	const char *word;
+	enum thing thing;
+};
+
+static enum thing
+meaning_of(const struct meaning *table, const char *word)
+{
+	for (; table->word != NULL; table++) {
+		if (strcmp(table->word, word) == 0)
+			return table->thing;
+	}
+	return THING_NONE;
+}
+
+static enum thing
+option_thing(const struct line *l, const struct option_key *k)
+{
+	static const struct meaning options[] = {{"task", THING_TASK}, {"parent", THING_TASK},
+	    {"node", THING_NODE}, {"limit", THING_LIMIT}, {"limit_key", THING_LIMIT},
+	    {"source", THING_SOURCE}, {"kind", THING_KIND}, {"outcome", THING_OUTCOME},
+	    {"config", THING_FILE}, {"executors", THING_FILE}, {"file", THING_FILE}, {NULL, THING_NONE}};
+
+	/* A new task's key and name are not there yet. */
+	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "key") == 0)
+		return THING_KEY;
+	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "name") == 0)
+		return THING_NAME;
+	return k->type == OPTION_TEXT ? meaning_of(options, k->name) : THING_NONE;
+}
+
+/* The n-th word of the usage that is no option: "TASK [OPTIONS] [COMMAND]". */
+static enum thing
+operand_thing(const struct line *l, int n)
+{
+	static const struct meaning operands[] = {{"TASK", THING_TASK}, {"TASK...", THING_TASK},
+	    {"NODE", THING_NODE}, {"KEY", THING_LIMIT}, {"FILE", THING_FILE}, {NULL, THING_NONE}};
+	char word[40];
+
+	if (l->cmd == &cmd_help)
+		return THING_COMMAND;
+	for (const char *p = l->cmd->usage + strspn(l->cmd->usage, " []|"); *p != '\0';
+	     p += strspn(p, " []|")) {
+		size_t length = strcspn(p, " []|");
+
+		snprintf(word, sizeof word, "%.*s", (int)length, p);
+		p += length;
+		if (strcmp(word, "OPTIONS") == 0 || *word == '-')
+			continue;
+		if (n-- == 0 || (strstr(word, "...") != NULL && *word != '.'))
+			return meaning_of(operands, word);
+	}
+	return THING_NONE;
+}
+
+/* The option that `word` names and whose value comes next; NULL: it names none, or has its value with it. */
+static const struct option_key *
+awaits_value(const struct line *l, const char *word)
+{
+	const struct option_key *k = NULL;
+
+	if (word[0] != '-' || l->cmd->options == NULL)
+		return NULL;
+	if (word[1] == '-')
+		k = option_find(l->cmd->options, word + 2);
+	for (const struct option_key *o = l->cmd->options;
+	     word[1] != '-' && o->name != NULL && word[2] == '\0'; o++)
+		k = o->letter != 0 && o->letter == word[1] ? o : k;
+	return k != NULL && k->type != OPTION_FLAG ? k : NULL;
+}
+
+/* Of --option=value under the cursor only the value is looked for. */
+static const struct option_key *
+take_assignment(struct line *l, char *before, size_t size)
+{
+	const char *eq = strchr(l->typed, '=');
+
+	if (strncmp(l->typed, "--", 2) != 0 || eq == NULL || (size_t)(eq - l->typed) + 2 > size)
+		return NULL;
+	snprintf(before, size, "%.*s", (int)(eq - l->typed), l->typed);
+	const struct option_key *k = awaits_value(l, before);
+
+	snprintf(before, size, "%.*s", (int)(eq - l->typed) + 1, l->typed);
+	l->before = before;
+	l->typed = eq + 1;
+	return k;
+}
+
+static void
+complete(struct line *l)
+{
+	const struct option_key *value = NULL;
+	char before[84];
+	int operands = 0;
+
+	for (int i = 0; i + 1 < l->n; i++) {
+		if (value == NULL && l->words[i][0] != '-')
+			operands++;
+		if (value != NULL && strcmp(value->name, "dsn") == 0)
+			l->dsn = l->words[i];
+		if (strncmp(l->words[i], "--dsn=", 6) == 0)
+			l->dsn = l->words[i] + 6;
+		value = value == NULL ? awaits_value(l, l->words[i]) : NULL;
+	}
+	if (value == NULL)
+		value = take_assignment(l, before, sizeof before);
+	if (value != NULL && value->type == OPTION_ENUM)
+		offer_all(l, value->choices);
+	else if (value != NULL)
+		offer_things(l, option_thing(l, value));
+	else if (l->typed[0] == '-')
+		offer_options(l);
+	else if (strcmp(l->cmd->name, "import") == 0 && operands == 0)
+		offer(l, "crontab");
+	else if (strcmp(l->cmd->name, "strategy") == 0 && operands == 0)
+		offer(l, "list");
+	else
+		offer_things(l, operand_thing(l, operands));
+}
+
+static int
+run_complete(int argc, char **argv)
+{
+	struct line l = {.typed = argc > 1 ? argv[argc - 1] : "", .before = ""};
+
+	if (argc <= 2) {
+		offer_commands(&l);
+		return CLI_DONE;
+	}
+	l.cmd = cli_find(argv[1]);
+	l.words = argv + 2;
+	l.n = argc - 2;
+	if (l.cmd != NULL)
+		complete(&l);
+	return CLI_DONE;
+}
+
+const struct command cmd_complete = {
+    .name = "__complete",
+    .group = GROUP_HIDDEN,
+    .usage = "WORD...",
+    .summary = "what may stand in the place of the last WORD: for the completions of shells",
+    .exec_argv = run_complete,
+};
