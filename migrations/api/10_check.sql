@@ -152,7 +152,8 @@ comment on function pgrab_internal.task_schedule_check(pgrab.task) is
 -- The rules that need no more than a look at the row: column, whether it is fine, what would be right.
 create or replace function pgrab_internal.task_rules(t pgrab.task)
   returns table (at text, fine boolean, hint text)
-language sql stable as $$
+language sql stable
+begin atomic
   values
     ('name', octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
     ('key', octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
@@ -179,8 +180,8 @@ language sql stable as $$
         select from jsonb_each(case when jsonb_typeof(t.require) = 'object' then t.require else '{}' end) e
         where jsonb_typeof(e.value) <> 'string'),
       'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s '
-      'labels setting.')
-$$;
+      'labels setting.');
+end;
 comment on function pgrab_internal.task_rules(pgrab.task) is
   'The rules for single columns of a task. A null value is fine where the column may be null.';
 

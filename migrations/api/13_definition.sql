@@ -16,7 +16,8 @@ comment on function pgrab_internal.edges_above(bigint) is
 -- parsed body, like everything that takes a row of a table: a parsed body would forbid the next migration to
 -- add a column.)
 create or replace function pgrab_internal.definition_own(t pgrab.task) returns jsonb
-language sql stable parallel safe as $$
+language sql stable parallel safe
+begin atomic
   select case
     when t.command = '' and t.args = '{}' and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
       and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour'
@@ -41,16 +42,17 @@ language sql stable parallel safe as $$
       -- nulls inside these are part of them
       || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
       || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end
-    end
-$$;
+    end;
+end;
 comment on function pgrab_internal.definition_own(pgrab.task) is
   'pgrab.definition() without the rows of pgrab.edge.';
 
 create or replace function pgrab.definition(t pgrab.task) returns jsonb
-language sql stable parallel safe as $$
+language sql stable parallel safe
+begin atomic
   select case when t.chain is null then pgrab_internal.definition_own(t)
-    else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end
-$$;
+    else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
+end;
 comment on function pgrab.definition(pgrab.task) is
   'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: '
   'all default.';
@@ -65,7 +67,8 @@ comment on function pgrab_internal.netstring(text) is 'A text with its length in
 -- A null among sql's params is a value: it comes under the key params:null.
 create or replace function pgrab_internal.args_values(p_key text, p_value jsonb)
 returns table (key text, value text, n bigint)
-language sql immutable parallel safe as $$
+language sql immutable parallel safe
+begin atomic
   select p_key, o.key || '=' || o.value, o.n
   from jsonb_each_text(case when jsonb_typeof(p_value) = 'object' and p_key <> 'body' then p_value end)
     with ordinality o(key, value, n)
@@ -78,18 +81,19 @@ language sql immutable parallel safe as $$
     with ordinality a(value, n)
   union all
   select p_key, p_value #>> '{}', 0
-  where (p_key = 'body' or jsonb_typeof(p_value) not in ('object', 'array')) and p_value <> 'null'
-$$;
+  where (p_key = 'body' or jsonb_typeof(p_value) not in ('object', 'array')) and p_value <> 'null';
+end;
 comment on function pgrab_internal.args_values(text, jsonb) is
   'The values of one member of args, as executors get them.';
 
 create or replace function pgrab_internal.args_list(p_args jsonb) returns text
-language sql immutable parallel safe as $$
+language sql immutable parallel safe
+begin atomic
   select string_agg(pgrab_internal.netstring(f.key) || pgrab_internal.netstring(f.value), ''
     order by e.n, f.n)
   from jsonb_each(p_args) with ordinality e(key, value, n)
-    cross join lateral pgrab_internal.args_values(e.key, e.value) f
-$$;
+    cross join lateral pgrab_internal.args_values(e.key, e.value) f;
+end;
 comment on function pgrab_internal.args_list(jsonb) is
   'A task''s args for its node: one list of netstrings, key, value, key, value ...';
 
@@ -107,7 +111,8 @@ comment on function pgrab_internal.retry_wait(interval, interval, integer) is
 
 -- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
 create or replace function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
-language sql stable as $$
+language sql stable
+begin atomic
   with recursive head as (
     (select t.lane, t.shard from pgrab.task t where t.due_at is not null order by t.lane, t.shard limit 1)
     union all
@@ -116,18 +121,19 @@ language sql stable as $$
       select t.lane, t.shard from pgrab.task t
       where t.due_at is not null and (t.lane, t.shard) > (h.lane, h.shard)
       order by t.lane, t.shard limit 1) n)
-  select h.lane, h.shard from head h
-$$;
+  select h.lane, h.shard from head h;
+end;
 comment on function pgrab_internal.due_heads() is
   'The pairs of lane and shard that something planned stands in.';
 
 -- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
 -- it is worked out for every row.
 create or replace function pgrab_internal.due_until(p_until timestamptz) returns setof pgrab.task
-language sql stable as $$
+language sql stable
+begin atomic
   select t.*
   from pgrab_internal.due_heads() h
-    join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until
-$$;
+    join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until;
+end;
 comment on function pgrab_internal.due_until(timestamptz) is
   'Tasks that are due until then, held or not, by index.';

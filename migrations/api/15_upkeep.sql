@@ -121,15 +121,16 @@ comment on function pgrab_internal.nodes_leave(interval) is
 
 -- From one lane of the due index to the next, one probe each.
 create or replace function pgrab_internal.lanes_due() returns setof integer
-language sql stable as $$
+language sql stable
+begin atomic
   with recursive lane(lane) as (
     (select t.lane from pgrab.task t where t.due_at is not null order by t.lane limit 1)
     union all
     select n.lane from lane l cross join lateral (
       select t.lane from pgrab.task t where t.due_at is not null and t.lane > l.lane
       order by t.lane limit 1) n)
-  select l.lane from lane l
-$$;
+  select l.lane from lane l;
+end;
 comment on function pgrab_internal.lanes_due() is 'The lanes that something stands in.';
 
 -- A lane that is missing while a task stands in it would never be looked at.  It may have left while the

@@ -2,9 +2,10 @@
 
 create or replace function pgrab.next_fire(
   schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now()) returns timestamptz
-language sql stable parallel safe as $$
-  select pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3)
-$$;
+language sql stable parallel safe
+begin atomic
+  select pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3);
+end;
 comment on function pgrab.next_fire(text, text, timestamptz) is
   'First fire of a schedule strictly after an instant (now). Cron: minute hour day-of-month month '
   'day-of-week, with an optional leading seconds field; * or ?, a, a-b, a-b/n, */n, a/n (from a, every '
@@ -20,7 +21,8 @@ comment on function pgrab.next_fire(text, text, timestamptz) is
 
 create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz)
 returns setof timestamptz
-language sql stable parallel safe as $$
+language sql stable parallel safe
+begin atomic
   with recursive rule as materialized (
     select pgrab_internal.schedule_compile($1) as cron),
   fire(fire_at) as (
@@ -35,8 +37,8 @@ language sql stable parallel safe as $$
       cross join lateral (
         select pgrab_internal.next_fire_compiled(r.cron, $2, f.fire_at) as fire_at offset 0) as n
     where n.fire_at <= $4)
-  select f.fire_at from fire as f
-$$;
+  select f.fire_at from fire as f;
+end;
 comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'All fires of a schedule with from < fire <= until, in order. In FROM it is lazy: with LIMIT it stops '
   'there, even when until is infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', '
@@ -62,10 +64,11 @@ comment on function pgrab_internal.next_fires(text[], text[], timestamptz[]) is
   'little more than their distinct schedules.';
 
 create or replace function pgrab_internal.schedule_kind(schedule text) returns text
-language sql immutable parallel safe as $$
+language sql immutable parallel safe
+begin atomic
   select case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
-    when $1 is not null then 'cron' end
-$$;
+    when $1 is not null then 'cron' end;
+end;
 comment on function pgrab_internal.schedule_kind(text) is
   '''every'' (fixed rate: the next fire counts from the last planned one), ''after'' (fixed delay: from the '
   'end of the last run) or ''cron''.';

@@ -15,10 +15,11 @@
 -- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
 create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
-language sql immutable as $$
+language sql immutable
+begin atomic
   select greatest(1, floor(l.per_second))::bigint,
-    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms'
-$$;
+    greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms';
+end;
 comment on function pgrab_internal.limit_span(pgrab.limit) is
   'per_second as "so many starts within so long".';
 
@@ -57,15 +58,19 @@ comment on function pgrab_internal.limit_note(pgrab.limit_use, pgrab.limit_use) 
 -- ------------------------------------------------------------------------------------------------ the line
 
 create or replace function pgrab_internal.limit_band(t pgrab.task) returns interval
-language sql immutable as $$ select (t.lane & 7) * interval '15 minutes' $$;
+language sql immutable
+begin atomic
+  select (t.lane & 7) * interval '15 minutes';
+end;
 comment on function pgrab_internal.limit_band(pgrab.task) is
   'How much waiting the priority of a task is worth.';
 
 create or replace function pgrab_internal.limit_line(p_key text) returns boolean
-language sql stable as $$
+language sql stable
+begin atomic
   select exists (select from pgrab.task t
-    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled')
-$$;
+    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled');
+end;
 comment on function pgrab_internal.limit_line(text) is 'Does somebody stand in line of a limit?';
 
 -- The first of each band, and of these the first.  Whom a person has locked is passed by.
@@ -432,9 +437,10 @@ comment on function pgrab_internal.limit_tick_key(text) is
   'Lets those go who stand in line of a key and may.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab.limit_use
-language sql stable as $$
-  select u from pgrab.limit_use u where u.key = p_key order by u.no desc limit 1
-$$;
+language sql stable
+begin atomic
+  select u from pgrab.limit_use u where u.key = p_key order by u.no desc limit 1;
+end;
 comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 
 -- Places of runs that have ended without giving them back are those of tasks that have come further since.

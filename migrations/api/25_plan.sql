@@ -15,13 +15,14 @@ comment on function pgrab_internal.jitter_of(bigint, interval) is
   'fires.';
 
 create or replace function pgrab_internal.first_fire(t pgrab.task) returns timestamptz
-language sql stable as $$
+language sql stable
+begin atomic
   select case
     when t.starts_at <= now() or t.starts_at is null then pgrab.next_fire(t.schedule, t.timezone, now())
     when pgrab_internal.schedule_kind(t.schedule) = 'cron'
       then pgrab.next_fire(t.schedule, t.timezone, t.starts_at - interval '1 us')
-    else t.starts_at end
-$$;
+    else t.starts_at end;
+end;
 comment on function pgrab_internal.first_fire(pgrab.task) is
   'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
   ' or one interval from now.';
@@ -34,7 +35,8 @@ comment on function pgrab_internal.every_seconds(text) is 'The interval of a sch
 -- What the next fire is counted from: the planned time, for @after the end of the run; and not before
 -- starts_at (a person may have made it run before that).
 create or replace function pgrab_internal.fire_after(t pgrab.task, p_ended timestamptz) returns timestamptz
-language sql stable as $$
+language sql stable
+begin atomic
   select case
     when t.starts_at > f.base and f.kind = 'cron' then t.starts_at - interval '1 us'
     when t.starts_at > f.base then t.starts_at - pgrab_internal.every_seconds(t.schedule)
@@ -43,8 +45,8 @@ language sql stable as $$
     select k.kind, case k.kind when 'after' then p_ended else t.fire_at end as base
     from (
       select case when t.schedule like '%@%' then pgrab_internal.schedule_kind(t.schedule)
-        else 'cron' end) k(kind)) f
-$$;
+        else 'cron' end) k(kind)) f;
+end;
 comment on function pgrab_internal.fire_after(pgrab.task, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
@@ -63,13 +65,14 @@ comment on function pgrab_internal.note_fire(pgrab.task, timestamptz, text, text
 
 -- The fire after the one that is given up; null: nothing is left to fire.
 create or replace function pgrab_internal.fire_following(t pgrab.task, p_fires bigint) returns timestamptz
-language sql stable as $$
+language sql stable
+begin atomic
   select n.fire
   from (
     select pgrab.next_fire(t.schedule, t.timezone, pgrab_internal.fire_after(t, clock_timestamp())) as fire
     where t.status <> 'parked' and t.schedule is not null and (p_fires < t.max_runs or t.max_runs is null)) n
-  where n.fire <= t.ends_at or t.ends_at is null
-$$;
+  where n.fire <= t.ends_at or t.ends_at is null;
+end;
 comment on function pgrab_internal.fire_following(pgrab.task, bigint) is
   'When a task that has had so many fires comes next; null: not any more.';
 

@@ -18,14 +18,15 @@ comment on type pgrab_internal.batch is 'Runs that have ended, as a node reports
 create or replace function pgrab_internal.batch_rows(b pgrab_internal.batch)
 returns table (id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   outcome text, exit_code integer, output text, truncated boolean, error text, n bigint)
-language sql stable as $$
+language sql stable
+begin atomic
   select f.id, f.version, f.incarnation, statement_timestamp() - f.started_us * interval '1 us',
     statement_timestamp() - f.finished_us * interval '1 us', f.outcome, f.exit_code, f.output,
     coalesce(f.truncated, false), f.error, f.n
   from unnest(b.ids, b.versions, b.incarnations, b.started_us, b.finished_us, b.outcomes, b.exit_codes,
     b.outputs, b.truncated, b.errors) with ordinality f(id, version, incarnation, started_us, finished_us,
-    outcome, exit_code, output, truncated, error, n)
-$$;
+    outcome, exit_code, output, truncated, error, n);
+end;
 comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
 
 -- result: of a link whose fire is over with it, what its children go by.  counted: its chain has a schedule.
@@ -120,7 +121,8 @@ comment on function pgrab_internal.endings(pgrab_internal.batch) is
 
 -- The calendar is asked once per batch, and equal questions are worked out once.
 create or replace function pgrab_internal.endings_next(e pgrab_internal.ending[]) returns timestamptz[]
-language sql stable as $$
+language sql stable
+begin atomic
   select array_agg(n.fire order by n.ord)
   from (
     select array_agg(x.schedule order by x.n), array_agg(x.timezone order by x.n),
@@ -129,8 +131,8 @@ language sql stable as $$
       truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule, timezone, after,
       chain, run, once, n)) q(schedules, zones, afters, planned)
     cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n
-  where q.planned > 0
-$$;
+  where q.planned > 0;
+end;
 comment on function pgrab_internal.endings_next(pgrab_internal.ending[]) is
   'The next fire of each, null where none is looked for.';
 

@@ -2,18 +2,20 @@
 -- due.
 
 create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
-language sql stable as $$
+language sql stable
+begin atomic
   select t.*
   from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-  where h.incarnation = p_incarnation and t.incarnation = p_incarnation and t.status in ('claimed', 'running')
-$$;
+  where h.incarnation = p_incarnation and t.incarnation = p_incarnation and t.status in ('claimed', 'running');
+end;
 comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
 
 create or replace function pgrab_internal.orphans() returns setof bigint
-language sql stable as $$
+language sql stable
+begin atomic
   select distinct h.incarnation from pgrab.hold h
-  where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation)
-$$;
+  where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation);
+end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that no node that is up has, and that hold something.';
 
@@ -39,11 +41,12 @@ comment on function pgrab_internal.lost_batch(bigint, text) is
 
 create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer)
   returns pgrab_internal.batch
-language sql immutable as $$
+language sql immutable
+begin atomic
   select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
     b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
-    b.errors[i:i])::pgrab_internal.batch
-$$;
+    b.errors[i:i])::pgrab_internal.batch;
+end;
 comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
 
 -- What the server refuses to record would be refused in every round: parked, with the reason.

@@ -34,39 +34,45 @@
 
 create or replace function pgrab_internal.parents_of(p_id bigint)
 returns table (parent_id bigint, run_if text)
-language sql stable as $$
+language sql stable
+begin atomic
   select t.parent_id, t.run_if from pgrab.task t
   where t.id = any (array[p_id]) and case when t.parent_id is not null then true end
   union all
-  select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id
-$$;
+  select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id;
+end;
 comment on function pgrab_internal.parents_of(bigint) is
   'The parents of a task and which end of each it waits for.';
 
 create or replace function pgrab_internal.children_of(p_id bigint)
 returns table (child_id bigint, run_if text)
-language sql stable as $$
+language sql stable
+begin atomic
   select t.id, t.run_if from pgrab.task t where t.parent_id = p_id
   union all
-  select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id
-$$;
+  select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id;
+end;
 comment on function pgrab_internal.children_of(bigint) is
   'The children of a task and which end of it starts each.';
 
 create or replace function pgrab_internal.parents_in_run(p_id bigint)
 returns table (parent_id bigint, run_if text)
-language sql stable as $$
+language sql stable
+begin atomic
   select a.parent_id, a.run_if from pgrab_internal.parents_of(p_id) a
   where not exists (
     select from pgrab.edge_change g where g.parent_id = a.parent_id and g.child_id = p_id and g.added)
   union all
-  select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added
-$$;
+  select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added;
+end;
 comment on function pgrab_internal.parents_in_run(bigint) is
   'The parents that count in the run that the chain is in.';
 
 create or replace function pgrab_internal.takes_part(t pgrab.task) returns boolean
-language sql immutable as $$ select t.status <> 'waiting' or t.needs is not null $$;
+language sql immutable
+begin atomic
+  select t.status <> 'waiting' or t.needs is not null;
+end;
 comment on function pgrab_internal.takes_part(pgrab.task) is
   'Does a link take part in the run that its chain is in? If not it has come since that began.';
 
@@ -115,17 +121,19 @@ end $$;
 comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Refuses an edge.';
 
 create or replace function pgrab_internal.link_result(t pgrab.task) returns text
-language sql immutable as $$
+language sql immutable
+begin atomic
   select case t.status when 'done' then 'succeeded' when 'parked' then 'failed'
-    when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end
-$$;
+    when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
+end;
 comment on function pgrab_internal.link_result(pgrab.task) is
   'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not. '
   'The edges below it go by this.';
 
 -- One that even the history has forgotten has succeeded, as far as anybody can still ask.
 create or replace function pgrab_internal.parent_result(p_id bigint) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case when t.id is not null then pgrab_internal.link_result(t)
     else coalesce(h.result, 'succeeded') end
   from (select p_id as id) p
@@ -133,32 +141,35 @@ language sql stable as $$
     left join lateral (
       select (array_agg(case r.ended when 'done' then 'succeeded' else r.ended end
         order by r.finished_at desc))[1] as result
-      from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true
-$$;
+      from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true;
+end;
 comment on function pgrab_internal.parent_result(bigint) is
   'How a parent has ended, wherever it is by now; null: it has not.';
 
 create or replace function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
-language sql immutable as $$
+language sql immutable
+begin atomic
   select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed'
-    else true end
-$$;
+    else true end;
+end;
 comment on function pgrab_internal.run_if_met(text, text) is
   'May a child start, so far as this parent goes?';
 
 create or replace function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
-language sql stable as $$
-  select exists (select from pgrab.run r where r.chain_id = h.chain_id and r.ended is not null)
-$$;
+language sql stable
+begin atomic
+  select exists (select from pgrab.run r where r.chain_id = h.chain_id and r.ended is not null);
+end;
 comment on function pgrab_internal.chain_begun(pgrab.chain) is
   'Has a link of a chain that runs once left it?';
 
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
-language sql stable as $$
+language sql stable
+begin atomic
   select exists (
     select from pgrab.chain c join pgrab.task t on t.id = c.root
-    where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0))
-$$;
+    where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0));
+end;
 comment on function pgrab_internal.chain_under_way(bigint) is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change of '
   'its graph then counts from the next fire on.';

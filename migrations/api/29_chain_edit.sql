@@ -435,14 +435,15 @@ comment on function pgrab_internal.chain_cancel(bigint, text) is
 
 create or replace function pgrab_internal.chain_of_ended(p_id bigint)
 returns table (chain bigint, root boolean)
-language sql stable as $$
+language sql stable
+begin atomic
   select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.chain_id = r.chain_id
   where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id)
     and exists (
       select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'))
-  limit 1
-$$;
+  limit 1;
+end;
 comment on function pgrab_internal.chain_of_ended(bigint) is
   'The chain that a link has left and that goes on without it; was it a root?';
 

@@ -13,7 +13,8 @@ comment on function pgrab_internal.try_jsonb(text) is 'A text as the JSON it is,
 -- The runs of each parent are found by its id, not by the order of run_finished_idx, nor by the whole chain.
 create or replace function pgrab_internal.parent_outputs(t pgrab.task)
 returns table (id bigint, name text, output text)
-language sql stable as $$
+language sql stable
+begin atomic
   select o.id, case when o.twice then o.called || '#' || o.id else o.called end, o.output
   from (
     select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
@@ -28,8 +29,8 @@ language sql stable as $$
       from pgrab.run r
       where r.task_id = any (array[p.id])
         and r.chain_id + 0 = (select c.chain_id from pgrab.chain c where c.chain = any (array[t.chain]))) x
-    cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o
-$$;
+    cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
+end;
 comment on function pgrab_internal.parent_outputs(pgrab.task) is
   'The first hundred parents of a link, what they are called and what they have printed in this run.';
 
@@ -91,7 +92,8 @@ comment on function pgrab_internal.args_for(pgrab.task) is
 -- A tree out of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])
 returns table (id bigint, root bigint, depth integer, path bigint[])
-language sql stable as $$
+language sql stable
+begin atomic
   with recursive edge(parent, child) as materialized (
     select * from unnest(p_parents, p_children)),
   down(id, depth) as (
@@ -107,20 +109,21 @@ language sql stable as $$
     select p.id, p.id, 0, array[p.id] from place p where p.depth = 0
     union all
     select t.child, w.root, w.depth + 1, w.path || t.child from walk w join twig t on t.parent = w.id)
-  select * from walk
-$$;
+  select * from walk;
+end;
 comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
   'Depth and place of each task of a chain, for drawing it: each once, below the parent that is deepest.';
 
 -- Who has left is known by the definition in its last row of history.
 create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab.run
-language sql stable as $$
+language sql stable
+begin atomic
   select r.* from pgrab.run r
   where r.chain_id = p_chain_id and r.ended is not null and not exists (
     select from pgrab.task t
     where t.id = any (array[r.task_id])
-      and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id))
-$$;
+      and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id));
+end;
 comment on function pgrab_internal.links_left(bigint) is
   'The last run of each link that has left a run of a chain with its end.';
 

@@ -11,21 +11,23 @@
 -- clock, for people only; nodes judge each other by pgrab.node.beat.
 
 create or replace function pgrab_internal.live(n pgrab.node) returns boolean
-language sql stable as $$
-  select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after
-$$;
+language sql stable
+begin atomic
+  select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after;
+end;
 comment on function pgrab_internal.live(pgrab.node) is 'Has this node been heard of lately?';
 
 -- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
 create or replace function pgrab_internal.locked_by(p_id bigint)
 returns table (pid integer, usename text, application text, since timestamptz)
-language sql stable as $$
+language sql stable
+begin atomic
   select a.pid, a.usename::text, a.application_name, a.xact_start
   from (select t.xmax from pgrab.task t where t.id = p_id and t.xmax <> '0') x
     join pg_locks l on l.locktype = 'transactionid' and l.transactionid = x.xmax and l.granted
     join pg_stat_activity a on a.pid = l.pid
-  where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s'
-$$;
+  where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s';
+end;
 comment on function pgrab_internal.locked_by(bigint) is
   'The session that has locked the row of a task; no row: none, or several at once.';
 
@@ -38,7 +40,8 @@ comment on function pgrab_internal.durable() is 'Does the server keep every comm
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
 create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case
     when count(*) = 0 then 'no node is up'
     when count(*) filter (where f.up) = 0 then 'all nodes are draining'
@@ -58,39 +61,43 @@ language sql stable as $$
     else 'about to be taken' end
   from pgrab.node n cross join lateral (
     select n.state = 'up' as up, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels) f
-  where pgrab_internal.live(n)
-$$;
+  where pgrab_internal.live(n);
+end;
 comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';
 
 create or replace function pgrab_internal.why_link(t pgrab.task) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select 'waiting for ' || string_agg(
     coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
       when p.status = 'parked' then ' (parked)' else '' end, ', ' order by p.id)
   from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-  where pgrab_internal.link_result(p) is null or p.status = 'parked'
-$$;
+  where pgrab_internal.link_result(p) is null or p.status = 'parked';
+end;
 comment on function pgrab_internal.why_link(pgrab.task) is 'Which parents a link waits for.';
 
 create or replace function pgrab_internal.why_line(p_key text) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case when l.max_running = 0 then format('limit %s lets nothing run (max_running 0)', p_key)
     else format('waits for a place under limit %s', p_key) end
-  from (select) one left join pgrab.limit l on l.key = p_key
-$$;
+  from (select) one left join pgrab.limit l on l.key = p_key;
+end;
 comment on function pgrab_internal.why_line(text) is 'Why a task stands in line.';
 
 create or replace function pgrab_internal.why_claimed(t pgrab.task) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case when n.id is null then 'claimed by a node that is gone'
     when n.incarnation = t.incarnation and pgrab_internal.live(n) then 'claimed by ' || n.name
     else format('claimed by %s, which has died', n.name) end
-  from (select) one left join pgrab.node n on n.id = t.node_id
-$$;
+  from (select) one left join pgrab.node n on n.id = t.node_id;
+end;
 comment on function pgrab_internal.why_claimed(pgrab.task) is 'Who has claimed a task.';
 
 create or replace function pgrab.why(t pgrab.task) returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case
     when t.status = 'running' then null
     when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts,
@@ -105,18 +112,19 @@ language sql stable as $$
       || date_trunc('second', t.due_at - statement_timestamp())
     when t.status = 'claimed' then pgrab_internal.why_claimed(t)
     when (select c.paused from pgrab.cluster c) then 'all tasks are paused'
-    else pgrab_internal.why_nodes(t) end
-$$;
+    else pgrab_internal.why_nodes(t) end;
+end;
 comment on function pgrab.why(pgrab.task) is
   'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t '
   'where id = 17.';
 
 create or replace function pgrab_internal.in_line() returns setof pgrab.task
-language sql stable as $$
+language sql stable
+begin atomic
   select t.* from pgrab.task t
   where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
-    and t.fire_at <= statement_timestamp()
-$$;
+    and t.fire_at <= statement_timestamp();
+end;
 comment on function pgrab_internal.in_line() is 'Tasks that are due and wait for a place under their limit.';
 
 -- Without a look into what breaks a line, for a column of a view.

@@ -28,13 +28,14 @@ comment on column pgrab.failing.error is
 -- A success is looked for in the history only while a task is between its first failed try and the end of
 -- that fire: before, the row says it; after, the incident.
 create or replace function pgrab_internal.last_success(t pgrab.task) returns timestamptz
-language sql stable as $$
+language sql stable
+begin atomic
   select case when t.last_outcome = 'succeeded' then t.last_finished_at
     when t.last_outcome is null then null
     when i.task_id is not null then i.succeeded_at
     else (select max(r.finished_at) from pgrab.run r where r.task_id = t.id and r.outcome = 'succeeded') end
-  from (select) one left join pgrab.incident i on i.task_id = t.id and i.event <> 'late'
-$$;
+  from (select) one left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
+end;
 comment on function pgrab_internal.last_success(pgrab.task) is 'When a task last succeeded. Null: never.';
 
 create or replace view pgrab.overdue as
@@ -58,7 +59,8 @@ comment on column pgrab.overdue.why is 'What it does or waits for.';
 
 create or replace function pgrab_internal.counts_due(
   out due bigint, out running bigint, out late bigint, out oldest interval)
-language sql stable as $$
+language sql stable
+begin atomic
   select count(*) filter (where t.status <> 'running'), count(*) filter (where t.status = 'running'),
     count(*) filter (where t.late),
     date_trunc('second', statement_timestamp() - min(t.since) filter (where t.late))
@@ -68,16 +70,17 @@ language sql stable as $$
     from (
       select d.status, d.due_at as since from pgrab_internal.due_until(statement_timestamp()) d
       union all
-      select l.status, l.fire_at from pgrab_internal.in_line() l) w) t
-$$;
+      select l.status, l.fire_at from pgrab_internal.in_line() l) w) t;
+end;
 comment on function pgrab_internal.counts_due() is 'How many tasks are due, running and late.';
 
 create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
-language sql stable as $$
+language sql stable
+begin atomic
   select count(*), count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost'))
   from pgrab.run r
-  where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
-$$;
+  where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed');
+end;
 comment on function pgrab_internal.counts_runs(interval) is 'How many runs have ended lately.';
 
 create or replace view pgrab.overview as

@@ -29,7 +29,8 @@ end $$;
 comment on function pgrab_internal.explain_ended(bigint) is 'The gates of a task that has ended.';
 
 create or replace function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.%s',
     coalesce(n.name, 'a node that is gone'), pgrab_internal.cut(t.started_at), t.attempt, t.max_attempts,
     t.timeout, ' Asked to stop by ' || c.asked_by || '.')
@@ -38,12 +39,13 @@ language sql stable as $$
   union all
   select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
   where not exists (select from pgrab.node n
-    where n.id = t.node_id and n.incarnation = t.incarnation and pgrab_internal.live(n))
-$$;
+    where n.id = t.node_id and n.incarnation = t.incarnation and pgrab_internal.live(n));
+end;
 comment on function pgrab_internal.explain_running(pgrab.task) is 'The gates of a task that runs.';
 
 create or replace function pgrab_internal.explain_row(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'parked', 'blocked', format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.',
     t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
   where t.status = 'parked'
@@ -62,13 +64,14 @@ language sql stable as $$
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
     'pg_terminate_backend(%s).', l.pid, l.usename, ', ' || nullif(l.application, ''),
     pgrab_internal.cut(l.since), l.pid)
-  from pgrab_internal.locked_by(t.id) l
-$$;
+  from pgrab_internal.locked_by(t.id) l;
+end;
 comment on function pgrab_internal.explain_row(pgrab.task) is 'What its own row and the switch for all say.';
 
 create or replace function pgrab_internal.explain_parent(p pgrab.task, p_run_if text, p_result text)
 returns pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'parent ' || pgrab_internal.called(p.id, p.name, p.key),
     case when p_result is null and p.paused then 'blocked' when p_result is null then 'waits'
       when pgrab_internal.run_if_met(p_run_if, p_result) then 'ok' else 'blocked' end,
@@ -78,13 +81,14 @@ language sql stable as $$
         case when p.status = 'waiting' then ' itself' else '' end)
       when p_result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
         coalesce(p.last_error, p.last_outcome), p.id)
-      else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end
-$$;
+      else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end;
+end;
 comment on function pgrab_internal.explain_parent(pgrab.task, text, text) is
   'The gate that one parent is: the parent, which end is asked for, how it has ended.';
 
 create or replace function pgrab_internal.explain_parents(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select g.*
   from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
     cross join lateral (
@@ -95,12 +99,13 @@ language sql stable as $$
       select jsonb_populate_record(p, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
     cross join lateral pgrab_internal.explain_parent(
       x.task, a.run_if, pgrab_internal.parent_result(a.parent_id)) g
-  order by a.parent_id
-$$;
+  order by a.parent_id;
+end;
 comment on function pgrab_internal.explain_parents(pgrab.task) is 'The gates that the parents of a link are.';
 
 create or replace function pgrab_internal.explain_chain(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its '
     'links have not (%s%s).', count(*),
     string_agg(left(pgrab_internal.called(x.id, x.name, x.key), 40), ', ' order by x.id)
@@ -115,12 +120,13 @@ language sql stable as $$
       when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.'
       else format('It has ended in this run of its chain: %s.', t.status) end
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
-    or t.status = 'waiting' and t.needs is null
-$$;
+    or t.status = 'waiting' and t.needs is null;
+end;
 comment on function pgrab_internal.explain_chain(pgrab.task) is 'What its chain keeps it from.';
 
 create or replace function pgrab_internal.explain_due(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s', t.schedule, t.timezone,
     t.fires || coalesce(' of ' || t.max_runs, ''), ', not before ' || t.starts_at,
     ', not after ' || t.ends_at)
@@ -136,12 +142,13 @@ language sql stable as $$
     select coalesce(t.due_at, t.fire_at) as at,
       date_trunc('second', coalesce(t.due_at, t.fire_at) - statement_timestamp()) as wait,
       case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end
-        as sooner) d
-$$;
+        as sooner) d;
+end;
 comment on function pgrab_internal.explain_due(pgrab.task) is 'Its schedule, and when it is due.';
 
 create or replace function pgrab_internal.explain_limit(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'limit',
     case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
       when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,
@@ -161,13 +168,14 @@ language sql stable as $$
       where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
     cross join lateral (select count(*) as before from pgrab.task x
       where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused) w
-  where t.limit_key is not null
-$$;
+  where t.limit_key is not null;
+end;
 comment on function pgrab_internal.explain_limit(pgrab.task) is 'What its limit keeps it from.';
 
 -- Whether one node could run it, and if not, why.
 create or replace function pgrab_internal.explain_node(t pgrab.task, n pgrab.node) returns pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'node ' || n.name,
     case when not (f.kind and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
       when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
@@ -185,20 +193,22 @@ language sql stable as $$
       else format('Free: %s of %s at work.', n.running, n.slots) end
   from (
     select pgrab_internal.live(n) as live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
-      n.running < n.slots as free, (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f
-$$;
+      n.running < n.slots as free, (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
+end;
 comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
 create or replace function pgrab_internal.able(p_kind text, p_require jsonb) returns text[]
-language sql stable as $$
+language sql stable
+begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
-  where n.state = 'up' and pgrab_internal.live(n) and p_kind = any (n.kinds) and n.labels @> p_require
-$$;
+  where n.state = 'up' and pgrab_internal.live(n) and p_kind = any (n.kinds) and n.labels @> p_require;
+end;
 comment on function pgrab_internal.able(text, jsonb) is 'The nodes that could run such a task.';
 
 create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   (select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
   where n.state <> 'down' or t.node_id = n.id order by n.name)
   union all
@@ -216,25 +226,27 @@ language sql stable as $$
   union all
   select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and '
     'full_page_writes have to be on, synchronous_commit too.'
-  where t.delivery = 'at_most_once' and not pgrab_internal.durable()
-$$;
+  where t.delivery = 'at_most_once' and not pgrab_internal.durable();
+end;
 comment on function pgrab_internal.explain_nodes(pgrab.task) is 'Who could run it.';
 
 -- A lane is divided among the nodes that are able to run it. Which of them has a shard is published only for
 -- lanes that all can run.
 create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
-language sql immutable as $$
+language sql immutable
+begin atomic
   select case when p_able = '{}' then null when cardinality(p_able) = 1 then p_able[1]
     when cardinality(p_able) = p_all then p_owner
     else 'one of ' || array_to_string(p_able[1:5], ', ')
-      || case when cardinality(p_able) > 5 then ', ...' else '' end end
-$$;
+      || case when cardinality(p_able) > 5 then ', ...' else '' end end;
+end;
 comment on function pgrab_internal.likely(text[], bigint, text) is
   'Who will likely run a task: the nodes that could, how many nodes there are, and who has its shard where '
   'all can. Null: nobody.';
 
 create or replace function pgrab_internal.explain_owner(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
     when w.node is null then format('Shard %s has no owner at the moment; whoever is free takes it after '
       'steal_after.', t.shard)
@@ -246,12 +258,13 @@ language sql stable as $$
     select pgrab_internal.likely(pgrab_internal.able(t.kind, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)),
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
-  where pgrab_internal.able(t.kind, t.require) <> '{}'
-$$;
+  where pgrab_internal.able(t.kind, t.require) <> '{}';
+end;
 comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
 
 create or replace function pgrab_internal.explain_claim(t pgrab.task) returns setof pgrab_internal.gate
-language sql stable as $$
+language sql stable
+begin atomic
   select 'claim', case when n.id is not null then 'ok' else 'waits' end,
     case when n.id is not null then format('Claimed by %s at %s; it starts when it is due and a worker is '
       'free.', n.name, pgrab_internal.cut(t.claimed_at))
@@ -262,8 +275,8 @@ language sql stable as $$
   union all
   select 'next look', 'ok',
     'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).'
-  where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s'
-$$;
+  where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
+end;
 comment on function pgrab_internal.explain_claim(pgrab.task) is 'Who has taken it, or when it is looked for.';
 
 create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
@@ -296,29 +309,32 @@ comment on function pgrab.explain(bigint) is
   'open it); blocked (it needs a person; detail says what to do).';
 
 create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
-language sql stable as $$
-  select * from pgrab.explain(pgrab.id_of(p_task))
-$$;
+language sql stable
+begin atomic
+  select * from pgrab.explain(pgrab.id_of(p_task));
+end;
 comment on function pgrab.explain(text) is 'The same for a task that is named by its key or its name.';
 
 -- Every fire of one task from now on, at most so many.
 create or replace function pgrab_internal.forecast_one(t pgrab.task, p_until timestamptz, p_limit integer)
 returns setof timestamptz
-language sql stable as $$
+language sql stable
+begin atomic
   select greatest(t.due_at, statement_timestamp()) where t.status <> 'running'
   union all
   (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
   from pgrab.fires(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at)) x(f)
   where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
     and x.f >= statement_timestamp()
-  limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end))
-$$;
+  limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end));
+end;
 comment on function pgrab_internal.forecast_one(pgrab.task, timestamptz, integer) is
   'The coming fires of one task.';
 
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
-language sql stable as $$
+language sql stable
+begin atomic
   with owner as materialized (
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
@@ -335,8 +351,8 @@ language sql stable as $$
     left join owner o on o.shard = t.shard
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) a
-  order by t.at, t.id
-$$;
+  order by t.at, t.id;
+end;
 comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will likely run it, as it is '
   'now. Of @after, which counts from the end of a run, only the next fire is known.';

@@ -346,10 +346,11 @@ comment on function pgrab.pause_all() is
   ' and how many tasks nodes had taken and not started.';
 
 create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
-language sql stable as $$
+language sql stable
+begin atomic
   select s.system_identifier, d.oid::bigint
-  from pg_control_system() s, pg_database d where d.datname = current_database()
-$$;
+  from pg_control_system() s, pg_database d where d.datname = current_database();
+end;
 comment on function pgrab_internal.place() is 'Which database this is, on which server.';
 
 -- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this

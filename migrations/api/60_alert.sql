@@ -69,7 +69,8 @@ create or replace trigger alert_10_changed before insert or update on pgrab.aler
 create or replace function pgrab_internal.alert_text(
   p_event text, p_called text, t pgrab.task, i pgrab.incident)
 returns text
-language sql stable as $$
+language sql stable
+begin atomic
   select case p_event
     when 'recovered' then case when i.failures = 0
       then format('%s has recovered: it was late since %s', p_called, pgrab_internal.cut(i.since))
@@ -79,8 +80,8 @@ language sql stable as $$
     when 'parked' then format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
       coalesce(t.last_error, t.last_outcome))
     else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
-      coalesce(t.last_error, 'no reason given')) end
-$$;
+      coalesce(t.last_error, 'no reason given')) end;
+end;
 comment on function pgrab_internal.alert_text(text, text, pgrab.task, pgrab.incident) is
   'One line that says what has happened.';
 
@@ -88,7 +89,8 @@ comment on function pgrab_internal.alert_text(text, text, pgrab.task, pgrab.inci
 create or replace function pgrab_internal.alert_facts(
   p_event text, t pgrab.task, i pgrab.incident, p_node text)
 returns jsonb
-language sql stable as $$
+language sql stable
+begin atomic
   select jsonb_object_agg(f.key, coalesce(f.value, ''))
   from (values
     ('event', p_event), ('task', pgrab_internal.called(t.id, t.name, t.key)), ('id', t.id::text),
@@ -97,8 +99,8 @@ language sql stable as $$
     ('finished_at', to_json(t.last_finished_at) #>> '{}'), ('node', p_node),
     ('database', current_database()),
     ('text', pgrab_internal.alert_text(p_event, pgrab_internal.called(t.id, t.name, t.key), t, i)),
-    ('error', case when p_event <> 'recovered' then t.last_error end)) f(key, value)
-$$;
+    ('error', case when p_event <> 'recovered' then t.last_error end)) f(key, value);
+end;
 comment on function pgrab_internal.alert_facts(text, pgrab.task, pgrab.incident, text) is
   'What is known of an incident, as strings.';
 
@@ -121,7 +123,8 @@ comment on function pgrab_internal.alert_fill(jsonb, jsonb) is 'Puts facts where
 
 -- What the kind has a place for and the template leaves open.
 create or replace function pgrab_internal.alert_args(p_kind text, p_args jsonb, p_facts jsonb) returns jsonb
-language sql immutable as $$
+language sql immutable
+begin atomic
   select case
     when p_kind in ('shell', 'exec') then
       jsonb_build_object('stdin', (p_facts ->> 'text') || E'\n\n' || (
@@ -135,8 +138,8 @@ language sql immutable as $$
     when p_kind = 'sql' then jsonb_build_object('params', jsonb_build_array(p_facts)) || a.filled
     when p_kind = 'notify' then jsonb_build_object('payload', left(p_facts ->> 'text', 1500)) || a.filled
     else a.filled end
-  from (select pgrab_internal.alert_fill(p_args, p_facts) as filled) a
-$$;
+  from (select pgrab_internal.alert_fill(p_args, p_facts) as filled) a;
+end;
 comment on function pgrab_internal.alert_args(text, jsonb, jsonb) is
   'The args of the task that tells of an incident.';
 
@@ -160,15 +163,16 @@ comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
 
 create or replace function pgrab_internal.alert_templates(p_event text, t pgrab.task)
 returns table (template jsonb, owner text)
-language sql stable as $$
+language sql stable
+begin atomic
   select t.on_failure, t.owner
   where t.on_failure is not null and coalesce(t.on_failure -> 'events', '["failed", "parked"]') ? p_event
   union all
   select a.template, a.set_by from pgrab.alert a
   where a.enabled and p_event = any (a.events) and coalesce(a.owner = t.owner, true)
     and coalesce(a.source = t.source, true)
-    and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like)
-$$;
+    and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like);
+end;
 comment on function pgrab_internal.alert_templates(text, pgrab.task) is 'What is to be inserted.';
 
 -- Whatever is wrong with a template, the run's end is recorded.

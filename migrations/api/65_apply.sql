@@ -47,11 +47,12 @@ comment on function pgrab_internal.apply_check(jsonb) is 'Refuses what is no tas
 
 -- The columns that differ from what the file says.
 create or replace function pgrab_internal.apply_changes(t pgrab.task, p_want jsonb) returns text[]
-language sql stable as $$
+language sql stable
+begin atomic
   select array_agg(w.key order by w.key)
   from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab.task, p_want))) w
-  where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key
-$$;
+  where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
+end;
 comment on function pgrab_internal.apply_changes(pgrab.task, jsonb) is 'Which columns are to be changed.';
 
 create or replace function pgrab_internal.apply_parents(p_task jsonb) returns bigint[]
@@ -158,25 +159,27 @@ comment on function pgrab.apply(jsonb, text, boolean) is
 
 -- What apply takes.
 create or replace function pgrab_internal.export_task(t pgrab.task) returns jsonb
-language sql stable as $$
+language sql stable
+begin atomic
   select jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
       t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
       'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
       'parents', (select jsonb_agg(coalesce(x.key, 'task-' || x.id) order by p.n)
         from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
           from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
-    || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[])
-$$;
+    || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
+end;
 comment on function pgrab_internal.export_task(pgrab.task) is
   'A task as a member of a file for pgrab.apply().';
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
-language sql stable as $$
+language sql stable
+begin atomic
   select jsonb_strip_nulls(jsonb_build_object('source', p_source,
     'limits', (select jsonb_agg(to_jsonb(l) order by l.key) from pgrab.limit l where p_source is null))) ||
     jsonb_build_object('tasks', coalesce((
       select jsonb_agg(pgrab_internal.export_task(t) order by t.id) from pgrab.task t
-      where p_source is null or t.source = p_source), '[]'))
-$$;
+      where p_source is null or t.source = p_source), '[]'));
+end;
 comment on function pgrab.export(text) is
   'The live tasks (of one source) as pgrab.apply() takes them; one that has no key is given one.';
