@@ -35,7 +35,8 @@ create table pgrab.task (
     generated always as ((hashint8extended(id, 0) & 1023)::smallint) stored,
   lane             integer     not null
     generated always as (
-      (hashtext(kind) # jsonb_hash(require) # case delivery when 'at_most_once' then 1431655760 else 0 end)
+      (hashtext(owner || ' ' || kind) # jsonb_hash(require)
+          # case delivery when 'at_most_once' then 1431655760 else 0 end)
         & 2147483640
       | case when priority = 0 then 2 when priority < 0 then 1 when priority < 10 then 3
           when priority < 100 then 4 else 5 end) stored,
@@ -132,8 +133,8 @@ comment on column pgrab.task.shard is
   ' nodes.';
 comment on column pgrab.task.lane is
   'System: which lane of the due index it stands in: its priority''s band (the last three bits: 1 below zero,'
-  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of kind, require and delivery. Tasks of one lane can '
-  'be run by the same nodes.';
+  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of owner, kind, require and delivery. Tasks of one '
+  'lane can be run by the same nodes.';
 comment on column pgrab.task.settled is
   'System: what becomes of the fires that it missed has been decided; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
@@ -225,6 +226,7 @@ comment on index pgrab.task_parent_idx is 'The children of a task.';
 create table pgrab.lane (
   id       bigint  generated always as identity,
   lane     integer not null,
+  owner    text    not null,
   kind     text    not null,
   require  jsonb   not null,
   delivery text    not null,
@@ -235,6 +237,7 @@ comment on table pgrab.lane is
   'common. Kept by triggers.';
 comment on column pgrab.lane.id is 'Number of the row; nodes that know the highest ask only for more.';
 comment on column pgrab.lane.lane is 'pgrab.task.lane.';
+comment on column pgrab.lane.owner is 'Owner of its tasks.';
 comment on column pgrab.lane.kind is 'Kind of its tasks.';
 comment on column pgrab.lane.require is 'Labels they ask for.';
 comment on column pgrab.lane.delivery is 'Their delivery.';
@@ -343,6 +346,8 @@ create table pgrab.node (
   weight           double precision not null default 1,
   labels           jsonb            not null default '{}',
   kinds            text[]           not null default '{}',
+  owners           text[]           not null default array[session_user::text],
+  bounds           jsonb            not null default '{}',
   slots            integer          not null,
   heartbeat_every  interval         not null,
   dead_after       interval         not null,
@@ -385,6 +390,10 @@ comment on column pgrab.node.weight is
   'restart, a fence) its `weight` setting stands again.';
 comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
 comment on column pgrab.node.kinds is 'Kinds it runs.';
+comment on column pgrab.node.owners is
+  'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
+comment on column pgrab.node.bounds is
+  'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
 comment on column pgrab.node.slots is 'Runs at once.';
 comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
 comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
@@ -637,6 +646,21 @@ comment on table pgrab.secret is
 comment on column pgrab.secret.owner is 'Whose it is: current_user of the insert.';
 comment on column pgrab.secret.name is 'What its owner''s tasks call it.';
 comment on column pgrab.secret.value is 'The value, at most 64 KiB.';
+
+create table pgrab_internal.run_key (
+  incarnation bigint      not null,
+  key         bytea       not null,
+  at          timestamptz not null default now(),
+  constraint run_key_pkey primary key (incarnation)
+);
+comment on table pgrab_internal.run_key is
+  'By it a sql run proves that the node has begun it, on a connection of the task''s owner: see '
+  'pgrab_internal.run_proof(). Written at each registration.';
+comment on column pgrab_internal.run_key.incarnation is 'Of which start of a node.';
+comment on column pgrab_internal.run_key.at is 'When it was made.';
+comment on column pgrab_internal.run_key.key is
+  'Random bytes, which nobody but the owner of pgrab and the nodes may read.';
+revoke all on pgrab_internal.run_key from public;
 
 create table pgrab.edge_change (
   chain     bigint  not null,

@@ -47,6 +47,8 @@ struct pgrab_run {
 	int64_t timeout_us; /* for information: the node itself raises PGRAB_STOP_TIMEOUT */
 	size_t n_args;
 	const struct pgrab_arg *args;
+	const char *owner; /* the role whose task it is */
+	const char *proof; /* built-in sql only: for a finish on its owner's connection; else NULL */
 };
 
 enum pgrab_stop {

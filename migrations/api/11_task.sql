@@ -262,11 +262,12 @@ execute function pgrab_internal.task_edited();
 -- By all that is in it: the number is a hash, and two lanes of one number are two rows.
 create or replace function pgrab_internal.lane_add(t pgrab.task) returns setof void
 language sql as $$
-  insert into pgrab.lane (lane, kind, require, delivery)
-  select t.lane, t.kind, t.require, t.delivery
+  insert into pgrab.lane (lane, owner, kind, require, delivery)
+  select t.lane, t.owner, t.kind, t.require, t.delivery
   where not exists (
     select from pgrab.lane l
-    where l.lane = t.lane and l.kind = t.kind and l.require = t.require and l.delivery = t.delivery)
+    where l.lane = t.lane and l.owner = t.owner and l.kind = t.kind and l.require = t.require
+      and l.delivery = t.delivery)
   returning pg_notify('pgrab', 'lanes')
 $$;
 comment on function pgrab_internal.lane_add(pgrab.task) is 'Makes the lane of a task known to the nodes.';
@@ -278,12 +279,13 @@ language plpgsql as $$
 declare
   v_shards smallint[];
 begin
-  insert into pgrab.lane (lane, kind, require, delivery)
-  select n.lane, n.kind, n.require, n.delivery
-  from (select distinct t.lane, t.kind, t.require, t.delivery from new_task t) n
+  insert into pgrab.lane (lane, owner, kind, require, delivery)
+  select n.lane, n.owner, n.kind, n.require, n.delivery
+  from (select distinct t.lane, t.owner, t.kind, t.require, t.delivery from new_task t) n
   where not exists (
     select from pgrab.lane l
-    where l.lane = n.lane and l.kind = n.kind and l.require = n.require and l.delivery = n.delivery);
+    where l.lane = n.lane and l.owner = n.owner and l.kind = n.kind and l.require = n.require
+      and l.delivery = n.delivery);
   if found then
     perform pg_notify('pgrab', 'lanes');
   end if;

@@ -109,6 +109,16 @@ return least(
 comment on function pgrab_internal.retry_wait(interval, interval, integer) is
   'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
+-- Which tasks a node can run is asked here, whoever asks: its loaders, the views, and those who explain.
+create or replace function pgrab_internal.runs(
+  p_kinds text[], p_owners text[], p_bounds jsonb, p_kind text, p_owner text)
+returns boolean
+language sql immutable parallel safe
+return p_kind = any (p_kinds) and (p_kind <> 'sql' or p_owner = any (p_owners))
+  and coalesce(p_bounds -> p_owner ? p_kind, true);
+comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
+  'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
+
 -- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
 create or replace function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
 language sql stable

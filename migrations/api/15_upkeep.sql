@@ -140,13 +140,14 @@ language plpgsql set enable_seqscan = off as $$
 declare
   v_n bigint;
 begin
-  insert into pgrab.lane (lane, kind, require, delivery)
-  select distinct t.lane, t.kind, t.require, t.delivery
+  insert into pgrab.lane (lane, owner, kind, require, delivery)
+  select distinct t.lane, t.owner, t.kind, t.require, t.delivery
   from pgrab_internal.lanes_due() d(lane)
     cross join lateral (
       select x.* from pgrab.task x where x.lane = d.lane and x.due_at is not null limit 1) t
   where not exists (
-    select from pgrab.lane l where l.lane = d.lane and l.kind = t.kind and l.require = t.require);
+    select from pgrab.lane l
+    where l.lane = d.lane and l.owner = t.owner and l.kind = t.kind and l.require = t.require);
   get diagnostics v_n = row_count;
   if v_n > 0 then
     perform pg_notify('pgrab', 'lanes');

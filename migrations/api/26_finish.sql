@@ -268,3 +268,27 @@ end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
   'Records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns '
   'those that were still theirs.';
+
+create or replace function pgrab_internal.run_key_make(p_incarnation bigint) returns void
+language sql as $$
+  with gone as (
+    delete from pgrab_internal.run_key k
+    where k.at < now() - interval '1 day'
+      and not exists (select from pgrab.node n where n.incarnation = k.incarnation))
+  insert into pgrab_internal.run_key (incarnation, key)
+  select p_incarnation, sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
+  on conflict (incarnation) do nothing
+$$;
+comment on function pgrab_internal.run_key_make(bigint) is
+  'A new key, for the sql runs of an incarnation that is about to register; old ones go.';
+
+-- What the run of another's sql text shows on a connection of his, so that its finish is taken: only the node
+-- that has begun it knows the key, and no two runs have one proof.
+create or replace function pgrab_internal.run_proof(p_incarnation bigint, p_id bigint, p_version bigint)
+returns text
+language sql stable as $$
+  select encode(sha256(k.key || int8send(p_id) || int8send(p_version)), 'hex')
+  from pgrab_internal.run_key k where k.incarnation = p_incarnation
+$$;
+comment on function pgrab_internal.run_proof(bigint, bigint, bigint) is
+  'The proof that a node has begun this run: of the key of its incarnation, the task and its version.';

@@ -47,7 +47,12 @@ begin atomic
     when count(*) filter (where f.up) = 0 then 'all nodes are draining'
     when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
       then format('the nodes that run kind %s are draining', t.kind)
-    when count(*) filter (where f.up and f.kind) = 0 then format('no live node runs kind %s', t.kind)
+    when count(*) filter (where f.up and t.kind = any (n.kinds)) = 0
+      then format('no live node runs kind %s', t.kind)
+    when count(*) filter (where f.up and f.login) = 0
+      then format('no live node has a connection for owner %s', t.owner)
+    when count(*) filter (where f.up and f.kind) = 0
+      then format('no live node runs kind %s for owner %s', t.kind, t.owner)
     when count(*) filter (where f.up and f.labels) = 0
       then format('no live node has labels %s', t.require)
     when count(*) filter (where f.up and f.kind and f.labels) = 0
@@ -60,7 +65,9 @@ begin atomic
     when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
     else 'about to be taken' end
   from pgrab.node n cross join lateral (
-    select n.state = 'up' as up, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels) f
+    select n.state = 'up' as up, n.labels @> t.require as labels,
+      t.kind <> 'sql' or t.owner = any (n.owners) as login,
+      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind) f
   where pgrab_internal.live(n);
 end;
 comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';

@@ -177,7 +177,7 @@ create or replace function pgrab_internal.explain_node(t pgrab.task, n pgrab.nod
 language sql stable
 begin atomic
   select 'node ' || n.name,
-    case when not (f.kind and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
+    case when not (f.runs and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
       when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
       when not f.free then 'waits' else 'ok' end,
     case when n.state = 'down' then 'It is down.'
@@ -185,6 +185,9 @@ begin atomic
         date_trunc('second', statement_timestamp() - n.heartbeat_at))
       when not f.kind then format('It does not run kind %s (its allow: %s).', t.kind,
         array_to_string(n.kinds, ', '))
+      when not f.login then format('It has no connection for owner %s (it has one for %s).', t.owner,
+        array_to_string(n.owners, ', '))
+      when not f.runs then format('It does not run kind %s for owner %s.', t.kind, t.owner)
       when not f.labels then format('Its labels %s do not contain %s.', n.labels, t.require)
       when f.asked is not null then format('It drains, as %s asked; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
@@ -193,18 +196,21 @@ begin atomic
       else format('Free: %s of %s at work.', n.running, n.slots) end
   from (
     select pgrab_internal.live(n) as live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
-      n.running < n.slots as free, (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
+      t.kind <> 'sql' or t.owner = any (n.owners) as login,
+      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, n.running < n.slots as free,
+      (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
-create or replace function pgrab_internal.able(p_kind text, p_require jsonb) returns text[]
+create or replace function pgrab_internal.able(p_kind text, p_owner text, p_require jsonb) returns text[]
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
-  where n.state = 'up' and pgrab_internal.live(n) and p_kind = any (n.kinds) and n.labels @> p_require;
+  where n.state = 'up' and pgrab_internal.live(n) and n.labels @> p_require
+    and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
-comment on function pgrab_internal.able(text, jsonb) is 'The nodes that could run such a task.';
+comment on function pgrab_internal.able(text, text, jsonb) is 'The nodes that could run such a task.';
 
 create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable
@@ -217,12 +223,21 @@ begin atomic
       then 'No node is up. Start one: pgrab run.'
     when not exists (select from pgrab.node n where pgrab_internal.live(n) and t.kind = any (n.kinds))
       then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
-    when not exists (select from pgrab.node n
-        where pgrab_internal.live(n) and t.kind = any (n.kinds) and n.labels @> t.require)
+    when t.kind = 'sql' and not exists (select from pgrab.node n
+        where pgrab_internal.live(n) and t.owner = any (n.owners))
+      then format('No live node has a connection for owner %s, and sql runs as its owner or not at all. '
+        'Give one a section [owner %s] with a service or dsn, or start one that logs in as %s.', t.owner,
+        t.owner, t.owner)
+    when not exists (select from pgrab.node n where pgrab_internal.live(n)
+        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
+      then format('No live node runs kind %s for owner %s: see allow in [owner %s] of their files.', t.kind,
+        t.owner, t.owner)
+    when not exists (select from pgrab.node n where pgrab_internal.live(n) and n.labels @> t.require
+        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
       then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
         'the task''s require.', t.kind, t.require)
     else 'Every node that could run it drains or stops. Undrain one, or start another: pgrab run.' end
-  where pgrab_internal.able(t.kind, t.require) = '{}'
+  where pgrab_internal.able(t.kind, t.owner, t.require) = '{}'
   union all
   select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and '
     'full_page_writes have to be on, synchronous_commit too.'
@@ -255,10 +270,10 @@ begin atomic
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
     else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, w.node) end
   from (
-    select pgrab_internal.likely(pgrab_internal.able(t.kind, t.require),
+    select pgrab_internal.likely(pgrab_internal.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)),
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
-  where pgrab_internal.able(t.kind, t.require) <> '{}';
+  where pgrab_internal.able(t.kind, t.owner, t.require) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
 
@@ -338,16 +353,17 @@ begin atomic
   with owner as materialized (
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
-    select t.id, coalesce(t.name, t.key) as name, t.kind, t.require, t.schedule, t.shard, f.at
+    select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.shard,
+      f.at
     from pgrab_internal.due_until(statement_timestamp() + p_horizon) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
   class as materialized (
-    select c.kind, c.require, pgrab_internal.able(c.kind, c.require) as able
-    from (select distinct t.kind, t.require from task t) c)
+    select c.kind, c.owner, c.require, pgrab_internal.able(c.kind, c.owner, c.require) as able
+    from (select distinct t.kind, t.owner, t.require from task t) c)
   select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end
-  from task t join class c on c.kind = t.kind and c.require = t.require
+  from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
     left join owner o on o.shard = t.shard
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) a

@@ -60,6 +60,8 @@ run_free(struct run *r)
 	free(r->name);
 	free(r->kind);
 	free(r->command);
+	free(r->owner);
+	free(r->proof);
 	free(r->error);
 	free(r->output);
 	free(r);

@@ -75,7 +75,8 @@ struct run {
 	/* the definition, filled when started; owned */
 	int32_t attempt, max_attempts;
 	int64_t timeout_us, fire_us;
-	char *name, *kind, *command;
+	char *name, *kind, *command, *owner;
+	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
 	struct pairs args;
 
 	/* the boss's */

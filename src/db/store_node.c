@@ -40,17 +40,44 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
 	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
 	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
 	    holder->exists ? number(old, holder->incarnation) : NULL,
-	    holder->exists ? number(old_beat, holder->beat) : NULL};
+	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
-	rc = db_query(db, sql_text("node_register"), 14, params, &res, err);
+	rc = db_query(db, sql_text("node_register"), 16, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
 	if (rc == RC_OK)
 		*id_out = db_int64(res, 0, 0);
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_run_key(struct db *db, int64_t incarnation, struct err *err)
+{
+	char inc[NUMBER_MAX];
+	const char *params[] = {number(inc, incarnation)};
+
+	return db_query(db, sql_text("run_key"), 1, params, NULL, err);
+}
+
+enum rc
+store_login(struct db *db, struct login *out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("login"), 0, NULL, &res, err);
+
+	memset(out, 0, sizeof *out);
+	if (rc == RC_OK) {
+		snprintf(out->role, sizeof out->role, "%s", db_text(res, 0, 0));
+		out->superuser = db_bool(res, 0, 1);
+		snprintf(out->database, sizeof out->database, "%s", db_text(res, 0, 2));
+		out->pid = db_int64(res, 0, 3);
+		snprintf(out->since, sizeof out->since, "%s", db_text(res, 0, 4));
+	}
 	PQclear(res);
 	return rc;
 }

@@ -17,6 +17,8 @@ struct node_identity {
 	const char *name, *host, *version, *strategy;
 	const char *labels; /* JSON object */
 	const char *kinds;  /* array text */
+	const char *owners; /* array text: for whom it can log in, besides its own role */
+	const char *bounds; /* JSON object, as pgrab.node.bounds */
 	int64_t pid, slots, heartbeat_us, dead_after_us;
 	double weight;
 };
@@ -36,6 +38,19 @@ CHECKED enum rc store_node_find(struct db *db, const char *name, struct node_hol
  * meanwhile.  On RC_UNKNOWN ask store_node_find: the row says whose incarnation it is. */
 CHECKED enum rc store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation,
     const struct node_holder *holder, int64_t *id_out, struct err *err);
+
+/* What the sql runs of an incarnation prove themselves with; before it registers.  May be repeated. */
+CHECKED enum rc store_run_key(struct db *db, int64_t incarnation, struct err *err);
+
+/* Who the server takes us for. */
+struct login {
+	char role[64]; /* session_user */
+	char database[64];
+	bool superuser;
+	int64_t pid;    /* of the server's process */
+	char since[48]; /* a moment at which it was there, on its clock */
+};
+CHECKED enum rc store_login(struct db *db, struct login *out, struct err *err);
 
 /* Kinds of plugged-in executors: arrays as text. */
 CHECKED enum rc store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct err *err);

@@ -28,7 +28,9 @@ enum {
 	ARGS,
 	TIMEOUT,
 	FIRE,
-	LIMITED
+	LIMITED,
+	OWNER,
+	PROOF
 };
 
 /* "17 523 900" to numbers. */
@@ -45,12 +47,11 @@ parse_able(struct lane_row *row, const char *text)
 }
 
 enum rc
-store_lanes(struct db *db, const char *kinds, const char *labels, struct lane_row **out, size_t *n_out,
-    struct err *err)
+store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
-	const char *params[] = {kinds, labels};
+	const char *params[] = {able->kinds, able->labels, able->owners, able->bounds};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes"), 2, params, &res, err);
+	enum rc rc = db_query(db, sql_text("lanes"), 4, params, &res, err);
 
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
 	*out = xcalloc(*n_out + 1, sizeof **out);
@@ -166,10 +167,10 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 	*n_out = 0;
 	look_arrays_fill(&a, q);
 	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
-	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->kinds, q->labels,
-	    q->once ? "t" : "f", number(limit, q->limit)};
+	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->able.kinds,
+	    q->able.labels, q->once ? "t" : "f", number(limit, q->limit), q->able.owners, q->able.bounds};
 
-	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 10, params, &res, err);
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 12, params, &res, err);
 	if (rc == RC_OK) {
 		*n_out = (size_t)PQntuples(res);
 		*out = xcalloc(*n_out + 1, sizeof **out);
@@ -220,6 +221,9 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));
 	r->command = xstrdup(db_text(res, row, COMMAND));
+	r->owner = xstrdup(db_text(res, row, OWNER));
+	if (!PQgetisnull(res, row, PROOF))
+		r->proof = xstrdup(db_text(res, row, PROOF));
 	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) !=
 	    RC_OK)
 		pairs_fini(&r->args);

@@ -28,8 +28,16 @@ struct lane_row {
 	int64_t *able; /* ids of nodes, ascending; owned */
 	size_t n_able;
 };
-CHECKED enum rc store_lanes(struct db *db, const char *kinds, const char *labels, struct lane_row **out,
-    size_t *n_out, struct err *err);
+/* What a node can run; texts are borrowed. */
+struct ability {
+	const char *kinds;  /* array text, '{sql,noop}' */
+	const char *labels; /* JSON object */
+	const char *owners; /* array text: for whom it can log in */
+	const char *bounds; /* JSON object, as pgrab.node.bounds */
+};
+
+CHECKED enum rc
+store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err);
 void lane_rows_free(struct lane_row **rows, size_t n);
 
 #define LOOK_NO_MARK INT64_MIN
@@ -42,17 +50,16 @@ struct look_lane {
 	size_t n_shards;
 };
 
-/* What a look asks for.  Texts are borrowed. */
+/* What a look asks for. */
 struct look {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
-	bool marks;         /* begin at the marks */
-	bool free;          /* pass by what somebody has locked */
-	int64_t ahead_us;   /* due until now + this; negative: overdue by at least so much */
-	const char *kinds;  /* array text, '{sql,noop}' */
-	const char *labels; /* JSON object */
-	bool once;          /* may take at_most_once tasks */
-	int64_t limit;      /* rows of each lane */
+	bool marks;       /* begin at the marks */
+	bool free;        /* pass by what somebody has locked */
+	int64_t ahead_us; /* due until now + this; negative: overdue by at least so much */
+	struct ability able;
+	bool once;     /* may take at_most_once tasks */
+	int64_t limit; /* rows of each lane */
 };
 void look_reset(struct look *q);                                               /* no lanes */
 struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* with no shards yet */

@@ -12,19 +12,36 @@
 #include "base/rc.h"
 #include "pgrab/executor.h"
 
+struct db;
 struct keeper;
+struct login;
 struct surroundings;
+
+/* How to log in as an owner of sql tasks. */
+struct exec_login {
+	const char *owner, *dsn;
+};
 
 /* What built-in executors get as `internal` of open(): all borrowed, all outlive the workers. */
 struct exec_env {
 	struct keeper *keeper; /* NULL when neither shell nor exec is allowed */
 	const char *dsn;       /* connection string for sql and notify; "" = libpq's own environment */
+	const char *role;      /* whom dsn logs in as */
+	const char *database;  /* where */
+	const struct exec_login *logins; /* how to log in as other owners of sql tasks */
+	size_t n_logins;
+	bool superuser_ok; /* a login may be a superuser */
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
 	const struct surroundings
 	    *surroundings; /* of shell and exec; NULL: as surroundings_make without settings */
 };
+
+/* Connects, if need be.  Is it the connection of `owner`, in the node's database, and no superuser's (unless that is
+ * allowed)?  RC_BAD says whose it is. */
+CHECKED enum rc exec_login_check(
+    struct db *db, const struct exec_env *env, const char *owner, struct login *out, struct err *err);
 
 /* One per built-in kind, each in a file of its own. */
 extern const struct pgrab_executor exec_sql, exec_shell, exec_exec, exec_http, exec_notify, exec_noop;

@@ -26,6 +26,7 @@
 #include "exec/exec.h"
 #include "exec/surroundings.h"
 #include "node/health.h"
+#include "node/owners.h"
 #include "node/settings.h"
 
 struct boss;
@@ -41,6 +42,7 @@ struct node {
 	char *labels;  /* JSON */
 	char *kinds;   /* array text of what may be claimed here */
 	char *instant; /* array text of instant kinds */
+	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;
 	struct surroundings surroundings;
@@ -101,6 +103,13 @@ node_may_act(const struct node *n, int64_t incarnation, int64_t now_boot_us)
 {
 	return incarnation != 0 && atomic_load(&n->incarnation) == incarnation &&
 	       lease_holds(&n->lease, now_boot_us);
+}
+
+static inline struct ability
+node_ability(const struct node *n)
+{
+	return (struct ability){
+	    .kinds = n->kinds, .labels = n->labels, .owners = n->owners.all, .bounds = n->owners.bounds};
 }
 
 /* A connection for a thread of this node, named for pg_stat_activity. */

@@ -35,6 +35,8 @@ identity(struct heartbeat *h)
 	    .strategy = n->set->strategy,
 	    .labels = n->labels,
 	    .kinds = n->kinds,
+	    .owners = n->owners.others,
+	    .bounds = n->owners.bounds,
 	    .pid = getpid(),
 	    .slots = n->set->workers,
 	    .heartbeat_us = n->set->heartbeat_us,
@@ -65,7 +67,9 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	enum rc rc;
 
 	h->mine = incarnation;
-	rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
+	rc = store_run_key(h->db, incarnation, err);
+	if (rc == RC_OK)
+		rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
 
 	if (rc == RC_UNKNOWN) {
 		enum rc looked = store_node_find(h->db, who.name, &now, err);

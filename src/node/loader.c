@@ -83,13 +83,14 @@ static enum rc
 refresh_lanes(struct loader *l, struct err *err)
 {
 	int64_t now = clock_mono_us();
+	struct ability able = node_ability(l->node);
 	struct lane_row *rows = NULL;
 	size_t n = 0;
 	enum rc rc;
 
 	if (now < l->next_lanes_us)
 		return RC_OK;
-	rc = store_lanes(l->db, l->node->kinds, l->node->labels, &rows, &n, err);
+	rc = store_lanes(l->db, &able, &rows, &n, err);
 	if (rc == RC_OK) {
 		lanes_refresh(&l->lanes, rows, n, l->strategy, &l->cluster->view);
 		l->next_lanes_us = now + LANES_EVERY_US;
@@ -148,8 +149,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	size_t found = 0, chosen, won = 0;
 	enum rc rc;
 
-	q->kinds = n->kinds;
-	q->labels = n->labels;
+	q->able = node_ability(n);
 	q->once = atomic_load(&n->durable);
 	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
 		      : room.timed > 0     ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)

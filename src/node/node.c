@@ -84,6 +84,8 @@ prepare(struct node *n, struct err *err)
 	if (rc == RC_OK)
 		rc = settings_labels_json(n->set->labels, &n->labels, err);
 	if (rc == RC_OK)
+		rc = owners_make(&n->owners, n->set, err);
+	if (rc == RC_OK)
 		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
 		    (int)n->set->job_nice, err);
 	if (rc == RC_OK)
@@ -97,6 +99,7 @@ prepare(struct node *n, struct err *err)
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
 	    .surroundings = &n->surroundings,
+	    .superuser_ok = n->set->allow_superuser,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
 }
@@ -153,8 +156,10 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 static enum rc
 prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
 {
-	enum rc rc = check_schema(db, err);
+	enum rc rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
 
+	if (rc == RC_OK)
+		rc = check_schema(db, err);
 	if (rc == RC_OK)
 		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
 	if (rc != RC_OK && why->text[0] != '\0')
@@ -194,6 +199,10 @@ meet_database(struct node *n, struct err *err)
 	if (rc == RC_OK && !durable)
 		log_warn("durability", "reason=\"%s\" hint=\"%s\"", why.text,
 		    "tasks with delivery at_most_once are left for other nodes");
+	n->exec_env.role = n->owners.role;
+	n->exec_env.database = n->owners.database;
+	n->exec_env.logins = n->owners.login;
+	n->exec_env.n_logins = n->owners.n_logins;
 	atomic_store(&n->durable, durable);
 	db_destroy(&db);
 	return rc;
@@ -368,6 +377,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->finish_queue);
 	mailbox_destroy(&n->back_queue);
 	surroundings_fini(&n->surroundings);
+	owners_fini(&n->owners);
 	free(n->labels);
 	free(n->kinds);
 	free(n->instant);

@@ -79,6 +79,8 @@ const struct option_key settings_keys[] = {
     {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,
 	"run at_most_once tasks also where an asynchronous standby may be promoted, and then run one twice",
 	false},
+    {"allow_superuser", 0, OPTION_FLAG, FIELD(allow_superuser), NULL, 0, 0, NULL, NULL,
+	"run although a role that the node logs in as is a superuser", false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
     {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},

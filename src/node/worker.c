@@ -171,7 +171,9 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .max_attempts = r->max_attempts,
 	    .timeout_us = r->timeout_us,
 	    .n_args = r->args.count,
-	    .args = (const struct pgrab_arg *)r->args.item};
+	    .args = (const struct pgrab_arg *)r->args.item,
+	    .owner = r->owner,
+	    .proof = r->proof};
 
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
 	iso_time(w, fire_at, sizeof fire_at, r->fire_us);
@@ -225,9 +227,10 @@ carry_out(struct worker *w, struct run *r)
 		r->stale = true; /* others may have it by now: nothing is executed */
 		return;
 	}
-	if (ex == NULL) { /* the kind was edited between claim and start */
+	if (ex == NULL ||
+	    !owners_allow(n->set, r->owner, r->kind)) { /* it was edited between claim and start */
 		r->outcome = OUTCOME_NOT_STARTED;
-		r->error = xasprintf("this node does not run kind %s", r->kind);
+		r->error = xasprintf("this node does not run kind %s for owner %s", r->kind, r->owner);
 		return;
 	}
 	node_count(n, COUNT_STARTED, 1);

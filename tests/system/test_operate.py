@@ -67,7 +67,7 @@ def test_a_webhook_hears_once_of_a_failure_and_once_of_the_recovery(db, nodes, w
     second = json.loads(webhook.got.get(timeout=20)[1])["text"]
     assert re.match(r"nightly has recovered: \d+ failures since ", second)
     assert db.query("select * from pgrab.failing") == [] and db.one("select count(*) from pgrab.incident") == 0
-    assert db.one("select count(*) from pgrab.run where task_id <> %s and outcome = 'succeeded' and kind = 'http'", task) == 2
+    db.wait("select count(*) = 2 from pgrab.run where task_id <> %s and outcome = 'succeeded' and kind = 'http'", task)
 
 
 def test_on_failure_posts_the_facts(db, nodes, webhook):

@@ -55,12 +55,18 @@ from (
     from pg_prepared_xacts x where x.prepared < statement_timestamp() - interval '5 minutes' limit 1)
   union all
   select 12, 'kinds and labels', 'every lane has a node that runs it',
-    (select format('no live node runs kind %s with labels %s, and %s tasks wait for one', x.kind, x.require,
-      x.tasks)
+    (select case when x.kind = 'sql' and not x.login
+        then format('no live node has a connection for owner %s, and %s tasks wait for one: give one a '
+          'section [owner %s]', x.owner, x.tasks, x.owner)
+        else format('no live node runs kind %s%s with labels %s, and %s tasks wait for one', x.kind,
+          case when x.bound then ' for owner ' || x.owner end, x.require, x.tasks) end
     from (
-      select t.kind, t.require, count(*) as tasks from pgrab.late l join pgrab.task t on t.id = l.id
-      group by 1, 2) x
-    where pgrab_internal.able(x.kind, x.require) = '{}' order by x.tasks desc limit 1)
+      select t.kind, t.owner, t.require, count(*) as tasks,
+        exists (select from pgrab.node n where n.state = 'up' and t.owner = any (n.owners)) as login,
+        exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
+      from pgrab.late l join pgrab.task t on t.id = l.id
+      group by 1, 2, 3) x
+    where pgrab_internal.able(x.kind, x.owner, x.require) = '{}' order by x.tasks desc limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format(
     'all tasks are paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at), x.paused_by)

@@ -1,11 +1,12 @@
 -- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides
 -- it.
 -- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
--- $1 kinds text[], $2 labels jsonb.
+-- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 select l.lane, (
     select string_agg(n.id::text, ' ' order by n.id) from pgrab.node n
-    where n.state = 'up' and l.kind = any (n.kinds) and n.labels @> l.require) as able
+    where n.state = 'up' and n.labels @> l.require
+      and pgrab_internal.runs(n.kinds, n.owners, n.bounds, l.kind, l.owner)) as able
 from (
-  select distinct on (l.lane) l.lane, l.kind, l.require from pgrab.lane l
-  where l.kind = any ($1::text[]) and $2::jsonb @> l.require
+  select distinct on (l.lane) l.lane, l.owner, l.kind, l.require from pgrab.lane l
+  where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)
   order by l.lane) l

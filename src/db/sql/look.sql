@@ -2,11 +2,11 @@
 -- claim that follows is the decision.  Serves: loader. Plan: one index scan of task_due_idx for each pair of
 -- lane and shard, stopped by the limits; with a backlog a lane ends after a few shards, which is why the
 -- caller turns the list of shards round at every look.  What this node may not run stands in other lanes and
--- is not read.  Kind, labels and delivery are asked all the same: the number of a lane is a hash.
+-- is not read.  Kind, owner, labels and delivery are asked all the same: the number of a lane is a hash.
 -- $1 lanes int[], $2 where the shards of each begin, $3 and end, in $4 shards smallint[] and $5 the lowest
 -- due to look at in each (us since 1970, null: any; dead entries pile up at the head of the index when an old
 -- snapshot is held), $6 how far ahead (us; negative: overdue by so much), $7 kinds text[], $8 labels jsonb,
--- $9 may this node run at_most_once tasks, $10 rows wanted of each lane.
+-- $9 may this node run at_most_once tasks, $10 rows wanted of each lane, $11 owners text[], $12 bounds jsonb.
 :look_rows
         limit 128) t
     limit $10::bigint) t

@@ -1,0 +1,205 @@
+#include "node/owners.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "db/pg.h"
+#include "db/store_node.h"
+#include "node/settings.h"
+
+#define CALL_US (10 * US_PER_S)
+
+/* The words of a comma-separated list, one after the other: *at goes on behind the last.  False: no more. */
+static bool
+next_word(const char **at, const char **word, size_t *len)
+{
+	const char *p = *at + strspn(*at, ", \t");
+	size_t n = strcspn(p, ",");
+
+	*at = p + n;
+	while (n > 0 && (p[n - 1] == ' ' || p[n - 1] == '\t'))
+		n--;
+	*word = p;
+	*len = n;
+	return n > 0;
+}
+
+bool
+owners_allow(const struct settings *set, const char *owner, const char *kind)
+{
+	const struct owner_settings *s = settings_owner(set, owner);
+	const char *at, *word;
+	size_t n;
+
+	if (s == NULL || s->allow == NULL)
+		return true;
+	for (at = s->allow; next_word(&at, &word, &n);) {
+		if (strlen(kind) == n && memcmp(kind, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static cJSON *
+words(const char *list)
+{
+	cJSON *array = cJSON_CreateArray();
+	const char *at = list, *word;
+	size_t n;
+
+	while (next_word(&at, &word, &n)) {
+		char *one = xmemdup0(word, n);
+
+		cJSON_AddItemToArray(array, cJSON_CreateString(one));
+		free(one);
+	}
+	return array;
+}
+
+static char *
+bounds(const struct settings *set)
+{
+	cJSON *all = cJSON_CreateObject();
+	char *text, *copy;
+
+	for (size_t i = 0; i < set->n_owners; i++) {
+		if (set->owners[i].allow != NULL)
+			cJSON_AddItemToObject(all, set->owners[i].name, words(set->owners[i].allow));
+	}
+	text = cJSON_PrintUnformatted(all);
+	copy = xstrdup(text == NULL ? "{}" : text);
+	cJSON_free(text);
+	cJSON_Delete(all);
+	return copy;
+}
+
+/* A value of a connection string: ' and \ are escaped. */
+static char *
+service_dsn(const char *service)
+{
+	struct buf dsn = {0};
+
+	buf_adds(&dsn, "service='");
+	for (const char *p = service; *p != '\0'; p++)
+		buf_addf(&dsn, *p == '\'' || *p == '\\' ? "\\%c" : "%c", *p);
+	buf_adds(&dsn, "'");
+	return buf_steal(&dsn);
+}
+
+enum rc
+owners_make(struct owners *o, const struct settings *set, struct err *err)
+{
+	memset(o, 0, sizeof *o);
+	o->bounds = bounds(set);
+	o->login = xcalloc(set->n_owners + 1, sizeof *o->login);
+	for (size_t i = 0; i < set->n_owners; i++) {
+		const struct owner_settings *s = &set->owners[i];
+
+		if (s->service != NULL && s->dsn != NULL)
+			return err_set(err, RC_BAD,
+			    "[owner %s] has both a service and a dsn; give one of them", s->name);
+		if (s->service == NULL && s->dsn == NULL)
+			continue;
+		o->login[o->n_logins++] = (struct exec_login){
+		    .owner = s->name, .dsn = s->dsn != NULL ? xstrdup(s->dsn) : service_dsn(s->service)};
+	}
+	return RC_OK;
+}
+
+static void
+drop_logins(struct owners *o)
+{
+	for (size_t i = 0; i < o->n_logins; i++)
+		free((char *)o->login[i].dsn);
+	o->n_logins = 0;
+}
+
+void
+owners_fini(struct owners *o)
+{
+	drop_logins(o);
+	free(o->login);
+	free(o->role);
+	free(o->database);
+	free(o->all);
+	free(o->others);
+	free(o->bounds);
+	memset(o, 0, sizeof *o);
+}
+
+static enum rc
+try_login(const struct exec_login *l, const struct exec_env *env, struct err *err)
+{
+	struct db *db = db_create(l->dsn, "pgrab start", CALL_US);
+	struct login login;
+	enum rc rc = exec_login_check(db, env, l->owner, &login, err);
+
+	if (rc != RC_OK)
+		err_prefix(err, "[owner %s]", l->owner);
+	db_destroy(&db);
+	return rc;
+}
+
+static void
+write_names(struct owners *o)
+{
+	struct pgarray all = {0}, others = {0};
+
+	pgarray_text(&all, o->role);
+	for (size_t i = 0; i < o->n_logins; i++) {
+		pgarray_text(&all, o->login[i].owner);
+		pgarray_text(&others, o->login[i].owner);
+	}
+	free(o->all);
+	free(o->others);
+	o->all = xstrdup(pgarray_str(&all));
+	o->others = xstrdup(pgarray_str(&others));
+	pgarray_fini(&all);
+	pgarray_fini(&others);
+}
+
+/* What a superuser's session could reach is everything: no text of somebody else's comes near one. */
+static enum rc
+meet_superuser(struct owners *o, const struct settings *set, struct err *err)
+{
+	if (!set->allow_superuser)
+		return err_set(err, RC_BAD,
+		    "the role %s is a superuser, and whoever may insert a task would be one, too: let the "
+		    "node log in as another role, one that owns the schema pgrab or was granted pgrab_node "
+		    "(or say allow_superuser = yes)",
+		    o->role);
+	log_warn("superuser", "role=\"%s\" hint=\"%s\"", o->role,
+	    "sql tasks of other owners are left to other nodes");
+	drop_logins(o);
+	return RC_OK;
+}
+
+enum rc
+owners_meet(
+    struct owners *o, const struct settings *set, const struct exec_env *env, struct db *db, struct err *err)
+{
+	struct login self;
+	struct exec_env at = *env;
+	enum rc rc = store_login(db, &self, err);
+
+	if (rc != RC_OK)
+		return rc;
+	free(o->role);
+	free(o->database);
+	o->role = xstrdup(self.role);
+	o->database = xstrdup(self.database);
+	at.role = o->role;
+	at.database = o->database;
+	if (self.superuser)
+		rc = meet_superuser(o, set, err);
+	for (size_t i = 0; rc == RC_OK && i < o->n_logins; i++)
+		rc = try_login(&o->login[i], &at, err);
+	write_names(o);
+	return rc;
+}

@@ -1,0 +1,37 @@
+/*
+ * For whom this node runs what: whom it can log in as, so that it runs their sql tasks, and which kinds its file allows each
+ * owner.  Constant after the start.
+ */
+#ifndef PGRAB_NODE_OWNERS_H
+#define PGRAB_NODE_OWNERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/rc.h"
+#include "exec/exec.h"
+
+struct db;
+struct settings;
+
+struct owners {
+	char *role, *database;    /* whom the node itself logs in as, and where */
+	char *all, *others;       /* array text: for whom it can log in, with and without itself */
+	char *bounds;             /* JSON: {"alice": ["sql", "noop"]}, where the file says `allow` */
+	struct exec_login *login; /* of the others; owned, with what is in them */
+	size_t n_logins;
+};
+
+/* From the sections of the file.  RC_BAD: they say something that cannot be. */
+CHECKED enum rc owners_make(struct owners *o, const struct settings *set, struct err *err);
+
+/* Asks the server who the node is, and tries each login.  RC_BAD: a role is a superuser, or not the one that the file names. */
+CHECKED enum rc owners_meet(
+    struct owners *o, const struct settings *set, const struct exec_env *env, struct db *db, struct err *err);
+
+void owners_fini(struct owners *o);
+
+/* The last word, before a run is begun: may tasks of this owner be of this kind here? */
+bool owners_allow(const struct settings *set, const char *owner, const char *kind);
+
+#endif
