@@ -44,7 +44,12 @@ CHECKED enum rc exec_login_check(
     struct db *db, const struct exec_env *env, const char *owner, struct login *out, struct err *err);
 
 /* One per built-in kind, each in a file of its own. */
-extern const struct pgrab_executor exec_sql, exec_shell, exec_exec, exec_http, exec_notify, exec_noop;
+extern const struct pgrab_executor exec_sql;
+extern const struct pgrab_executor exec_shell;
+extern const struct pgrab_executor exec_exec;
+extern const struct pgrab_executor exec_http;
+extern const struct pgrab_executor exec_notify;
+extern const struct pgrab_executor exec_noop;
 
 struct exec_set;
 

@@ -4,8 +4,12 @@
 
 #include <stddef.h>
 
-extern const struct pgrab_strategy strategy_default, strategy_id_hash, strategy_least_count, strategy_weight,
-    strategy_rendezvous, strategy_labels;
+extern const struct pgrab_strategy strategy_default;
+extern const struct pgrab_strategy strategy_id_hash;
+extern const struct pgrab_strategy strategy_least_count;
+extern const struct pgrab_strategy strategy_weight;
+extern const struct pgrab_strategy strategy_rendezvous;
+extern const struct pgrab_strategy strategy_labels;
 
 const struct pgrab_strategy *const strategy_builtin[] = {
     &strategy_default,
