@@ -165,7 +165,8 @@ comment on column pgrab.task.jitter is 'Each fire is delayed by a stable pseudo-
 comment on column pgrab.task.expect_within is
   'A success at least so often, else it is in pgrab.overdue. Null: nothing is expected.';
 comment on column pgrab.task.stall_after is
-  'A run that has shown no progress for so long is stopped. Null: only its timeout counts.';
+  'A run that shows no sign of life for so long is stopped, as timed_out: prints nothing and reports no '
+  'progress. Of sql, which shows none, it is one more time-out. Null: only its timeout counts.';
 comment on column pgrab.task.keep is
   'How long its history is kept. Null: as long as the nodes'' retention setting says.';
 comment on column pgrab.task.kind is
@@ -460,6 +461,76 @@ comment on column pgrab.cancel_request.version is 'Its version during this run; 
 comment on column pgrab.cancel_request.incarnation is 'Who runs it.';
 comment on column pgrab.cancel_request.asked_at is 'When it was asked for.';
 comment on column pgrab.cancel_request.asked_by is 'By whom.';
+
+-- What runs show while they are under way.  Beside the tasks, whose rows claims and finishes change: written by
+-- the node that has the run, at most once per heartbeat and only for what has changed, and taken back when it
+-- has ended.  A row counts only while the task still runs under that fence, so one that was left costs nothing.
+create table pgrab.live (
+  incarnation   bigint not null,
+  task_id       bigint not null,
+  version       bigint not null,
+  progress      real,
+  progress_at   timestamptz,
+  stopping_at   timestamptz,
+  progress_text text,
+  waits_for     text,
+  constraint live_pkey primary key (incarnation, task_id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.live is
+  'Runs under way that have shown how far they are, or that have been told to stop and have not ended yet. '
+  'Read it through pgrab.running.';
+comment on column pgrab.live.incarnation is 'Who runs it.';
+comment on column pgrab.live.task_id is 'The task.';
+comment on column pgrab.live.version is 'Its version during this run.';
+comment on column pgrab.live.progress is 'How far it is, in percent. Null: it has not said.';
+comment on column pgrab.live.progress_at is 'When it said so, or said it again.';
+comment on column pgrab.live.stopping_at is
+  'When it was told to stop (time-out, cancel, the end of its node); it is not proved gone yet. Null: nobody '
+  'has stopped it.';
+comment on column pgrab.live.progress_text is 'What it does at the moment, in its own words.';
+comment on column pgrab.live.waits_for is 'What has still to end, when it was told to stop and that takes long.';
+
+-- No key but the number, so that nobody who asks waits for somebody else's open transaction.
+create table pgrab.live_request (
+  id          bigint      generated always as identity,
+  incarnation bigint      not null,
+  task_id     bigint      not null,
+  version     bigint      not null,
+  asked_at    timestamptz not null default clock_timestamp(),
+  asked_by    text        not null default session_user,
+  constraint live_request_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+comment on table pgrab.live_request is
+  'Somebody wants to see what a run has printed so far: written by pgrab.output(), taken by its node.';
+comment on column pgrab.live_request.id is 'Number of the request.';
+comment on column pgrab.live_request.incarnation is 'Who runs it.';
+comment on column pgrab.live_request.task_id is 'The task.';
+comment on column pgrab.live_request.version is 'Its version during this run.';
+comment on column pgrab.live_request.asked_at is 'When.';
+comment on column pgrab.live_request.asked_by is 'By whom.';
+create index live_request_incarnation_idx on pgrab.live_request (incarnation);
+comment on index pgrab.live_request_incarnation_idx is 'What a node is asked for.';
+
+create table pgrab.live_output (
+  incarnation bigint      not null,
+  task_id     bigint      not null,
+  version     bigint      not null,
+  total       bigint      not null,
+  told_at     timestamptz not null default clock_timestamp(),
+  unbroken    integer     not null,
+  output      text        not null,
+  constraint live_output_pkey primary key (incarnation, task_id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+comment on table pgrab.live_output is
+  'What runs had printed when somebody last asked: see pgrab.output(). Gone when the run has ended; then the '
+  'history has it.';
+comment on column pgrab.live_output.incarnation is 'Who runs it.';
+comment on column pgrab.live_output.task_id is 'The task.';
+comment on column pgrab.live_output.version is 'Its version during this run.';
+comment on column pgrab.live_output.total is 'Bytes it had printed by then, as they are shown.';
+comment on column pgrab.live_output.told_at is 'When its node wrote this.';
+comment on column pgrab.live_output.unbroken is 'So many bytes at the end of output have no gap in them.';
+comment on column pgrab.live_output.output is 'At most 64 KiB, head and tail, made printable.';
 
 create table pgrab.kind (
   kind    text not null,

@@ -70,7 +70,22 @@ struct pgrab_host {
 	void (*output)(void *ctx, const void *bytes, size_t n);
 	/* One line in the node's log, at info level. */
 	void (*log)(void *ctx, const char *text);
+
+	/* From here on: only where `size` says that they are there (pgrab_host_has). */
+
+	/*
+	 * How far the run is: percent 0 to 100, negative or NaN when that is not known; text: what it does, one line,
+	 * may be NULL.  Shown in pgrab.running.  Cheap: call it as often as you like, the node tells the
+	 * database about once per heartbeat.  It is also a sign of life, as output is: see the task's stall_after.
+	 */
+	void (*progress)(void *ctx, double percent, const char *text);
+	/* After a stop: what has still to end before run() can return, one line, for people.  NULL takes it back. */
+	void (*waits_for)(void *ctx, const char *text);
 };
+
+/* Does this node offer a member of struct pgrab_host? */
+#define pgrab_host_has(host, member) \
+	((host)->size >= offsetof(struct pgrab_host, member) + sizeof((host)->member))
 
 /* What came of it.  Zeroed before run() is called: an executor that sets nothing has failed with no reason.
  */

@@ -206,6 +206,13 @@ begin
   delete from pgrab.cancel_request c
   where not exists (select from pgrab.task t where t.id = c.task_id and t.version = c.version)
     and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = c.incarnation);
+  -- and what the runs of nodes that are gone showed
+  perform pgrab_internal.live_leave(x.incarnation)
+  from (
+    select l.incarnation from pgrab.live l union select r.incarnation from pgrab.live_request r
+    union select o.incarnation from pgrab.live_output o) x
+  where not exists (
+    select from pgrab.node n where n.state <> 'down' and n.incarnation = x.incarnation);
   perform pgrab_internal.lanes_mend();
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);

@@ -148,6 +148,14 @@ end $$;
 comment on function pgrab_internal.holds_leave(bigint) is
   'Deletes what a dead node wrote down and nobody needs any more.';
 
+create or replace function pgrab_internal.live_leave(p_incarnation bigint) returns void
+language sql as $$
+  delete from pgrab.live l where l.incarnation = p_incarnation;
+  delete from pgrab.live_output o where o.incarnation = p_incarnation;
+  delete from pgrab.live_request r where r.incarnation = p_incarnation
+$$;
+comment on function pgrab_internal.live_leave(bigint) is 'Deletes what the runs of a dead node showed.';
+
 create or replace function pgrab_internal.recover_one(
   p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
@@ -169,6 +177,7 @@ begin
   parked := (select count(*) from unnest(v_done) d(id) join pgrab.task t on t.id = any (array[d.id])
     where t.status = 'parked');
   perform pgrab_internal.limit_recover(p_incarnation);
+  perform pgrab_internal.live_leave(p_incarnation);
   perform pgrab_internal.holds_leave(p_incarnation);
 end $$;
 comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';

@@ -190,20 +190,30 @@ comment on column pgrab.due.node is 'The node that claimed it.';
 
 create or replace view pgrab.running as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
-  date_trunc('second', t.started_at) as started_at,
-  date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout
+  date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
+  pgrab_internal.brief(l.progress_text, 30) as progress_text,
+  date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
 from pgrab_internal.due_until(statement_timestamp()) t
 left join pgrab.node n on n.id = t.node_id
+left join pgrab.live l
+  on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version
 where t.status = 'running';
-comment on view pgrab.running is 'Tasks that run at this moment.';
+comment on view pgrab.running is
+  'Tasks that run at this moment. What they have printed: pgrab.output(id), `pgrab logs ID`.';
 comment on column pgrab.running.id is 'Number of the task.';
 comment on column pgrab.running.name is 'Its name, or its key.';
 comment on column pgrab.running.kind is 'What carries it out.';
 comment on column pgrab.running.attempt is 'Which try.';
 comment on column pgrab.running.node is 'Where.';
-comment on column pgrab.running.started_at is 'Since when.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
+comment on column pgrab.running.progress is
+  'How far it is, in percent, as it has said: a line `pgrab: progress 42 copying` in its output. Null: it has '
+  'not.';
+comment on column pgrab.running.progress_text is 'What it does, as it has said; the first 30 characters.';
+comment on column pgrab.running.stopping is
+  'So long ago it was told to stop; it is not proved gone yet, and so nobody else starts it. Why that takes '
+  'long: `pgrab doctor`. Null: nobody has stopped it.';
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
@@ -257,6 +267,15 @@ comment on column pgrab.history.finished_at is
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
 
+create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text
+language sql stable as $$
+  select format('stopping %s run%s, the first for %s', count(*), case when count(*) > 1 then 's' else '' end,
+    date_trunc('second', statement_timestamp() - min(l.stopping_at)))
+  from pgrab.live l where l.incarnation = p_incarnation and l.stopping_at is not null having count(*) > 0
+$$;
+comment on function pgrab_internal.why_stopping(bigint) is
+  'Which runs of a node have been told to stop and have not ended, in a few words. Null: none.';
+
 create or replace view pgrab.nodes as
 select n.name,
   case when n.state <> 'down' and not pgrab_internal.live(n) then 'silent' else n.state end as state,
@@ -265,7 +284,8 @@ select n.name,
   case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted,
   n.claims_won as won, n.claims_lost as lost, n.claims_stolen as stolen,
   case when r.live and min(r.strategy) filter (where r.live) over ()
-      <> max(r.strategy) filter (where r.live) over () then 'mixed strategies' end as warning
+      <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
+    when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
     n.state = 'up' and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every as live) r;
@@ -289,7 +309,7 @@ comment on column pgrab.nodes.lost is
 comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of others, overdue by steal_after.';
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or '
-  'none.';
+  'none. stopping: runs that were told to stop and have not ended; `pgrab doctor` says why.';
 
 -- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as

@@ -175,13 +175,23 @@ kept_bytes(const struct outbuf *o)
 char *
 outbuf_text(const struct outbuf *o)
 {
+	size_t ignored;
+
+	return outbuf_text_of(o, &ignored);
+}
+
+char *
+outbuf_text_of(const struct outbuf *o, size_t *unbroken_out)
+{
 	size_t limit = o->head_max + o->tail_max, n = o->head.len + o->tail_len;
 	size_t head, tail, head_end = outbuf_truncated(o) ? o->head.len : n;
 	char *raw = kept_bytes(o);
 	struct buf b = {0};
 
-	if (!outbuf_truncated(o) && print(&b, raw, n, limit) == n)
+	if (!outbuf_truncated(o) && print(&b, raw, n, limit) == n) {
+		*unbroken_out = b.len;
 		goto out;
+	}
 	buf_reset(&b);
 	head = print(&b, raw, head_end, (limit - NOTE_BYTES) / 2);
 	if (outbuf_truncated(
@@ -190,10 +200,92 @@ outbuf_text(const struct outbuf *o)
 	else
 		tail = head + tail_start(raw + head, n - head, limit - NOTE_BYTES - b.len);
 	buf_addf(&b, NOTE_FORMAT, o->total - head - (n - tail));
+	*unbroken_out = b.len;
 	print(&b, raw + tail, n - tail, limit - b.len);
+	*unbroken_out = b.len - *unbroken_out;
 out:
 	free(raw);
 	return buf_steal(&b);
+}
+
+/* Could p[0..n), which is no unit yet, become one when more comes? */
+static bool
+unfinished(const char *p, size_t n)
+{
+	unsigned char c = (unsigned char)p[0];
+	size_t need = c >= 0xF0 && c <= 0xF4 ? 4 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xC2 && c < 0xE0 ? 2 : 0;
+
+	if (c == '\r')
+		return n == 1;
+	for (size_t i = 1; i < n && i < need; i++) {
+		if (((unsigned char)p[i] & 0xC0) != 0x80)
+			return false;
+	}
+	return n < need;
+}
+
+/* Most of what is printed: copied as it is. */
+static size_t
+plain_run(const char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && ((p[i] >= ' ' && p[i] < 0x7F) || p[i] == '\n' || p[i] == '\t'))
+		i++;
+	return i;
+}
+
+/* As far as it can be said already; returns how many bytes that was. */
+static size_t
+stream_print(const char *p, size_t n, struct buf *out)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		size_t plain = plain_run(p + i, n - i);
+
+		buf_add(out, p + i, plain);
+		i += plain;
+		if (i < n) {
+			struct unit u = unit_at(p + i, n - i);
+
+			if (n - i < 4 && unfinished(p + i, n - i))
+				break;
+			buf_add(out, u.text, u.out);
+			i += u.in;
+		}
+	}
+	return i;
+}
+
+void
+text_stream_add(struct text_stream *s, const void *p, size_t n, struct buf *out)
+{
+	const char *bytes = p;
+
+	/* Byte by byte until nothing is held: a character is four bytes at most. */
+	while (s->n_held > 0 && n > 0) {
+		size_t done;
+
+		s->held[s->n_held++] = *bytes++;
+		n--;
+		done = stream_print(s->held, s->n_held, out);
+		memmove(s->held, s->held + done, s->n_held - done);
+		s->n_held -= done;
+	}
+	if (n > 0) {
+		size_t done = stream_print(bytes, n, out);
+
+		s->n_held = n - done;
+		memcpy(s->held, bytes + done, s->n_held);
+	}
+}
+
+void
+text_stream_end(struct text_stream *s, struct buf *out)
+{
+	print(out, s->held, s->n_held, 4 * sizeof s->held);
+	s->n_held = 0;
 }
 
 char *

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 #define OUTBUF_LIMIT (64 * 1024)
 
 struct outbuf;
@@ -28,6 +30,20 @@ bool outbuf_truncated(const struct outbuf *o);
  * limit bytes again (head and tail) if escapes made it longer.  Caller frees; never NULL.
  */
 char *outbuf_text(const struct outbuf *o);
+
+/* The same; *unbroken_out: so many bytes at its end have no gap in them. */
+char *outbuf_text_of(const struct outbuf *o, size_t *unbroken_out);
+
+/*
+ * The same rule for bytes that come in pieces: what goes in at once or bit by bit gives the same text.  Embedded by
+ * value, all-zero is the beginning.
+ */
+struct text_stream {
+	char held[4]; /* the beginning of a character whose rest has not come yet */
+	size_t n_held;
+};
+void text_stream_add(struct text_stream *s, const void *p, size_t n, struct buf *out);
+void text_stream_end(struct text_stream *s, struct buf *out);
 
 /* The same rule for one string of n bytes (an error message, a header): printable, at most `max` bytes.
  * Caller frees. */

@@ -17,6 +17,7 @@ extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */
 extern const struct command cmd_import;
 extern const struct command cmd_limit;
+extern const struct command cmd_logs;
 extern const struct command cmd_migrate;
 extern const struct command cmd_next;
 extern const struct command cmd_nodes;

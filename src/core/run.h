@@ -2,8 +2,8 @@
  * A task in the hands of this node, from the claim to the recorded outcome: one struct run per claim.
  *
  * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to whoever
- * has it; the boss made room for it and frees it.  Only `stop` may be touched by the boss while a worker has
- * it.
+ * has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may be touched by the boss while a
+ * worker has it.
  */
 #ifndef PGRAB_CORE_RUN_H
 #define PGRAB_CORE_RUN_H
@@ -75,6 +75,7 @@ struct run {
 	/* the definition, filled when started; owned */
 	int32_t attempt, max_attempts;
 	int64_t timeout_us, fire_us;
+	int64_t stall_us; /* stopped when it shows no sign of life for so long; 0: never */
 	char *name, *kind, *command, *owner;
 	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
 	struct pairs args;
@@ -91,8 +92,10 @@ struct run {
 	bool locked;      /* the starter's: somebody else has the row locked */
 
 	/* how a run is told to stop: reason first, then the descriptor */
-	_Atomic int stop; /* enum pgrab_stop */
-	int stop_fd;      /* eventfd, -1 for an instant kind */
+	_Atomic int64_t stop_us; /* clock_mono_us; 0: nobody has stopped it */
+	_Atomic bool stalled;    /* why its time is out: no sign of life, not its timeout */
+	_Atomic int stop;        /* enum pgrab_stop */
+	int stop_fd;             /* eventfd, -1 for an instant kind */
 
 	/* the worker's result */
 	const struct pgrab_executor *executor;
@@ -104,6 +107,7 @@ struct run {
 	bool has_exit_code;
 	int32_t exit_code;
 	int64_t begun_us, ended_us; /* clock_mono_us */
+	_Atomic int64_t sign_us;    /* its last sign of life: output, or progress */
 	char *error, *output;
 	bool output_truncated;
 };

@@ -90,7 +90,7 @@ store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct
 	return db_query(db, sql_text("node_kinds"), 2, params, NULL, err);
 }
 
-/* Columns of node_list.sql; node_beat.sql has two more. */
+/* Columns of node_list.sql; node_beat.sql has three more. */
 enum {
 	DB_NOW,
 	ID,
@@ -105,7 +105,8 @@ enum {
 	HEARTBEAT,
 	DEAD_AFTER,
 	DRAIN,
-	STOPS
+	STOPS,
+	OUTPUTS
 };
 
 static void
@@ -114,6 +115,7 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 	const char *p = db_text(res, 0, STOPS);
 
 	w->drain = db_bool(res, 0, DRAIN);
+	w->outputs = db_bool(res, 0, OUTPUTS);
 	w->n_stops = 0;
 	while (*p != '\0' && w->n_stops < STOPS_MAX) {
 		char *end;

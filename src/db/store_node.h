@@ -80,6 +80,7 @@ struct node_beat {
 #define STOPS_MAX 256 /* the others come with the next beat */
 struct node_wishes {
 	bool drain;
+	bool outputs; /* somebody asks what runs of ours have printed */
 	size_t n_stops;
 	struct {
 		int64_t id, version;

@@ -27,6 +27,7 @@ enum {
 	COMMAND,
 	ARGS,
 	TIMEOUT,
+	STALL,
 	FIRE,
 	LIMITED,
 	OWNER,
@@ -218,6 +219,7 @@ fill_definition(struct run *r, const PGresult *res, int row)
 		return;
 	r->fire_us = db_int64(res, row, FIRE);
 	r->timeout_us = db_int64(res, row, TIMEOUT);
+	r->stall_us = db_int64(res, row, STALL);
 	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));
 	r->command = xstrdup(db_text(res, row, COMMAND));

@@ -26,10 +26,12 @@
 #include "exec/result.h"
 #include "exec/surroundings.h"
 #include "keeper/keeper.h"
+#include "keeper/proctree.h"
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: then the log says what is waited for */
+#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: then it is said what is waited for */
+#define LOOK_US     (5 * US_PER_S)    /* and again, for it may change */
 
 struct child {
 	const struct exec_env *env;
@@ -44,9 +46,11 @@ struct watch {
 	char *chunk;
 	struct keeper_run run;
 	int out_fd, stop_fd;
-	bool gone; /* the keeper said that nothing is left */
+	bool gone;  /* the keeper said that nothing is left */
+	pid_t shim; /* 0: not known */
+	bool said;  /* that it takes long */
 	int64_t kill_grace_us;
-	int64_t late_us; /* monotonic; CLOCK_NEVER before a stop, and once it was said */
+	int64_t late_us; /* monotonic; when to say what is waited for; CLOCK_NEVER before a stop */
 	struct child_end end;
 };
 
@@ -181,12 +185,20 @@ pass_on_stop(struct watch *w)
 }
 
 static void
-say_if_late(struct watch *w)
+say_if_late(struct watch *w, struct keeper *k)
 {
+	char text[200];
+
 	if (clock_mono_us() < w->late_us)
 		return;
-	w->late_us = CLOCK_NEVER;
-	w->host->log(w->host->ctx, "was killed and has not ended yet; its task stays running until it has");
+	w->late_us = clock_mono_us() + LOOK_US;
+	child_end_waits(w->shim, keeper_pid(k), text, sizeof text);
+	if (pgrab_host_has(w->host, waits_for))
+		w->host->waits_for(w->host->ctx, text);
+	if (!w->said)
+		w->host->log(
+		    w->host->ctx, "was killed and has not ended yet; its task stays running until it has");
+	w->said = true;
 }
 
 /* True: the end of the socket. */
@@ -194,6 +206,7 @@ static bool
 take_message(struct watch *w)
 {
 	struct keeper_msg m;
+	struct proc_view main_process;
 	ssize_t n = recv(w->run.fd, &m, sizeof m, MSG_DONTWAIT);
 
 	if (n < 0)
@@ -201,6 +214,8 @@ take_message(struct watch *w)
 	if (n != (ssize_t)sizeof m)
 		return true;
 	m.where[sizeof m.where - 1] = '\0';
+	if (m.event == KEEPER_STARTED && proc_look(m.value, &main_process))
+		w->shim = main_process.parent;
 	if (m.event == KEEPER_GONE)
 		w->gone = true;
 	else
@@ -220,7 +235,7 @@ watch_run(struct watch *w, struct keeper *k)
 
 		if (poll(p, 3, clock_poll_ms(clock_mono_us(), w->late_us)) < 0)
 			continue;
-		say_if_late(w);
+		say_if_late(w, k);
 		if (p[0].revents != 0)
 			take_output(w);
 		if (p[1].revents != 0)

@@ -2,10 +2,13 @@
 #include "exec/child_end.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "exec/result.h"
+#include "keeper/proctree.h"
 
 void
 child_end_output(struct child_end *e, const char *bytes, size_t n)
@@ -128,4 +131,43 @@ child_explain(struct child_end *e, const char *program, const char *cwd, struct 
 	case KEEPER_GONE:
 	default: explain_silence(e, result); break;
 	}
+}
+
+static const char *
+state_text(char state)
+{
+	switch (state) {
+	case 'D': return "waits in the kernel, for a disk or a network file system (state D)";
+	case 'T': return "is frozen (state T)";
+	case 't': return "is held by a debugger (state t)";
+	case 'Z': return "is dead and not waited for (state Z)";
+	case 'R': return "works (state R)";
+	default: return "sleeps";
+	}
+}
+
+static bool
+view(pid_t pid, const char *role, char *out, size_t size)
+{
+	struct proc_view p;
+	bool there = pid > 0 && proc_look(pid, &p);
+
+	if (there)
+		snprintf(
+		    out, size, "process %d (%s%s), which %s", (int)pid, p.name, role, state_text(p.state));
+	return there;
+}
+
+void
+child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size)
+{
+	struct proctree below = {0};
+	struct proc_view p;
+	bool there = shim > 0 && proc_look(shim, &p) && p.state == 'T' && view(shim, "", out, size);
+
+	if (!there && shim > 0 && proctree_below(shim, false, &below) && below.count > 0)
+		there = view(below.pid[below.count - 1], "", out, size);
+	free(below.pid);
+	if (!there && !view(shim, "", out, size) && !view(keeper, ", the keeper", out, size))
+		snprintf(out, size, "the keeper, which is not there at the moment");
 }

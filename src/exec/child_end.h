@@ -5,6 +5,7 @@
 #define PGRAB_EXEC_CHILD_END_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "keeper/keeper.h"
 #include "pgrab/executor.h"
@@ -23,5 +24,8 @@ void child_end_output(struct child_end *e, const char *bytes, size_t n);
 
 /* Fills in the result of a run that is over.  Uses up the tail. */
 void child_explain(struct child_end *e, const char *program, const char *cwd, struct pgrab_result *result);
+
+/* Of a run that was killed and has not ended: which process that is, and what it does.  shim 0: not known. */
+void child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size);
 
 #endif

@@ -198,6 +198,13 @@ find_out(struct sql_worker *w, const struct pgrab_host *host, const struct backe
 	struct err ignored;
 
 	f->applied = false;
+	if (pgrab_host_has(host, waits_for)) {
+		char text[80];
+
+		snprintf(
+		    text, sizeof text, "the server's process %s, whose connection was lost", backend->pid);
+		host->waits_for(host->ctx, text);
+	}
 	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
 	do {
 		PGresult *res = NULL;

@@ -216,3 +216,29 @@ proctree_below(pid_t root, bool direct_only, struct proctree *out)
 	free(all.item);
 	return all.count > 0;
 }
+
+bool
+proc_look(pid_t pid, struct proc_view *out)
+{
+	char path[32], text[512];
+	char *name, *rest;
+	int parent, fd;
+	ssize_t n;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	name = strchr(text, '(');
+	rest = strrchr(text, ')');
+	if (name == NULL || rest == NULL || sscanf(rest + 1, " %c %d", &out->state, &parent) != 2)
+		return false;
+	*rest = '\0';
+	out->parent = (pid_t)parent;
+	snprintf(out->name, sizeof out->name, "%s", name + 1);
+	return true;
+}

@@ -40,4 +40,12 @@ struct proctree {
 /* All descendants of root, or with direct_only its children.  False: there is no /proc to read.  Free pid. */
 bool proctree_below(pid_t root, bool direct_only, struct proctree *out);
 
+/* One process as people know it.  False: it is gone. */
+struct proc_view {
+	pid_t parent;
+	char state; /* as in ps(1): R, S, D, T, Z, ... */
+	char name[32];
+};
+bool proc_look(pid_t pid, struct proc_view *out);
+
 #endif

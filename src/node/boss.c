@@ -30,6 +30,7 @@
 #include "base/thread.h"
 #include "node/boss_inside.h"
 #include "node/context.h"
+#include "node/teller.h"
 
 #define UNIT_MAX  256 /* instant runs handed to one worker at once */
 #define REVIEW_US (250 * US_PER_MS)
@@ -75,16 +76,19 @@ moved_deadline(void *item, size_t slot)
 /* Tells a run to stop.  The reason first, so that whoever the descriptor wakes finds it.  The first reason
  * stands. */
 static void
-stop_run(struct run *r, enum pgrab_stop why)
+stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 {
 	uint64_t one = 1;
 	int none = PGRAB_STOP_NONE;
 
+	if (atomic_load(&r->stop_us) == 0)
+		atomic_store(&r->stop_us, clock_mono_us());
 	if (!atomic_compare_exchange_strong(&r->stop, &none, (int)why) && why != PGRAB_STOP_FENCED)
 		return;
 	atomic_store(&r->stop, (int)why);
 	if (r->stop_fd >= 0 && write(r->stop_fd, &one, sizeof one) < 0)
 		log_error("stop_failed", "task=%lld", (long long)r->id);
+	teller_ring(b->node->teller);
 }
 
 static void
@@ -224,7 +228,7 @@ stop_all(struct boss *b, enum pgrab_stop why)
 
 	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
 		if (r->phase == RUN_OUT)
-			stop_run(r, why);
+			stop_run(b, r, why);
 	}
 }
 
@@ -236,7 +240,7 @@ stop_one(struct boss *b, const struct command *c)
 
 	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
 		if (r->id == c->id && r->version == c->version && r->phase == RUN_OUT && !r->release)
-			stop_run(r, c->why);
+			stop_run(b, r, c->why);
 	}
 }
 
@@ -322,13 +326,23 @@ settled(struct boss *b, struct run *r)
 	forget(b, r);
 }
 
+/* When to look whether its time is out: at the end of its timeout, or when it would have shown no sign of life for
+ * too long. */
+static int64_t
+next_look(const struct run *r)
+{
+	int64_t end = r->begun_us + r->timeout_us, stall = atomic_load(&r->sign_us) + r->stall_us;
+
+	return r->stall_us > 0 && stall < end ? stall : end;
+}
+
 static void
 begun(struct boss *b, struct run *r)
 {
-	r->deadline_us = r->begun_us + r->timeout_us;
+	r->deadline_us = next_look(r);
 	heap_push(b->timeouts, r);
 	if (b->stopping != PGRAB_STOP_NONE)
-		stop_run(r, b->stopping);
+		stop_run(b, r, b->stopping);
 }
 
 static void
@@ -368,7 +382,14 @@ time_out(struct boss *b, int64_t now)
 
 	while ((r = heap_min(b->timeouts)) != NULL && r->deadline_us <= now) {
 		heap_pop(b->timeouts);
-		stop_run(r, PGRAB_STOP_TIMEOUT);
+		r->deadline_us = next_look(r);
+		if (r->deadline_us > now) { /* it has shown a sign of life */
+			heap_push(b->timeouts, r);
+			continue;
+		}
+		if (now < r->begun_us + r->timeout_us)
+			atomic_store(&r->stalled, true);
+		stop_run(b, r, PGRAB_STOP_TIMEOUT);
 	}
 }
 

@@ -26,6 +26,7 @@
 #include "exec/exec.h"
 #include "exec/surroundings.h"
 #include "node/health.h"
+#include "node/live.h"
 #include "node/owners.h"
 #include "node/settings.h"
 
@@ -83,6 +84,9 @@ struct node {
 	struct mailbox *finish_queue; /* workers -> finisher */
 	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;
+
+	struct lives lives; /* what the runs show; see live.h */
+	struct teller *teller;
 };
 
 static inline void

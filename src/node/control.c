@@ -16,6 +16,7 @@
 #include "node/early.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
+#include "node/teller.h"
 
 struct control {
 	struct node *node;
@@ -95,6 +96,15 @@ on_wish(void *ctx)
 }
 
 static void
+on_ask(void *ctx, int64_t node_id)
+{
+	struct control *c = ctx;
+
+	if (node_id == atomic_load(&c->node->node_id))
+		teller_ask(c->node->teller);
+}
+
+static void
 open_control(struct control *c, struct node *n, enum control_end on_sig)
 {
 	c->node = n;
@@ -133,11 +143,12 @@ enum control_end
 control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat)
 {
 	struct control c = {.loaders = loaders, .heartbeat = heartbeat};
+	const struct doorbell_calls calls = {.ring = on_ring, .wish = on_wish, .ask = on_ask, .ctx = &c};
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);
-	bell = doorbell_create(c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, on_ring,
-	    on_wish, &n->bell_heard, &c);
+	bell = doorbell_create(
+	    c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, &calls, &n->bell_heard);
 	event_base_dispatch(c.base);
 	doorbell_destroy(&bell);
 	return close_control(&c);

@@ -5,6 +5,7 @@
 #include "node/doorbell.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +46,8 @@ struct call {
 struct doorbell {
 	struct event_base *base; /* borrowed */
 	char *dsn;
-	doorbell_fn ring;
-	doorbell_wish_fn wish;
+	struct doorbell_calls calls;
 	_Atomic bool *listening;
-	void *ctx;
 	enum bell_state state;
 	struct call *call;    /* CONNECTING, and afterwards: the connection is in it */
 	PGconn *conn;         /* in call; NULL before */
@@ -250,13 +249,17 @@ read_notifies(struct doorbell *d)
 	while ((note = PQnotifies(d->conn)) != NULL) {
 		uint16_t shards[SHARDS_MAX];
 		bool wish = strcmp(note->extra, "wish") == 0;
+		int64_t asked = 0;
+		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;
 		unsigned n = parse_shards(note->extra, shards);
 
 		PQfreemem(note);
 		if (wish)
-			d->wish(d->ctx);
+			d->calls.wish(d->calls.ctx);
+		else if (ask)
+			d->calls.ask(d->calls.ctx, asked);
 		else
-			d->ring(d->ctx, shards, n);
+			d->calls.ring(d->calls.ctx, shards, n);
 	}
 }
 
@@ -275,7 +278,7 @@ read_answer(struct doorbell *d)
 			set_timer(d, HEALTH_US);
 			/* Rings may have been missed, unless this was but a question of health. */
 			if (!atomic_exchange(d->listening, true))
-				d->ring(d->ctx, NULL, 0);
+				d->calls.ring(d->calls.ctx, NULL, 0);
 			return;
 		}
 		bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
@@ -324,17 +327,15 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 struct doorbell *
-doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring, doorbell_wish_fn wish,
-    _Atomic bool *listening, void *ctx)
+doorbell_create(
+    struct event_base *base, const char *dsn, const struct doorbell_calls *calls, _Atomic bool *listening)
 {
 	struct doorbell *d = xcalloc(1, sizeof *d);
 
 	d->base = base;
 	d->dsn = xstrdup(dsn == NULL ? "" : dsn);
-	d->ring = ring;
-	d->wish = wish;
+	d->calls = *calls;
 	d->listening = listening;
-	d->ctx = ctx;
 	d->timer = event_new(base, -1, 0, on_timer, d);
 	backoff_init(&d->backoff, 100 * US_PER_MS, RETRY_US, (uint64_t)clock_mono_us());
 	start_connecting(d);

@@ -12,17 +12,22 @@
 struct event_base;
 struct doorbell;
 
-/* Called in the event loop.  n = 0: no shard was named, or the connection was just made and rings may have
- * been missed: look everywhere. */
-typedef void (*doorbell_fn)(void *ctx, const uint16_t *shards, unsigned n);
-
-/* Somebody wants something of nodes (drain a node, stop a run): the heartbeat reads what. */
-typedef void (*doorbell_wish_fn)(void *ctx);
+/* Called in the event loop. */
+struct doorbell_calls {
+	/* n = 0: no shard was named, or the connection was just made and rings may have been missed: look
+	 * everywhere. */
+	void (*ring)(void *ctx, const uint16_t *shards, unsigned n);
+	/* Somebody wants something of nodes (drain a node, stop a run): the heartbeat reads what. */
+	void (*wish)(void *ctx);
+	/* Somebody asks a node what its runs have printed. */
+	void (*ask)(void *ctx, int64_t node_id);
+	void *ctx;
+};
 
 /* Connects in the background, and again whenever the connection is lost.  *listening: kept to say whether a ring would
- * be heard. */
-struct doorbell *doorbell_create(struct event_base *base, const char *dsn, doorbell_fn ring,
-    doorbell_wish_fn wish, _Atomic bool *listening, void *ctx);
+ * be heard.  calls is copied. */
+struct doorbell *doorbell_create(
+    struct event_base *base, const char *dsn, const struct doorbell_calls *calls, _Atomic bool *listening);
 void doorbell_destroy(struct doorbell **d);
 
 #endif

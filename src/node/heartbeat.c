@@ -24,6 +24,7 @@
 #include "node/context.h"
 #include "node/heartbeat_inside.h"
 #include "node/recover.h"
+#include "node/teller.h"
 
 /* For each node of the cluster so much between two readings of all of them. */
 #define OTHERS_US (20 * US_PER_MS)
@@ -125,6 +126,8 @@ static void
 obey(struct heartbeat *h, const struct node_wishes *w)
 {
 	obey_drain(h->node, w->drain);
+	if (w->outputs)
+		teller_ask(h->node->teller);
 	for (size_t i = 0; i < w->n_stops; i++)
 		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
 }

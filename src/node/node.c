@@ -25,6 +25,7 @@
 #include "node/loader.h"
 #include "node/recover.h"
 #include "node/starter.h"
+#include "node/teller.h"
 #include "node/worker.h"
 
 #define STOP_US \
@@ -221,6 +222,7 @@ static void
 start_threads(struct node *n, struct crew *c)
 {
 	boss_on_room(n->boss, loaders_wake, c->loaders);
+	n->teller = n->lives.teller = teller_start(n);
 	c->finisher = finisher_start(n);
 	c->workers = workers_start(n);
 	c->starter = starter_start(n);
@@ -321,6 +323,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	starter_stop(&c->starter);
 	mailbox_close(n->run_queue);
 	workers_stop(&c->workers);
+	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);
 	finisher_stop(&c->finisher);
 	boss_stop(n->boss);
@@ -371,6 +374,7 @@ fini(struct node *n)
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 	holds_fini(&n->holds);
+	lives_fini(&n->lives);
 	gate_fini(&n->hurry);
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
@@ -396,6 +400,7 @@ node_main(const struct settings *set)
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
 	holds_init(&n.holds);
+	lives_init(&n.lives);
 	rc = log_start(&err);
 	if (rc == RC_OK)
 		rc = prepare(&n, &err);

@@ -18,6 +18,7 @@
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/live.h"
 
 struct worker {
 	struct node *node; /* borrowed */
@@ -37,7 +38,7 @@ struct workers {
 struct hosting {
 	const struct node *node;
 	struct run *run;
-	struct outbuf *out;
+	struct live live;
 };
 
 static enum pgrab_stop
@@ -54,11 +55,19 @@ host_stop(void *ctx)
 static void
 host_output(void *ctx, const void *bytes, size_t n)
 {
-	struct hosting *h = ctx;
+	live_print(&((struct hosting *)ctx)->live, bytes, n);
+}
 
-	if (h->out == NULL)
-		h->out = outbuf_create(OUTBUF_LIMIT);
-	outbuf_add(h->out, bytes, n);
+static void
+host_progress(void *ctx, double percent, const char *text)
+{
+	live_progress(&((struct hosting *)ctx)->live, percent, text);
+}
+
+static void
+host_waits_for(void *ctx, const char *text)
+{
+	live_waits_for(&((struct hosting *)ctx)->live, text);
 }
 
 static void
@@ -111,6 +120,18 @@ is_plugin(const struct pgrab_executor *ex)
 	return true;
 }
 
+/* Why it has not succeeded; the caller frees it. */
+static char *
+why_not(const struct run *r, enum pgrab_stop stop, const struct pgrab_result *res)
+{
+	if (stop == PGRAB_STOP_SHUTDOWN)
+		return xstrdup("the node stopped before the run had ended (drain_timeout)");
+	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stalled))
+		return xasprintf("it stalled: no output and no progress for %g s (stall_after)",
+		    (double)r->stall_us / (double)US_PER_S);
+	return text_printable(res->error, strnlen(res->error, sizeof res->error), sizeof res->error);
+}
+
 static void
 take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
 {
@@ -131,18 +152,8 @@ take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
 		r->outcome = OUTCOME_LOST;
 	else
 		r->outcome = OUTCOME_FAILED;
-	if (!res->succeeded) {
-		const char *why = stop == PGRAB_STOP_SHUTDOWN
-				      ? "the node stopped before the run had ended (drain_timeout)"
-				      : res->error;
-
-		r->error = text_printable(why, strnlen(why, sizeof res->error), sizeof res->error);
-	}
-	if (h->out != NULL) {
-		r->output = outbuf_text(h->out);
-		r->output_truncated = outbuf_truncated(h->out);
-	}
-	outbuf_destroy(&h->out);
+	if (!res->succeeded)
+		r->error = why_not(r, stop, res);
 }
 
 static void
@@ -154,7 +165,9 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .stop_fd = r->stop_fd,
 	    .stop = host_stop,
 	    .output = host_output,
-	    .log = host_log};
+	    .log = host_log,
+	    .progress = host_progress,
+	    .waits_for = host_waits_for};
 	struct pgrab_result res = {0};
 	size_t i = executor_index(w->node->execs, ex);
 	char fire_at[40], fence[50];
@@ -178,12 +191,14 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
 	iso_time(w, fire_at, sizeof fire_at, r->fire_us);
 	snprintf(fence, sizeof fence, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
+	live_begin(&h.live, r->stop_fd >= 0 ? &w->node->lives : NULL, r);
 	if (w->state[i] == NULL && ex->open != NULL)
 		w->state[i] =
 		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res.error, sizeof res.error);
 	if (w->state[i] != NULL || ex->open == NULL)
 		ex->run(w->state[i], &view, &host, &res);
 	r->ended_us = clock_mono_us();
+	r->output = live_end(&h.live, &r->output_truncated);
 	take_result(r, &res, &h);
 }
 
@@ -223,6 +238,7 @@ carry_out(struct worker *w, struct run *r)
 
 	await_due(r);
 	r->begun_us = clock_mono_us();
+	atomic_store(&r->sign_us, r->begun_us);
 	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
 		r->stale = true; /* others may have it by now: nothing is executed */
 		return;

@@ -37,6 +37,16 @@ fake_host_log(void *ctx, const char *text)
 }
 
 static inline void
+fake_host_progress(void *ctx, double percent, const char *text)
+{
+}
+
+static inline void
+fake_host_waits_for(void *ctx, const char *text)
+{
+}
+
+static inline void
 fake_host_init(struct fake_host *f)
 {
 	*f = (struct fake_host){.host = {.size = sizeof(f->host),
@@ -44,7 +54,9 @@ fake_host_init(struct fake_host *f)
 				    .stop_fd = eventfd(0, EFD_CLOEXEC),
 				    .stop = fake_host_why,
 				    .output = fake_host_output,
-				    .log = fake_host_log}};
+				    .log = fake_host_log,
+				    .progress = fake_host_progress,
+				    .waits_for = fake_host_waits_for}};
 	if (f->host.stop_fd < 0)
 		abort();
 }

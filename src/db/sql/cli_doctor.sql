@@ -90,5 +90,15 @@ from (
   select 18, 'alert tasks', 'none is parked', (select format('%s alerts are parked, the last: %s', count(*),
     (array_agg(x.last_error order by x.id desc))[1])
     from pgrab.task x where x.source = 'pgrab.alert' and x.due_at is null and x.status = 'parked'
-    having count(*) > 0)) c
+    having count(*) > 0)
+  union all
+  select 19, 'stopping', 'every run that was told to stop has ended', (select format(
+    'task %s was told to stop %s ago and has not ended on node %s%s. It stays running, so that it never runs '
+      'twice at once, until that is gone: look at it on that machine, and end it there',
+    l.task_id, date_trunc('second', statement_timestamp() - l.stopping_at), x.name,
+    coalesce(', which waits for ' || l.waits_for, ''))
+    from pgrab.live l join pgrab.node x on x.incarnation = l.incarnation
+      join pgrab.task t on t.id = l.task_id and t.version = l.version and t.incarnation = l.incarnation
+    where l.stopping_at < statement_timestamp() - interval '15 s' and t.status = 'running'
+    order by l.stopping_at limit 1)) c
 order by c.n

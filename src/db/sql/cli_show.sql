@@ -8,14 +8,20 @@ task as (
   select t.id, t.name, t.status, pgrab.why(t) as why, t.kind, t.command, nullif(t.args, '{}') as args, t.key,
     pgrab.definition(t) as definition, t.owner, t.created_at, t.fire_at, t.due_at,
     (select n.name from pgrab.node n where n.id = t.node_id) as node, t.attempt, t.runs, t.failures,
-    t.last_outcome, t.last_error, t.last_finished_at, 1 as part
-  from pgrab.task t where t.id = $1::bigint
+    t.last_outcome, t.last_error, t.last_finished_at,
+    concat_ws(' ', l.progress || '%', l.progress_text, '(' || date_trunc('second', l.progress_at) || ')')
+      as progress,
+    'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '') as stopping,
+    1 as part
+  from pgrab.task t left join pgrab.live l
+    on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version and t.status = 'running'
+  where t.id = $1::bigint
   union all
   (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args',
     coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
     r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')),
     (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome,
-    r.error, r.finished_at, 2
+    r.error, r.finished_at, null, null, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
   select l.*
@@ -35,7 +41,8 @@ attempt as (
   from runs r)
 select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
-  t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, t.runs, t.failures, t.last_outcome,
+  t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
+  t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
   (select r.output from runs r order by r.finished_at desc limit 1) as output
 from task t cross join chain c cross join attempt a order by t.part limit 1

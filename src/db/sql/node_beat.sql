@@ -1,7 +1,7 @@
 -- One heartbeat: HOT, no index.  0 rows: somebody declared us dead, or our name has a new owner; we are
--- fenced. Answers what people want of us: to drain, and which of our runs to stop (task and version, by
--- spaces); and, when asked, everybody who is not down (as node_list.sql), so that an idle node needs no other
--- statement.
+-- fenced. Answers what people want of us: to drain, which of our runs to stop (task and version, by
+-- spaces), and whether to show an output; and, when asked, everybody who is not down (as node_list.sql), so
+-- that an idle node needs no other statement.
 -- Serves: heartbeat.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 in hand, $6 running, $7.. what to add: attempted, won, lost,
 -- stolen, started, succeeded, failed, stale, fences, recovered; $17 the others, too?
@@ -18,8 +18,10 @@ with beat as (
   where n.id = $1::bigint and n.incarnation = $2::bigint and n.state <> 'down'
   returning exists (select from pgrab.drained d where d.node_id = $1::bigint) as drain,
     (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
-     where c.incarnation = $2::bigint) as stops)
-select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*, b.drain, b.stops
+     where c.incarnation = $2::bigint) as stops,
+    exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs)
+select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*, b.drain, b.stops,
+  b.outputs
 from beat b left join lateral (
   select :node_columns from pgrab.node n where n.state <> 'down') l on $17::boolean
 order by l.id

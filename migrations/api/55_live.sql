@@ -1,0 +1,81 @@
+-- What a run has printed so far.  Its node has it, and writes it down when it is asked: nothing is written while
+-- nobody asks.  A function cannot see in its own transaction what another one commits meanwhile, so it gives what
+-- the node wrote last, and asks for newer: asked a second time, a moment later, it has that.
+
+create or replace function pgrab_internal.output_ask(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if current_setting('transaction_read_only')::boolean or exists (
+      select from pgrab.live_request r
+      where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version) then
+    return;
+  end if;
+  insert into pgrab.live_request (incarnation, task_id, version) values (t.incarnation, t.id, t.version);
+  perform pg_notify('pgrab', 'output ' || t.node_id);
+end $$;
+comment on function pgrab_internal.output_ask(pgrab.task) is
+  'Asks the node that runs a task what that has printed. A second request, while the first waits, is none.';
+
+-- What is known of the output of a run: of the given version, or the one under way, or the last.
+create type pgrab_internal.output_seen as (
+  version bigint, running boolean, pending boolean, total bigint, unbroken integer, output text,
+  attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean);
+comment on type pgrab_internal.output_seen is 'What is known of the output of a run.';
+
+create or replace function pgrab_internal.output_live(t pgrab.task) returns pgrab_internal.output_seen
+language sql stable as $$
+  select t.version, true, exists (
+      select from pgrab.live_request r
+      where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version),
+    o.total, o.unbroken, o.output, t.attempt, null::text, null::text,
+    (select n.name from pgrab.node n where n.id = t.node_id), o.told_at, false
+  from (select) one left join pgrab.live_output o
+    on o.incarnation = t.incarnation and o.task_id = t.id and o.version = t.version
+$$;
+comment on function pgrab_internal.output_live(pgrab.task) is 'The output of a run that is under way.';
+
+create or replace function pgrab_internal.output_ended(p_id bigint, p_version bigint)
+returns pgrab_internal.output_seen
+language sql stable as $$
+  select r.version, false, false, null::bigint, null::integer, coalesce(r.output, ''), r.attempt, r.outcome,
+    r.error, r.node, r.finished_at, r.output_truncated
+  from pgrab.run r
+  where r.task_id = p_id and r.version = coalesce(p_version, r.version)
+    and r.outcome not in ('skipped', 'missed')
+  order by r.finished_at desc limit 1
+$$;
+comment on function pgrab_internal.output_ended(bigint, bigint) is 'The output of a run that has ended.';
+
+create or replace function pgrab_internal.output_look(p_id bigint, p_version bigint, p_ask boolean)
+returns pgrab_internal.output_seen
+language plpgsql as $$
+declare
+  t pgrab.task;
+begin
+  select * into t from pgrab.task x where x.id = p_id;
+  if t.status = 'running' and t.version = coalesce(p_version, t.version) then
+    if p_ask then
+      perform pgrab_internal.output_ask(t);
+    end if;
+    return pgrab_internal.output_live(t);
+  end if;
+  if t.id is null and not exists (select from pgrab.run r where r.task_id = p_id) then
+    raise exception using errcode = 'P0002', message = format('there is no task %s', p_id),
+      hint = 'select * from pgrab.tasks shows what there is.';
+  end if;
+  return pgrab_internal.output_ended(p_id, p_version);
+end $$;
+comment on function pgrab_internal.output_look(bigint, bigint, boolean) is
+  'What is known of the output of a run, and asks for more if p_ask and it is under way.';
+
+create or replace function pgrab.output(p_id bigint) returns text
+language sql as $$
+  select (pgrab_internal.output_look(p_id, null, true)).output
+$$;
+comment on function pgrab.output(bigint) is
+  'What a task has printed. Of one that runs: what its node wrote down when somebody last asked, and this asks '
+  'for newer; so ask again, a moment later (in psql: \watch 1). Null: it has not been asked before, or the '
+  'task has never run. Of one that does not run: the output of its last run. At most 64 KiB, head and tail.';
+create or replace function pgrab.output(p_task text) returns text
+language sql as 'select pgrab.output(pgrab.id_of(p_task))';
+comment on function pgrab.output(text) is 'The same for a task that is named by its key or its name.';

@@ -1,0 +1,270 @@
+/*
+ * pgrab logs: what a run has printed.  While it runs its node shows it when it is asked to, so the database is asked
+ * again and again, at most twice a second.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/outbuf.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "db/report.h"
+
+#define FIRST_MS  50
+#define MOST_MS   500
+#define ANSWER_US (5 * US_PER_S) /* a node that lives has answered by then */
+
+struct options {
+	struct cli_common common;
+	bool follow;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"follow", 'f', OPTION_FLAG, offsetof(struct options, follow), NULL, 0, 0, NULL, NULL,
+	"go on until the run has ended; exit status 0 when it succeeded", false},
+    CLI_LAST_ROW,
+};
+
+struct logs {
+	struct cli *c;
+	char id[CLI_ID_SIZE];
+	char version[24]; /* of the run; "" until it is known */
+	bool follow;
+	bool said_silent;
+	int64_t printed;  /* bytes of its output */
+	int64_t asked_us; /* the first look that its node has not answered yet; 0: none */
+	PGresult *seen;
+};
+
+static const char *
+column(const struct logs *l, const char *name)
+{
+	return db_text(l->seen, 0, PQfnumber(l->seen, name));
+}
+
+static bool
+is(const struct logs *l, const char *name)
+{
+	return *column(l, name) == 't';
+}
+
+static enum rc
+look(struct logs *l, bool ask)
+{
+	const char *params[] = {l->id, *l->version != '\0' ? l->version : NULL, ask ? "t" : "f"};
+	enum rc rc;
+
+	PQclear(l->seen);
+	l->seen = NULL;
+	rc = report_rows(cli_db(l->c, CLI_DEADLINE_US), "cli_logs", 3, params, &l->seen, &l->c->err);
+	if (rc == RC_OK && *column(l, "version") != '\0')
+		snprintf(l->version, sizeof l->version, "%s", column(l, "version"));
+	return rc;
+}
+
+/* How many bytes a text that was cut stands for, and how many of them follow its gap; the gap is in its middle. */
+static int64_t
+cut_total(const char *text, size_t length, size_t *unbroken_out)
+{
+	const char *p = length > OUTBUF_LIMIT / 3 ? text + OUTBUF_LIMIT / 3 : text;
+	uint64_t dropped;
+	int note = 0;
+
+	while ((p = strstr(p, "\n... ")) != NULL) {
+		if (sscanf(p, "\n... %" SCNu64 " bytes dropped ...%n", &dropped, &note) == 1 && note > 0) {
+			*unbroken_out = length - (size_t)(p - text) - (size_t)note - 1;
+			return (int64_t)(length - (size_t)note - 1 + dropped);
+		}
+		p++;
+	}
+	*unbroken_out = length;
+	return (int64_t)length;
+}
+
+/* What is new since the last look. */
+static void
+print_new(struct logs *l)
+{
+	const char *text = column(l, "output");
+	size_t length = strlen(text), unbroken = length;
+	int64_t total = (int64_t)length, more;
+
+	if (is(l, "running")) {
+		total = db_int64(l->seen, 0, PQfnumber(l->seen, "total"));
+		unbroken = (size_t)db_int64(l->seen, 0, PQfnumber(l->seen, "unbroken"));
+	} else if (is(l, "truncated")) {
+		total = cut_total(text, length, &unbroken);
+	}
+	more = total - l->printed;
+	if (more <= 0)
+		return;
+	if (l->printed == 0 || unbroken > length) {
+		fputs(text, stdout);
+	} else if ((size_t)more <= unbroken) {
+		fputs(text + length - more, stdout);
+	} else {
+		printf("\n... %" PRId64 " bytes dropped ...\n", more - (int64_t)unbroken);
+		fputs(text + length - unbroken, stdout);
+	}
+	fflush(stdout);
+	l->printed = total;
+}
+
+static int
+ended(struct logs *l)
+{
+	const char *outcome = column(l, "outcome"), *error = column(l, "error");
+	struct buf line = {0};
+
+	if (!l->follow || strcmp(outcome, "succeeded") == 0)
+		return CLI_DONE;
+	text_line(&line, error);
+	fprintf(stderr, "pgrab logs: attempt %s %s%s%s\n", column(l, "attempt"), outcome,
+	    line.len > 0 ? ": " : "", buf_str(&line));
+	buf_fini(&line);
+	return CLI_FAILED;
+}
+
+/* True: the node that should answer does not. */
+static bool
+silent(struct logs *l)
+{
+	int64_t now = clock_mono_us();
+
+	if (!is(l, "pending")) {
+		l->asked_us = 0;
+		return false;
+	}
+	if (l->asked_us == 0)
+		l->asked_us = now;
+	return now - l->asked_us > ANSWER_US;
+}
+
+#define SILENT "node %s has not shown for %d s what the run prints; `pgrab nodes` says how it is"
+
+static int
+not_answered(struct logs *l)
+{
+	print_new(l);
+	return cli_failed(l->c, SILENT, column(l, "node"), (int)(ANSWER_US / US_PER_S));
+}
+
+/* What to do after a look: -1: look again. */
+static int
+judge(struct logs *l, bool first)
+{
+	bool is_silent;
+
+	if (*l->version == '\0') {
+		return l->follow ? -1
+				 : cli_failed(l->c,
+				       "it has not run yet; `pgrab explain %s` says why, -f waits", l->id);
+	}
+	if (!is(l, "running")) {
+		print_new(l);
+		return ended(l);
+	}
+	is_silent = silent(l);
+	if (is_silent && !l->follow)
+		return not_answered(l);
+	if (is_silent && !l->said_silent)
+		fprintf(stderr, "pgrab logs: " SILENT "\n", column(l, "node"), (int)(ANSWER_US / US_PER_S));
+	l->said_silent = l->said_silent || is_silent;
+	if (first || is(l, "pending"))
+		return -1;
+	print_new(l);
+	return l->follow ? -1 : CLI_DONE;
+}
+
+static int
+show(struct logs *l)
+{
+	int pause_ms = FIRST_MS, code = -1;
+	bool ask = true, first = true;
+
+	while (code < 0) {
+		enum rc rc = look(l, ask);
+
+		if (rc != RC_OK)
+			return cli_fail(l->c, rc, NULL);
+		code = judge(l, first);
+		ask = l->follow && !is(l, "pending");
+		first = false;
+		if (code < 0)
+			(void)poll(NULL, 0, is(l, "pending") ? pause_ms : MOST_MS);
+		pause_ms = !is(l, "pending") ? FIRST_MS : pause_ms * 2 > MOST_MS ? MOST_MS : pause_ms * 2;
+	}
+	return code;
+}
+
+/* One object: what is known once the node has answered, or has not. */
+static int
+show_json(struct logs *l)
+{
+	const char *params[] = {l->id, *l->version != '\0' ? l->version : NULL, "f"};
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc = report_objects(l->c->db, "cli_logs", 3, params, &r, &l->c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(l->c, rc, NULL);
+	text_json(&out, db_text(r, 0, 0));
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	PQclear(r);
+	return CLI_DONE;
+}
+
+static int
+await_answer(struct logs *l)
+{
+	bool ask = true;
+	enum rc rc;
+
+	do {
+		rc = look(l, ask);
+		ask = false;
+		if (rc != RC_OK)
+			return cli_fail(l->c, rc, NULL);
+		if (!is(l, "running") || silent(l))
+			break;
+		(void)poll(NULL, 0, FIRST_MS);
+	} while (is(l, "pending"));
+	return show_json(l);
+}
+
+static int
+run_logs(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct logs l = {.c = c, .follow = o->follow};
+	int code;
+
+	if (c->common->json && o->follow)
+		return cli_usage(c->cmd, "--json shows one look: it does not go with --follow");
+	code = cli_task_id(c, c->operands[0], l.id);
+	if (code == CLI_DONE)
+		code = c->common->json ? await_answer(&l) : show(&l);
+	PQclear(l.seen);
+	return code;
+}
+
+const struct command cmd_logs = {
+    .name = "logs",
+    .group = GROUP_LOOK,
+    .usage = "TASK [OPTIONS]",
+    .summary = "what a task prints: its run that is under way, or else the last one",
+    .details =
+	"Of a run under way its node is asked for it; of one that has ended the history has it. At most "
+	"64 KiB are kept, the head and the tail. In psql: select pgrab.output(ID).",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_logs,
+};

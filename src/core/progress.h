@@ -1,0 +1,31 @@
+/*
+ * Progress as a run prints it: a line of its own, `pgrab: progress 42 copying files`.  The number is a percentage,
+ * 0 to 100, with or without decimals and a % sign; number or text may be missing, not both.
+ */
+#ifndef PGRAB_CORE_PROGRESS_H
+#define PGRAB_CORE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PROGRESS_TEXT 200 /* bytes of text that are kept */
+
+struct progress {
+	double percent; /* negative: not known */
+	char text[PROGRESS_TEXT + 1];
+};
+
+/* Sets it from an executor's call: the text is made printable and one line.  NULL is "". */
+void progress_set(struct progress *p, double percent, const char *text);
+
+/* Finds such lines in output that comes in pieces.  Embedded by value, all-zero is the beginning. */
+struct progress_reader {
+	char line[256]; /* what may become one; longer ones are cut */
+	size_t len;
+	bool other; /* this line is none */
+};
+
+/* True: one or more were complete, *out is the last of them. */
+bool progress_read(struct progress_reader *r, const char *bytes, size_t n, struct progress *out);
+
+#endif

@@ -1,0 +1,147 @@
+/* See store_live.h. */
+#include "db/store_live.h"
+
+#include <string.h>
+
+#include "db/number.h"
+#include "db/sql.h"
+
+struct keys {
+	struct pgarray incarnation, id, version;
+};
+
+static void
+add_key(struct keys *k, const struct live_key *key)
+{
+	pgarray_int(&k->incarnation, key->incarnation);
+	pgarray_int(&k->id, key->id);
+	pgarray_int(&k->version, key->version);
+}
+
+static void
+keys_fini(struct keys *k)
+{
+	pgarray_fini(&k->incarnation);
+	pgarray_fini(&k->id);
+	pgarray_fini(&k->version);
+}
+
+static void
+add_ago(struct pgarray *a, int64_t us)
+{
+	if (us < 0)
+		pgarray_null(a);
+	else
+		pgarray_int(a, us);
+}
+
+static void
+add_text(struct pgarray *a, const char *text)
+{
+	if (*text == '\0')
+		pgarray_null(a);
+	else
+		pgarray_text(a, text);
+}
+
+static enum rc
+tell(struct db *db, const struct live_note *notes, size_t n, struct err *err)
+{
+	struct keys k = {0};
+	struct pgarray percent = {0}, text = {0}, at = {0}, stopping = {0}, waits = {0};
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		char number[32];
+
+		add_key(&k, &notes[i].key);
+		snprintf(number, sizeof number, "%.2f", notes[i].progress.percent);
+		add_text(&percent, notes[i].progress.percent < 0 ? "" : number);
+		add_text(&text, notes[i].progress.text);
+		add_ago(&at, notes[i].progress_ago_us);
+		add_ago(&stopping, notes[i].stopping_ago_us);
+		add_text(&waits, notes[i].waits_for);
+	}
+	const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id), pgarray_str(&k.version),
+	    pgarray_str(&percent), pgarray_str(&text), pgarray_str(&at), pgarray_str(&stopping),
+	    pgarray_str(&waits)};
+
+	rc = db_query(db, sql_text("live_tell"), 8, params, NULL, err);
+	keys_fini(&k);
+	pgarray_fini(&percent);
+	pgarray_fini(&text);
+	pgarray_fini(&at);
+	pgarray_fini(&stopping);
+	pgarray_fini(&waits);
+	return rc;
+}
+
+static enum rc
+take_back(struct db *db, const struct live_key *ended, size_t n, struct err *err)
+{
+	struct keys k = {0};
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		add_key(&k, &ended[i]);
+	const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id), pgarray_str(&k.version)};
+
+	rc = db_query(db, sql_text("live_ended"), 3, params, NULL, err);
+	keys_fini(&k);
+	return rc;
+}
+
+enum rc
+store_live_tell(struct db *db, const struct live_note *notes, size_t n_notes, const struct live_key *ended,
+    size_t n_ended, struct err *err)
+{
+	enum rc rc = n_notes > 0 ? tell(db, notes, n_notes, err) : RC_OK;
+
+	return rc == RC_OK && n_ended > 0 ? take_back(db, ended, n_ended, err) : rc;
+}
+
+enum rc
+store_live_asked(
+    struct db *db, int64_t incarnation, struct live_key *out, size_t max, size_t *n_out, struct err *err)
+{
+	char inc[NUMBER_MAX], most[NUMBER_MAX];
+	const char *params[] = {number(inc, incarnation), number(most, (int64_t)max)};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("live_asked"), 2, params, &res, err);
+
+	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
+	for (size_t i = 0; i < *n_out; i++)
+		out[i] = (struct live_key){incarnation, db_int64(res, (int)i, 0), db_int64(res, (int)i, 1)};
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err)
+{
+	struct keys k = {0};
+	struct pgarray text = {0}, total = {0}, unbroken = {0};
+	size_t said = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		if (o[i].text == NULL)
+			continue;
+		said++;
+		add_key(&k, &o[i].key);
+		pgarray_text(&text, o[i].text);
+		pgarray_int(&total, o[i].total);
+		pgarray_int(&unbroken, (int64_t)o[i].unbroken);
+	}
+	if (said > 0) {
+		const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id),
+		    pgarray_str(&k.version), pgarray_str(&text), pgarray_str(&total), pgarray_str(&unbroken)};
+
+		rc = db_query(db, sql_text("live_answer"), 6, params, NULL, err);
+	}
+	keys_fini(&k);
+	pgarray_fini(&text);
+	pgarray_fini(&total);
+	pgarray_fini(&unbroken);
+	return rc;
+}

@@ -1,0 +1,46 @@
+/*
+ * What runs show while they are under way, for those who look: pgrab.live and its neighbours.  enum rc: as db_query.
+ */
+#ifndef PGRAB_DB_STORE_LIVE_H
+#define PGRAB_DB_STORE_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rc.h"
+#include "core/progress.h"
+#include "db/pg.h"
+
+struct live_key {
+	int64_t incarnation, id, version;
+};
+
+/* Times are microseconds before now; negative: not so. */
+struct live_note {
+	struct live_key key;
+	struct progress progress;
+	int64_t progress_ago_us, stopping_ago_us;
+	char waits_for[PROGRESS_TEXT + 1];
+};
+
+/* What a run has printed. */
+struct live_output {
+	struct live_key key;
+	char *text;    /* owned by whoever has the struct; NULL: nothing to be said */
+	int64_t total; /* bytes of text since the beginning */
+	size_t unbroken;
+};
+
+/* Writes the notes, and takes back what was written about the runs that have ended: notes, outputs and requests. */
+CHECKED enum rc store_live_tell(struct db *db, const struct live_note *notes, size_t n_notes,
+    const struct live_key *ended, size_t n_ended, struct err *err);
+
+/* Takes the requests for outputs that this node has to answer: at most `max` of them. */
+CHECKED enum rc store_live_asked(
+    struct db *db, int64_t incarnation, struct live_key *out, size_t max, size_t *n_out, struct err *err);
+
+/* Those without a text are left as they are. */
+CHECKED enum rc store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err);
+
+#endif
