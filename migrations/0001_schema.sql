@@ -462,9 +462,9 @@ comment on column pgrab.cancel_request.incarnation is 'Who runs it.';
 comment on column pgrab.cancel_request.asked_at is 'When it was asked for.';
 comment on column pgrab.cancel_request.asked_by is 'By whom.';
 
--- What runs show while they are under way.  Beside the tasks, whose rows claims and finishes change: written by
--- the node that has the run, at most once per heartbeat and only for what has changed, and taken back when it
--- has ended.  A row counts only while the task still runs under that fence, so one that was left costs nothing.
+-- What runs show while they are under way.  Beside the tasks, whose rows claims and finishes change: written
+-- by the node that has the run, at most once per heartbeat and only for what has changed, and taken back when
+-- it has ended.  A row counts only while the task still runs under that fence: one that was left does no harm.
 create table pgrab.live (
   incarnation   bigint not null,
   task_id       bigint not null,
@@ -488,7 +488,8 @@ comment on column pgrab.live.stopping_at is
   'When it was told to stop (time-out, cancel, the end of its node); it is not proved gone yet. Null: nobody '
   'has stopped it.';
 comment on column pgrab.live.progress_text is 'What it does at the moment, in its own words.';
-comment on column pgrab.live.waits_for is 'What has still to end, when it was told to stop and that takes long.';
+comment on column pgrab.live.waits_for is
+  'What has still to end, when it was told to stop and that takes long.';
 
 -- No key but the number, so that nobody who asks waits for somebody else's open transaction.
 create table pgrab.live_request (

@@ -208,8 +208,8 @@ comment on column pgrab.running.node is 'Where.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 comment on column pgrab.running.progress is
-  'How far it is, in percent, as it has said: a line `pgrab: progress 42 copying` in its output. Null: it has '
-  'not.';
+  'How far it is, in percent, as it has said: a line `pgrab: progress 42 copying` in its output. Null: it '
+  'has not.';
 comment on column pgrab.running.progress_text is 'What it does, as it has said; the first 30 characters.';
 comment on column pgrab.running.stopping is
   'So long ago it was told to stop; it is not proved gone yet, and so nobody else starts it. Why that takes '

@@ -1,6 +1,6 @@
--- What a run has printed so far.  Its node has it, and writes it down when it is asked: nothing is written while
--- nobody asks.  A function cannot see in its own transaction what another one commits meanwhile, so it gives what
--- the node wrote last, and asks for newer: asked a second time, a moment later, it has that.
+-- What a run has printed so far.  Its node has it, and writes it down when it is asked: nothing is written
+-- while nobody asks.  A function cannot see in its own transaction what another one commits meanwhile, so it
+-- gives what the node wrote last, and asks for newer: asked a second time, a moment later, it has that.
 
 create or replace function pgrab_internal.output_ask(t pgrab.task) returns void
 language plpgsql as $$
@@ -46,12 +46,17 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.output_ended(bigint, bigint) is 'The output of a run that has ended.';
 
-create or replace function pgrab_internal.output_look(p_id bigint, p_version bigint, p_ask boolean)
-returns pgrab_internal.output_seen
+create or replace function pgrab_internal.output_look(
+  p_id bigint, p_version bigint, p_ask boolean, p_visible boolean) returns pgrab_internal.output_seen
 language plpgsql as $$
 declare
   t pgrab.task;
 begin
+  if p_visible is not true then
+    raise exception using errcode = 'P0002',
+      message = format('there is no task %s', coalesce(p_id::text, 'null')),
+      hint = 'select * from pgrab.tasks shows what there is.';
+  end if;
   select * into t from pgrab.task x where x.id = p_id;
   if t.status = 'running' and t.version = coalesce(p_version, t.version) then
     if p_ask then
@@ -59,23 +64,39 @@ begin
     end if;
     return pgrab_internal.output_live(t);
   end if;
-  if t.id is null and not exists (select from pgrab.run r where r.task_id = p_id) then
-    raise exception using errcode = 'P0002', message = format('there is no task %s', p_id),
-      hint = 'select * from pgrab.tasks shows what there is.';
-  end if;
   return pgrab_internal.output_ended(p_id, p_version);
 end $$;
-comment on function pgrab_internal.output_look(bigint, bigint, boolean) is
-  'What is known of the output of a run, and asks for more if p_ask and it is under way.';
+comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean) is
+  'What is known of the output of a run, and asks for more if p_ask and it is under way. p_visible: whoever '
+  'asks may see the task.';
+
+create or replace function pgrab.output_of(
+  p_id bigint, p_version bigint default null, p_ask boolean default true)
+returns table (version bigint, running boolean, pending boolean, total bigint, unbroken integer, output text,
+  attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean)
+language sql
+begin atomic
+  select l.* from pgrab_internal.output_look(p_id, p_version, p_ask,
+    exists (select from pgrab.task t where t.id = p_id)
+    or exists (select from pgrab.run r where r.task_id = p_id)) l;
+end;
+comment on function pgrab.output_of(bigint, bigint, boolean) is
+  'As pgrab.output(), with all that is known: for programs that follow a run. version: of which run (null: '
+  'the one under way, or the last); pending: its node has been asked and has not answered yet; total: bytes '
+  'printed by told_at; unbroken: so many bytes at the end of output have no gap in them.';
 
 create or replace function pgrab.output(p_id bigint) returns text
-language sql as $$
-  select (pgrab_internal.output_look(p_id, null, true)).output
-$$;
+language sql
+begin atomic
+  select o.output from pgrab.output_of(p_id) o;
+end;
 comment on function pgrab.output(bigint) is
-  'What a task has printed. Of one that runs: what its node wrote down when somebody last asked, and this asks '
-  'for newer; so ask again, a moment later (in psql: \watch 1). Null: it has not been asked before, or the '
+  'What a task has printed. Of one that runs: what its node wrote down when somebody last asked, and this '
+  'asks for newer; so ask again, a moment later (in psql: \watch 1). Null: it has not been asked before, or the '
   'task has never run. Of one that does not run: the output of its last run. At most 64 KiB, head and tail.';
 create or replace function pgrab.output(p_task text) returns text
-language sql as 'select pgrab.output(pgrab.id_of(p_task))';
+language sql
+begin atomic
+  select pgrab.output(pgrab.id_of(p_task));
+end;
 comment on function pgrab.output(text) is 'The same for a task that is named by its key or its name.';

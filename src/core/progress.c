@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ progress_set(struct progress *p, double percent, const char *text)
 	char *printable = text_printable(given, strnlen(given, 4 * PROGRESS_TEXT), PROGRESS_TEXT);
 
 	p->percent = isnan(percent) || percent < 0 ? -1 : percent > 100 ? 100 : percent;
-	strcpy(p->text, printable);
+	snprintf(p->text, sizeof p->text, "%s", printable);
 	for (char *c = p->text; *c != '\0'; c++)
 		*c = *c == '\n' || *c == '\t' ? ' ' : *c;
 	free(printable);

@@ -160,7 +160,7 @@ live_waits_for(struct live *v, const char *text)
 
 	progress_set(&p, -1, text); /* the same rules */
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
-	strcpy(v->waits_for, p.text);
+	memcpy(v->waits_for, p.text, sizeof v->waits_for);
 	news = changes(v);
 	PTHREAD_OK(pthread_mutex_unlock(&v->lock));
 	if (news)
@@ -176,7 +176,7 @@ fill_note(struct live *v, bool stopping, int64_t now, struct live_note *out)
 	*out = (struct live_note){.key = key_of(v->run), .progress = v->progress};
 	out->progress_ago_us = v->progress_us == 0 ? -1 : now - v->progress_us;
 	out->stopping_ago_us = stopping ? now - stop_us : -1;
-	strcpy(out->waits_for, v->waits_for);
+	memcpy(out->waits_for, v->waits_for, sizeof out->waits_for);
 }
 
 void

@@ -1,6 +1,6 @@
 -- The views (migrations/api/30_views.sql): their shape, which others rely on, and what they say of rows made by hand.
 begin;
-select plan(77);
+select plan(80);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------------------------------------------------ the shape
@@ -11,7 +11,7 @@ $$;
 select is(pg_temp.shape('overview'), 'nodes_up bigint, due bigint, running bigint, parked bigint, late bigint, oldest_late interval, runs_1m bigint, failed_1m bigint, runs_1h bigint, failed_1h bigint, failing bigint, overdue bigint', 'overview');
 select is(pg_temp.shape('tasks'), 'id bigint, name text, kind text, status text, attempt integer, due_at timestamp with time zone, node text, finished_at timestamp with time zone', 'tasks');
 select is(pg_temp.shape('due'), 'id bigint, name text, kind text, priority smallint, status text, attempt integer, due_at timestamp with time zone, overdue interval, node text', 'due');
-select is(pg_temp.shape('running'), 'id bigint, name text, kind text, attempt integer, node text, started_at timestamp with time zone, running_for interval, timeout interval', 'running');
+select is(pg_temp.shape('running'), 'id bigint, name text, kind text, attempt integer, node text, running_for interval, timeout interval, progress real, progress_text text, stopping interval', 'running');
 select is(pg_temp.shape('late'), 'id bigint, name text, kind text, due_at timestamp with time zone, late_by interval, why text', 'late');
 select is(pg_temp.shape('parked'), 'id bigint, name text, kind text, attempt integer, outcome text, parked_at timestamp with time zone, error text', 'parked');
 select is(pg_temp.shape('history'), 'task_id bigint, name text, attempt integer, outcome text, node text, finished_at timestamp with time zone, seconds numeric, error text', 'history');
@@ -98,8 +98,15 @@ select pg_temp.put(3, 'parked', '0', null, 3, 'boom');
 select is(pg_temp.why(3), 'parked after 3 of 3 attempts: boom', 'parked');
 
 -- running, parked
-select is((select (r.id, r.name, r.kind, r.attempt, r.node, r.started_at, date_trunc('minute', r.running_for), r.timeout)::text from pgrab.running r),
-  (select (1, 'task 1', 'sql', 1, 'n1', date_trunc('second', t.started_at), interval '1 minute', interval '1 hour')::text from pgrab.task t where t.id = 1), 'running: what, where and for how long');
+select is((select (r.id, r.name, r.kind, r.attempt, r.node, date_trunc('minute', r.running_for), r.timeout, r.progress, r.stopping)::text from pgrab.running r),
+  '(1,"task 1",sql,1,n1,00:01:00,01:00:00,,)', 'running: what, where and for how long');
+insert into pgrab.live (incarnation, task_id, version, progress, progress_text, stopping_at)
+  select t.incarnation, 1, t.version, 42.5, E'copying\nfiles', now() - interval '5 s' from pgrab.task t where t.id = 1;
+select is((select (r.progress, r.progress_text, r.stopping >= '5 s')::text from pgrab.running r), '(42.5,"copying files",t)', 'how far it is, and that it is being stopped');
+select is((select n.warning from pgrab.nodes n where n.name = 'n1'), 'stopping 1 run, the first for 00:00:05', 'and so does its node');
+update pgrab.live set version = version + 1;
+select is((select (r.progress, r.stopping)::text from pgrab.running r), '(,)', 'what another run has shown is not shown');
+delete from pgrab.live;
 select is_empty('select * from pgrab.due', 'what runs is not due');
 select is_empty('select * from pgrab.late', 'and not late');
 select is((select (p.id, p.name, p.kind, p.attempt, p.outcome, p.parked_at, p.error)::text from pgrab.parked p),

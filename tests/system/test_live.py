@@ -99,6 +99,16 @@ def test_logs_of_what_has_not_run_and_of_what_is_not_there(db, nodes):
         db.query("select pgrab.output(4711)")
 
 
+def test_where_nothing_may_be_written_nothing_is_asked(db, nodes, probe, gate):
+    nodes.start()
+    task = held(db, gate)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    with db.connect(options="-c default_transaction_read_only=on") as other:
+        assert other.execute("select pgrab.output(%s)", [task]).fetchone()[0] is None
+        assert output(db, task) == "one\n"
+        assert other.execute("select pgrab.output(%s)", [task]).fetchone()[0] == "one\n"
+
+
 def test_a_node_that_does_not_answer_is_named(db, nodes, probe, gate):
     node = nodes.start()
     task = held(db, gate)

@@ -315,6 +315,50 @@ outbuf_of_many_megabytes_stays_within_its_limit(void **state)
 	outbuf_destroy(&o);
 }
 
+/* Whatever the pieces, it is what it would be at once. */
+static void
+test_a_stream_does_not_depend_on_its_pieces(void **state)
+{
+	static const char bytes[] = "plain\tcaf\303\251 \360\237\230\200\r\n\r\rx\302\205\303(\360\237\230 "
+				    "\355\240\200\xff\x01 end\303";
+	size_t n = sizeof bytes - 1;
+	char *whole = text_printable(bytes, n, 1000);
+
+	for (size_t piece = 1; piece <= n; piece++) {
+		struct text_stream s = {0};
+		struct buf out = {0};
+
+		for (size_t i = 0; i < n; i += piece)
+			text_stream_add(&s, bytes + i, n - i < piece ? n - i : piece, &out);
+		text_stream_end(&s, &out);
+		assert_string_equal(buf_str(&out), whole);
+		buf_fini(&out);
+	}
+	free(whole);
+}
+
+static void
+test_what_is_said_to_have_no_gap_is_the_end_of_what_went_in(void **state)
+{
+	for (size_t total = 10; total < 2000; total += 37) {
+		struct outbuf *o = outbuf_create(256);
+		char *in = malloc(total), *text;
+		size_t unbroken, length;
+
+		for (size_t i = 0; i < total; i++)
+			in[i] = (char)('a' + i % 26);
+		outbuf_add(o, in, total);
+		text = outbuf_text_of(o, &unbroken);
+		length = strlen(text);
+		assert_true(unbroken <= length && unbroken <= total && unbroken > 0);
+		assert_memory_equal(text + length - unbroken, in + total - unbroken, unbroken);
+		assert_int_equal(outbuf_truncated(o), unbroken < length);
+		free(text);
+		free(in);
+		outbuf_destroy(&o);
+	}
+}
+
 int
 main(void)
 {
@@ -327,6 +371,8 @@ main(void)
 	    cmocka_unit_test(outbuf_of_every_byte_is_printable),
 	    cmocka_unit_test(outbuf_of_nothing_is_an_empty_text),
 	    cmocka_unit_test(outbuf_of_many_megabytes_stays_within_its_limit),
+	    cmocka_unit_test(test_a_stream_does_not_depend_on_its_pieces),
+	    cmocka_unit_test(test_what_is_said_to_have_no_gap_is_the_end_of_what_went_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,8 @@ task as (
     t.last_outcome, t.last_error, t.last_finished_at,
     concat_ws(' ', l.progress || '%', l.progress_text, '(' || date_trunc('second', l.progress_at) || ')')
       as progress,
-    'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '') as stopping,
+    'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '')
+      as stopping,
     1 as part
   from pgrab.task t left join pgrab.live l
     on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version and t.status = 'running'
