@@ -464,7 +464,7 @@ comment on column pgrab.cancel_request.asked_by is 'By whom.';
 
 -- What runs show while they are under way.  Beside the tasks, whose rows claims and finishes change: written
 -- by the node that has the run, at most once per heartbeat and only for what has changed, and taken back when
--- it has ended.  A row counts only while the task still runs under that fence: one that was left does no harm.
+-- it has ended.  A row counts only while the task still runs under that fence: what was left does no harm.
 create table pgrab.live (
   incarnation   bigint not null,
   task_id       bigint not null,
