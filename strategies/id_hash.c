@@ -39,6 +39,14 @@ const struct pgrab_strategy strategy_id_hash = {
     .shards = shards,
 };
 
+/* Whatever the rule, a task is divided among the nodes that can run it, so one that goes by labels has nothing to add. */
+const struct pgrab_strategy strategy_labels = {
+    .abi = PGRAB_STRATEGY_ABI,
+    .name = "labels",
+    .summary = "another word for id_hash: every strategy gives tasks to nodes with the labels they require",
+    .shards = shards,
+};
+
 #ifdef PGRAB_STRATEGY_SO
 const struct pgrab_strategy *pgrab_strategy_v1(void);
 

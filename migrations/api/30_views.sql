@@ -333,7 +333,6 @@ comment on view pgrab.ownership is
 comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is
   'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. '
-  'Several names: within two heartbeats of a change of nodes, with mixed strategies, or with `labels`, one '
-  'node per group of labels.';
+  'Several names: within two heartbeats of a change of nodes, or with mixed strategies.';
 comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 

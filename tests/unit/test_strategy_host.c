@@ -96,14 +96,7 @@ host_refuses_options_that_nobody_reads(void **state)
 
 	strategy_close(&s);
 	expect_refused("id_hash", "keys=zone", "takes no options");
-	expect_refused("labels", "kees=zone", "\"kees=zone\" is unknown");
-	expect_refused("labels", "keys=", "no label named");
-	expect_refused("labels", "keys=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16");
-	expect_refused("labels", "rescue_after=2", "no duration");
-	expect_refused("labels", "rescue_after=-2s", "no duration");
-	expect_refused("labels", "rescue_after=99999999999999999999s", "no duration");
-	s = open_ok("labels", "keys=zone,disk rescue_after=5s");
-	strategy_close(&s);
+	expect_refused("labels", "keys=zone", "takes no options");
 }
 
 static void
@@ -235,10 +228,12 @@ host_loads_every_builtin_as_a_file(void **state)
 	static struct picture p;
 
 	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
-		char *file = xasprintf("strategy_%s.so", strategy_builtin[i]->name), *path = beside(file);
-		struct strategy *a = open_ok(strategy_builtin[i]->name, ""), *b = open_ok(path, "");
+		const char *name = strategy_builtin[i]->name;
+		const char *same = strcmp(name, "labels") == 0 ? "id_hash" : name; /* one rule, two words */
+		char *file = xasprintf("strategy_%s.so", same), *path = beside(file);
+		struct strategy *a = open_ok(name, ""), *b = open_ok(path, "");
 
-		assert_string_equal(strategy_name(a), strategy_name(b));
+		assert_string_equal(strategy_name(b), same);
 		picture_random(&p, 5);
 		for (size_t rank = 0; rank < 5; rank++) {
 			strategy_shards(a, &p.c, rank, &in);

@@ -1,5 +1,5 @@
 /*
- * What strategies decide beyond shards: quota (least_count) and accept (labels); and what asking them costs.
+ * What strategies decide beyond shards: quota (least_count); and what asking them costs.
  */
 #include "strategy/host.h"
 
@@ -214,141 +214,6 @@ least_count_empties_a_backlog(void **state)
 	free(m);
 }
 
-static bool
-accepts(struct strategy *s, struct picture *p, size_t rank, struct pgrab_candidate t)
-{
-	t.size = sizeof t;
-	p->c.self = rank;
-	return strategy_accept(s, &p->c, &t);
-}
-
-/* Looked at and accepted. */
-static unsigned
-takers(struct strategy *s, struct picture *p, const struct pgrab_shard_set *looks, struct pgrab_candidate t)
-{
-	unsigned n = 0;
-
-	for (size_t rank = 0; rank < p->c.n_nodes; rank++)
-		n += pgrab_shard_has(&looks[rank], t.shard) && accepts(s, p, rank, t);
-	return n;
-}
-
-static void
-labels_gives_a_plain_task_exactly_one_owner(void **state)
-{
-	static struct pgrab_shard_set looks[NODES_MAX];
-	struct strategy *s = open_strategy("labels", "");
-	static struct picture p;
-
-	assert_true(strategy_overlapping(s));
-	for (unsigned turn = 0; turn < 200; turn++) {
-		size_t n = 1 + (size_t)chance(chance(50) == 0 ? 60 : 8);
-
-		picture_random(&p, n);
-		for (size_t rank = 0; rank < n; rank++)
-			strategy_shards(s, &p.c, rank, &looks[rank]);
-		for (unsigned i = 0; i < PGRAB_SHARDS; i++)
-			assert_int_equal(takers(s, &p, looks, (struct pgrab_candidate){.shard = i}), 1);
-	}
-	strategy_close(&s);
-}
-
-static bool
-same_labels(const struct pgrab_node *a, const struct pgrab_node *b)
-{
-	return a->labels == b->labels;
-}
-
-/* Of every group of equal labels, one node sees each shard and takes what requires labels. */
-static void
-labels_shows_each_shard_to_one_node_of_each_group(void **state)
-{
-	static struct pgrab_shard_set looks[NODES_MAX];
-	struct strategy *s = open_strategy("labels", "");
-	static struct picture p;
-
-	for (unsigned turn = 0; turn < 200; turn++) {
-		size_t n = 1 + (size_t)chance(12), one;
-		unsigned shard = (unsigned)chance(PGRAB_SHARDS), seen = 0;
-
-		picture_random(&p, n);
-		for (size_t rank = 0; rank < n; rank++)
-			strategy_shards(s, &p.c, rank, &looks[rank]);
-		one = (size_t)chance(n);
-		for (size_t rank = 0; rank < n; rank++) {
-			if (same_labels(&p.node[rank], &p.node[one]) &&
-			    pgrab_shard_has(&looks[rank], shard)) {
-				assert_true(accepts(s, &p, rank,
-				    (struct pgrab_candidate){.shard = shard, .has_require = true}));
-				seen++;
-			}
-		}
-		assert_int_equal(seen, 1);
-	}
-	strategy_close(&s);
-}
-
-static void
-labels_of_one_kind_are_a_partition(void **state)
-{
-	struct strategy *s = open_strategy("labels", "keys=rack");
-	static struct picture p;
-	struct pgrab_shard_set set;
-	size_t sum = 0;
-
-	picture_random(&p, 7); /* labelled at random, but none has a rack */
-	for (size_t rank = 0; rank < 7; rank++) {
-		strategy_shards(s, &p.c, rank, &set);
-		sum += set_count(&set);
-	}
-	assert_int_equal(sum, PGRAB_SHARDS);
-	strategy_close(&s);
-}
-
-static void
-labels_keys_choose_the_groups(void **state)
-{
-	struct strategy *s = open_strategy("labels", "keys=zone");
-	static struct picture p;
-	struct pgrab_shard_set set;
-	size_t eu = 0;
-
-	picture_random(&p, 3);
-	give_labels(&p.node[0], 0); /* eu, ssd */
-	give_labels(&p.node[1], 1); /* eu, hdd */
-	give_labels(&p.node[2], 2); /* us */
-	for (size_t rank = 0; rank < 2; rank++) {
-		strategy_shards(s, &p.c, rank, &set);
-		assert_in_range(set_count(&set), PGRAB_SHARDS / 2 - 1, PGRAB_SHARDS / 2 + 1);
-		eu += set_count(&set);
-	}
-	assert_int_equal(eu, PGRAB_SHARDS);
-	strategy_shards(s, &p.c, 2, &set);
-	assert_int_equal(set_count(&set), PGRAB_SHARDS);
-	strategy_close(&s);
-}
-
-static void
-labels_lets_idle_nodes_rescue_what_is_overdue(void **state)
-{
-	struct strategy *s = open_strategy("labels", "rescue_after=500ms keys=zone");
-	static struct picture p;
-	struct pgrab_candidate t = {.shard = 77, .overdue_us = 499999};
-
-	picture_random(&p, 3);
-	for (size_t i = 0; i < 3; i++) {
-		p.node[i].slots = 4;
-		p.node[i].in_hand = 3;
-	}
-	assert_int_equal(accepts(s, &p, 0, t) + accepts(s, &p, 1, t) + accepts(s, &p, 2, t), 1);
-	t.overdue_us = 500000;
-	assert_int_equal(accepts(s, &p, 0, t) + accepts(s, &p, 1, t) + accepts(s, &p, 2, t), 3);
-	for (size_t i = 0; i < 3; i++)
-		p.node[i].in_hand = 4; /* no slot free: only the owner */
-	assert_int_equal(accepts(s, &p, 0, t) + accepts(s, &p, 1, t) + accepts(s, &p, 2, t), 1);
-	strategy_close(&s);
-}
-
 /* 300 nodes, the mean over a few ranks.  The limit leaves room for sanitizers and busy machines. */
 static void
 strategies_are_fast_with_300_nodes(void **state)
@@ -378,11 +243,6 @@ main(void)
 	    cmocka_unit_test(least_count_survives_strange_counts),
 	    cmocka_unit_test(least_count_converges_to_equal_counts_under_load),
 	    cmocka_unit_test(least_count_empties_a_backlog),
-	    cmocka_unit_test(labels_gives_a_plain_task_exactly_one_owner),
-	    cmocka_unit_test(labels_shows_each_shard_to_one_node_of_each_group),
-	    cmocka_unit_test(labels_of_one_kind_are_a_partition),
-	    cmocka_unit_test(labels_keys_choose_the_groups),
-	    cmocka_unit_test(labels_lets_idle_nodes_rescue_what_is_overdue),
 	    cmocka_unit_test(strategies_are_fast_with_300_nodes),
 	};
 
