@@ -1,0 +1,225 @@
+// Handlers for pgrab tasks: functions in a process that stays, called once per task.
+//
+//     import { run, task } from './pgrab-worker.mjs'
+//
+//     task('send_email', async (args, ctx) => {
+//       console.log(`to ${args.user_id}`)
+//     })
+//     run()
+//
+// A node starts this file, as a [worker NAME] section of its own file says, and hands it the tasks whose kind is send_email.
+// See docs/workers.md.  Needs nothing but Node.js 18 or later.
+import net from 'node:net'
+
+export const VERSION = '0.1.0'
+const PROTOCOL = 1
+const LINE_MAX = 1024 * 1024
+
+/** Thrown by a handler: this run has failed.  retry: 'default', 'no', or in how many seconds it is tried again. */
+export class Fail extends Error {
+  /** @param {string} message @param {{retry?: 'default' | 'no' | number}} [options] */
+  constructor(message, { retry = 'default' } = {}) {
+    super(message)
+    this.name = 'Fail'
+    this.retry = retry
+  }
+}
+
+/** Why ctx.signal was aborted; reason: timeout, cancel, fenced or shutdown. */
+export class Stopped extends Error {
+  constructor(reason) {
+    super(`stopped: ${reason}`)
+    this.name = 'Stopped'
+    this.reason = reason
+  }
+}
+
+/** What a handler is told of its run, and what it may say of it. */
+export class Context {
+  #run
+  #send
+  #abort = new AbortController()
+
+  constructor(message, send) {
+    this.#run = message.run
+    this.#send = send
+    this.id = message.id
+    this.kind = message.kind
+    this.attempt = message.attempt
+    this.maxAttempts = message.max_attempts
+    this.fence = message.fence
+    this.fireAt = message.fire_at
+    this.timeout = message.timeout
+    this.name = message.name ?? null
+    this.command = message.command ?? ''
+    this.args = message.args
+    this.parents = message.parents ?? {}
+  }
+
+  /** Aborted when the run is to stop: hand it to fetch and the like. @returns {AbortSignal} */
+  get signal() {
+    return this.#abort.signal
+  }
+
+  /** Throws when the run is to stop. */
+  check() {
+    this.signal.throwIfAborted()
+  }
+
+  /** How far it has come, 0 to 100, and in words. @param {number | null} percent @param {string | null} [text] */
+  progress(percent, text = null) {
+    this.#send({ type: 'progress', run: this.#run, percent, text })
+  }
+
+  /** A line of the run's output. @param {unknown} text */
+  log(text) {
+    this.#send({ type: 'log', run: this.#run, text: String(text) })
+  }
+
+  /** @internal */
+  stop(reason) {
+    this.#abort.abort(new Stopped(reason))
+  }
+}
+
+/** @typedef {(args: any, ctx: Context) => unknown} Handler */
+
+/** @type {Map<string, {handler: Handler, schema?: object}>} */
+const handlers = new Map()
+
+/**
+ * Makes a function the handler of a kind.
+ * @param {string} kind
+ * @param {Handler} handler what it returns, or what its promise gives, is the run's result
+ * @param {{schema?: object}} [options] schema: JSON Schema of the args; a row that does not fit is refused
+ */
+export function task(kind, handler, { schema } = {}) {
+  if (!/^[a-z][a-z0-9_]{0,31}$/.test(kind)) {
+    throw new TypeError(`${kind} is not a kind: a lower-case letter, then lower-case letters, digits and _, at most 32 characters`)
+  }
+  if (handlers.has(kind)) throw new Error(`there are two handlers of kind ${kind}`)
+  handlers.set(kind, { handler, schema })
+}
+
+/** Calls a handler as a node would, for tests. @param {string} kind @param {object} [args] @param {object} [context] */
+export async function call(kind, args = {}, context = {}) {
+  const message = { run: 1, id: 1, kind, attempt: 1, max_attempts: 3, fence: '0-0', fire_at: '1970-01-01T00:00:00.000000Z', timeout: 3600, args, ...context }
+  const entry = handlers.get(kind)
+  if (!entry) throw new Error(`there is no handler of kind ${kind}`)
+  return entry.handler(args, new Context(message, () => {}))
+}
+
+/**
+ * Inserts a task with the application's own connection (pg, or anything whose query(text, values) gives rows): it is there when that
+ * transaction commits.
+ * @param {{query: (text: string, values: unknown[]) => Promise<{rows: any[]}>}} client
+ * @param {string} kind @param {object} [args] @param {Record<string, unknown>} [columns] run_at, key, parent_id and so on
+ * @returns {Promise<string | number>} its id, as the driver gives a bigint
+ */
+export async function addTask(client, kind, args = {}, columns = {}) {
+  const values = { kind, args, ...columns }
+  const names = Object.keys(values)
+  const odd = names.find(name => !/^[a-z_]+$/.test(name))
+  if (odd !== undefined) throw new TypeError(`${odd} is not a column of pgrab.task`)
+  const isJson = name => ['args', 'require', 'on_failure'].includes(name)
+  const marks = names.map((name, i) => `$${i + 1}${isJson(name) ? '::text::jsonb' : ''}`)
+  const given = names.map(name => (isJson(name) ? JSON.stringify(values[name]) : values[name]))
+  const result = await client.query(`insert into pgrab.task (${names.join(', ')}) values (${marks.join(', ')}) returning id`, given)
+  return result.rows[0].id
+}
+
+function line(message) {
+  const text = JSON.stringify(message) + '\n'
+  const bytes = text.length * 3 <= LINE_MAX ? 0 : Buffer.byteLength(text)
+  if (bytes <= LINE_MAX) return text
+  if (message.type === 'result') {
+    const error = `the result is ${bytes} bytes long, at most ${LINE_MAX} can be sent: put it in a table`
+    return line({ type: 'result', run: message.run, ok: false, retry: 'no', error })
+  }
+  return line({ ...message, text: message.text.slice(0, LINE_MAX / 8) })
+}
+
+function failed(run, error) {
+  if (error instanceof Fail) return { type: 'result', run, ok: false, error: error.message.slice(0, 2000), retry: error.retry }
+  if (error instanceof Stopped) return { type: 'result', run, ok: false, error: error.message }
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : `it threw ${String(error)}`
+  const detail = error instanceof Error && error.stack ? error.stack.slice(0, 20000) : undefined
+  return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }
+}
+
+class Conversation {
+  #contexts = new Map()
+  #rest = ''
+  #lines = ''
+  #read
+  #write
+
+  constructor(input, output) {
+    this.#read = new net.Socket({ fd: input, readable: true, writable: input === output })
+    this.#write = input === output ? this.#read : new net.Socket({ fd: output, readable: false, writable: true })
+    this.#read.setEncoding('utf8')
+    this.#read.on('data', text => this.#feed(text))
+    for (const socket of [this.#read, this.#write]) {
+      socket.on('end', () => process.exit(0)) // the node is gone
+      socket.on('error', () => process.exit(1))
+    }
+  }
+
+  // What one turn of the event loop says goes together.
+  send = message => {
+    if (this.#lines === '') setImmediate(() => this.#flush())
+    this.#lines += line(message)
+  }
+
+  #flush() {
+    const lines = this.#lines
+    this.#lines = ''
+    this.#write.write(lines)
+  }
+
+  #feed(text) {
+    const lines = (this.#rest + text).split('\n')
+    this.#rest = lines.pop()
+    for (const one of lines) this.#take(JSON.parse(one))
+  }
+
+  #take(message) {
+    if (message.type === 'task') this.#begin(message)
+    else if (message.type === 'ping') this.send({ type: 'pong', n: message.n })
+    else if (message.type === 'stop') this.#contexts.get(message.run)?.stop(message.reason)
+    else if (message.type === 'end') process.exit(0)
+  }
+
+  async #begin(message) {
+    const ctx = new Context(message, this.send)
+    this.#contexts.set(message.run, ctx)
+    let result
+    try {
+      const value = await handlers.get(message.kind).handler(message.args, ctx)
+      result = { type: 'result', run: message.run, ok: true, value }
+      JSON.stringify(value)
+    } catch (error) {
+      result = failed(message.run, ctx.signal.aborted && error?.name === 'AbortError' ? ctx.signal.reason : error)
+    }
+    this.#contexts.delete(message.run)
+    this.send(result)
+  }
+}
+
+/**
+ * Handles tasks until the node says that it is enough.
+ * @param {{concurrency?: number}} [options] how many tasks this process has at once
+ */
+export function run({ concurrency = 100 } = {}) {
+  const { PGRAB_WORKER_IN, PGRAB_WORKER_OUT, PGRAB_WORKER_PROTOCOL = '' } = process.env
+  if (PGRAB_WORKER_IN === undefined) {
+    throw new Error("this is started by a pgrab node: name it in a [worker NAME] section of the node's file, see docs/workers.md")
+  }
+  if (!PGRAB_WORKER_PROTOCOL.split(' ').includes(String(PROTOCOL))) {
+    throw new Error(`this node speaks version ${PGRAB_WORKER_PROTOCOL} of the protocol, pgrab-worker ${VERSION} version ${PROTOCOL}`)
+  }
+  if (handlers.size === 0) throw new Error("there is no handler: call task('a_kind', handler) before run()")
+  const conversation = new Conversation(Number(PGRAB_WORKER_IN), Number(PGRAB_WORKER_OUT))
+  const kinds = Object.fromEntries([...handlers].map(([kind, { schema }]) => [kind, schema ? { schema } : {}]))
+  conversation.send({ type: 'hello', version: PROTOCOL, kinds, concurrency, library: `pgrab-worker ${VERSION}, Node.js ${process.version}` })
+}

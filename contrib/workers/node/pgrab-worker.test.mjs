@@ -1,0 +1,108 @@
+// Tests of pgrab-worker: a real process at the other end of a pipe of its own.  node --test
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import readline from 'node:readline'
+import test from 'node:test'
+import { addTask, call, task } from './pgrab-worker.mjs'
+
+const LIBRARY = new URL('./pgrab-worker.mjs', import.meta.url).href
+const TASK = { type: 'task', id: 7, attempt: 1, max_attempts: 3, fence: '1-2', fire_at: '2026-11-22T05:00:00.000000Z', timeout: 60 }
+
+/** A file of handlers, spoken to as a node speaks. */
+function start(t, text, { version = '1', run = 'run()' } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'pgrab-worker-'))
+  const file = join(folder, 'handlers.mjs')
+  writeFileSync(file, `import { Fail, run, task } from '${LIBRARY}'\n${text}\n${run}\n`)
+  const env = { ...process.env, PGRAB_WORKER_IN: '3', PGRAB_WORKER_OUT: '4', PGRAB_WORKER_PROTOCOL: version }
+  const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'], env })
+  const ended = new Promise(resolve => child.on('exit', resolve))
+  const lines = readline.createInterface({ input: child.stdio[4] })[Symbol.asyncIterator]()
+  let errors = ''
+  child.stderr.on('data', chunk => { errors += chunk })
+  child.stdio[3].on('error', () => {})
+  t.after(async () => { child.kill('SIGKILL'); await ended; rmSync(folder, { recursive: true }) })
+  return {
+    child, ended, errors: () => errors,
+    tell: message => child.stdio[3].write(JSON.stringify(message) + '\n'),
+    give: (number, kind, args = {}) => child.stdio[3].write(JSON.stringify({ ...TASK, run: number, kind, args }) + '\n'),
+    hear: async () => { const { value, done } = await lines.next(); return done ? null : JSON.parse(value) },
+  }
+}
+
+test('it says hello, does a task, and ends with its node', async t => {
+  const p = start(t, "task('greet', args => [args.name], { schema: { type: 'object', required: ['name'] } })")
+  const hello = await p.hear()
+  assert.deepEqual([hello.type, hello.version, hello.concurrency], ['hello', 1, 100])
+  assert.deepEqual(hello.kinds, { greet: { schema: { type: 'object', required: ['name'] } } })
+  p.give(1, 'greet', { name: 'grüße' })
+  assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: true, value: ['grüße'] })
+  p.child.stdio[3].end()
+  assert.equal(await p.ended, 0)
+})
+
+test('many wait at once, a ping is answered, a stop aborts one', async t => {
+  const p = start(t, `
+    let open
+    const gate = new Promise(resolve => { open = resolve })
+    task('wait', async (args, ctx) => { await Promise.race([gate, new Promise((_, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason)))]); return args.n })
+    task('open', () => open())`, { run: 'run({ concurrency: 5 })' })
+  assert.equal((await p.hear()).concurrency, 5)
+  for (const n of [0, 1, 2]) p.give(n, 'wait', { n })
+  p.tell({ type: 'ping', n: 4 })
+  assert.deepEqual(await p.hear(), { type: 'pong', n: 4 })
+  p.tell({ type: 'stop', run: 1, reason: 'cancel' })
+  assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: false, error: 'stopped: cancel' })
+  p.give(3, 'open')
+  const results = [await p.hear(), await p.hear(), await p.hear()]
+  assert.deepEqual(new Map(results.map(r => [r.run, r.value])), new Map([[3, undefined], [0, 0], [2, 2]]))
+})
+
+test('failures say what and where', async t => {
+  const p = start(t, `task('fail', async ({ how }) => {
+    if (how === 'throw') throw new RangeError('no such')
+    if (how === 'fail') throw new Fail('gone', { retry: 'no' })
+    if (how === 'text') throw 'a text'
+    if (how === 'circle') { const a = {}; a.a = a; return a }
+    if (how === 'long') return 'x'.repeat(2000000)
+  })`)
+  await p.hear()
+  const wanted = { throw: ['RangeError: no such'], fail: ['gone', 'no'], text: ['it threw a text'], circle: ['circular'], long: ['at most 1048576 can be sent', 'no'] }
+  for (const [how, [error, retry]] of Object.entries(wanted)) {
+    p.give(1, 'fail', { how })
+    const result = await p.hear()
+    assert.ok(!result.ok && result.error.includes(error), result.error)
+    assert.equal(result.retry, retry)
+    if (how === 'throw') assert.match(result.detail, /handlers\.mjs/)
+  }
+})
+
+test('progress and log are messages, and end ends it', async t => {
+  const p = start(t, "task('f', (args, ctx) => { ctx.progress(42, 'half'); ctx.log('a line') })")
+  await p.hear()
+  p.give(5, 'f')
+  assert.deepEqual(await p.hear(), { type: 'progress', run: 5, percent: 42, text: 'half' })
+  assert.deepEqual(await p.hear(), { type: 'log', run: 5, text: 'a line' })
+  assert.equal((await p.hear()).ok, true)
+  p.tell({ type: 'end' })
+  assert.equal(await p.ended, 0)
+})
+
+test('another version of the protocol is refused in plain words', async t => {
+  const p = start(t, "task('f', () => {})", { version: '2' })
+  assert.equal(await p.ended, 1)
+  assert.match(p.errors(), /speaks version 2 of the protocol/)
+})
+
+test('a handler is called for a test, and a task inserted', async () => {
+  task('for_a_test', (args, ctx) => args.n + ctx.attempt)
+  assert.equal(await call('for_a_test', { n: 1 }, { attempt: 4 }), 5)
+  assert.throws(() => task('For-A-Test', () => {}), TypeError)
+  let asked
+  const client = { query: async (text, values) => { asked = [text, values]; return { rows: [{ id: '9' }] } } }
+  assert.equal(await addTask(client, 'a', { b: 1 }, { key: 'k' }), '9')
+  assert.deepEqual(asked, ['insert into pgrab.task (kind, args, key) values ($1, $2::text::jsonb, $3) returning id', ['a', '{"b":1}', 'k']])
+  await assert.rejects(addTask(client, 'a', {}, { 'key) values (1)': 1 }), TypeError)
+})

@@ -1,0 +1,481 @@
+"""Handlers for pgrab tasks: functions in a process that stays, called once per task.
+
+    from pgrab_worker import run, task
+
+    @task("send_email")
+    def send_email(user_id: int, subject: str = "hello"):
+        print(f"to {user_id}: {subject}")
+
+    run()
+
+A node starts this file, as a [worker NAME] section of its own file says, and hands it the tasks whose kind is send_email.
+See docs/workers.md.  Needs nothing but Python 3.9 or later.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import sys
+import threading
+import traceback
+import types
+import typing
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Awaitable, Callable, Optional, Union
+
+__all__ = ["Context", "Fail", "Stopped", "add_task", "add_task_async", "call", "insert_statement", "run", "task"]
+__version__ = "0.1.0"
+
+PROTOCOL = 1
+LINE_MAX = 1024 * 1024
+Retry = Union[str, float, int]
+
+
+class Fail(Exception):
+    """Raised by a handler: this run has failed.  retry: "default", "no", or in how many seconds it is tried again."""
+
+    def __init__(self, error: str, retry: Retry = "default") -> None:
+        super().__init__(error)
+        self.retry = retry
+
+
+class Stopped(BaseException):
+    """Raised inside a handler whose run is to stop; reason: timeout, cancel, fenced or shutdown.
+
+    Not an Exception, so that `except Exception` lets it pass.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Context:
+    """What a handler is told of its run, and what it may say of it."""
+
+    def __init__(self, message: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+        self._run: int = message["run"]
+        self._send = send
+        self._stopping = threading.Event()
+        self.id: int = message["id"]
+        self.kind: str = message["kind"]
+        self.attempt: int = message["attempt"]
+        self.max_attempts: int = message["max_attempts"]
+        self.fence: str = message["fence"]
+        self.fire_at: str = message["fire_at"]
+        self.timeout: float = message["timeout"]
+        self.name: Optional[str] = message.get("name")
+        self.command: str = message.get("command", "")
+        self.args: dict[str, Any] = message["args"]
+        self.parents: dict[str, Any] = message.get("parents", {})
+        self.stop_reason: Optional[str] = None
+
+    @property
+    def stopping(self) -> bool:
+        """True when the run is to stop.  What runs in a thread of its own has to look."""
+        return self._stopping.is_set()
+
+    def check(self) -> None:
+        """Raises Stopped when the run is to stop."""
+        if self.stop_reason is not None:
+            raise Stopped(self.stop_reason)
+
+    def progress(self, percent: Optional[float] = None, text: Optional[str] = None) -> None:
+        """How far it has come, 0 to 100, and in words."""
+        self._send({"type": "progress", "run": self._run, "percent": percent, "text": text})
+
+    def log(self, text: str) -> None:
+        """A line of the run's output."""
+        self._send({"type": "log", "run": self._run, "text": str(text)})
+
+    def _stop(self, reason: str) -> None:
+        self.stop_reason = reason
+        self._stopping.set()
+
+
+# --- handlers and their schemas
+
+
+class _Handler:
+    def __init__(self, kind: str, function: Callable[..., Any], schema: Optional[dict[str, Any]]) -> None:
+        self.kind, self.function = kind, function
+        self.is_async = inspect.iscoroutinefunction(function)
+        parameters = inspect.signature(function).parameters
+        self.takes_context = "ctx" in parameters
+        self.takes_args = "args" in parameters
+        self.schema = schema if schema is not None else None if self.takes_args else _schema_of(function)
+
+    def call(self, ctx: Context) -> Any:
+        given = {"args": ctx.args} if self.takes_args else dict(ctx.args)
+        if self.takes_context:
+            given["ctx"] = ctx
+        return self.function(**given)
+
+
+_handlers: dict[str, _Handler] = {}
+
+
+def task(kind: str, schema: Optional[dict[str, Any]] = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function the handler of a kind.
+
+    The members of the task's args come as arguments of these names; a parameter `args` takes all of them as one dict instead, and a
+    parameter `ctx` the Context.  schema: JSON Schema of the args; without one it is made from the function's type hints.
+    """
+    if not re.fullmatch("[a-z][a-z0-9_]{0,31}", kind):
+        raise ValueError(f"{kind!r} is not a kind: a lower-case letter, then lower-case letters, digits and _, at most 32 characters")
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if kind in _handlers:
+            raise ValueError(f"there are two handlers of kind {kind}")
+        _handlers[kind] = _Handler(kind, function, schema)
+        return function
+    return register
+
+
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", list: "array", dict: "object", type(None): "null"}
+
+
+def _type_schema(hint: Any) -> dict[str, Any]:
+    """What a type hint says, as far as JSON Schema can say it; {} else."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _TYPES:
+        return {"type": _TYPES[hint]}
+    if origin is list and inside:
+        return {"type": "array", "items": _type_schema(inside[0])}
+    if origin is dict:
+        return {"type": "object"}
+    if origin is typing.Literal:
+        return {"enum": list(inside)}
+    if origin is Union or origin is getattr(types, "UnionType", None):
+        parts = [_type_schema(part) for part in inside]
+        if all(set(part) == {"type"} for part in parts):
+            return {"type": [part["type"] for part in parts]}
+    return {}
+
+
+def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
+    hints = {}
+    with contextlib.suppress(Exception):  # a hint that names what is not there, or is no hint at all
+        hints = typing.get_type_hints(function)
+    properties, required, more = {}, [], False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            more = True
+        elif name != "ctx" and parameter.kind is not parameter.VAR_POSITIONAL:
+            properties[name] = _type_schema(hints.get(name))
+            if parameter.default is parameter.empty:
+                required.append(name)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+
+
+def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> Any:
+    """Calls a handler as a node would, for tests; of an async one the coroutine is returned."""
+    message = {"run": 1, "id": 1, "kind": kind, "attempt": 1, "max_attempts": 3, "fence": "0-0", "fire_at": "1970-01-01T00:00:00.000000Z",
+               "timeout": 3600.0, "args": args or {}, **context}
+    return _handlers[kind].call(Context(message, lambda sent: None))
+
+
+# --- further tasks, in the application's own transaction
+
+
+def insert_statement(kind: str, args: Optional[dict[str, Any]] = None, columns: Optional[dict[str, Any]] = None,
+                     mark: Callable[[int], str] = lambda n: "%s") -> tuple[str, list[Any]]:
+    """The INSERT of a task and its parameters; mark(n) is how the driver writes its nth parameter, from 1."""
+    values: dict[str, Any] = {"kind": kind, "args": json.dumps(args or {}), **(columns or {})}
+    for name in values:
+        if not re.fullmatch("[a-z_]+", name):
+            raise ValueError(f"{name!r} is not a column of pgrab.task")
+    marks = ", ".join(mark(n + 1) + ("::text::jsonb" if name in ("args", "require", "on_failure") else "") for n, name in enumerate(values))
+    given = [json.dumps(value) if isinstance(value, dict) else value for value in values.values()]
+    return f"insert into pgrab.task ({', '.join(values)}) values ({marks}) returning id", given
+
+
+def add_task(connection: Any, kind: str, args: Optional[dict[str, Any]] = None, **columns: Any) -> int:
+    """Inserts a task with the application's own connection (psycopg, psycopg2): it is there when that transaction commits.
+
+    columns: run_at, key, parent_id and so on, as in pgrab.task.
+    """
+    cursor = connection.cursor()
+    try:
+        cursor.execute(*insert_statement(kind, args, columns))
+        return int(cursor.fetchone()[0])
+    finally:
+        cursor.close()
+
+
+async def add_task_async(connection: Any, kind: str, args: Optional[dict[str, Any]] = None, **columns: Any) -> int:
+    """The same for asyncpg, and for psycopg's AsyncConnection."""
+    if hasattr(connection, "fetchval"):
+        statement, given = insert_statement(kind, args, columns, lambda n: f"${n}")
+        return int(await connection.fetchval(statement, *given))
+    async with connection.cursor() as cursor:
+        await cursor.execute(*insert_statement(kind, args, columns))
+        return int((await cursor.fetchone())[0])
+
+
+# --- the conversation with the node
+
+
+class _Wire:
+    """Lines out, by any thread; the reading is the engine's."""
+
+    def __init__(self, fd_in: int, fd_out: int) -> None:
+        self.fd_in, self.fd_out = fd_in, fd_out
+        self.lock = threading.Lock()
+        for fd in (fd_in, fd_out):
+            os.set_inheritable(fd, False)
+
+    def write(self, data: bytes) -> None:
+        with self.lock:
+            while data:
+                data = data[os.write(self.fd_out, data):]
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.write(_line(message))
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
+    if len(line) <= LINE_MAX:
+        return line
+    if message["type"] == "result":
+        return _line({"type": "result", "run": message["run"], "ok": False, "retry": "no",
+                      "error": f"the result is {len(line)} bytes long, at most {LINE_MAX} can be sent: put it in a table"})
+    return _line({**message, "text": message["text"][:LINE_MAX // 8]})
+
+
+def _succeeded(ctx: Context, value: Any) -> dict[str, Any]:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as e:
+        return _failed(ctx, Fail(f"what the handler returned is no JSON: {e}"))
+    return {"type": "result", "run": ctx._run, "ok": True, "value": value}
+
+
+def _failed(ctx: Context, error: BaseException) -> dict[str, Any]:
+    message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}
+    if isinstance(error, Fail):
+        return {**message, "error": str(error)[:2000], "retry": error.retry}
+    if isinstance(error, (Stopped, asyncio.CancelledError)):
+        return {**message, "error": f"stopped: {ctx.stop_reason}"}
+    # From the handler on: our own frames say nothing.
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next
+    detail = "".join(traceback.format_exception(type(error), error, trace))
+    return {**message, "detail": detail[-20000:]}
+
+
+class _Engine:
+    """What all ways to run handlers share: taking messages apart."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self.wire = wire
+        self.rest = b""
+        self.contexts: dict[int, Context] = {}
+
+    def hello(self, concurrency: int) -> None:
+        kinds = {kind: {"schema": handler.schema} if handler.schema else {} for kind, handler in _handlers.items()}
+        self.wire.send({"type": "hello", "version": PROTOCOL, "kinds": kinds, "concurrency": concurrency,
+                        "library": f"pgrab_worker {__version__}, Python {sys.version.split()[0]}"})
+
+    def feed(self, data: bytes) -> None:
+        """Takes whatever has been read."""
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self.take(json.loads(line))
+
+    def take(self, message: dict[str, Any]) -> None:
+        what = message["type"]
+        if what == "ping":
+            self.wire.send({"type": "pong", "n": message["n"]})
+        elif what == "task":
+            ctx = Context(message, self.wire.send)
+            self.contexts[ctx._run] = ctx
+            self.begin(ctx, _handlers[ctx.kind])
+        elif what == "stop" and message["run"] in self.contexts:
+            ctx = self.contexts[message["run"]]
+            ctx._stop(message["reason"])
+            self.stop(ctx)
+        elif what == "end":
+            self.end()
+
+    def done(self, ctx: Context, result: dict[str, Any]) -> None:
+        del self.contexts[ctx._run]
+        sys.stdout.flush()
+        self.wire.send(result)
+
+    def read_for_ever(self) -> None:
+        """In a thread of its own: the end of the descriptor is the end of the process."""
+        while data := os.read(self.wire.fd_in, 65536):
+            self.feed(data)
+        self.end()
+
+    def begin(self, ctx: Context, handler: _Handler) -> None:
+        raise NotImplementedError
+
+    def stop(self, ctx: Context) -> None:
+        """Its context says so already."""
+
+    def end(self) -> None:
+        sys.stdout.flush()
+        os._exit(0)
+
+
+class _OneByOne(_Engine):
+    """Handlers in the main thread, one at a time, which a stop interrupts; a second thread answers the node."""
+
+    SIGNAL = signal.SIGUSR2
+
+    def __init__(self, wire: _Wire) -> None:
+        super().__init__(wire)
+        self.tasks: queue.SimpleQueue[tuple[Context, _Handler]] = queue.SimpleQueue()
+        self.current: Optional[Context] = None
+        self.main = threading.get_ident()
+        signal.signal(self.SIGNAL, self.interrupt)
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        if self.current is not None and self.current.stop_reason is not None:
+            self.current, ctx = None, self.current  # once
+            raise Stopped(ctx.stop_reason or "cancel")
+
+    def begin(self, ctx: Context, handler: _Handler) -> None:
+        self.tasks.put((ctx, handler))
+
+    def stop(self, ctx: Context) -> None:
+        signal.pthread_kill(self.main, self.SIGNAL)
+
+    def carry_out(self, ctx: Context, handler: _Handler) -> dict[str, Any]:
+        try:
+            self.current = ctx
+            ctx.check()  # it may have been told to stop while it waited
+            result = _succeeded(ctx, handler.call(ctx))
+            self.current = None
+            return result
+        except (Exception, SystemExit, Stopped) as e:
+            self.current = None
+            return _failed(ctx, e)
+
+    def run(self) -> None:
+        threading.Thread(target=self.read_for_ever, daemon=True).start()
+        self.hello(1)
+        while True:
+            ctx, handler = self.tasks.get()
+            try:
+                result = self.carry_out(ctx, handler)
+            except Stopped as e:  # it came while the exception before it was handled
+                result = _failed(ctx, e)
+            self.done(ctx, result)
+
+
+class _Threads(_Engine):
+    """Handlers in threads, several at once; a stop is theirs to look for."""
+
+    def __init__(self, wire: _Wire, concurrency: int) -> None:
+        super().__init__(wire)
+        self.concurrency = concurrency
+        self.pool = ThreadPoolExecutor(concurrency)
+
+    def begin(self, ctx: Context, handler: _Handler) -> None:
+        self.pool.submit(self.carry_out, ctx, handler)
+
+    def carry_out(self, ctx: Context, handler: _Handler) -> None:
+        try:
+            result = _succeeded(ctx, handler.call(ctx))
+        except (Exception, SystemExit, Stopped) as e:
+            result = _failed(ctx, e)
+        self.done(ctx, result)
+
+    def run(self) -> None:
+        self.hello(self.concurrency)
+        self.read_for_ever()
+
+
+class _Loop(_Engine):
+    """Handlers in an event loop, several at once; those that are no coroutines go to threads beside it."""
+
+    def __init__(self, wire: _Wire, concurrency: int) -> None:
+        super().__init__(wire)
+        self.concurrency = concurrency
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.results: list[bytes] = []
+        self.ended = asyncio.Event()
+
+    def begin(self, ctx: Context, handler: _Handler) -> None:
+        self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler))
+
+    def stop(self, ctx: Context) -> None:
+        self.tasks[ctx._run].cancel()
+
+    async def carry_out(self, ctx: Context, handler: _Handler) -> None:
+        try:
+            value = handler.call(ctx) if handler.is_async else self.loop.run_in_executor(None, handler.call, ctx)
+            result = _succeeded(ctx, await typing.cast(Awaitable[Any], value))
+        except (Exception, SystemExit, Stopped, asyncio.CancelledError) as e:
+            result = _failed(ctx, e)
+        del self.tasks[ctx._run]
+        del self.contexts[ctx._run]
+        if not self.results:  # those of one turn of the loop go together
+            self.loop.call_soon(self.flush)
+        self.results.append(_line(result))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+        results, self.results = self.results, []
+        self.wire.write(b"".join(results))
+
+    def readable(self, sock: socket.socket) -> None:
+        try:
+            data = sock.recv(262144, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if data:
+            self.feed(data)
+        else:
+            self.end()
+
+    def end(self) -> None:
+        self.ended.set()
+
+    async def main(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_default_executor(ThreadPoolExecutor(self.concurrency))
+        sock = socket.socket(fileno=self.wire.fd_in)
+        self.loop.add_reader(sock, self.readable, sock)
+        self.hello(self.concurrency)
+        await self.ended.wait()
+        sys.stdout.flush()
+        os._exit(0)  # a thread that still runs holds nobody up
+
+    def run(self) -> None:
+        asyncio.run(self.main())
+
+
+def run(concurrency: Optional[int] = None) -> None:
+    """Handles tasks until the node says that it is enough.
+
+    concurrency: how many at once.  By default one; with handlers that are coroutines a hundred, in one event loop.  More than one of
+    plain functions run in threads.
+    """
+    if "PGRAB_WORKER_IN" not in os.environ:
+        sys.exit(f"{sys.argv[0]}: this is started by a pgrab node: name it in a [worker NAME] section of the node's file, see docs/workers.md")
+    if str(PROTOCOL) not in os.environ.get("PGRAB_WORKER_PROTOCOL", "").split():
+        sys.exit(f"this node speaks version {os.environ.get('PGRAB_WORKER_PROTOCOL')} of the protocol, pgrab_worker {__version__} version {PROTOCOL}")
+    if not _handlers:
+        sys.exit("there is no handler: decorate a function with @task(\"a_kind\") before run()")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    wire = _Wire(int(os.environ["PGRAB_WORKER_IN"]), int(os.environ["PGRAB_WORKER_OUT"]))
+    if any(handler.is_async for handler in _handlers.values()):
+        _Loop(wire, concurrency or 100).run()
+    elif concurrency is None or concurrency == 1:
+        _OneByOne(wire).run()
+    else:
+        _Threads(wire, concurrency).run()

@@ -1,0 +1,243 @@
+"""Tests of pgrab_worker: a real process at the other end of two pipes.  python3 -m unittest"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import pgrab_worker
+
+HERE = Path(__file__).resolve().parent
+TASK = {"type": "task", "id": 7, "attempt": 1, "max_attempts": 3, "fence": "1-2", "fire_at": "2026-11-22T05:00:00.000000Z", "timeout": 60.0}
+
+
+class Process:
+    """A file of handlers, spoken to as a node speaks."""
+
+    def __init__(self, text, run="run()", version="1"):
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name) / "handlers.py"
+        path.write_text(f"import asyncio, select, sys, time, threading\nfrom pgrab_worker import *\n{text}\n{run}\n")
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_WORKER_IN": str(theirs_in), "PGRAB_WORKER_OUT": str(theirs_out),
+               "PGRAB_WORKER_PROTOCOL": version}
+        self.proc = subprocess.Popen([sys.executable, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     pass_fds=(theirs_in, theirs_out), env=env, text=True)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.out, self.lines = open(ours_out, "wb", buffering=0), open(ours_in, "rb")
+
+    def tell(self, **message):
+        self.out.write(json.dumps(message).encode() + b"\n")
+
+    def give(self, run, kind, **args):
+        self.tell(**{**TASK, "run": run, "kind": kind, "args": args})
+
+    def hear(self):
+        line = self.lines.readline()
+        return json.loads(line) if line else None
+
+    def close(self):
+        self.out.close()
+        self.proc.wait(10)
+        printed = self.proc.stdout.read()
+        self.proc.stdout.close()
+        self.lines.close()
+        self.folder.cleanup()
+        return printed
+
+
+class WithProcess(unittest.TestCase):
+    def start(self, text, **options):
+        process = Process(text, **options)
+        self.addCleanup(lambda: process.proc.poll() is None and process.proc.kill())
+        self.addCleanup(lambda: process.out.closed or process.close())
+        return process
+
+
+class OneByOne(WithProcess):
+    def test_it_says_hello_does_a_task_and_ends_with_its_node(self):
+        p = self.start("@task('greet')\ndef greet(name: str, times: int = 1):\n    print('hello', name)\n    return [name] * times")
+        hello = p.hear()
+        self.assertEqual((hello["type"], hello["version"], hello["concurrency"]), ("hello", 1, 1))
+        self.assertEqual(hello["kinds"]["greet"]["schema"], {
+            "type": "object", "properties": {"name": {"type": "string"}, "times": {"type": "integer"}}, "required": ["name"],
+            "additionalProperties": False})
+        p.give(1, "greet", name="grüße", times=2)
+        self.assertEqual(p.hear(), {"type": "result", "run": 1, "ok": True, "value": ["grüße", "grüße"]})
+        self.assertEqual(p.close(), "hello grüße\n")
+        self.assertEqual(p.proc.returncode, 0)
+
+    def test_a_ping_is_answered_while_a_handler_works(self):
+        p = self.start("@task('wait')\ndef wait(ctx):\n    ctx._stopping.wait(20)\n    return ctx.stop_reason", run="run(concurrency=2)")
+        p.hear()
+        p.give(1, "wait")
+        p.tell(type="ping", n=9)
+        self.assertEqual(p.hear(), {"type": "pong", "n": 9})
+        p.tell(type="stop", run=1, reason="cancel")
+        self.assertEqual(p.hear()["value"], "cancel")
+
+    def test_a_stop_interrupts_a_handler_that_sleeps_and_the_next_task_is_done(self):
+        p = self.start("@task('nap')\ndef nap(seconds):\n    select.select([], [], [], seconds)\n    return 'slept'")
+        p.hear()
+        p.give(1, "nap", seconds=60)
+        p.tell(type="stop", run=1, reason="timeout")
+        self.assertEqual(p.hear(), {"type": "result", "run": 1, "ok": False, "error": "stopped: timeout"})
+        p.give(2, "nap", seconds=0)
+        self.assertEqual(p.hear()["value"], "slept")
+
+    def test_stops_that_cross_results_harm_nothing(self):
+        p = self.start("@task('quick')\ndef quick(): return 1")
+        p.hear()
+        for run in range(1, 300):
+            p.give(run, "quick")
+            p.tell(type="stop", run=run, reason="cancel")
+        for run in range(1, 300):
+            result = p.hear()
+            self.assertEqual(result["run"], run)
+            self.assertTrue(result["ok"] or result["error"] == "stopped: cancel", result)
+
+    def test_failures_say_what_and_where(self):
+        p = self.start("""
+@task("fail")
+def fail(how, ctx):
+    if how == "raise": raise ValueError("no\\nsuch")
+    if how == "fail": raise Fail("gone", retry="no")
+    if how == "exit": sys.exit("enough")
+    if how == "value": return {1, 2}
+    if how == "long": return "x" * 2000000
+""")
+        p.hear()
+        wanted = {"raise": ("ValueError: no", None), "fail": ("gone", "no"), "exit": ("SystemExit: enough", None),
+                  "value": ("what the handler returned is no JSON", "default"), "long": ("at most 1048576 can be sent", "no")}
+        for run, (how, (error, retry)) in enumerate(wanted.items()):
+            p.give(run, "fail", how=how)
+            result = p.hear()
+            self.assertIn(error, result["error"])
+            self.assertEqual(result.get("retry"), retry, how)
+            if how == "raise":
+                self.assertIn("in fail", result["detail"])
+                self.assertNotIn("pgrab_worker.py", result["detail"])
+
+    def test_wrong_args_are_a_failure_of_that_run(self):
+        p = self.start("@task('f')\ndef f(a): pass")
+        p.hear()
+        p.give(1, "f", b=1)
+        self.assertIn("TypeError", p.hear()["error"])
+
+    def test_progress_and_log_are_messages(self):
+        p = self.start("@task('f')\ndef f(ctx):\n    ctx.progress(42, 'half')\n    ctx.log('a line')")
+        p.hear()
+        p.give(5, "f")
+        self.assertEqual(p.hear(), {"type": "progress", "run": 5, "percent": 42, "text": "half"})
+        self.assertEqual(p.hear(), {"type": "log", "run": 5, "text": "a line"})
+        self.assertTrue(p.hear()["ok"])
+
+    def test_end_ends_it(self):
+        p = self.start("@task('f')\ndef f(): pass")
+        p.hear()
+        p.tell(type="end")
+        self.assertIsNone(p.hear())
+        self.assertEqual(p.proc.wait(10), 0)
+
+    def test_without_a_node_or_with_another_version_it_says_so(self):
+        done = subprocess.run([sys.executable, "-c", "from pgrab_worker import *; task('f')(print); run()"], cwd=HERE, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("[worker NAME] section", done.stderr)
+        p = self.start("@task('f')\ndef f(): pass", version="2 3")
+        self.assertIsNone(p.hear())
+        self.assertIn("speaks version 2 3 of the protocol", p.close())
+
+
+class Loop(WithProcess):
+    ASYNC = """
+gate = asyncio.Event()
+@task("wait")
+async def wait(n, ctx):
+    await gate.wait()
+    return n
+@task("open")
+async def open_(ctx): gate.set()
+@task("plain")
+def plain(ctx): return threading.current_thread() is threading.main_thread()
+"""
+
+    def setUp(self):
+        import socket
+        self.p = None
+        self.socket = socket
+
+    def start_loop(self):
+        """In a loop the descriptors are a socket, as the node's are."""
+        ours, theirs = self.socket.socketpair()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "handlers.py"
+        path.write_text(f"import asyncio, threading\nfrom pgrab_worker import *\n{self.ASYNC}\nrun()\n")
+        fd = theirs.fileno()
+        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_WORKER_IN": str(fd), "PGRAB_WORKER_OUT": str(fd), "PGRAB_WORKER_PROTOCOL": "1"}
+        proc = subprocess.Popen([sys.executable, path], pass_fds=(fd,), env=env)
+        theirs.close()
+        self.addCleanup(lambda: (ours.close(), proc.wait(10)))
+        lines = ours.makefile("rb")
+        self.addCleanup(lines.close)
+        return proc, lambda **m: ours.sendall(json.dumps(m).encode() + b"\n"), lambda: json.loads(lines.readline())
+
+    def test_many_wait_at_once_and_a_stop_cancels_one(self):
+        _, tell, hear = self.start_loop()
+        self.assertEqual(hear()["concurrency"], 100)
+        for n in range(3):
+            tell(**{**TASK, "run": n, "kind": "wait", "args": {"n": n}})
+        tell(type="ping", n=4)
+        self.assertEqual(hear(), {"type": "pong", "n": 4})
+        tell(type="stop", run=1, reason="cancel")
+        self.assertEqual(hear(), {"type": "result", "run": 1, "ok": False, "error": "stopped: cancel"})
+        tell(**{**TASK, "run": 3, "kind": "open", "args": {}})
+        results = [hear() for _ in range(3)]
+        self.assertEqual({r["run"]: r["value"] for r in results}, {0: 0, 2: 2, 3: None})
+        tell(**{**TASK, "run": 4, "kind": "plain", "args": {}})
+        self.assertIs(hear()["value"], False)
+
+
+class Statements(unittest.TestCase):
+    def test_the_insert_of_a_task(self):
+        statement, given = pgrab_worker.insert_statement("send_email", {"user_id": 7}, {"key": "k", "require": {"zone": "eu"}})
+        self.assertEqual(statement, "insert into pgrab.task (kind, args, key, require) values (%s, %s::text::jsonb, %s, %s::text::jsonb) returning id")
+        self.assertEqual(given, ["send_email", '{"user_id": 7}', "k", '{"zone": "eu"}'])
+        self.assertIn("values ($1, $2::text::jsonb)", pgrab_worker.insert_statement("a", mark=lambda n: f"${n}")[0])
+        with self.assertRaises(ValueError):
+            pgrab_worker.insert_statement("a", {}, {"key) values (1); drop table x; --": 1})
+
+    def test_type_hints_as_schema(self):
+        from typing import Dict, List, Literal, Optional
+
+        def f(a: int, b: Optional[str], c: List[float], d: Dict[str, int], e: Literal["x", 1], g, h: "no such name" = 1, **rest): ...  # noqa: F821
+        self.assertEqual(set(pgrab_worker._schema_of(f)["properties"]), set("abcdegh"))
+
+        def k(a: int, b: Optional[str], c: List[float], d: Dict[str, int], e: Literal["x", 1], g, **rest): ...
+        self.assertEqual(pgrab_worker._schema_of(k), {
+            "type": "object", "required": ["a", "b", "c", "d", "e", "g"], "additionalProperties": True, "properties": {
+                "a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"type": "array", "items": {"type": "number"}},
+                "d": {"type": "object"}, "e": {"enum": ["x", 1]}, "g": {}}})
+
+    def test_names_of_kinds(self):
+        for kind in ("Send", "1a", "a-b", "a" * 33, ""):
+            with self.assertRaises(ValueError):
+                pgrab_worker.task(kind)
+
+    def test_a_handler_is_called_for_a_test(self):
+        @pgrab_worker.task("for_a_test")
+        def handler(n: int, ctx):
+            ctx.progress(1)
+            return n + ctx.attempt
+        self.assertEqual(pgrab_worker.call("for_a_test", {"n": 1}, attempt=4), 5)
+
+
+if __name__ == "__main__":
+    signal.alarm(120)
+    unittest.main()
