@@ -228,3 +228,14 @@ keeper_await_end(struct keeper *k, uint64_t life)
 		PTHREAD_OK(pthread_cond_wait(&k->changed, &k->lock));
 	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
+
+bool
+keeper_ended(struct keeper *k, uint64_t life)
+{
+	bool ended;
+
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	ended = k->gone >= life || k->stopped;
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+	return ended;
+}

@@ -90,8 +90,10 @@ struct keeper_spec {
 	int stdin_fd;  /* -1: /dev/null */
 	int output_fd; /* the child's stdout and stderr */
 	int script_fd; /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
+	bool talks;    /* script_fd is a socket: the child finds it as KEEPER_ANSWER_FD too, to write to */
 };
 #define KEEPER_SCRIPT_FD 3
+#define KEEPER_ANSWER_FD 4
 
 struct keeper_run {
 	int fd; /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */
@@ -140,6 +142,9 @@ struct keeper_msg {
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process
  * that the kernel can not kill holds it up.  Returns also when the keeper is stopped. */
 void keeper_await_end(struct keeper *k, uint64_t life);
+
+/* Would keeper_await_end return at once? */
+bool keeper_ended(struct keeper *k, uint64_t life);
 
 /* main() of the keeper process, called by the program's main for argv[1] = KEEPER_ARGV1.  Returns its exit
  * code. */

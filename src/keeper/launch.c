@@ -1,6 +1,6 @@
 /*
  * The child gets a session and a process group of its own, default signals,
- * nothing of our environment and no descriptor but 0 to 2.  It can not gain
+ * nothing of our environment and no descriptor but 0 to 2, or those it was promised.  It can not gain
  * privileges, and dies with its shim.
  */
 #include "keeper/launch.h"
@@ -61,6 +61,8 @@ connect_stdio(const struct launch *l)
 	/* Last, for it may take the place of any other; only what is reported to has to be out of the way. */
 	if (l->script_fd == KEEPER_SCRIPT_FD ? fcntl(KEEPER_SCRIPT_FD, F_SETFD, 0) != 0
 					     : l->script_fd >= 0 && dup2(l->script_fd, KEEPER_SCRIPT_FD) < 0)
+		give_up(l, "script");
+	if (l->spec->talks && dup2(KEEPER_SCRIPT_FD, KEEPER_ANSWER_FD) < 0)
 		give_up(l, "script");
 }
 

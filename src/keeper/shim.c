@@ -250,7 +250,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
 		return false;
 	}
-	l.failed_fd = fcntl(p[1], F_DUPFD_CLOEXEC, KEEPER_SCRIPT_FD + 1);
+	l.failed_fd = fcntl(p[1], F_DUPFD_CLOEXEC, KEEPER_ANSWER_FD + 1);
 	close(p[1]);
 	if (l.failed_fd < 0) {
 		tell(s, KEEPER_NOT_STARTED, errno, "pipe");

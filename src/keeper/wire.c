@@ -19,6 +19,7 @@
 struct head {
 	uint32_t argc, envc;
 	int32_t umask, nice;
+	int32_t talks;
 	struct keeper_limits limits;
 };
 
@@ -72,8 +73,10 @@ store(const struct buf *b, int *fd_out, struct err *err)
 enum rc
 wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 {
-	struct head head = {
-	    .umask = spec->umask == 0 ? 077 : spec->umask, .nice = spec->nice, .limits = spec->limits};
+	struct head head = {.umask = spec->umask == 0 ? 077 : spec->umask,
+	    .nice = spec->nice,
+	    .talks = spec->talks,
+	    .limits = spec->limits};
 	struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
 	enum rc rc;
@@ -168,6 +171,7 @@ wire_unpack(int fd, struct wire_spec *out)
 	out->cwd = cwd[0];
 	out->umask = head.umask;
 	out->nice = head.nice;
+	out->talks = head.talks != 0;
 	out->limits = head.limits;
 	free(cwd);
 	return RC_OK;

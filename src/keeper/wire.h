@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rc.h"
@@ -58,6 +59,7 @@ struct wire_spec {
 	const char **argv, **env; /* ended by NULL; they point into text */
 	const char *cwd;
 	int umask, nice;
+	bool talks;
 	struct keeper_limits limits;
 	char *text;
 };
