@@ -534,21 +534,60 @@ comment on column pgrab.live_output.unbroken is 'So many bytes at the end of out
 comment on column pgrab.live_output.output is 'At most 64 KiB, head and tail, made printable.';
 
 create table pgrab.kind (
-  kind    text not null,
-  summary text not null,
+  kind    text    not null,
+  summary text    not null,
+  handled boolean not null default false,
+  schema  jsonb,
   constraint kind_pkey primary key (kind),
   constraint kind_kind_check check (kind ~ '^[a-z][a-z0-9_]{0,31}$')
 );
 comment on table pgrab.kind is 'Kinds a task may have. A node that loads an executor adds its kind here.';
 comment on column pgrab.kind.kind is 'The word for pgrab.task.kind.';
 comment on column pgrab.kind.summary is 'What it does.';
-insert into pgrab.kind values
+comment on column pgrab.kind.handled is
+  'True: handler processes carry it out, see docs/workers.md; its args are any JSON object.';
+comment on column pgrab.kind.schema is
+  'What its handler says of its args, as JSON Schema: a task that does not fit is refused. The last to say '
+  'so counts. Null: any object will do.';
+insert into pgrab.kind (kind, summary) values
   ('sql', 'run SQL in the same database, exactly once in effect'),
   ('shell', 'run a line with sh'),
   ('exec', 'run a program, no shell'),
   ('http', 'send an HTTP request'),
   ('notify', 'send a NOTIFY'),
   ('noop', 'do nothing');
+
+-- Written by each node of its own pools, when one changes.
+create table pgrab.pool (
+  node_id    bigint      not null,
+  name       text        not null,
+  command    text,
+  kinds      jsonb       not null,
+  processes  integer     not null,
+  up         integer     not null,
+  slots      integer     not null,
+  lost       bigint      not null,
+  library    text,
+  fault      text,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint pool_pkey primary key (node_id, name)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+comment on table pgrab.pool is
+  'Pools of handler processes: what the [worker NAME] sections of the nodes'' files ask for, and how they '
+  'are.';
+comment on column pgrab.pool.node_id is 'The node.';
+comment on column pgrab.pool.name is 'NAME of the section.';
+comment on column pgrab.pool.command is 'What is started.';
+comment on column pgrab.pool.kinds is
+  'Kinds that it handles, each with the JSON Schema of its args, or null.';
+comment on column pgrab.pool.processes is 'So many processes there are to be.';
+comment on column pgrab.pool.up is 'So many have said hello and take tasks.';
+comment on column pgrab.pool.slots is 'Tasks that these have at once, at most.';
+comment on column pgrab.pool.lost is 'Processes that ended without being asked to, since the node started.';
+comment on column pgrab.pool.library is 'What the processes are made with, as they say.';
+comment on column pgrab.pool.fault is
+  'Why the last process was lost or could not be started; null when one has come up since.';
+comment on column pgrab.pool.changed_at is 'When the node last said so.';
 
 create table pgrab.limit (
   key         text not null,

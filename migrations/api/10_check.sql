@@ -91,8 +91,10 @@ begin
   end if;
   if pgrab_internal.args_known(p_kind) is not null then
     perform pgrab_internal.args_check_member(p_kind, e.key, e.value) from jsonb_each(p_args) e;
+  else
+    perform pgrab_internal.schema_check(p_kind, p_args);
   end if;
-  if jsonb_typeof(p_args -> 'env') = 'object' then
+  if p_kind in ('shell', 'exec') and jsonb_typeof(p_args -> 'env') = 'object' then
     select k into v_name from jsonb_object_keys(p_args -> 'env') k
     where k !~ '^[A-Za-z_][A-Za-z0-9_]*$' limit 1;
     if found then
@@ -212,7 +214,7 @@ begin
   end if;
   perform pgrab_internal.kind_check(t.kind);
   perform pgrab_internal.command_check(t.kind, t.command);
-  if t.args <> '{}' then
+  if t.args <> '{}' or pgrab_internal.args_known(t.kind) is null then
     perform pgrab_internal.args_check(t.kind, t.args);
   end if;
   perform pgrab_internal.refuse(r.at, to_jsonb(t) ->> r.at, r.hint)

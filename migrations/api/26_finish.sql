@@ -9,23 +9,25 @@
 --   case when ... end      around a condition, so that nobody guesses how few rows it leaves
 
 -- Runs that have ended: arrays of one length, sorted by id, which is the order in which the rows are locked.
--- Times are microseconds before now, on the node's steady clock.
+-- Times are microseconds before now, on the node's steady clock.  retries_us: the wait before the next try
+-- that a handler asks for; null: as the task says; -1: no further try.
 create type pgrab_internal.batch as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
-  outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[]);
+  outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
+  retries_us bigint[]);
 comment on type pgrab_internal.batch is 'Runs that have ended, as a node reports them.';
 
 create or replace function pgrab_internal.batch_rows(b pgrab_internal.batch)
 returns table (id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
-  outcome text, exit_code integer, output text, truncated boolean, error text, n bigint)
+  outcome text, exit_code integer, output text, truncated boolean, error text, retry_us bigint, n bigint)
 language sql stable
 begin atomic
   select f.id, f.version, f.incarnation, statement_timestamp() - f.started_us * interval '1 us',
     statement_timestamp() - f.finished_us * interval '1 us', f.outcome, f.exit_code, f.output,
-    coalesce(f.truncated, false), f.error, f.n
+    coalesce(f.truncated, false), f.error, f.retry_us, f.n
   from unnest(b.ids, b.versions, b.incarnations, b.started_us, b.finished_us, b.outcomes, b.exit_codes,
-    b.outputs, b.truncated, b.errors) with ordinality f(id, version, incarnation, started_us, finished_us,
-    outcome, exit_code, output, truncated, error, n);
+    b.outputs, b.truncated, b.errors, b.retries_us) with ordinality f(id, version, incarnation, started_us,
+    finished_us, outcome, exit_code, output, truncated, error, retry_us, n);
 end;
 comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
 
@@ -80,7 +82,7 @@ create type pgrab_internal.ending as (
   id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   exit_code integer, output text, truncated boolean, error text, outcome text, again boolean, attempt integer,
   fired timestamptz, claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text,
-  timezone text, after timestamptz, chain bigint, run bigint, once boolean);
+  timezone text, after timestamptz, chain bigint, run bigint, once boolean, retry_us bigint);
 comment on type pgrab_internal.ending is 'A run that has ended and what its task says at that moment.';
 
 -- The rows are locked in a statement of their own: the next one sees the chains that the tasks have come into
@@ -98,7 +100,7 @@ begin
     case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
     case when o.plan then t.schedule end, case when o.plan then t.timezone end,
     case when o.plan then pgrab_internal.fire_after(t, f.finished_at) end,
-    h.chain, h.chain_id, h.root is null)::pgrab_internal.ending order by f.n)
+    h.chain, h.chain_id, h.root is null, f.retry_us)::pgrab_internal.ending order by f.n)
   into v_endings
   from pgrab_internal.batch_rows(b) f
     join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
@@ -110,7 +112,8 @@ begin
         then 'cancelled' else f.outcome end as outcome) w
     cross join lateral (
       select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts
-        and t.delivery = 'at_least_once' and (t.run_at <= t.fire_at or t.chain is not null) as again) a
+        and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
+        and (t.run_at <= t.fire_at or t.chain is not null) as again) a
     cross join lateral (
       select w.outcome, a.again, not a.again and t.schedule is not null and t.chain is null
         and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o;
@@ -129,7 +132,7 @@ begin atomic
       array_agg(x.after order by x.n), count(x.schedule)
     from unnest(e) with ordinality x(id, version, incarnation, started_at, finished_at, exit_code, output,
       truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule, timezone, after,
-      chain, run, once, n)) q(schedules, zones, afters, planned)
+      chain, run, once, retry_us, n)) q(schedules, zones, afters, planned)
     cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n
   where q.planned > 0;
 end;
@@ -149,7 +152,7 @@ begin
     select u.*, p.fire
     from rows from (unnest(v_endings), unnest(v_next)) as u(id, version, incarnation, started_at, finished_at,
         exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at,
-        schedule, timezone, after, chain, run, once, next)
+        schedule, timezone, after, chain, run, once, retry_us, next)
       cross join lateral (
         select case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity')
           then coalesce(u.moved, u.next) end as fire) p),
@@ -173,6 +176,7 @@ begin
         when f.fire is not null then f.fire + pgrab_internal.jitter_of(t.id, t.jitter)
         when not f.again then null
         when f.outcome = 'lost' then t.due_at
+        when f.retry_us >= 0 then clock_timestamp() + f.retry_us * interval '1 us'
         else clock_timestamp() + pgrab_internal.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
       attempt = case when f.fire is not null then 0 else t.attempt end,
       settled = t.settled and f.fire is null, needs = case when f.again then t.needs end,

@@ -62,26 +62,69 @@ comment on function pgrab_internal.parent_output(pgrab.task) is
   'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON '
   'object by name.';
 
+-- What a handler gives back is the last line of its output; what it printed stands above.
+create or replace function pgrab_internal.output_json(p_kind text, p_output text) returns jsonb
+language plpgsql stable as $$
+begin
+  if exists (select from pgrab.kind k where k.kind = p_kind and k.handled) then
+    return substring(rtrim(p_output, E'\n') from '[^\n]*$')::jsonb;
+  end if;
+  return pgrab_internal.try_jsonb(p_output);
+exception when others then
+  return to_jsonb(p_output);
+end $$;
+comment on function pgrab_internal.output_json(text, text) is
+  'The output of a run as the JSON it is, of a handler''s its last line; else as a JSON string.';
+
+-- For handlers: an object by name, however many parents there are; at most 64 KiB.
+create or replace function pgrab_internal.parents_json(t pgrab.task) returns jsonb
+language plpgsql stable as $$
+declare
+  v_all jsonb;
+  v_chars integer;
+begin
+  foreach v_chars in array array[65536, 10000, 1000, 80] loop
+    select jsonb_object_agg(o.name, case when length(o.output) <= v_chars / o.n
+        then pgrab_internal.output_json(o.kind, o.output) else to_jsonb(left(o.output, v_chars / o.n)) end)
+    into v_all
+    from (
+      select x.name, x.output, (count(*) over ())::integer as n, (
+        select r.kind from pgrab.run r where r.task_id = x.id order by r.finished_at desc limit 1) as kind
+      from pgrab_internal.parent_outputs(t) x) o;
+    exit when octet_length(v_all::text) <= 65536;
+  end loop;
+  return coalesce(v_all, '{}');
+end $$;
+comment on function pgrab_internal.parents_json(pgrab.task) is
+  'What the parents of a link have given back or printed in this run of the chain, by name.';
+
 -- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the
 -- output as JSON.  Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
 create or replace function pgrab_internal.args_for(t pgrab.task) returns text
 language plpgsql stable as $$
 declare
   c_process constant boolean := t.kind in ('shell', 'exec');
+  c_handled constant boolean := pgrab_internal.args_known(t.kind) is null
+    and exists (select from pgrab.kind k where k.kind = t.kind and k.handled);
   v_output text;
   v_args text := t.args::text;
 begin
-  if v_args = '{}' and not c_process then
+  if v_args = '{}' and not c_process and not c_handled then
     return null;
-  elsif not c_process and v_args not like '%{{parent_%'
+  elsif not c_process and v_args not like '%{{parent_%' and not (c_handled and t.chain is not null)
     or not exists (select from pgrab_internal.parents_of(t.id)) then
-    return pgrab_internal.args_list(t.args);
+    return case when c_handled then pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args)
+      else pgrab_internal.args_list(t.args) end;
   end if;
   v_output := coalesce(pgrab_internal.parent_output(t), '');
   if v_args like '%{{parent_%' then
     v_args := replace(v_args, '"{{parent_json}}"', pgrab_internal.try_jsonb(v_output)::text);
     v_args := replace(v_args, '{{parent_output}}',
       substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
+  end if;
+  if c_handled then
+    return concat(pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args::jsonb::text),
+      pgrab_internal.netstring('parents') || pgrab_internal.netstring(pgrab_internal.parents_json(t)::text));
   end if;
   return concat(pgrab_internal.args_list(v_args::jsonb), case when c_process then
     pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_PARENT_OUTPUT=' || v_output) end);

@@ -212,6 +212,19 @@ begin atomic
 end;
 comment on function pgrab_internal.able(text, text, jsonb) is 'The nodes that could run such a task.';
 
+-- The processes that handle its kind, on every node that has such.
+create or replace function pgrab_internal.explain_pools(t pgrab.task) returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'worker ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
+    format('On %s %s of %s processes are up.', n.name, p.up, p.processes)
+      || coalesce(' The last that was lost: ' || p.fault, '')
+  from pgrab.pool p join pgrab.node n on n.id = p.node_id
+  where p.kinds ? t.kind and n.state <> 'down'
+  order by n.name, p.name;
+end;
+comment on function pgrab_internal.explain_pools(pgrab.task) is 'The gates that pools of handlers are.';
+
 create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable
 begin atomic
@@ -316,6 +329,7 @@ begin
   return query select * from pgrab_internal.explain_due(t);
   return query select * from pgrab_internal.explain_limit(t);
   return query select * from pgrab_internal.explain_nodes(t);
+  return query select * from pgrab_internal.explain_pools(t);
   return query select * from pgrab_internal.explain_owner(t);
   return query select * from pgrab_internal.explain_claim(t);
 end $$;

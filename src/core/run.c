@@ -1,6 +1,9 @@
 #include "core/run.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -20,6 +23,29 @@ outcome_name(enum outcome o)
 	};
 
 	return (unsigned)o < OUTCOME__COUNT ? name[o] : "none";
+}
+
+void
+run_fire_at(const struct run *r, char out[RUN_FIRE_AT_MAX])
+{
+	int64_t part = r->fire_us % US_PER_S;
+	time_t s = (time_t)(r->fire_us / US_PER_S);
+	struct tm tm;
+	char text[32];
+
+	if (part < 0) { /* before 1970 */
+		part += US_PER_S;
+		s--;
+	}
+	gmtime_r(&s, &tm);
+	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out, RUN_FIRE_AT_MAX, "%.31s.%06dZ", text, (int)part);
+}
+
+void
+run_fence(const struct run *r, char out[RUN_FENCE_MAX])
+{
+	snprintf(out, RUN_FENCE_MAX, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
 }
 
 struct run *
@@ -53,7 +79,7 @@ run_free(struct run *r)
 {
 	if (r == NULL)
 		return;
-	if (r->stop_fd >= 0)
+	if (r->stop_fd >= 0 && !r->lent)
 		close(r->stop_fd);
 	hold_unref(r->hold);
 	pairs_fini(&r->args);

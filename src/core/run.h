@@ -45,6 +45,7 @@ enum note_what {
 	NOTE_SETTLED, /* starter, finisher: this run is over for good */
 	NOTE_BEGUN,   /* worker: the timeout counts from now */
 	NOTE_IDLE,    /* worker: free again */
+	NOTE_SLOTS,   /* pools: a crew has grown or shrunk */
 	NOTE_GRANT,   /* loader: so much of the room it took is not under way any more */
 	NOTE_COMMAND, /* control, heartbeat, recover */
 };
@@ -54,6 +55,8 @@ struct note {
 	enum note_what what;
 	struct run *run;
 };
+
+struct live;
 
 struct run {
 	struct note note;  /* the one that carries it around; must be first */
@@ -72,7 +75,7 @@ struct run {
 	bool once;           /* at_most_once */
 	bool limited;        /* has to find a place under a limit before it starts */
 
-	/* the definition, filled when started; owned */
+	/* the definition, filled when started, the kind with the claim; owned */
 	int32_t attempt, max_attempts;
 	int64_t timeout_us, fire_us;
 	int64_t stall_us; /* stopped when it shows no sign of life for so long; 0: never */
@@ -97,6 +100,10 @@ struct run {
 	_Atomic int stop;        /* enum pgrab_stop */
 	int stop_fd;             /* eventfd, -1 for an instant kind */
 
+	size_t crew;       /* who carries it out: the worker threads, 0, or the pool of that number */
+	struct live *live; /* of a pool: a process has it, and this is what it shows; the pools' */
+	bool lent;         /* stop_fd is its pool's, one for all its runs */
+
 	/* the worker's result */
 	const struct pgrab_executor *executor;
 	enum outcome outcome;
@@ -110,7 +117,11 @@ struct run {
 	_Atomic int64_t sign_us;    /* its last sign of life: output, or progress */
 	char *error, *output;
 	bool output_truncated;
+	int64_t retry_us; /* after a failure: the wait that its handler asks for, or one of these */
 };
+
+#define RETRY_DEFAULT INT64_C(0)  /* as the task says */
+#define RETRY_NO      INT64_C(-1) /* this fire is over */
 
 /* A run is handed on so much before it is due: putting its start on record takes about a millisecond, and its worker
  * begins when it is due, not that much later. */
@@ -129,6 +140,12 @@ run_rank_us(const struct run *r)
 }
 
 TAILQ_HEAD(run_list, run);
+
+/* ISO 8601 of its planned time, and its fence as it is handed on to what it runs. */
+#define RUN_FIRE_AT_MAX 40
+#define RUN_FENCE_MAX   50
+void run_fire_at(const struct run *r, char out[RUN_FIRE_AT_MAX]);
+void run_fence(const struct run *r, char out[RUN_FENCE_MAX]);
 
 struct run *run_create(int64_t id, int64_t version, int64_t incarnation);
 void run_free(struct run *r);

@@ -20,6 +20,7 @@ enum {
 	A_CUT,
 	A_OUTCOME,
 	A_ERROR,
+	A_RETRY,
 	A__COUNT
 };
 
@@ -39,6 +40,10 @@ add_finish(struct pgarray a[A__COUNT], const struct finish *f)
 	pgarray_text(&a[A_CUT], f->output_truncated ? "t" : "f");
 	pgarray_text(&a[A_OUTCOME], outcome_name(f->outcome));
 	pgarray_text(&a[A_ERROR], f->error);
+	if (f->retry_us == RETRY_DEFAULT)
+		pgarray_null(&a[A_RETRY]);
+	else
+		pgarray_int(&a[A_RETRY], f->retry_us);
 }
 
 static bool
@@ -94,7 +99,8 @@ finish_by(struct db *db, const char *sql, int n_params, const struct finisher_na
 	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
 	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
 	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]),
-	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR])};
+	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR]),
+	    pgarray_str(&a[A_RETRY])};
 
 	if (asked > 0)
 		rc = db_query(db, sql_text(sql), n_params, params, &res, err);
@@ -112,7 +118,7 @@ store_finish_here(
 {
 	if (f[0]->outcome == OUTCOME_NOT_STARTED)
 		return finish_by(db, "unstart", 3, who, f, n, err);
-	return finish_by(db, "finish", 12, who, f, n, err);
+	return finish_by(db, "finish", 13, who, f, n, err);
 }
 
 /* Those of f[0..n) that nobody else has locked, in a transaction that has locked them. */

@@ -83,11 +83,24 @@ store_login(struct db *db, struct login *out, struct err *err)
 }
 
 enum rc
-store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct err *err)
+store_node_kinds(
+    struct db *db, const char *kinds, const char *summaries, const char *handled, struct err *err)
 {
-	const char *params[] = {kinds, summaries};
+	const char *params[] = {kinds, summaries, handled};
 
-	return db_query(db, sql_text("node_kinds"), 2, params, NULL, err);
+	return db_query(db, sql_text("node_kinds"), 3, params, NULL, err);
+}
+
+enum rc
+store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *err)
+{
+	char node[NUMBER_MAX];
+	const char *params[] = {number(node, node_id), pools};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("node_pools"), 2, params, &res, err);
+
+	PQclear(res);
+	return rc;
 }
 
 /* Columns of node_list.sql; node_beat.sql has three more. */

@@ -52,8 +52,12 @@ struct login {
 };
 CHECKED enum rc store_login(struct db *db, struct login *out, struct err *err);
 
-/* Kinds of plugged-in executors: arrays as text. */
-CHECKED enum rc store_node_kinds(struct db *db, const char *kinds, const char *summaries, struct err *err);
+/* Kinds of plugged-in executors, and of handler processes: arrays as text. */
+CHECKED enum rc store_node_kinds(
+    struct db *db, const char *kinds, const char *summaries, const char *handled, struct err *err);
+
+/* How the pools of this node are: a JSON array, see pgrab_internal.pools_announce(). */
+CHECKED enum rc store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *err);
 
 enum {
 	COUNT_ATTEMPTED,

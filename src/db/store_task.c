@@ -58,6 +58,7 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 	*out = xcalloc(*n_out + 1, sizeof **out);
 	for (size_t i = 0; i < *n_out; i++) {
 		(*out)[i].lane = (int32_t)db_int64(res, (int)i, 0);
+		(*out)[i].kind = xstrdup(db_text(res, (int)i, 2));
 		parse_able(&(*out)[i], db_text(res, (int)i, 1));
 	}
 	PQclear(res);
@@ -67,8 +68,10 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 void
 lane_rows_free(struct lane_row **rows, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		free((*rows)[i].able);
+		free((*rows)[i].kind);
+	}
 	free(*rows);
 	*rows = NULL;
 }
@@ -215,12 +218,13 @@ fill_definition(struct run *r, const PGresult *res, int row)
 	r->max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
 	r->once = db_bool(res, row, ONCE);
 	r->limited = db_bool(res, row, LIMITED);
+	free(r->kind);
+	r->kind = xstrdup(db_text(res, row, KIND));
 	if (!r->started)
 		return;
 	r->fire_us = db_int64(res, row, FIRE);
 	r->timeout_us = db_int64(res, row, TIMEOUT);
 	r->stall_us = db_int64(res, row, STALL);
-	r->kind = xstrdup(db_text(res, row, KIND));
 	r->name = xstrdup(db_text(res, row, NAME));
 	r->command = xstrdup(db_text(res, row, COMMAND));
 	r->owner = xstrdup(db_text(res, row, OWNER));

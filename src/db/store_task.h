@@ -25,6 +25,8 @@
 /* A lane that a node may run, and who else is able to. */
 struct lane_row {
 	int32_t lane;
+	char *kind;    /* owned; where two kinds share a number, one of them */
+	size_t crew;   /* the reader's */
 	int64_t *able; /* ids of nodes, ascending; owned */
 	size_t n_able;
 };
@@ -132,9 +134,10 @@ struct finish {
 	int32_t exit_code;
 	const char *error, *output; /* may be NULL */
 	bool output_truncated;
-	bool applied; /* out: the database has it */
-	bool locked;  /* out: somebody else has the row locked, so nothing was done: ask again later */
-	bool refused; /* out: the server does not take this one, and never will; it says why in the log */
+	int64_t retry_us; /* RETRY_DEFAULT, RETRY_NO, or the wait before the next try */
+	bool applied;     /* out: the database has it */
+	bool locked;      /* out: somebody else has the row locked, so nothing was done: ask again later */
+	bool refused;     /* out: the server does not take this one, and never will; it says why in the log */
 };
 
 struct finisher_name {

@@ -67,6 +67,10 @@ const struct pgrab_executor *exec_set_at(const struct exec_set *s, size_t i);
 const struct pgrab_executor *
 exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here */
 
+/* Is it a name that a kind may have; and: is it a built-in one, allowed or not? */
+bool exec_kind_valid(const char *kind);
+bool exec_kind_builtin(const char *kind);
+
 /* All built-in executors, ended by NULL, for lists and help. */
 extern const struct pgrab_executor *const exec_builtin[];
 

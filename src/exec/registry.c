@@ -52,8 +52,8 @@ next_word(const char **list)
 	return xmemdup0(start, (size_t)(end - start));
 }
 
-static bool
-kind_is_valid(const char *kind)
+bool
+exec_kind_valid(const char *kind)
 {
 	size_t n;
 
@@ -71,6 +71,12 @@ builtin_find(const char *kind)
 			return exec_builtin[i];
 	}
 	return NULL;
+}
+
+bool
+exec_kind_builtin(const char *kind)
+{
+	return builtin_find(kind) != NULL;
 }
 
 static const struct pgrab_executor *
@@ -103,7 +109,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 		    "version's "
 		    "pgrab/executor.h",
 		    (unsigned)x->abi, (unsigned)PGRAB_EXECUTOR_ABI);
-	if (!kind_is_valid(x->kind))
+	if (!exec_kind_valid(x->kind))
 		return err_set(err, RC_BAD,
 		    "its kind \"%.*s\" is not a name: a lower-case letter, then lower-case letters, digits "
 		    "and _, at "

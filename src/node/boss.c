@@ -4,7 +4,8 @@
  * message, never blocks on a push, and has no connection.
  *
  * Room.  Loaders may only claim what the boss has room for:
- *   ready  free workers, plus what was finished in the last 100 ms, less what waits already.  So a node that
+ *   ready  of each crew (the worker threads; each pool of handler processes): its free slots, plus what was
+ *          finished in the last 100 ms, less what waits already.  So a node that
  *          does thousands of short tasks a second has the next ones at hand, and one that does long ones takes
  *          nothing it would only sit on;
  *   timed  a fixed number of tasks that are due within lookahead.
@@ -30,10 +31,12 @@
 #include "base/thread.h"
 #include "node/boss_inside.h"
 #include "node/context.h"
+#include "node/handlers.h"
 #include "node/teller.h"
 
 #define UNIT_MAX  256 /* instant runs handed to one worker at once */
 #define REVIEW_US (250 * US_PER_MS)
+#define AHEAD_MAX 64 /* runs handed to a quick pool beyond those it has slots for */
 
 static bool
 less_due(const void *a, const void *b)
@@ -103,10 +106,38 @@ forget(struct boss *b, struct run *r)
 }
 
 static void
+queue_ready(struct boss *b, struct run *r, int64_t now)
+{
+	r->phase = RUN_READY;
+	r->ready_since_us = now;
+	heap_push(b->crew[r->crew].ready, r);
+	b->n_ready++;
+}
+
+/* Out of the heap that it waits in. */
+static void
+unqueue(struct boss *b, struct run *r)
+{
+	if (r->phase == RUN_READY) {
+		heap_remove(b->crew[r->crew].ready, r->slot);
+		b->n_ready--;
+	} else {
+		heap_remove(b->delayed, r->slot);
+	}
+}
+
+static void
+go_out(struct boss *b, struct run *r)
+{
+	r->phase = RUN_OUT;
+	b->crew[r->crew].out++;
+}
+
+static void
 release(struct boss *b, struct run *r)
 {
-	heap_remove(r->phase == RUN_READY ? b->ready : b->delayed, r->slot);
-	r->phase = RUN_OUT;
+	unqueue(b, r);
+	go_out(b, r);
 	r->release = true;
 	mailbox_push(b->node->start_queue, &r->note.mail);
 }
@@ -120,10 +151,9 @@ take_claimed(struct boss *b, struct run *r, int64_t now)
 	}
 	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
 	b->n_in_hand++;
+	r->crew = handlers_crew(b->node->handlers, r->kind);
 	if (r->due_mono_us - LEAD_US <= now) {
-		r->phase = RUN_READY;
-		r->ready_since_us = now;
-		heap_push(b->ready, r);
+		queue_ready(b, r, now);
 	} else {
 		r->phase = RUN_DELAYED;
 		heap_push(b->delayed, r);
@@ -139,28 +169,34 @@ ripen(struct boss *b, int64_t now)
 
 	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us - LEAD_US <= now) {
 		heap_pop(b->delayed);
-		r->phase = RUN_READY;
-		r->ready_since_us = now;
-		heap_push(b->ready, r);
+		queue_ready(b, r, now);
 	}
+}
+
+static struct run *
+pop_ready(struct boss *b, struct crew *c)
+{
+	struct run *r = heap_pop(c->ready);
+
+	b->n_ready--;
+	go_out(b, r);
+	return r;
 }
 
 /* Started instant runs go to a worker in units, so that the queue costs little per run. */
 static struct run *
-pop_unit(struct boss *b)
+pop_unit(struct boss *b, struct crew *c)
 {
-	struct run *first = heap_pop(b->ready), *last = first;
+	struct run *first = pop_ready(b, c), *last = first;
 	unsigned n = 1;
 
-	first->phase = RUN_OUT;
 	first->unit = NULL;
 	while (first->started && n < UNIT_MAX) {
-		struct run *r = heap_min(b->ready);
+		struct run *r = heap_min(c->ready);
 
 		if (r == NULL || !r->started)
 			break;
-		heap_pop(b->ready);
-		r->phase = RUN_OUT;
+		pop_ready(b, c);
 		r->unit = NULL;
 		last->unit = r;
 		last = r;
@@ -169,24 +205,54 @@ pop_unit(struct boss *b)
 	return first;
 }
 
+/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at all of them. */
 static void
-dispatch(struct boss *b)
+open_stop(struct node *n, struct run *r)
+{
+	r->lent = r->crew > 0;
+	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* A pool that ends thousands a second gets the next ones before it has a slot for them: their start takes longer than
+ * the run.  Of those that may be started once only none waits behind others. */
+static bool
+may_dispatch(const struct crew *c, bool pool)
+{
+	const struct run *r = heap_min(c->ready);
+	int64_t ahead = pool ? c->burst / 8 : 0;
+
+	if (r == NULL)
+		return false;
+	if (ahead > AHEAD_MAX)
+		ahead = AHEAD_MAX;
+	return c->idle > 0 || (c->slots > 0 && !r->once && c->idle + ahead > 0);
+}
+
+static void
+dispatch_crew(struct boss *b, struct crew *c)
 {
 	struct node *n = b->node;
 
-	while (b->idle > 0 && heap_count(b->ready) > 0) {
-		struct run *r = pop_unit(b);
+	while (may_dispatch(c, c != &b->crew[0])) {
+		struct run *r = pop_unit(b, c);
 
 		if (r->started) {
-			b->idle--;
+			c->idle--;
 			mailbox_push(n->run_queue, &r->note.mail);
 			continue;
 		}
-		r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		open_stop(n, r);
 		r->release = r->stop_fd < 0; /* out of descriptors: hand it back */
-		b->idle -= r->release ? 0 : 1;
+		c->idle -= r->release ? 0 : 1;
 		mailbox_push(n->start_queue, &r->note.mail);
 	}
+}
+
+static void
+dispatch(struct boss *b)
+{
+	for (size_t i = 0; i < b->n_crews; i++)
+		dispatch_crew(b, &b->crew[i]);
 }
 
 /* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of
@@ -200,7 +266,7 @@ review(struct boss *b, int64_t now)
 	if (now < b->next_review_us)
 		return;
 	b->next_review_us = now + REVIEW_US;
-	if (heap_count(b->ready) == 0)
+	if (b->n_ready == 0)
 		return;
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, in_hand);
@@ -252,7 +318,7 @@ fence(struct boss *b)
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, in_hand);
 		if (r->phase != RUN_OUT) {
-			heap_remove(r->phase == RUN_READY ? b->ready : b->delayed, r->slot);
+			unqueue(b, r);
 			forget(b, r);
 		}
 	}
@@ -320,9 +386,12 @@ obey(struct boss *b, struct command *c)
 static void
 settled(struct boss *b, struct run *r)
 {
+	struct crew *c = &b->crew[r->crew];
+
 	if (!r->release && !r->started)
-		b->idle++; /* the starter was refused: its worker never saw the run */
-	b->done_now++;
+		c->idle++; /* the starter was refused: its worker never saw the run */
+	c->out--;
+	c->done_now++;
 	forget(b, r);
 }
 
@@ -349,10 +418,19 @@ static void
 granted_back(struct boss *b, struct grant *g)
 {
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	b->taken.ready -= g->taken.ready;
+	for (size_t i = 0; i < b->n_crews; i++)
+		b->taken.ready[i] -= g->taken.ready[i];
 	b->taken.timed -= g->taken.timed;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	free(g);
+}
+
+static void
+change_slots(struct boss *b, struct slots *s)
+{
+	b->crew[s->crew].slots += s->more;
+	b->crew[s->crew].idle += s->more;
+	free(s);
 }
 
 static void
@@ -365,10 +443,11 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_SETTLED: settled(b, note->run); break;
 	case NOTE_BEGUN: begun(b, note->run); break;
 	case NOTE_IDLE:
-		b->idle++;
+		b->crew[note->run->crew].idle++;
 		if (note->run->deadline_slot != HEAP_NONE)
 			heap_remove(b->timeouts, note->run->deadline_slot);
 		break;
+	case NOTE_SLOTS: change_slots(b, (struct slots *)note); break;
 	case NOTE_GRANT: granted_back(b, (struct grant *)note); break;
 	case NOTE_COMMAND: obey(b, (struct command *)note); break;
 	default: assert(!"unknown note");
@@ -423,45 +502,70 @@ say_empty(struct boss *b) /* lock held */
 		abort();
 }
 
+static void
+turn_window(struct boss *b, int64_t now)
+{
+	bool over = now >= b->window_ends_us, next = now < b->window_ends_us + BURST_US;
+
+	for (size_t i = 0; i < b->n_crews; i++) {
+		struct crew *c = &b->crew[i];
+
+		if (over) {
+			c->done_before = next ? c->done_now : 0;
+			c->done_now = 0;
+		}
+		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
+		if (c->burst > BURST_MAX)
+			c->burst = BURST_MAX;
+	}
+	if (over)
+		b->window_ends_us = now + BURST_US;
+}
+
+/* A crew without slots, which is a pool without processes, takes nothing. */
+static int64_t
+crew_room(const struct boss *b, size_t i)
+{
+	const struct crew *c = &b->crew[i];
+	int64_t waiting = c->out + (int64_t)heap_count(c->ready);
+	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
+
+	/* Whose these are is not known, and few have pools.  Bounded all the same. */
+	if (i == 0)
+		waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
+	return c->slots > 0 ? c->slots + c->burst - waiting : 0;
+}
+
 /* How much may be claimed now; tells a hungry loader when it grew. */
 static void
 publish_room(struct boss *b, int64_t now)
 {
-	int64_t burst, waiting = (int64_t)(b->n_in_hand - heap_count(b->delayed));
-	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
-	struct room room = {0, 0};
-	bool grew;
+	struct room room = {.timed = b->draining ? 0 : TIMED_MAX - (int64_t)heap_count(b->delayed)};
+	bool grew = false, opened = false;
 
-	/* Bounded all the same. */
-	waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
-	if (now >= b->window_ends_us) {
-		b->done_before = now < b->window_ends_us + BURST_US ? b->done_now : 0;
-		b->done_now = 0;
-		b->window_ends_us = now + BURST_US;
-	}
-	burst = b->done_now > b->done_before ? b->done_now : b->done_before;
-	if (burst > BURST_MAX)
-		burst = BURST_MAX;
-	if (!b->draining) {
-		room.ready = b->node->set->workers + burst - waiting;
-		room.timed = TIMED_MAX - (int64_t)heap_count(b->delayed);
-	}
+	turn_window(b, now);
+	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
+		room.ready[i] = crew_room(b, i);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	room.ready -= b->taken.ready;
+	for (size_t i = 0; i < b->n_crews; i++) {
+		room.ready[i] -= b->taken.ready[i];
+		/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
+		 * hundred. */
+		grew = grew || room.ready[i] > b->crew[i].burst / 2;
+		opened = opened || (i > 0 && room.ready[i] > b->crew[i].burst / 2);
+		b->room.ready[i] = room.ready[i] > 0 ? room.ready[i] : 0;
+	}
 	room.timed -= b->taken.timed;
-	/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
-	 * hundred. */
-	grew = room.ready > burst / 2;
-	b->room.ready = room.ready > 0 ? room.ready : 0;
 	b->room.timed = room.timed > 0 ? room.timed : 0;
 	b->in_hand_shown = b->n_in_hand;
 	if (b->n_in_hand == 0)
 		say_empty(b);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
-	atomic_store_explicit(
-	    &b->node->brisk, b->idle > 0 || burst > 10 * b->node->set->workers, memory_order_relaxed);
-	if (grew && b->wake != NULL && atomic_load(&b->node->hungry) > 0)
+	atomic_store_explicit(&b->node->brisk,
+	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->node->set->workers, memory_order_relaxed);
+	if (grew && b->wake != NULL &&
+	    (atomic_load(&b->node->hungry) > 0 || (opened && atomic_load(&b->node->crowded) > 0)))
 		b->wake(b->wake_ctx);
 }
 
@@ -481,7 +585,7 @@ next_event(const struct boss *b)
 	r = heap_min(b->timeouts);
 	if (r != NULL && r->deadline_us < until)
 		until = r->deadline_us;
-	if (heap_count(b->ready) > 0 && b->next_review_us < until)
+	if (b->n_ready > 0 && b->next_review_us < until)
 		until = b->next_review_us;
 	return until;
 }
@@ -525,11 +629,13 @@ boss_create(struct node *n)
 		abort();
 	b->inbox = mailbox_create();
 	b->delayed = heap_create(less_due, moved);
-	b->ready = heap_create(less_ready, moved);
+	b->n_crews = 1 + handlers_count(n->handlers);
+	for (size_t i = 0; i < b->n_crews; i++)
+		b->crew[i].ready = heap_create(less_ready, moved);
 	b->timeouts = heap_create(less_deadline, moved_deadline);
 	TAILQ_INIT(&b->in_hand);
-	b->idle = n->set->workers;
-	b->room = (struct room){n->set->workers, TIMED_MAX};
+	b->crew[0].slots = b->crew[0].idle = n->set->workers;
+	b->room = (struct room){.ready = {n->set->workers}, .timed = TIMED_MAX};
 	PTHREAD_OK(pthread_mutex_init(&b->lock, NULL));
 	PTHREAD_OK(pthread_condattr_init(&attr));
 	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
@@ -546,7 +652,8 @@ boss_destroy(struct boss **b)
 	close((*b)->empty_fd);
 	mailbox_destroy(&(*b)->inbox);
 	heap_destroy(&(*b)->delayed);
-	heap_destroy(&(*b)->ready);
+	for (size_t i = 0; i < (*b)->n_crews; i++)
+		heap_destroy(&(*b)->crew[i].ready);
 	heap_destroy(&(*b)->timeouts);
 	PTHREAD_OK(pthread_cond_destroy(&(*b)->changed));
 	PTHREAD_OK(pthread_mutex_destroy(&(*b)->lock));

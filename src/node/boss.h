@@ -10,6 +10,7 @@
 
 #include "core/run.h"
 #include "db/store_task.h"
+#include "handler/pool.h"
 
 struct node;
 struct boss;
@@ -19,10 +20,14 @@ void boss_destroy(struct boss **b);
 void boss_start(struct boss *b);
 void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still in hand is freed */
 
-/* Room for tasks.  ready: due now; timed: due within lookahead. */
+/* Who carries out runs: the worker threads are crew 0, the pools of handler processes those behind it. */
+#define CREWS_MAX (POOLS_MAX + 1)
+
+/* Room for tasks.  ready: due now, of each crew; timed: due within lookahead. */
 struct room {
-	int64_t ready, timed;
+	int64_t ready[CREWS_MAX], timed;
 };
+int64_t room_ready(const struct room *r); /* of all crews together */
 
 /* A loader takes all room there is, and must give back what it took, with the runs it claimed (NULL: none).
  */
@@ -36,6 +41,11 @@ void boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx);
  * of its unit), to be said before the run is handed to the finisher. */
 void boss_begun(struct boss *b, struct run *r);
 void boss_idle(struct boss *b, struct run *first);
+
+/* From the pools: this crew can carry out so many runs more at once, or fewer. */
+void boss_slots(struct boss *b, size_t crew, int64_t more);
+/* The same as boss_begun and boss_idle for many: a chain of their notes `begun` and `idle`. */
+void boss_notes(struct boss *b, struct mail *chain);
 
 /* Runs that are over: outcome recorded, or refused, or dropped.  From starter and finisher. */
 void boss_settled(struct boss *b, struct run *chain);

@@ -31,6 +31,22 @@ struct grant {
 	struct room taken;
 };
 
+struct slots {
+	struct note note; /* must be first */
+	size_t crew;
+	int64_t more;
+};
+
+/* One of those who carry out runs. */
+struct crew {
+	struct heap *ready;            /* by (due less its priority, id) */
+	int64_t slots;                 /* runs at once */
+	int64_t idle;                  /* of these; below 0 for a moment when it shrinks */
+	int64_t out;                   /* runs with starter, crew or finisher */
+	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
+	int64_t burst;                 /* the greater of the two, bounded */
+};
+
 struct boss {
 	struct node *node; /* borrowed */
 	pthread_t thread;
@@ -51,12 +67,11 @@ struct boss {
 
 	/* owned by the boss thread */
 	struct heap *delayed;  /* by (due, id) */
-	struct heap *ready;    /* by (due less its priority, id) */
 	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
 	struct run_list in_hand;
 	size_t n_in_hand;
-	int64_t idle;                  /* workers */
-	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
+	struct crew crew[CREWS_MAX];
+	size_t n_crews, n_ready;
 	int64_t window_ends_us;
 	int64_t next_review_us;
 	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */

@@ -19,6 +19,16 @@ boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx)
 	b->wake_ctx = ctx;
 }
 
+int64_t
+room_ready(const struct room *r)
+{
+	int64_t all = 0;
+
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		all += r->ready[i];
+	return all;
+}
+
 struct room
 boss_take_room(struct boss *b)
 {
@@ -26,9 +36,10 @@ boss_take_room(struct boss *b)
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	room = b->room;
-	b->taken.ready += room.ready;
+	for (size_t i = 0; i < b->n_crews; i++)
+		b->taken.ready[i] += room.ready[i];
 	b->taken.timed += room.timed;
-	b->room = (struct room){0, 0};
+	b->room = (struct room){0};
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return room;
 }
@@ -62,6 +73,24 @@ void
 boss_idle(struct boss *b, struct run *first)
 {
 	mailbox_push(b->inbox, &first->idle.mail);
+}
+
+void
+boss_notes(struct boss *b, struct mail *chain)
+{
+	if (chain != NULL)
+		mailbox_push_chain(b->inbox, chain);
+}
+
+void
+boss_slots(struct boss *b, size_t crew, int64_t more)
+{
+	struct slots *s = xcalloc(1, sizeof *s);
+
+	s->note.what = NOTE_SLOTS;
+	s->crew = crew;
+	s->more = more;
+	mailbox_push(b->inbox, &s->note.mail);
 }
 
 void

@@ -2,10 +2,10 @@
  * What the threads of a node share: settings, the lease, who we are, the picture of the cluster, counters,
  * and the channels between them. Everything else belongs to one thread.
  *
- *     loader ---> boss ---> starter ---> workers ---> finisher ---> boss
+ *     loader ---> boss ---> starter ---> workers or pools ---> finisher ---> boss
  *                   \______ (instant runs) ____/
  *
- * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, recover, loaders, then the
+ * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, pools, recover, loaders, then the
  * control loop. Stop order: loaders; heartbeat, when nothing is in hand any more; then the reverse.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
@@ -31,6 +31,7 @@
 #include "node/settings.h"
 
 struct boss;
+struct handlers;
 struct keeper;
 struct recover;
 
@@ -65,7 +66,8 @@ struct node {
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
-	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
+	_Atomic bool brisk;  /* a task started by its claim finds a worker within milliseconds; by the boss */
+	_Atomic int crowded; /* loaders that passed by lanes whose crew had no room */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */
@@ -81,7 +83,8 @@ struct node {
 	struct mailbox *start_queue; /* boss -> starter */
 	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
 					instant runs (run->unit) */
-	struct mailbox *finish_queue; /* workers -> finisher */
+	struct handlers *handlers;   /* starter -> pools of handler processes; NULL: there are none */
+	struct mailbox *finish_queue; /* workers, pools -> finisher */
 	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;
 

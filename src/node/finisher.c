@@ -77,7 +77,8 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .exit_code = r->exit_code,
 	    .error = r->error,
 	    .output = r->output,
-	    .output_truncated = r->output_truncated};
+	    .output_truncated = r->output_truncated,
+	    .retry_us = r->retry_us};
 }
 
 /* Those of f[0..n) that are still to be done, compacted in order. */

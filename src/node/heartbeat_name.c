@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "keeper/keeper.h"
 #include "node/early.h"
+#include "node/handlers.h"
 #include "node/heartbeat_inside.h"
 
 static int64_t
@@ -38,7 +39,7 @@ identity(struct heartbeat *h)
 	    .owners = n->owners.others,
 	    .bounds = n->owners.bounds,
 	    .pid = getpid(),
-	    .slots = n->set->workers,
+	    .slots = n->set->workers + handlers_slots(n->handlers),
 	    .heartbeat_us = n->set->heartbeat_us,
 	    .dead_after_us = n->set->dead_after_us,
 	    .weight = n->set->weight};

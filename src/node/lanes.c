@@ -91,6 +91,7 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 		struct pgrab_cluster able;
 
 		l->number = rows[i].lane;
+		l->crew = rows[i].crew;
 		if (i > 0 && same_able(&rows[i - 1], &rows[i])) {
 			l->own = l[-1].own;
 		} else {
@@ -145,8 +146,8 @@ lanes_fit(const struct lanes *ls)
 }
 
 void
-lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,
-    struct look *q)
+lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
+    uint64_t chance, struct look *q)
 {
 	/* A ring names a few shards: then all lanes are no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
@@ -154,7 +155,11 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 	look_reset(q);
 	for (size_t i = 0; i < looked; i++) {
 		const struct lane *l = &ls->item[(ls->turn + i) % ls->count];
-		struct look_lane *to = look_add(q, l->number, l->mark);
+		struct look_lane *to;
+
+		if (l->crew > 0 && room[l->crew] <= 0)
+			continue;
+		to = look_add(q, l->number, l->mark);
 
 		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
 			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
@@ -164,6 +169,26 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 	}
 	if (part == LANES_OWN && ls->count > 0)
 		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
+}
+
+size_t
+lanes_crew(const struct lanes *ls, int32_t number)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		if (ls->item[i].number == number)
+			return ls->item[i].crew;
+	}
+	return 0;
+}
+
+bool
+lanes_all_have(const struct lanes *ls, const int64_t *room)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		if (ls->item[i].crew > 0 && room[ls->item[i].crew] <= 0)
+			return false;
+	}
+	return true;
 }
 
 void

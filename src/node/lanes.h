@@ -21,6 +21,7 @@ struct strategy;
 
 struct lane {
 	int32_t number;
+	size_t crew; /* who carries out its tasks */
 	struct pgrab_shard_set own;
 	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
 	size_t n_shards;
@@ -52,9 +53,14 @@ enum lanes_part {
 bool lanes_fit(const struct lanes *ls);
 
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
- * bell: for LANES_RUNG.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
-void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, uint64_t chance,
-    struct look *q);
+ * bell: for LANES_RUNG.  room: by crew; a lane whose
+ * crew has none is passed by.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
+void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
+    const int64_t *room, uint64_t chance, struct look *q);
+
+/* Whose tasks stand in a lane, by its number; and: do all crews that have lanes have room? */
+size_t lanes_crew(const struct lanes *ls, int32_t number);
+bool lanes_all_have(const struct lanes *ls, const int64_t *room);
 
 /* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may fall below a
  * mark.  c: in the order of the look. */

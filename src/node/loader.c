@@ -26,6 +26,7 @@
 #include "core/backoff.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/handlers.h"
 #include "node/loader_inside.h"
 #include "strategy/host.h"
 
@@ -92,6 +93,8 @@ refresh_lanes(struct loader *l, struct err *err)
 		return RC_OK;
 	rc = store_lanes(l->db, &able, &rows, &n, err);
 	if (rc == RC_OK) {
+		for (size_t i = 0; i < n; i++)
+			rows[i].crew = handlers_crew(l->node->handlers, rows[i].kind);
 		lanes_refresh(&l->lanes, rows, n, l->strategy, &l->cluster->view);
 		l->next_lanes_us = now + LANES_EVERY_US;
 		l->next_full_us = 0;
@@ -154,7 +157,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
 		      : room.timed > 0     ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
 					   : 0;
-	q->limit = room.ready + room.timed < LOOK_MAX ? room.ready + room.timed : LOOK_MAX;
+	q->limit = room_ready(&room) + room.timed < LOOK_MAX ? room_ready(&room) + room.timed : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 	q->free = clock_mono_us() < l->contended_until_us;
 	rc = store_look(l->db, q, &c, &found, err);
@@ -181,7 +184,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	}
 	if (part == LANES_OTHERS && won == 0)
 		*more_out = false; /* somebody else is at it */
-	boss_give(n->boss, chain, (struct room){0, 0});
+	boss_give(n->boss, chain, (struct room){0});
 	free(c);
 	return RC_OK;
 }
@@ -258,7 +261,7 @@ steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct er
 	enum rc rc = RC_OK;
 
 	room.timed = 0;
-	lanes_part(&l->lanes, LANES_OTHERS, NULL, l->backoff.random >> 20, &l->query);
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, l->backoff.random >> 20, &l->query);
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
 		rc = round_of(l, LANES_OTHERS, room, more_out, err);
@@ -290,6 +293,22 @@ next_look(struct loader *l, int64_t now)
 	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
 }
 
+/* Not all of a busy pool's lanes are read: when it has room again the boss wakes us. */
+static void
+set_crowded(struct loader *l, bool crowded)
+{
+	if (crowded != l->crowded)
+		atomic_fetch_add(&l->node->crowded, crowded ? 1 : -1);
+	l->crowded = crowded;
+}
+
+static void
+within_quota(struct loader *l, struct room *room)
+{
+	for (size_t i = 0; i <= handlers_count(l->node->handlers); i++)
+		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
+}
+
 /* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
 static int64_t
 look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
@@ -297,39 +316,42 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	struct node *n = l->node;
 	struct room room = boss_take_room(n->boss), taken = room;
 	int64_t now = clock_mono_us();
-	bool more = false;
+	bool more = false, some;
 
 	*rc_out = RC_OK;
 	l->quiet = is_quiet(l, now) && room.timed > 0;
 	l->later_us = INT64_MAX;
-	room.ready = strategy_quota(l->strategy, &l->cluster->view, room.ready);
-	if (room.ready + room.timed > 0)
+	within_quota(l, &room);
+	some = room_ready(&room) + room.timed > 0;
+	if (some)
 		*rc_out = check_durable(l, err);
-	if (*rc_out == RC_OK && room.ready + room.timed > 0)
+	if (*rc_out == RC_OK && some)
 		*rc_out = refresh_lanes(l, err);
-	if (*rc_out == RC_OK && room.ready + room.timed > 0) {
+	if (*rc_out == RC_OK && some) {
 		bool full = now >= l->next_full_us;
 		bool rung = only_rung && !full && !l->hungry;
 
 		enum lanes_part part = rung ? LANES_RUNG : LANES_OWN;
 
-		lanes_part(&l->lanes, part, bell, 0, &l->query);
+		lanes_part(&l->lanes, part, bell, room.ready, 0, &l->query);
 		if (l->query.n_lanes > 0)
 			*rc_out = round_of(l, part, room, &more, err);
 		if (full)
 			l->next_full_us = now + n->set->poll_us;
 	}
-	if (*rc_out == RC_OK && !more && room.ready > 0 && now >= l->next_steal_us)
+	if (*rc_out == RC_OK && !more && room_ready(&room) > 0 && now >= l->next_steal_us)
 		*rc_out = steal(l, room, now, &more, err);
-	set_hungry(l, more || taken.ready == 0);
+	set_hungry(l, more || room_ready(&taken) == 0);
+	set_crowded(l, !lanes_all_have(&l->lanes, taken.ready));
 	boss_give(n->boss, NULL, taken);
 	if (*rc_out != RC_OK)
 		return l->retry_us = now + backoff_next_us(&l->backoff);
-	if (taken.ready + taken.timed > 0) /* else nobody was asked */
+	if (room_ready(&taken) + taken.timed > 0) /* else nobody was asked */
 		backoff_reset(&l->backoff);
-	if (more && room.ready < taken.ready) /* the strategy's quota: wait for a new picture of the others */
+	if (more && room_ready(&room) <
+			room_ready(&taken)) /* the strategy's quota: wait for a new picture of the others */
 		return now + n->set->heartbeat_us;
-	if (more && taken.ready > 0)
+	if (more && room_ready(&taken) > 0)
 		return 0;
 	if (!l->hungry && want_bell(l)) {
 		expect_echoes(l);
@@ -374,6 +396,7 @@ loader_main(void *arg)
 	cluster_put(&l->node->cluster, l->cluster);
 	l->cluster = NULL;
 	set_hungry(l, false);
+	set_crowded(l, false);
 	db_disconnect(l->db);
 	return NULL;
 }

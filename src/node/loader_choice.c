@@ -73,7 +73,8 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 		rank[i] = &c[i];
 	qsort(rank, n, sizeof *rank, by_rank);
 	for (size_t i = 0; i < n; i++) {
-		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready : &room.timed;
+		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready[lanes_crew(&l->lanes, rank[i]->lane)]
+							 : &room.timed;
 
 		if (*left <= 0 || rank[i]->refused)
 			continue;

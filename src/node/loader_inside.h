@@ -51,6 +51,7 @@ struct loader {
 	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
 	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;         /* the last look left rows behind */
+	bool crowded;        /* it passed by the lanes of a crew without room */
 	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time the lock is still
 	 * there when that is over, for twice as long: 0, nothing is locked. */
 	int64_t contended_until_us, contended_for_us;

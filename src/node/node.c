@@ -21,6 +21,7 @@
 #include "node/early.h"
 #include "node/farewell.h"
 #include "node/finisher.h"
+#include "node/handlers.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
 #include "node/recover.h"
@@ -45,6 +46,12 @@ node_db(const struct node *n, const char *what)
 	return db;
 }
 
+static void
+add_kind(void *array, const char *kind)
+{
+	pgarray_text(array, kind);
+}
+
 /* The kinds, as array texts for SQL: all that are allowed, and the instant ones. */
 static void
 kind_arrays(struct node *n)
@@ -58,6 +65,7 @@ kind_arrays(struct node *n)
 		if (ex->flags & PGRAB_EXECUTOR_INSTANT)
 			pgarray_text(&instant, ex->kind);
 	}
+	handlers_kinds(n->handlers, add_kind, &all);
 	n->kinds = xstrdup(pgarray_str(&all));
 	n->instant = xstrdup(pgarray_str(&instant));
 	pgarray_fini(&all);
@@ -91,10 +99,13 @@ prepare(struct node *n, struct err *err)
 		    (int)n->set->job_nice, err);
 	if (rc == RC_OK)
 		rc = surroundings_limit(&n->surroundings, n->set->job_limits, err);
+	if (rc == RC_OK)
+		rc = start_keeper(n, err);
+	if (rc == RC_OK)
+		rc = handlers_create(n, &n->handlers, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);
-	rc = start_keeper(n, err);
 	n->exec_env = (struct exec_env){.keeper = n->keeper,
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
@@ -136,20 +147,22 @@ check_schema(struct db *db, struct err *err)
 	}
 }
 
-/* Kinds of plug-ins become insertable. */
+/* Kinds of plug-ins and handlers become insertable. */
 static enum rc
 register_kinds(struct node *n, struct db *db, struct err *err)
 {
-	struct pgarray kinds = {0}, summaries = {0};
+	struct pgarray kinds = {0}, summaries = {0}, handled = {0};
 	enum rc rc;
 
 	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
 		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
 		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
 	}
-	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), err);
+	handlers_kinds(n->handlers, add_kind, &handled);
+	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
 	pgarray_fini(&kinds);
 	pgarray_fini(&summaries);
+	pgarray_fini(&handled);
 	return rc;
 }
 
@@ -227,6 +240,7 @@ start_threads(struct node *n, struct crew *c)
 	c->workers = workers_start(n);
 	c->starter = starter_start(n);
 	boss_start(n->boss);
+	handlers_start(n->handlers);
 	recover_start(n->recover);
 	heartbeat_start(c->heartbeat, loaders_wake, c->loaders);
 	loaders_start(c->loaders);
@@ -323,6 +337,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	starter_stop(&c->starter);
 	mailbox_close(n->run_queue);
 	workers_stop(&c->workers);
+	handlers_stop(n->handlers);
 	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);
 	finisher_stop(&c->finisher);
@@ -368,6 +383,7 @@ out:
 static void
 fini(struct node *n)
 {
+	handlers_destroy(&n->handlers);
 	keeper_stop(&n->keeper);
 	if (n->will_fd >= 0)
 		close(n->will_fd);

@@ -24,6 +24,16 @@ struct owner_settings {
 	char *limits;
 };
 
+/* [worker NAME] of the file: processes that handle tasks of some kinds, see docs/workers.md. */
+struct worker_settings {
+	char *name;
+	char *command; /* a program and its arguments */
+	char *kinds;   /* comma-separated */
+	int64_t processes, concurrency, max_tasks;
+	char *cwd, *env, *limits; /* NULL: as job_cwd and so on */
+	int64_t start_timeout_us, ping_timeout_us;
+};
+
 struct settings {
 	char *dsn;
 	char *listen_dsn; /* NULL: dsn */
@@ -50,6 +60,8 @@ struct settings {
 	int log_format; /* enum log_format */
 	struct owner_settings *owners;
 	size_t n_owners;
+	struct worker_settings *handlers;
+	size_t n_handlers;
 };
 
 extern const struct option_key settings_keys[];

@@ -1,10 +1,12 @@
-/* The sections of the file: [owner NAME]. */
+/* The sections of the file: [owner NAME], [worker NAME]. */
 #include "node/settings_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "handler/pool.h"
+#include "handler/protocol.h"
 
 #define NAME_MAX_BYTES 63 /* of a role */
 #define OWNERS_MAX     1000
@@ -28,6 +30,65 @@ static const struct option_key owner_keys[] = {
 	"memory=SIZE,processes=N,cpu=N", "what its shell and exec tasks may use at most", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
+
+#define WORKER(f) offsetof(struct worker_settings, f)
+
+static const struct option_key worker_keys[] = {
+    {"command", 0, OPTION_TEXT, WORKER(command), NULL, 0, 0, NULL, "PROGRAM ARGS...",
+	"what is started, without a shell; it speaks the protocol of docs/workers.md", false},
+    {"kinds", 0, OPTION_TEXT, WORKER(kinds), NULL, 0, 0, NULL, "KIND,...",
+	"kinds of task that these processes handle", false},
+    {"processes", 0, OPTION_INT, WORKER(processes), "1", 1, 256, NULL, "N", "how many there are", false},
+    {"concurrency", 0, OPTION_INT, WORKER(concurrency), "0", 0, PROTOCOL_AT_ONCE, NULL, "N",
+	"tasks that one process has at once, at most; 0: as many as it says", false},
+    {"max_tasks", 0, OPTION_INT, WORKER(max_tasks), "0", 0, 1e12, NULL, "N",
+	"a process that has had so many is replaced; 0: never", false},
+    {"cwd", 0, OPTION_TEXT, WORKER(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
+	false},
+    {"env", 0, OPTION_TEXT, WORKER(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
+	"their environment; default: job_env", true},
+    {"limits", 0, OPTION_TEXT, WORKER(limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+	"what one of them may use at most; default: job_limits", false},
+    {"start_timeout", 0, OPTION_DURATION, WORKER(start_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+	"a process that has not said hello by then is replaced", false},
+    {"ping_timeout", 0, OPTION_DURATION, WORKER(ping_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+	"a process that does not answer for so long is replaced", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+/* False: err says why not. */
+static bool
+worker_name_ok(const struct settings *s, const char *name, struct err *err)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+	for (size_t i = 0; i < s->n_handlers; i++) {
+		if (strcmp(s->handlers[i].name, name) == 0)
+			return err_set(err, RC_BAD, "[worker %s] stands twice", name) == RC_OK;
+	}
+	if (name[strspn(name, letters)] != '\0' || strlen(name) > NAME_MAX_BYTES)
+		return err_set(err, RC_BAD, "[worker %.80s]: a name is letters, digits, _ and -, at most %d",
+			   name, NAME_MAX_BYTES) == RC_OK;
+	if (s->n_handlers == POOLS_MAX)
+		return err_set(err, RC_BAD, "a file holds at most %d workers", POOLS_MAX) == RC_OK;
+	return true;
+}
+
+static void *
+add_worker(void *settings, const char *name, struct err *err)
+{
+	struct settings *s = settings;
+	struct worker_settings *w;
+
+	if (!worker_name_ok(s, name, err))
+		return NULL;
+	s->handlers = xrealloc(s->handlers, (s->n_handlers + 1) * sizeof *s->handlers);
+	w = &s->handlers[s->n_handlers++];
+	memset(w, 0, sizeof *w);
+	option_defaults(worker_keys, w);
+	w->name = xstrdup(name);
+	return w;
+}
 
 const struct owner_settings *
 settings_owner(const struct settings *s, const char *name)
@@ -64,6 +125,7 @@ add_owner(void *settings, const char *name, struct err *err)
 
 const struct option_section settings_sections[] = {
     {"owner", owner_keys, add_owner},
+    {"worker", worker_keys, add_worker},
     {NULL, NULL, NULL},
 };
 
@@ -75,4 +137,9 @@ settings_free_sections(struct settings *s)
 		option_free(owner_keys, &s->owners[i]);
 	}
 	free(s->owners);
+	for (size_t i = 0; i < s->n_handlers; i++) {
+		free(s->handlers[i].name);
+		option_free(worker_keys, &s->handlers[i]);
+	}
+	free(s->handlers);
 }

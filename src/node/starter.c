@@ -26,6 +26,7 @@
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
+#include "node/handlers.h"
 
 #define START_MAX    512
 #define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
@@ -277,6 +278,15 @@ start(struct starter *s, int64_t incarnation, size_t n)
 }
 
 static void
+hand_on(struct node *n, struct run *r)
+{
+	if (r->crew > 0)
+		handlers_take(n->handlers, r);
+	else
+		mailbox_push(n->run_queue, &r->note.mail);
+}
+
+static void
 work(struct starter *s, size_t n)
 {
 	struct run *rest[START_MAX], *back = NULL;
@@ -289,7 +299,7 @@ work(struct starter *s, size_t n)
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
 			s->batch[i]->unit = NULL;
-			mailbox_push(s->node->run_queue, &s->batch[i]->note.mail);
+			hand_on(s->node, s->batch[i]);
 		} else {
 			rest[n_rest++] = s->batch[i];
 		}

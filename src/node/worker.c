@@ -19,14 +19,13 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/live.h"
+#include "node/outcome.h"
 
 struct worker {
 	struct node *node; /* borrowed */
 	pthread_t thread;
 	/* owned by the thread */
-	void **state;      /* per executor of the set; NULL until first needed */
-	time_t iso_second; /* of iso_text */
-	char iso_text[32];
+	void **state; /* per executor of the set; NULL until first needed */
 };
 
 struct workers {
@@ -80,26 +79,6 @@ host_log(void *ctx, const char *text)
 	free(line);
 }
 
-/* ISO 8601 of a moment.  Many runs fall into one second: what is before the dot is kept. */
-static void
-iso_time(struct worker *w, char *out, size_t size, int64_t us)
-{
-	int64_t part = us % US_PER_S;
-	time_t s = (time_t)(us / US_PER_S);
-	struct tm tm;
-
-	if (part < 0) { /* before 1970 */
-		part += US_PER_S;
-		s--;
-	}
-	if (s != w->iso_second || w->iso_text[0] == '\0') {
-		gmtime_r(&s, &tm);
-		strftime(w->iso_text, sizeof w->iso_text, "%Y-%m-%dT%H:%M:%S", &tm);
-		w->iso_second = s;
-	}
-	snprintf(out, size, "%.31s.%06dZ", w->iso_text, (int)part);
-}
-
 static size_t
 executor_index(const struct exec_set *set, const struct pgrab_executor *ex)
 {
@@ -120,42 +99,6 @@ is_plugin(const struct pgrab_executor *ex)
 	return true;
 }
 
-/* Why it has not succeeded; the caller frees it. */
-static char *
-why_not(const struct run *r, enum pgrab_stop stop, const struct pgrab_result *res)
-{
-	if (stop == PGRAB_STOP_SHUTDOWN)
-		return xstrdup("the node stopped before the run had ended (drain_timeout)");
-	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stalled))
-		return xasprintf("it stalled: no output and no progress for %g s (stall_after)",
-		    (double)r->stall_us / (double)US_PER_S);
-	return text_printable(res->error, strnlen(res->error, sizeof res->error), sizeof res->error);
-}
-
-static void
-take_result(struct run *r, const struct pgrab_result *res, struct hosting *h)
-{
-	enum pgrab_stop stop = host_stop(h);
-
-	r->has_exit_code = res->has_exit_code;
-	r->exit_code = res->exit_code;
-	r->recorded = res->recorded;
-	if (res->succeeded)
-		r->outcome = OUTCOME_SUCCEEDED;
-	else if (res->not_started)
-		r->outcome = OUTCOME_NOT_STARTED;
-	else if (stop == PGRAB_STOP_TIMEOUT)
-		r->outcome = OUTCOME_TIMED_OUT;
-	else if (stop == PGRAB_STOP_CANCEL)
-		r->outcome = OUTCOME_CANCELLED;
-	else if (stop == PGRAB_STOP_SHUTDOWN || stop == PGRAB_STOP_FENCED)
-		r->outcome = OUTCOME_LOST;
-	else
-		r->outcome = OUTCOME_FAILED;
-	if (!res->succeeded)
-		r->error = why_not(r, stop, res);
-}
-
 static void
 execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 {
@@ -170,7 +113,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .waits_for = host_waits_for};
 	struct pgrab_result res = {0};
 	size_t i = executor_index(w->node->execs, ex);
-	char fire_at[40], fence[50];
+	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
 	struct pgrab_run view = {.size = sizeof view,
 	    .task_id = r->id,
 	    .version = r->version,
@@ -189,8 +132,8 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .proof = r->proof};
 
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
-	iso_time(w, fire_at, sizeof fire_at, r->fire_us);
-	snprintf(fence, sizeof fence, "%" PRId64 "-%" PRId64, r->incarnation, r->version);
+	run_fire_at(r, fire_at);
+	run_fence(r, fence);
 	live_begin(&h.live, r->stop_fd >= 0 ? &w->node->lives : NULL, r);
 	if (w->state[i] == NULL && ex->open != NULL)
 		w->state[i] =
@@ -199,7 +142,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 		ex->run(w->state[i], &view, &host, &res);
 	r->ended_us = clock_mono_us();
 	r->output = live_end(&h.live, &r->output_truncated);
-	take_result(r, &res, &h);
+	outcome_take(r, host_stop(&h), &res);
 }
 
 /* The boss hands a run over LEAD_US early; never is one begun early.  A stop ends the wait, and the executor sees it. */
@@ -212,22 +155,6 @@ await_due(const struct run *r)
 
 	if (left > 0 && left < US_PER_S)
 		(void)ppoll(&p, 1, &ts, NULL);
-}
-
-/* What failed is worth a line of its own, whatever the level: nobody else says so at once. */
-static void
-log_end(const struct run *r)
-{
-	int64_t ms = (r->ended_us - r->begun_us) / US_PER_MS;
-
-	if (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT)
-		log_warn("run",
-		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
-		    r->id, r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome), ms,
-		    r->error != NULL ? r->error : "");
-	else if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
-		    r->attempt, outcome_name(r->outcome), ms);
 }
 
 static void
@@ -256,7 +183,7 @@ carry_out(struct worker *w, struct run *r)
 	execute(w, r, ex);
 	atomic_fetch_sub(&n->running, 1);
 	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-	log_end(r);
+	outcome_log(r);
 }
 
 /* What executors keep between runs: a connection, say.  Plug-ins keep it as long as the worker lives. */

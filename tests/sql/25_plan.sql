@@ -57,7 +57,7 @@ begin
   update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1, claimed_at = now(), started_at = now() where id = p_id;
 end $$;
 create function pg_temp.finish(p_id bigint, p_outcome text) returns text language sql as $$
-  with f as (select * from pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], array[3], array['out'], array[false], array[case when p_outcome <> 'succeeded' then 'why' end])::pgrab_internal.batch, 1, 'n1'))
+  with f as (select * from pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], array[3], array['out'], array[false], array[case when p_outcome <> 'succeeded' then 'why' end], null)::pgrab_internal.batch, 1, 'n1'))
   select string_agg(f::text, ' ') from f
 $$;
 create function pg_temp.task(p_id bigint) returns text language sql as $$
@@ -123,7 +123,7 @@ select is((select due_at <= clock_timestamp() from pgrab.run_now(14)), true, 'ru
 -- many at once
 insert into pgrab.task (id, kind, schedule, run_at) overriding system value select i, 'noop', case when i % 2 = 0 then '0 * * * *' else '*/10 * * * *' end, '2026-01-01 10:00Z' from generate_series(1000, 1999) i;
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id >= 1000;
-select is((select count(*) from pgrab_internal.finish(((select array_agg(i) from generate_series(1000, 1999) i), array_fill(7::bigint, array[1000]), array_fill(11::bigint, array[1000]), array_fill(1::bigint, array[1000]), array_fill(0::bigint, array[1000]), array_fill('succeeded'::text, array[1000]), null, null, null, null)::pgrab_internal.batch, 1, 'n1')), 1000::bigint, 'a thousand at once');
+select is((select count(*) from pgrab_internal.finish(((select array_agg(i) from generate_series(1000, 1999) i), array_fill(7::bigint, array[1000]), array_fill(11::bigint, array[1000]), array_fill(1::bigint, array[1000]), array_fill(0::bigint, array[1000]), array_fill('succeeded'::text, array[1000]), null, null, null, null, null)::pgrab_internal.batch, 1, 'n1')), 1000::bigint, 'a thousand at once');
 select is((select string_agg(distinct format('%s %s', id % 2, to_char(fire_at, 'HH24:MI')), ', ') from pgrab.task where id >= 1000), '0 11:00, 1 10:10', 'each to its own next fire');
 delete from pgrab.task; delete from pgrab.run;
 

@@ -23,7 +23,7 @@ end $$;
 create function pg_temp.ends(p_id bigint, p_version bigint, p_incarnation bigint default 11) returns bigint
 language sql as $$
   select count(*) from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation],
-    array[1000], array[0], array['succeeded'], null, null, null, null)::pgrab_internal.batch, 1, 'n')
+    array[1000], array[0], array['succeeded'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n')
 $$;
 
 create function pg_temp.version(p_id bigint) returns bigint language sql as $$

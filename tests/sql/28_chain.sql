@@ -10,7 +10,7 @@ begin
   if not found then
     return 'not due';
   end if;
-  perform pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], null, array[p_output], null, array[case when p_outcome <> 'succeeded' then 'why' end])::pgrab_internal.batch, 1, 'n1');
+  perform pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], null, array[p_output], null, array[case when p_outcome <> 'succeeded' then 'why' end], null)::pgrab_internal.batch, 1, 'n1');
   return pg_temp.chain(p_id);
 end $$;
 -- Each link as id and one letter for its status; links that have left are remembered as long as their chain goes on.
@@ -107,7 +107,7 @@ insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2
 insert into pgrab.task (id, kind, parent_id) overriding system value values (3, 'noop', 1);
 insert into pgrab.edge values (2, 3);
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id < 3;
-select is((select count(*) from pgrab_internal.finish((array[1, 2], array[7, 7], array[11, 11], array[1, 1], array[0, 0], array['succeeded', 'succeeded'], null, null, null, null)::pgrab_internal.batch, 1, 'n')), 2::bigint, 'two parents in one statement');
+select is((select count(*) from pgrab_internal.finish((array[1, 2], array[7, 7], array[11, 11], array[1, 1], array[0, 0], array['succeeded', 'succeeded'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n')), 2::bigint, 'two parents in one statement');
 select is(pg_temp.chain(), '1+ 2+ 3!', 'release it once');
 select pg_temp.fresh();
 
@@ -183,7 +183,7 @@ update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation 
 select pgrab.cancel(1);
 select is(pg_temp.chain(), '1+ 2r 3x 4x 5x', 'cancel of a root');
 select is((select task_id from pgrab.cancel_request), 2::bigint, 'asks for the run to be stopped');
-select pgrab_internal.finish((array[2], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['stopped'])::pgrab_internal.batch, 1, 'n');
+select pgrab_internal.finish((array[2], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['stopped'], null)::pgrab_internal.batch, 1, 'n');
 select is(pg_temp.chain() || (select count(*) from pgrab.cancel_request), 'gone0', 'and when that has ended the chain has');
 select is((select result from pgrab.chain_runs), 'cancelled', 'it was cancelled');
 select pg_temp.fresh();
@@ -236,7 +236,7 @@ insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 1;
 update pgrab.task set parent_id = null where id = 2;
 select pg_temp.ends(1);
-select pgrab_internal.finish((array[1], array[7], array[11], array[1], array[0], array['succeeded'], null, null, null, null)::pgrab_internal.batch, 1, 'n');
+select pgrab_internal.finish((array[1], array[7], array[11], array[1], array[0], array['succeeded'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n');
 select is(pg_temp.chain(), '1+ 2! 3! 4.', 'a link whose only edge is dropped under way takes part in the run');
 insert into pgrab.edge values (1, 4, 'always');
 delete from pgrab.edge;
@@ -331,7 +331,7 @@ update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation 
 select is((select name || ' ' || status from pgrab.cancel(1)), 'root running', 'cancel of a root that has left, whose chain goes on');
 select is((select string_agg(id || ' ' || status, ' ') from pgrab.task) || ' ' || (select string_agg(task_id::text, ' ') from pgrab.cancel_request), '3 running 3', 'stops the rest of it');
 select throws_ok('select pgrab.cancel(2)', 'P0002', 'task 2 has ended: done');
-select pgrab_internal.finish((array[3], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['stopped'])::pgrab_internal.batch, 1, 'n');
+select pgrab_internal.finish((array[3], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['stopped'], null)::pgrab_internal.batch, 1, 'n');
 select throws_ok('select pgrab.cancel(1)', 'P0002', 'task 1 has ended: done');
 select is((select result from pgrab.chain_runs) || (select count(*) from pgrab.chain) || (select count(*) from pgrab.edge), 'cancelled00', 'and nothing is left of it');
 select pg_temp.fresh();
@@ -440,7 +440,7 @@ insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 
 select pg_temp.ends(1);
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 3 where id = 5;
 select throws_ok('insert into pgrab.edge values (2, 5)', '22023', 'task 2 cannot be a parent of task 5: its chain has begun, and runs once');
-select pgrab_internal.finish((array[5], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['why'])::pgrab_internal.batch, 1, 'n');
+select pgrab_internal.finish((array[5], array[7], array[11], array[1], array[0], array['failed'], null, null, null, array['why'], null)::pgrab_internal.batch, 1, 'n');
 select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 5', '22023', 'task schedule cannot be ''@daily''', 'nor gets it a schedule while a link is free');
 select pg_temp.fresh();
 
@@ -529,7 +529,7 @@ select is((select string_agg(task_id || ' ' || version || ' ' || incarnation, ',
   '1 7 11, 3 7 11', 'its run is to be stopped');
 select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled', 'and is on record as cancelled');
 select is((select count(*) from pgrab_internal.finish((array[1, 2, 3], array[7, 7, 7], array[11, 11, 11], array[1, 1, 1], array[0, 0, 0],
-  array['failed', 'succeeded', 'failed'], null, null, null, null)::pgrab_internal.batch, 1, 'n')), 1::bigint, 'its end is nobody''s');
+  array['failed', 'succeeded', 'failed'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n')), 1::bigint, 'its end is nobody''s');
 select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the wish away');
 select is(pg_temp.outcomes(), '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled', 'a finish is no delete');
 select pg_temp.fresh();

@@ -13,7 +13,7 @@ begin
   update pgrab.task t set status = 'running', due_at = coalesce(t.due_at, now()), node_id = 1, incarnation = 11, version = 7, attempt = t.attempt + 1,
     started_at = clock_timestamp() where t.id = p_id;
   perform pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], null, null, null,
-    array[case when p_outcome <> 'succeeded' then p_error end])::pgrab_internal.batch, 1, 'n1');
+    array[case when p_outcome <> 'succeeded' then p_error end], null)::pgrab_internal.batch, 1, 'n1');
 end $$;
 create function pg_temp.told() returns text language sql as $$
   select string_agg(a.command || ' ' || (a.args ->> 'payload'), '; ' order by a.id) from pgrab.task a where a.source = 'pgrab.alert'
@@ -70,7 +70,7 @@ select matches(pg_temp.told(), '; all load has recovered: 1 failure since', 'tha
 delete from pgrab.task where source = 'pgrab.alert';
 select pg_temp.ends(1, 'failed');
 update pgrab.task set status = 'running', node_id = 1, incarnation = 11, version = 8 where id = 1;
-select pgrab_internal.finish((array[1], array[7], array[11], array[2000000], array[1000000], array['succeeded'], null, null, null, null)::pgrab_internal.batch, 1, 'n1');
+select pgrab_internal.finish((array[1], array[7], array[11], array[2000000], array[1000000], array['succeeded'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n1');
 select is((select count(*) from pgrab.incident where task_id = 1), 1::bigint, 'a finish that came too late ends no incident');
 update pgrab.task set status = 'scheduled', node_id = null, incarnation = null where id = 1;
 select pg_temp.ends(1, 'succeeded');

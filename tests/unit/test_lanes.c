@@ -94,7 +94,7 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	lanes_init(&second, 1, 2);
 	lanes_refresh(&first, rows, 2, s, &c);
 	lanes_refresh(&second, rows, 2, s, &c);
-	lanes_part(&first, LANES_OWN, NULL, 0, &q);
+	lanes_part(&first, LANES_OWN, NULL, NULL, 0, &q);
 	assert_int_equal(q.n_lanes, 2);
 	assert_int_equal(q.lane[0].lane, 8 + 5);
 	assert_int_equal(q.lane[0].n_shards, PGRAB_SHARDS / 2);

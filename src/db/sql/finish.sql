@@ -2,8 +2,9 @@
 -- gone. Fenced; the rules are in pgrab_internal.finish().
 -- Serves: finisher, recover (leaks), and the sql executor inside the task's own transaction.
 -- $1 ids, $2 versions, $3 incarnations, $4 us since the start, $5 us since the end, $6 exit codes, $7
--- outputs, $8 output cut?, $9 node, $10 node's name, $11 outcomes, $12 errors.
+-- outputs, $8 output cut?, $9 node, $10 node's name, $11 outcomes, $12 errors,
+-- $13 us until the next try (null: as the task says; -1: none).
 select f.task_id, f.version
 from pgrab_internal.finish(
   ($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $11::text[], $6::int[], $7::text[],
-    $8::boolean[], $12::text[])::pgrab_internal.batch, $9::bigint, $10::text) f
+    $8::boolean[], $12::text[], $13::bigint[])::pgrab_internal.batch, $9::bigint, $10::text) f

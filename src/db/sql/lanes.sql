@@ -5,7 +5,8 @@
 select l.lane, (
     select string_agg(n.id::text, ' ' order by n.id) from pgrab.node n
     where n.state = 'up' and n.labels @> l.require
-      and pgrab_internal.runs(n.kinds, n.owners, n.bounds, l.kind, l.owner)) as able
+      and pgrab_internal.runs(n.kinds, n.owners, n.bounds, l.kind, l.owner)) as able,
+  l.kind
 from (
   select distinct on (l.lane) l.lane, l.owner, l.kind, l.require from pgrab.lane l
   where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)

@@ -1,3 +1,7 @@
--- Kinds of plugged-in executors become insertable.  Serves: register.  $1 kinds, $2 summaries.
-insert into pgrab.kind (kind, summary) select * from unnest($1::text[], $2::text[])
-  on conflict (kind) do nothing
+-- Kinds of plugged-in executors and of handlers become insertable.  Serves: register.
+-- $1 kinds, $2 summaries, $3 kinds that handler processes carry out.
+insert into pgrab.kind as k (kind, summary, handled)
+  select u.kind, u.summary, false from unnest($1::text[], $2::text[]) u(kind, summary)
+  union all
+  select h.kind, 'a handler, see pgrab.pool', true from unnest($3::text[]) h(kind)
+  on conflict (kind) do update set handled = true where excluded.handled and not k.handled

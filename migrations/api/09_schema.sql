@@ -1,0 +1,181 @@
+-- JSON Schema, as far as args are checked against it: type, enum, const, properties, required,
+-- additionalProperties, items, minimum, maximum, minLength, maxLength, minItems, maxItems, pattern.  Whatever
+-- else stands in a schema is passed by, so that a row that the whole schema accepts is never refused here.
+-- What a handler says is not trusted: a keyword whose value is not what it should be is passed by, too; and a
+-- check ends, 20 levels deep and with the first 1000 elements of an array.
+
+create or replace function pgrab_internal.schema_is(p_type text, p_value jsonb) returns boolean
+language sql immutable parallel safe
+return case
+  when p_type not in ('null', 'boolean', 'number', 'integer', 'string', 'array', 'object') then true
+  when p_type = 'integer' and jsonb_typeof(p_value) = 'number' then (p_value #>> '{}')::numeric % 1 = 0
+  else jsonb_typeof(p_value) = p_type end;
+comment on function pgrab_internal.schema_is(text, jsonb) is
+  'Is this value of that type, in the words of JSON Schema?';
+
+create or replace function pgrab_internal.schema_types(p_schema jsonb) returns text[]
+language sql immutable parallel safe
+return case jsonb_typeof(p_schema -> 'type')
+  when 'string' then array[p_schema ->> 'type']
+  when 'array' then array(select t from jsonb_array_elements_text(p_schema -> 'type') t) end;
+comment on function pgrab_internal.schema_types(jsonb) is 'The types that a schema names; null: none.';
+
+-- A bound of the schema's: null when it is no number.
+create or replace function pgrab_internal.schema_bound(p_schema jsonb, p_name text) returns numeric
+language sql immutable parallel safe
+return case when jsonb_typeof(p_schema -> p_name) = 'number' then (p_schema ->> p_name)::numeric end;
+comment on function pgrab_internal.schema_bound(jsonb, text) is 'A number that stands in a schema, or null.';
+
+create or replace function pgrab_internal.schema_matches(p_pattern text, p_text text) returns boolean
+language plpgsql immutable parallel safe as $$
+begin
+  return p_text ~ p_pattern;
+exception when invalid_regular_expression then
+  return true;
+end $$;
+comment on function pgrab_internal.schema_matches(text, text) is
+  'Does the text match? True of a pattern that PostgreSQL cannot read.';
+
+-- A number, the length of a text, the elements of an array: what is it that the bounds are of?
+create or replace function pgrab_internal.schema_size(p_schema jsonb, p_value jsonb)
+returns table (size numeric, low numeric, high numeric, unit text)
+language sql immutable parallel safe
+begin atomic
+  select (p_value #>> '{}')::numeric, pgrab_internal.schema_bound(p_schema, 'minimum'),
+    pgrab_internal.schema_bound(p_schema, 'maximum'), ''
+  where jsonb_typeof(p_value) = 'number'
+  union all
+  select length(p_value #>> '{}'), pgrab_internal.schema_bound(p_schema, 'minLength'),
+    pgrab_internal.schema_bound(p_schema, 'maxLength'), ' characters'
+  where jsonb_typeof(p_value) = 'string'
+  union all
+  select jsonb_array_length(case jsonb_typeof(p_value) when 'array' then p_value end),
+    pgrab_internal.schema_bound(p_schema, 'minItems'), pgrab_internal.schema_bound(p_schema, 'maxItems'),
+    ' elements'
+  where jsonb_typeof(p_value) = 'array';
+end;
+comment on function pgrab_internal.schema_size(jsonb, jsonb) is
+  'What the bounds of a schema are held against, and these bounds.';
+
+-- What is wrong with the value itself, not with what is in it; null: nothing.
+create or replace function pgrab_internal.schema_own(p_schema jsonb, p_value jsonb) returns text
+language sql immutable parallel safe
+begin atomic
+  select case
+    when pgrab_internal.schema_types(p_schema) is not null and not exists (
+        select from unnest(pgrab_internal.schema_types(p_schema)) t
+        where pgrab_internal.schema_is(t, p_value))
+      then format('is to be of type %s', array_to_string(pgrab_internal.schema_types(p_schema), ' or '))
+    when jsonb_typeof(p_schema -> 'enum') = 'array' and not exists (
+        select from jsonb_array_elements(p_schema -> 'enum') e where e = p_value)
+      then format('is to be one of %s', left(p_schema ->> 'enum', 200))
+    when p_schema ? 'const' and p_schema -> 'const' <> p_value
+      then format('is to be %s', left((p_schema -> 'const')::text, 200))
+    when s.size < s.low then format('is to be at least %s%s', s.low, s.unit)
+    when s.size > s.high then format('is to be at most %s%s', s.high, s.unit)
+    when jsonb_typeof(p_schema -> 'pattern') = 'string' and jsonb_typeof(p_value) = 'string'
+        and not pgrab_internal.schema_matches(p_schema ->> 'pattern', p_value #>> '{}')
+      then format('is to match %s', left(p_schema ->> 'pattern', 200)) end
+  from (select) one left join pgrab_internal.schema_size(p_schema, p_value) s on true;
+end;
+comment on function pgrab_internal.schema_own(jsonb, jsonb) is
+  'What of a value does not fit a schema, leaving out what is in it.';
+
+-- The members of an object and the elements of an array, each with the schema for it.
+create or replace function pgrab_internal.schema_parts(p_schema jsonb, p_value jsonb)
+returns table (at text, schema jsonb, value jsonb)
+language sql immutable parallel safe
+begin atomic
+  select '.' || o.key, coalesce(p_schema -> 'properties' -> o.key, p_schema -> 'additionalProperties'),
+    o.value
+  from jsonb_each(case jsonb_typeof(p_value) when 'object' then p_value end) o
+  union all
+  select format('[%s]', a.n - 1), p_schema -> 'items', a.value
+  from jsonb_array_elements(case jsonb_typeof(p_value) when 'array' then p_value end)
+    with ordinality a(value, n)
+  where jsonb_typeof(p_schema -> 'items') = 'object' and a.n <= 1000;
+end;
+comment on function pgrab_internal.schema_parts(jsonb, jsonb) is 'What is in a value, with its schemas.';
+
+-- The first fault: where and what; null: it fits.
+create or replace function pgrab_internal.schema_fault(p_schema jsonb, p_value jsonb, p_at text)
+returns text
+language plpgsql immutable parallel safe as $$
+declare
+  v_fault text;
+  v record;
+begin
+  if p_schema = 'false' then
+    return p_at || ' is not known';
+  elsif jsonb_typeof(p_schema) is distinct from 'object' or length(p_at) > 2000 then
+    return null;
+  end if;
+  v_fault := pgrab_internal.schema_own(p_schema, p_value);
+  if v_fault is not null then
+    return p_at || ' ' || v_fault;
+  elsif jsonb_typeof(p_value) = 'object' and jsonb_typeof(p_schema -> 'required') = 'array' then
+    select p_at || '.' || r.name || ' is missing' into v_fault
+    from jsonb_array_elements_text(p_schema -> 'required') r(name) where not p_value ? r.name limit 1;
+    if found then
+      return v_fault;
+    end if;
+  end if;
+  if p_at like repeat('%.', 20) || '%' then
+    return null;
+  end if;
+  for v in select * from pgrab_internal.schema_parts(p_schema, p_value) loop
+    v_fault := pgrab_internal.schema_fault(v.schema, v.value, p_at || v.at);
+    if v_fault is not null then
+      return v_fault;
+    end if;
+  end loop;
+  return null;
+end $$;
+comment on function pgrab_internal.schema_fault(jsonb, jsonb, text) is
+  'Where and why a value does not fit a schema; null when it does.';
+
+create or replace function pgrab_internal.schema_check(p_kind text, p_args jsonb) returns void
+language plpgsql as $$
+declare
+  v_schema jsonb;
+  v_fault text;
+begin
+  select k.schema into v_schema from pgrab.kind k where k.kind = p_kind;
+  v_fault := pgrab_internal.schema_fault(v_schema, p_args, 'args');
+  if v_fault is not null then
+    perform pgrab_internal.refuse('args', p_args::text,
+      format('%s, says the handler of kind %s.', v_fault, p_kind));
+  end if;
+end $$;
+comment on function pgrab_internal.schema_check(text, jsonb) is
+  'Refuses args that do not fit the schema of their kind, naming the member.';
+
+-- Written only where something is new: a node says so whenever one of its processes comes or goes.  A schema
+-- is the pool's when it changes there, so that a node that starts a process again does not take back what
+-- another one has declared since.
+create or replace function pgrab_internal.pools_announce(p_node_id bigint, p_pools jsonb) returns void
+language sql as $$
+  with said as materialized (
+    select * from jsonb_to_recordset(p_pools) s(name text, command text, kinds jsonb, processes integer,
+      up integer, slots integer, lost bigint, library text, fault text)),
+  declared as (
+    update pgrab.kind k set schema = nullif(d.schema, 'null')
+    from (
+      select distinct on (m.key) m.key as kind, m.value as schema
+      from said s cross join lateral jsonb_each(s.kinds) m
+        left join pgrab.pool o on o.node_id = p_node_id and o.name = s.name
+      where s.up > 0 and (o.kinds -> m.key) is distinct from m.value
+      order by m.key, s.name) d
+    where k.kind = d.kind and k.handled and k.schema is distinct from nullif(d.schema, 'null')),
+  gone as (
+    delete from pgrab.pool p where p.node_id = p_node_id and p.name not in (select s.name from said s))
+  insert into pgrab.pool as p (node_id, name, command, kinds, processes, up, slots, lost, library, fault)
+  select p_node_id, s.name, s.command, s.kinds, s.processes, s.up, s.slots, s.lost, s.library, s.fault
+  from said s
+  on conflict (node_id, name) do update
+  set command = excluded.command, processes = excluded.processes, up = excluded.up, slots = excluded.slots,
+    kinds = case when excluded.up > 0 then excluded.kinds else p.kinds end, lost = excluded.lost,
+    library = coalesce(excluded.library, p.library), fault = excluded.fault, changed_at = clock_timestamp()
+$$;
+comment on function pgrab_internal.pools_announce(bigint, jsonb) is
+  'For nodes: how their pools are, and the schemas of the kinds that their processes have declared.';

@@ -1,0 +1,135 @@
+/*
+ * The inside of the pools, for its own files only: pools.c (the loop), pool.c (places and
+ * queue), process.c and process_watch.c (one process), talk.c (what it says).
+ */
+#ifndef PGRAB_HANDLER_INSIDE_H
+#define PGRAB_HANDLER_INSIDE_H
+
+#include <poll.h>
+#include <sys/queue.h>
+
+#include "base/buf.h"
+#include "base/mailbox.h"
+#include "core/backoff.h"
+#include "exec/child_end.h"
+#include "handler/pool.h"
+#include "handler/protocol.h"
+#include "keeper/keeper.h"
+
+/* A task in the hands of a process. */
+struct flight {
+	TAILQ_ENTRY(flight) link;
+	struct run *run;
+	int64_t number;
+	bool open_line;  /* the last line that it printed has no end */
+	int64_t told_us; /* when it was told to stop; 0: it was not */
+	enum pgrab_stop stop;
+};
+TAILQ_HEAD(flights, flight);
+
+enum process_state {
+	PROCESS_NONE,     /* there is none in this place */
+	PROCESS_STARTING, /* it has not said hello */
+	PROCESS_READY,
+	PROCESS_RETIRING, /* takes nothing new; told to end when it has nothing */
+	PROCESS_ENDING,   /* its end is certain and is waited for */
+	PROCESS_LOST,     /* so it is, and its keeper too: see keeper_ended */
+};
+
+struct process {
+	struct pool *pool;
+	enum process_state state;
+	struct keeper_run run;
+	int talk_fd, out_fd;
+	pid_t pid;
+	struct buf in, out; /* of talk_fd */
+	size_t out_done;    /* of out: written */
+	struct buf line;    /* of out_fd: what is for the log and has no end yet */
+	struct flights flights;
+	int n_flights, at_once;
+	int64_t served;
+	int64_t number;   /* of the last task, and of the last ping */
+	int64_t until_us; /* STARTING: hello is to be here; ENDING before it was told to stop: it is then */
+	int64_t pinged_us, answered_us; /* the last ping; the last message */
+	bool stopping;                  /* the keeper was told to stop it */
+	bool asked;                     /* it was asked to end */
+	bool gone;
+	struct child_end end;
+	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
+	const struct run *culprit; /* of the fault, when one of its runs is it */
+};
+
+struct pool {
+	struct pools *all;
+	size_t number; /* of the pool, from 0 */
+	const struct pool_setup *set;
+	struct process *process;  /* set->processes of them */
+	struct run *first, *last; /* waiting for a process, by note.mail.next */
+	size_t waiting;
+	struct backoff backoff;
+	int64_t next_start_us;
+	struct pool_status status;
+	char *library;
+	char **schemas;
+};
+
+struct pools {
+	struct pool_host host;
+	size_t n;
+	struct pool *pool;
+	struct mailbox *inbox; /* anybody -> the thread */
+	int wake_fd;
+	_Atomic bool woken; /* something is in wake_fd on behalf of the inbox */
+	_Atomic bool quit;
+	bool look_at_stops;
+	bool quitting;
+	int64_t quit_until_us;
+	struct pollfd *poll;
+	char chunk[65536];
+};
+
+static inline int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* process.c */
+void process_start(struct process *p, int64_t now);
+
+/* process_watch.c.  The three descriptors of a process, in this order. */
+enum { NEWS_TALK, NEWS_OUTPUT, NEWS_RUN, NEWS__COUNT };
+void process_watch(const struct process *p, struct pollfd news[NEWS__COUNT]);
+void process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now);
+/* What time has brought; returns when to come back. */
+int64_t process_time(struct process *p, int64_t now);
+void process_give(struct process *p, struct run *r);
+void process_look_at_stops(struct process *p, int64_t now);
+/* It is to end: in good order, when it has nothing; or at once, because of what the text says. */
+void process_retire(struct process *p);
+void process_fault(struct process *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void process_write(struct process *p);
+bool process_room(const struct process *p);
+void process_drain_output(struct process *p);
+void process_close(struct process *p);
+void process_close_fd(int *fd);
+/* It takes nothing more; its keeper is told to stop it; its end is certain, and waited for until then. */
+void process_leave_ready(struct process *p);
+void process_stop_now(struct process *p);
+void process_begin_ending(struct process *p, int64_t until_us);
+
+/* talk.c */
+void process_read(struct process *p, int64_t now);
+struct flight *flight_of(struct process *p, int64_t number);
+void flight_print(struct process *p, struct flight *f, const char *text, size_t n);
+void flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result);
+
+/* pool.c; those that return a time say when to come back. */
+void pool_enqueue(struct pool *pool, struct run *r, int64_t now);
+int64_t pool_deal(struct pool *pool, int64_t now);
+int64_t pool_fill(struct pool *pool, int64_t now);
+void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
+/* why NULL: it ended as it was asked to. */
+void pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now);
+
+#endif

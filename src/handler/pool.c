@@ -1,0 +1,198 @@
+/* One pool: its places and its queue; see pool.h. */
+#include "handler/inside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/result.h"
+
+#define SURPLUS_US (250 * US_PER_MS) /* a started run waits no longer than that for a process */
+#define REFUSED_US (100 * US_PER_MS) /* until it is asked again whether a process may be started */
+
+static void
+print_command(struct buf *out, const char *const *argv)
+{
+	for (size_t i = 0; argv[i] != NULL && out->len < 200; i++)
+		buf_addf(out, "%s%.200s", i == 0 ? "" : " ", argv[i]);
+}
+
+/* Takes over what hello says of kinds; true: it is news. */
+static bool
+take_schemas(struct pool *pool, struct message *hello)
+{
+	bool news = false;
+
+	for (size_t i = 0; pool->set->kinds[i] != NULL; i++) {
+		for (size_t k = 0; k < hello->n_kinds; k++) {
+			char *schema = hello->kind[k].schema, *old = pool->schemas[i];
+
+			if (strcmp(hello->kind[k].kind, pool->set->kinds[i]) != 0)
+				continue;
+			if (strcmp(schema == NULL ? "" : schema, old == NULL ? "" : old) != 0)
+				news = true;
+			pool->schemas[i] = schema;
+			hello->kind[k].schema = old; /* freed with the message */
+		}
+	}
+	return news;
+}
+
+void
+pool_came_up(struct pool *pool, struct process *p, struct message *hello)
+{
+	const struct pool_host *host = &pool->all->host;
+
+	take_schemas(pool, hello);
+	free(pool->library);
+	pool->library = hello->library;
+	hello->library = NULL;
+	pool->status.up++;
+	pool->status.slots += p->at_once;
+	pool->status.fault[0] = '\0';
+	log_info("handler_up", "worker=%s pid=%d at_once=%d", pool->set->name, (int)p->pid, p->at_once);
+	host->slots(host->ctx, pool->number, p->at_once);
+	host->changed(host->ctx);
+}
+
+void
+pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now)
+{
+	const struct pool_host *host = &pool->all->host;
+	struct buf command = {0};
+
+	if (why != NULL) {
+		print_command(&command, pool->set->argv);
+		snprintf(pool->status.fault, sizeof pool->status.fault, "%s: %s", buf_str(&command), why);
+		buf_fini(&command);
+		pool->status.lost++;
+		pool->next_start_us = now + backoff_next_us(&pool->backoff);
+		log_warn("handler_lost",
+		    "worker=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"",
+		    pool->set->name, (int)p->pid, p->served, (pool->next_start_us - now) / US_PER_MS,
+		    pool->status.fault);
+	}
+	host->changed(host->ctx);
+}
+
+void
+pool_enqueue(struct pool *pool, struct run *r, int64_t now)
+{
+	r->begun_us = now; /* since when it waits; set anew when it begins */
+	r->note.mail.next = NULL;
+	if (pool->last == NULL)
+		pool->first = r;
+	else
+		pool->last->note.mail.next = &r->note.mail;
+	pool->last = r;
+	pool->waiting++;
+}
+
+static void
+unlink_after(struct pool *pool, struct run *before, struct run *r)
+{
+	if (before == NULL)
+		pool->first = run_next(r);
+	else
+		before->note.mail.next = r->note.mail.next;
+	if (pool->last == r)
+		pool->last = before;
+	pool->waiting--;
+}
+
+static struct process *
+idlest(struct pool *pool)
+{
+	struct process *best = NULL;
+
+	for (int i = 0; i < pool->set->processes; i++) {
+		struct process *p = &pool->process[i];
+
+		if (process_room(p) && (best == NULL || p->n_flights < best->n_flights))
+			best = p;
+	}
+	return best;
+}
+
+/* Over before it began: why it was stopped, or that nobody took it. */
+static void
+turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
+{
+	const struct pool_host *host = &pool->all->host;
+	struct pgrab_result result = {.not_started = stop == PGRAB_STOP_NONE};
+
+	result_fail(&result,
+	    stop == PGRAB_STOP_NONE ? "no process of [worker %s] was free"
+				    : "stopped before a process of [worker %s] had it",
+	    pool->set->name);
+	host->end(host->ctx, r, OUTCOME_NONE, &result);
+}
+
+/* Hands out what is due.  Returns when to come back. */
+int64_t
+pool_deal(struct pool *pool, int64_t now)
+{
+	const struct pool_host *host = &pool->all->host;
+	int64_t next = CLOCK_NEVER;
+	struct run *before = NULL, *after;
+	bool nobody = pool->status.up == 0;
+
+	for (struct run *r = pool->first; r != NULL; r = after) {
+		enum pgrab_stop stop = host->stop(host->ctx, r);
+		struct process *p = nobody ? NULL : idlest(pool);
+		bool early = r->due_mono_us > now && r->due_mono_us < now + US_PER_S;
+
+		after = run_next(r);
+		if (stop != PGRAB_STOP_NONE || (p == NULL && (nobody || now - r->begun_us >= SURPLUS_US))) {
+			unlink_after(pool, before, r);
+			turn_away(pool, r, stop);
+		} else if (p == NULL || early) {
+			next = earlier(next, early ? r->due_mono_us : r->begun_us + SURPLUS_US);
+			before = r;
+		} else {
+			unlink_after(pool, before, r);
+			if (host->begin(host->ctx, r))
+				process_give(p, r);
+		}
+	}
+	return next;
+}
+
+/* One after the other while the last attempt was in vain. */
+static bool
+trying(const struct pool *pool)
+{
+	for (int i = 0; i < pool->set->processes; i++) {
+		if (pool->process[i].state == PROCESS_STARTING)
+			return true;
+	}
+	return false;
+}
+
+/* Starts what is missing. */
+int64_t
+pool_fill(struct pool *pool, int64_t now)
+{
+	const struct pool_host *host = &pool->all->host;
+	int64_t next = CLOCK_NEVER;
+
+	for (int i = 0; i < pool->set->processes && !pool->all->quitting; i++) {
+		struct process *p = &pool->process[i];
+
+		if (p->state != PROCESS_NONE || (pool->backoff.tries > 0 && trying(pool)))
+			continue;
+		if (now < pool->next_start_us) {
+			next = earlier(next, pool->next_start_us);
+		} else if (!host->may_start(host->ctx)) {
+			next = earlier(next, now + REFUSED_US);
+		} else {
+			process_start(p, now);
+			next = p->state == PROCESS_NONE ? earlier(next, pool->next_start_us) : next;
+		}
+	}
+	return next;
+}

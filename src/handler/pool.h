@@ -1,0 +1,91 @@
+/*
+ * Pools of handler processes: what a [worker NAME] section of the node's file asks for.
+ *
+ * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol, looks whether they
+ * still answer, and puts another in the place of one that has ended.  A task that a process had when it ended has
+ * failed; it is over only when nothing of the process is left.
+ *
+ * All of it belongs to the one thread that calls pool_* (but for pools_submit and pools_wake).  It has no connection,
+ * and knows nothing of the boss: a struct pool_host does what is the node's.
+ */
+#ifndef PGRAB_HANDLER_POOL_H
+#define PGRAB_HANDLER_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/run.h"
+#include "exec/surroundings.h"
+
+struct keeper;
+struct pools;
+
+#define POOLS_MAX 16 /* of a node */
+
+/* Borrowed, and constant while the pools live. */
+struct pool_setup {
+	const char *name;
+	const char *const *argv;  /* ended by NULL */
+	const char *const *kinds; /* ended by NULL */
+	struct surroundings around;
+	int processes;
+	int at_once;       /* tasks of one process; 0: as many as it says itself */
+	int64_t max_tasks; /* then it is replaced; 0: never */
+	int64_t start_timeout_us, ping_timeout_us;
+};
+
+/* How a pool is, for people. */
+struct pool_status {
+	int up;          /* processes that take tasks */
+	int slots;       /* tasks at once, of these together */
+	int64_t lost;    /* processes that ended without being asked to */
+	char fault[600]; /* why the last one could not be used; "" when one came up since */
+	const char *library;
+	const char *const *schemas; /* JSON of each kind of the setup, in its order; NULL: none */
+};
+
+struct pool_host {
+	void *ctx;
+	struct keeper *keeper;
+	int64_t kill_grace_us;
+	/* May a process be started now? */
+	bool (*may_start)(void *ctx);
+	/* A run is about to be handed to a process: true; or it must not be any more: the host has taken it. */
+	bool (*begin)(void *ctx, struct run *r);
+	enum pgrab_stop (*stop)(void *ctx, const struct run *r);
+	void (*print)(void *ctx, struct run *r, const char *text, size_t n);
+	/* percent negative, text NULL: not known. */
+	void (*progress)(void *ctx, struct run *r, double percent, const char *text);
+	void (*waits_for)(void *ctx, struct run *r, const char *text);
+	/* It is over and the host's again.  outcome OUTCOME_NONE: as the result says. */
+	void (*end)(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result);
+	/* So many more runs at once, or fewer, of this pool. */
+	void (*slots)(void *ctx, size_t pool, int more);
+	/* pool_status has changed. */
+	void (*changed)(void *ctx);
+	/* Called once after all that one round has brought. */
+	void (*flush)(void *ctx);
+};
+
+struct pools *pools_create(const struct pool_setup *setup, size_t n, const struct pool_host *host);
+void pools_destroy(struct pools **ps); /* after pools_run has returned */
+
+/* Until pools_quit, and then until every process has ended, or for half a second: keeper_stop ends the rest. */
+void pools_run(struct pools *ps);
+
+/* Any thread.  A run for the pool r->crew - 1; it is due soon, and must have been started. */
+void pools_submit(struct pools *ps, struct run *r);
+/* A descriptor: what is written to it makes the pools look at the stops of their runs. */
+int pools_wake_fd(const struct pools *ps);
+/* Any thread.  No run is left, and none will come: the processes are to end. */
+void pools_quit(struct pools *ps);
+
+/* The thread of pools_run only.  Valid until it comes back from the callback. */
+void pools_status(const struct pools *ps, size_t pool, struct pool_status *out);
+
+/* "python3 handlers.py 'a b'" taken apart at blanks, quotes kept together as a shell does, and nothing else of a
+ * shell.  *out: ended by NULL, one block, the caller frees it.  RC_BAD: a quote is not closed, or there is nothing. */
+CHECKED enum rc pool_words(const char *text, char ***out, struct err *err);
+
+#endif

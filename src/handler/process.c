@@ -1,0 +1,259 @@
+/*
+ * One handler process, from its start to the last of it.
+ *
+ *     NONE -> STARTING -- hello --> READY -- max_tasks, quit --> RETIRING -- nothing in hand: told to end --> ENDING
+ *                 \___________________\____ fault, its own end __________________________________________/
+ *     ENDING -- the run socket is at its end --> NONE;  without the keeper's last word: LOST -- buried --> NONE
+ *
+ * The tasks it holds are over when nothing of it is left, and not before: then nothing can run twice at a time.
+ * What it wrote until then counts.
+ */
+#include "handler/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/result.h"
+
+#define LEAVE_US (5 * US_PER_S) /* to end when it is told to */
+
+void
+process_close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void
+process_close(struct process *p)
+{
+	process_close_fd(&p->talk_fd);
+	process_close_fd(&p->out_fd);
+	process_close_fd(&p->run.fd);
+	buf_fini(&p->in);
+	buf_fini(&p->out);
+	buf_fini(&p->line);
+	p->state = PROCESS_NONE;
+}
+
+/* On RC_OK the process has its three descriptors. */
+static enum rc
+spawn(struct process *p, const char *const *env, struct err *err)
+{
+	const struct pool_setup *set = p->pool->set;
+	struct keeper_spec spec = {.argv = set->argv,
+	    .env = env,
+	    .cwd = set->around.cwd,
+	    .umask = set->around.umask,
+	    .nice = set->around.nice,
+	    .limits = set->around.limits,
+	    .stdin_fd = -1,
+	    .talks = true};
+	int talk[2] = {-1, -1}, out[2] = {-1, -1};
+	enum rc rc = RC_OK;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
+	    fcntl(talk[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0)
+		rc = err_set(err, RC_AGAIN, "could not make its descriptors: %s", strerrordesc_np(errno));
+	if (rc == RC_OK) {
+		spec.script_fd = talk[1];
+		spec.output_fd = out[1];
+		rc = keeper_spawn(p->pool->all->host.keeper, &spec, &p->run, err);
+	}
+	if (rc == RC_OK) {
+		p->talk_fd = talk[0];
+		p->out_fd = out[0];
+		talk[0] = out[0] = -1;
+	}
+	process_close_fd(&talk[0]);
+	process_close_fd(&talk[1]);
+	process_close_fd(&out[0]);
+	process_close_fd(&out[1]);
+	return rc;
+}
+
+/* What the section says, and on top of that what the process needs to talk to us. */
+static enum rc
+spawn_with_env(struct process *p, struct err *err)
+{
+	char *const *base = p->pool->set->around.env;
+	char *name = xasprintf("PGRAB_WORKER=%s", p->pool->set->name);
+	char *version = xasprintf("PGRAB_WORKER_PROTOCOL=%d", PROTOCOL_VERSION);
+	char *in = xasprintf("PGRAB_WORKER_IN=%d", KEEPER_SCRIPT_FD);
+	char *out = xasprintf("PGRAB_WORKER_OUT=%d", KEEPER_ANSWER_FD);
+	const char *own[] = {name, version, in, out};
+	size_t n = 0, n_own = sizeof own / sizeof *own;
+	const char **env;
+	enum rc rc;
+
+	while (base != NULL && base[n] != NULL)
+		n++;
+	env = xcalloc(n + n_own + 1, sizeof *env);
+	for (size_t i = 0; i < n; i++)
+		env[i] = base[i];
+	for (size_t i = 0; i < n_own; i++)
+		env[n + i] = own[i];
+	rc = spawn(p, env, err);
+	free(env);
+	free(name);
+	free(version);
+	free(in);
+	free(out);
+	return rc;
+}
+
+void
+process_start(struct process *p, int64_t now)
+{
+	struct pool *pool = p->pool;
+	struct err err = {0};
+
+	*p = (struct process){.pool = pool, .run = {.fd = -1}, .talk_fd = -1, .out_fd = -1};
+	TAILQ_INIT(&p->flights);
+	if (spawn_with_env(p, &err) != RC_OK) {
+		pool_went_down(pool, p, err.text, now);
+		return;
+	}
+	p->state = PROCESS_STARTING;
+	p->until_us = now + pool->set->start_timeout_us;
+}
+
+/* It takes nothing more. */
+void
+process_leave_ready(struct process *p)
+{
+	if (p->state != PROCESS_READY)
+		return;
+	p->pool->status.up--;
+	p->pool->status.slots -= p->at_once;
+	p->pool->all->host.slots(p->pool->all->host.ctx, p->pool->number, -p->at_once);
+}
+
+void
+process_stop_now(struct process *p)
+{
+	if (!p->stopping)
+		keeper_stop_run(&p->run);
+	p->stopping = true;
+}
+
+void
+process_begin_ending(struct process *p, int64_t until_us)
+{
+	process_leave_ready(p);
+	p->state = PROCESS_ENDING;
+	p->until_us = until_us;
+}
+
+void
+process_fault(struct process *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->state == PROCESS_NONE || p->state == PROCESS_LOST || p->stopping)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(p->fault, sizeof p->fault, fmt, ap);
+	va_end(ap);
+	process_begin_ending(p, 0);
+	process_stop_now(p);
+}
+
+static void
+tell_end(struct process *p)
+{
+	protocol_end(&p->out);
+	p->asked = true;
+	process_begin_ending(p, clock_mono_us() + LEAVE_US);
+	process_write(p);
+}
+
+void
+process_retire(struct process *p)
+{
+	if (p->state == PROCESS_STARTING) {
+		p->asked = true;
+		process_begin_ending(p, 0);
+		process_stop_now(p);
+	} else if (p->state == PROCESS_READY) {
+		process_leave_ready(p);
+		p->state = PROCESS_RETIRING;
+	}
+	if (p->state == PROCESS_RETIRING && p->n_flights == 0)
+		tell_end(p);
+}
+
+bool
+process_room(const struct process *p)
+{
+	return p->state == PROCESS_READY && p->n_flights < p->at_once;
+}
+
+/* What is not taken now goes when the socket has room. */
+void
+process_write(struct process *p)
+{
+	ssize_t n;
+
+	while (p->talk_fd >= 0 && p->out_done < p->out.len) {
+		n = send(p->talk_fd, p->out.data + p->out_done, p->out.len - p->out_done,
+		    MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break; /* full; or it is gone, which reading will find */
+		p->out_done += (size_t)n;
+	}
+	if (p->out_done == p->out.len) {
+		buf_reset(&p->out);
+		p->out_done = 0;
+	}
+}
+
+void
+process_give(struct process *p, struct run *r)
+{
+	struct flight *f = xcalloc(1, sizeof *f);
+	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
+
+	f->run = r;
+	f->number = ++p->number;
+	TAILQ_INSERT_TAIL(&p->flights, f, link);
+	p->n_flights++;
+	run_fire_at(r, fire_at);
+	run_fence(r, fence);
+	protocol_task(&p->out, f->number, r, fire_at, fence);
+	process_write(p);
+}
+
+void
+process_look_at_stops(struct process *p, int64_t now)
+{
+	const struct pool_host *host = &p->pool->all->host;
+	struct flight *f;
+
+	TAILQ_FOREACH (f, &p->flights, link) {
+		if (f->stop != PGRAB_STOP_NONE ||
+		    (f->stop = host->stop(host->ctx, f->run)) == PGRAB_STOP_NONE)
+			continue;
+		/* Without a lease the keeper ends the process, and asks nobody. */
+		if (f->stop == PGRAB_STOP_FENCED ||
+		    (p->state != PROCESS_READY && p->state != PROCESS_RETIRING))
+			continue;
+		f->told_us = now;
+		protocol_stop(&p->out, f->number, f->stop);
+		host->waits_for(host->ctx, f->run, "its handler, which was asked to stop");
+	}
+	process_write(p);
+}

@@ -1,0 +1,264 @@
+/*
+ * What happens to a handler process: what its descriptors bring, what time brings, and its end.  See process.c for its
+ * states.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/result.h"
+#include "handler/inside.h"
+
+#define EXIT_US  US_PER_S /* from the end of its descriptor to its own */
+#define LOST_US  (50 * US_PER_MS)
+#define DRAIN    (4 * 1024 * 1024)
+#define LOG_LINE 1000
+
+void
+process_watch(const struct process *p, struct pollfd news[NEWS__COUNT])
+{
+	short write = p->out_done < p->out.len ? POLLOUT : 0;
+
+	news[NEWS_TALK] = (struct pollfd){.fd = p->talk_fd, .events = (short)(POLLIN | write)};
+	news[NEWS_OUTPUT] = (struct pollfd){.fd = p->out_fd, .events = POLLIN};
+	news[NEWS_RUN] = (struct pollfd){.fd = p->run.fd, .events = POLLIN};
+}
+
+/* Whole lines of what no single task has printed go to the log. */
+static void
+log_output(struct process *p, const char *text, size_t n)
+{
+	for (const char *end = text + n, *stop; text < end; text = stop + (stop < end)) {
+		stop = memchr(text, '\n', (size_t)(end - text));
+		stop = stop == NULL ? end : stop;
+		if (p->line.len < LOG_LINE)
+			buf_add(&p->line, text, (size_t)(stop - text));
+		if (stop == end)
+			return;
+		if (p->line.len > 0) {
+			char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
+
+			log_info(
+			    "handler", "worker=%s pid=%d text=\"%s\"", p->pool->set->name, (int)p->pid, line);
+			free(line);
+		}
+		buf_reset(&p->line);
+	}
+}
+
+/* Returns how much it was. */
+static size_t
+take_output(struct process *p)
+{
+	char *chunk = p->pool->all->chunk;
+	struct flight *f = p->at_once == 1 ? TAILQ_FIRST(&p->flights) : NULL;
+	ssize_t n = read(p->out_fd, chunk, sizeof p->pool->all->chunk);
+
+	if (n > 0) {
+		child_end_output(&p->end, chunk, (size_t)n);
+		if (f != NULL)
+			flight_print(p, f, chunk, (size_t)n);
+		else
+			log_output(p, chunk, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		process_close_fd(&p->out_fd);
+	}
+	return n > 0 ? (size_t)n : 0;
+}
+
+void
+process_drain_output(struct process *p)
+{
+	size_t total = 0, n = 1;
+
+	while (p->out_fd >= 0 && n > 0 && total < DRAIN) {
+		n = take_output(p);
+		total += n;
+	}
+}
+
+/* Why there is no process any more, in words for people. */
+static void
+explain(struct process *p, struct pgrab_result *result)
+{
+	const struct surroundings *around = &p->pool->set->around;
+
+	if (p->fault[0] != '\0') {
+		result_fail(result, "%s", p->fault);
+		return;
+	}
+	child_explain(&p->end, p->pool->set->argv[0], around->cwd, result);
+	if (result->succeeded)
+		result_fail(result, "it ended by itself, with exit code 0");
+}
+
+static void
+end_flight(struct process *p, struct flight *f, const char *why)
+{
+	struct pgrab_result result = {0};
+	enum outcome outcome = OUTCOME_NONE;
+
+	if (f->run == p->culprit) {
+		result_fail(&result, "it did not stop when it was asked to, so its process was killed");
+	} else if (p->culprit != NULL || !p->gone) {
+		outcome = OUTCOME_LOST; /* it has nothing to do with it */
+		result_fail(&result, "its process was killed: %s", p->gone ? why : "its keeper was lost");
+	} else {
+		result_fail(&result, "its process %s: %s", p->fault[0] != '\0' ? "was killed" : "ended", why);
+	}
+	flight_end(p, f, outcome, &result);
+}
+
+/* Nothing of it is left. */
+static void
+be_over(struct process *p, int64_t now)
+{
+	bool in_order = p->asked && p->fault[0] == '\0';
+	struct pgrab_result why = {0};
+	struct flight *f;
+
+	process_drain_output(p);
+	process_read(p, now);
+	process_leave_ready(p);
+	explain(p, &why);
+	while ((f = TAILQ_FIRST(&p->flights)) != NULL)
+		end_flight(p, f, why.error);
+	process_close(p);
+	pool_went_down(p->pool, p, in_order ? NULL : why.error, now);
+}
+
+/* True: the end of the run socket. */
+static bool
+take_keeper_message(struct process *p)
+{
+	struct keeper_msg m;
+	ssize_t n = recv(p->run.fd, &m, sizeof m, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno != EAGAIN && errno != EINTR;
+	if (n != (ssize_t)sizeof m)
+		return true;
+	m.where[sizeof m.where - 1] = '\0';
+	if (m.event == KEEPER_STARTED)
+		p->pid = (pid_t)m.value;
+	if (m.event == KEEPER_GONE)
+		p->gone = true;
+	else
+		p->end.last = m;
+	return false;
+}
+
+void
+process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now)
+{
+	if (news[NEWS_OUTPUT].revents != 0 && p->out_fd >= 0)
+		take_output(p);
+	if (news[NEWS_TALK].revents & POLLOUT)
+		process_write(p);
+	if (news[NEWS_TALK].revents & (POLLIN | POLLHUP | POLLERR))
+		process_read(p, now);
+	if (p->talk_fd < 0 && p->state != PROCESS_ENDING && p->state != PROCESS_LOST)
+		process_begin_ending(p, now + EXIT_US);
+	if (news[NEWS_RUN].revents == 0 || !take_keeper_message(p))
+		return;
+	if (p->gone) {
+		be_over(p, now);
+	} else {
+		process_begin_ending(p, 0);
+		p->state = PROCESS_LOST;
+		process_close_fd(&p->run.fd);
+	}
+}
+
+/* Asks whether it is still there, and whether it has answered. */
+static int64_t
+ping(struct process *p, int64_t now)
+{
+	int64_t patience = p->pool->set->ping_timeout_us, every = patience / 4;
+
+	if (p->pinged_us > p->answered_us) {
+		if (now - p->pinged_us >= patience)
+			process_fault(
+			    p, "it has not answered a ping for %" PRId64 " ms", patience / US_PER_MS);
+		return p->pinged_us + patience;
+	}
+	if (now - p->answered_us >= every) {
+		p->pinged_us = now;
+		protocol_ping(&p->out, ++p->number);
+		process_write(p);
+		return now + patience;
+	}
+	return p->answered_us + every;
+}
+
+/* Those that were told to stop have half the grace: then the process gets its TERM, and the other half. */
+static int64_t
+await_stops(struct process *p, int64_t now)
+{
+	int64_t grace = p->pool->all->host.kill_grace_us / 2, next = CLOCK_NEVER;
+	struct flight *f;
+
+	TAILQ_FOREACH (f, &p->flights, link) {
+		if (f->told_us == 0)
+			continue;
+		if (now >= f->told_us + grace) {
+			p->culprit = f->run;
+			process_fault(p, "task %" PRId64 " in it would not stop", f->run->id);
+			return CLOCK_NEVER;
+		}
+		next = f->told_us + grace < next ? f->told_us + grace : next;
+	}
+	return next;
+}
+
+static int64_t
+time_ready(struct process *p, int64_t now)
+{
+	int64_t stops = await_stops(p, now), pings = ping(p, now);
+
+	return stops < pings ? stops : pings;
+}
+
+/* Told to end, or at the end of its descriptor: it has its time, and is stopped then. */
+static int64_t
+time_ending(struct process *p, int64_t now)
+{
+	if (p->stopping)
+		return CLOCK_NEVER;
+	if (now < p->until_us)
+		return p->until_us;
+	if (p->asked)
+		process_stop_now(p);
+	else
+		process_fault(p, "it closed descriptor %d, by which it answers", KEEPER_ANSWER_FD);
+	return CLOCK_NEVER;
+}
+
+int64_t
+process_time(struct process *p, int64_t now)
+{
+	switch (p->state) {
+	case PROCESS_STARTING:
+		if (now < p->until_us)
+			return p->until_us;
+		process_fault(p, "it has not said hello for %" PRId64 " ms: see docs/workers.md",
+		    p->pool->set->start_timeout_us / US_PER_MS);
+		return CLOCK_NEVER;
+	case PROCESS_READY:
+	case PROCESS_RETIRING: return time_ready(p, now);
+	case PROCESS_ENDING: return time_ending(p, now);
+	case PROCESS_LOST:
+		if (!keeper_ended(p->pool->all->host.keeper, p->run.life))
+			return now + LOST_US;
+		be_over(p, now);
+		return now;
+	case PROCESS_NONE:
+	default: return CLOCK_NEVER;
+	}
+}

@@ -1,0 +1,77 @@
+/* What the node writes to a handler process; see protocol.h. */
+#include "handler/protocol.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void
+protocol_string(struct buf *out, const char *text)
+{
+	buf_addc(out, '"');
+	for (const char *from = text, *p = text;; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c >= 0x20 && c != '"' && c != '\\')
+			continue;
+		buf_add(out, from, (size_t)(p - from));
+		from = p + 1;
+		if (c == '\0')
+			break;
+		if (c == '"' || c == '\\')
+			buf_addf(out, "\\%c", c);
+		else
+			buf_addf(out, "\\u%04x", c);
+	}
+	buf_addc(out, '"');
+}
+
+/* args and parents are JSON of the database's making, and have no line ends in them. */
+void
+protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
+{
+	const char *args = pairs_get(&r->args, "args"), *parents = pairs_get(&r->args, "parents");
+
+	buf_addf(out, "{\"type\":\"task\",\"run\":%" PRId64 ",\"id\":%" PRId64 ",\"kind\":", number, r->id);
+	protocol_string(out, r->kind);
+	buf_addf(out, ",\"attempt\":%" PRId32 ",\"max_attempts\":%" PRId32, r->attempt, r->max_attempts);
+	buf_addf(out, ",\"fire_at\":\"%s\",\"fence\":\"%s\"", fire_at, fence);
+	buf_addf(out, ",\"timeout\":%.3f", (double)r->timeout_us / (double)US_PER_S);
+	if (r->name[0] != '\0') {
+		buf_adds(out, ",\"name\":");
+		protocol_string(out, r->name);
+	}
+	if (r->command[0] != '\0') {
+		buf_adds(out, ",\"command\":");
+		protocol_string(out, r->command);
+	}
+	buf_addf(out, ",\"args\":%s", args != NULL ? args : "{}");
+	if (parents != NULL)
+		buf_addf(out, ",\"parents\":%s", parents);
+	buf_adds(out, "}\n");
+}
+
+void
+protocol_stop(struct buf *out, int64_t number, enum pgrab_stop why)
+{
+	static const char *const reason[] = {
+	    [PGRAB_STOP_NONE] = "cancel",
+	    [PGRAB_STOP_TIMEOUT] = "timeout",
+	    [PGRAB_STOP_CANCEL] = "cancel",
+	    [PGRAB_STOP_FENCED] = "fenced",
+	    [PGRAB_STOP_SHUTDOWN] = "shutdown",
+	};
+
+	buf_addf(out, "{\"type\":\"stop\",\"run\":%" PRId64 ",\"reason\":\"%s\"}\n", number, reason[why]);
+}
+
+void
+protocol_ping(struct buf *out, int64_t number)
+{
+	buf_addf(out, "{\"type\":\"ping\",\"n\":%" PRId64 "}\n", number);
+}
+
+void
+protocol_end(struct buf *out)
+{
+	buf_adds(out, "{\"type\":\"end\"}\n");
+}

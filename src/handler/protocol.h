@@ -1,0 +1,61 @@
+/*
+ * What a node and a handler process say to each other: one JSON object to a line, see docs/workers.md.  Pure: text in,
+ * text out.  Nothing that a process says is believed before it is checked, and no line is longer than it may be.
+ */
+#ifndef PGRAB_HANDLER_PROTOCOL_H
+#define PGRAB_HANDLER_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/rc.h"
+#include "core/run.h"
+
+#define PROTOCOL_VERSION 1
+#define PROTOCOL_LINE    (1024 * 1024) /* of a process, without its end */
+#define PROTOCOL_KINDS   200           /* of a process */
+#define PROTOCOL_AT_ONCE 1000          /* tasks of a process */
+
+enum message_what { MESSAGE_HELLO, MESSAGE_PONG, MESSAGE_PROGRESS, MESSAGE_LOG, MESSAGE_RESULT };
+
+struct hello_kind {
+	char *kind;
+	char *schema; /* JSON, or NULL */
+};
+
+/* All texts are owned. */
+struct message {
+	enum message_what what;
+	int64_t run;    /* PROGRESS, LOG, RESULT: as the task message said */
+	int64_t number; /* PONG: of the ping */
+	double percent; /* PROGRESS; -1: none */
+	/* HELLO */
+	struct hello_kind *kind;
+	size_t n_kinds;
+	int at_once;
+	char *library; /* who speaks, NULL: it does not say */
+	/* RESULT */
+	bool ok;
+	char *value;      /* JSON, one line; NULL: none, or null */
+	int64_t retry_us; /* or RETRY_DEFAULT, RETRY_NO */
+	char *detail;     /* a stack, say; may be NULL */
+	char *text;       /* PROGRESS; LOG; RESULT: the error; may be NULL but for LOG */
+};
+
+/* One line without its end.  RC_BAD: it is no message; err says what of it is wrong.  message_fini also then. */
+CHECKED enum rc message_parse(const char *line, size_t n, struct message *out, struct err *err);
+void message_fini(struct message *m);
+
+/* The lines that the node writes, appended to out. */
+void
+protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence);
+void protocol_stop(struct buf *out, int64_t number, enum pgrab_stop why);
+void protocol_ping(struct buf *out, int64_t number);
+void protocol_end(struct buf *out);
+
+/* Text as a JSON string. */
+void protocol_string(struct buf *out, const char *text);
+
+#endif

@@ -1,0 +1,358 @@
+/* What a handler process writes, read and checked; see protocol.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "handler/protocol.h"
+
+#define INTEGER_MAX 9007199254740992.0 /* what every JSON reader keeps */
+#define RETRY_MAX_S (365.0 * 86400)
+#define SCHEMA_MAX  (64 * 1024)
+
+/* The reading of one line. */
+struct reading {
+	const cJSON *all;
+	const char *line;
+	size_t n;
+	struct err *err;
+};
+
+static const cJSON *
+member(const struct reading *r, const char *name)
+{
+	const cJSON *m = cJSON_GetObjectItemCaseSensitive(r->all, name);
+
+	return cJSON_IsNull(m) ? NULL : m;
+}
+
+static bool
+is_integer(const cJSON *m, double least, double most)
+{
+	return cJSON_IsNumber(m) && m->valuedouble >= least && m->valuedouble <= most &&
+	       m->valuedouble == floor(m->valuedouble);
+}
+
+static enum rc
+take_integer(const struct reading *r, const char *name, double most, int64_t *out)
+{
+	const cJSON *m = member(r, name);
+
+	if (!is_integer(m, 0, most))
+		return err_set(r->err, RC_BAD, "its \"%s\" is not a whole number from 0 to %.0f", name, most);
+	*out = (int64_t)m->valuedouble;
+	return RC_OK;
+}
+
+/* NULL stays NULL when it is not there. */
+static enum rc
+take_text(const struct reading *r, const char *name, char **out)
+{
+	const cJSON *m = member(r, name);
+
+	if (m != NULL && !cJSON_IsString(m))
+		return err_set(r->err, RC_BAD, "its \"%s\" is not a text", name);
+	*out = m == NULL ? NULL : xstrdup(m->valuestring);
+	return RC_OK;
+}
+
+/* The end of the JSON value that begins at p.  The line has been parsed: its syntax is right. */
+static const char *
+value_end(const char *p, const char *end)
+{
+	int depth = 0;
+	bool quoted = false;
+
+	for (; p < end; p++) {
+		if (quoted) {
+			if (*p == '\\')
+				p++;
+			else if (*p == '"')
+				quoted = false;
+		} else if (*p == '"') {
+			quoted = true;
+		} else if (*p == '{' || *p == '[') {
+			depth++;
+		} else if (depth == 0 && (*p == ',' || *p == '}' || *p == ']')) {
+			return p;
+		} else if (*p == '}' || *p == ']') {
+			depth--;
+		}
+	}
+	return end;
+}
+
+/* The value of a member as it stands in the line, because a number of many digits is not to be rounded. */
+static char *
+raw_member(const struct reading *r, const char *name)
+{
+	const char *end = r->line + r->n, *p = memchr(r->line, '{', r->n);
+	size_t len = strlen(name);
+
+	while (p != NULL && p < end) {
+		const char *key, *stop;
+
+		for (key = p + 1; key < end && *key != '"'; key++)
+			;
+		for (stop = key + 1; stop < end && *stop != '"'; stop++)
+			stop += *stop == '\\';
+		for (p = stop; p < end && *p != ':'; p++)
+			;
+		if (p >= end)
+			break;
+		p++;
+		stop = value_end(p, end);
+		if ((size_t)(end - key) > len + 1 && strncmp(key + 1, name, len) == 0 && key[len + 1] == '"')
+			return xmemdup0(p, (size_t)(stop - p));
+		p = stop < end && *stop == ',' ? stop : NULL;
+	}
+	return NULL;
+}
+
+static bool
+kind_is_valid(const char *kind)
+{
+	size_t n;
+
+	if (kind[0] < 'a' || kind[0] > 'z')
+		return false;
+	n = strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	return kind[n] == '\0' && n <= 32;
+}
+
+static enum rc
+take_schema(const struct reading *r, const char *kind, const cJSON *about, char **out)
+{
+	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(about, "schema");
+	char *text;
+
+	*out = NULL;
+	if (schema == NULL || cJSON_IsNull(schema))
+		return RC_OK;
+	if (!cJSON_IsObject(schema))
+		return err_set(r->err, RC_BAD, "the schema of kind %s is not a JSON object", kind);
+	text = cJSON_PrintUnformatted(schema);
+	*out = xstrdup(text == NULL ? "{}" : text);
+	cJSON_free(text);
+	if (strlen(*out) > SCHEMA_MAX)
+		return err_set(
+		    r->err, RC_BAD, "the schema of kind %s is longer than %d bytes", kind, SCHEMA_MAX);
+	return RC_OK;
+}
+
+static enum rc
+take_kinds(const struct reading *r, struct message *m)
+{
+	const cJSON *kinds = member(r, "kinds"), *one;
+	enum rc rc = RC_OK;
+
+	if (!cJSON_IsObject(kinds) || cJSON_GetArraySize(kinds) > PROTOCOL_KINDS)
+		return err_set(r->err, RC_BAD,
+		    "its \"kinds\" is not an object with at most %d kinds as its members", PROTOCOL_KINDS);
+	m->kind = xcalloc((size_t)cJSON_GetArraySize(kinds) + 1, sizeof *m->kind);
+	cJSON_ArrayForEach(one, kinds)
+	{
+		struct hello_kind *k = &m->kind[m->n_kinds];
+
+		if (!kind_is_valid(one->string))
+			return err_set(r->err, RC_BAD,
+			    "\"%.64s\" is not a kind: a lower-case letter, then lower-case letters, digits "
+			    "and _, "
+			    "at most 32 characters",
+			    one->string);
+		k->kind = xstrdup(one->string);
+		m->n_kinds++;
+		rc = take_schema(r, k->kind, one, &k->schema);
+		if (rc != RC_OK)
+			return rc;
+	}
+	return rc;
+}
+
+static enum rc
+take_hello(const struct reading *r, struct message *m)
+{
+	int64_t version = 0, at_once = 1;
+	enum rc rc = take_integer(r, "version", INTEGER_MAX, &version);
+
+	if (rc == RC_OK && version != PROTOCOL_VERSION)
+		rc = err_set(r->err, RC_BAD,
+		    "it speaks version %" PRId64 " of the protocol, this node speaks version %d", version,
+		    PROTOCOL_VERSION);
+	if (rc == RC_OK && member(r, "concurrency") != NULL)
+		rc = take_integer(r, "concurrency", PROTOCOL_AT_ONCE, &at_once);
+	if (rc == RC_OK && at_once == 0)
+		rc = err_set(r->err, RC_BAD, "its \"concurrency\" is 0");
+	m->at_once = (int)at_once;
+	if (rc == RC_OK)
+		rc = take_text(r, "library", &m->library);
+	return rc == RC_OK ? take_kinds(r, m) : rc;
+}
+
+static enum rc
+take_retry(const struct reading *r, struct message *m)
+{
+	const cJSON *retry = member(r, "retry");
+
+	m->retry_us = RETRY_DEFAULT;
+	if (retry == NULL || (cJSON_IsString(retry) && strcmp(retry->valuestring, "default") == 0))
+		return RC_OK;
+	if (cJSON_IsString(retry) && strcmp(retry->valuestring, "no") == 0) {
+		m->retry_us = RETRY_NO;
+		return RC_OK;
+	}
+	if (!cJSON_IsNumber(retry) || !(retry->valuedouble >= 0 && retry->valuedouble <= RETRY_MAX_S))
+		return err_set(r->err, RC_BAD,
+		    "its \"retry\" is none of \"no\", \"default\" and a number of seconds from 0 to %.0f",
+		    RETRY_MAX_S);
+	m->retry_us = (int64_t)(retry->valuedouble * (double)US_PER_S) + 1; /* 0 is the default */
+	return RC_OK;
+}
+
+static enum rc
+take_result(const struct reading *r, struct message *m)
+{
+	const cJSON *ok = member(r, "ok");
+	enum rc rc = take_integer(r, "run", INTEGER_MAX, &m->run);
+
+	if (rc == RC_OK && !cJSON_IsBool(ok))
+		rc = err_set(r->err, RC_BAD, "its \"ok\" is neither true nor false");
+	m->ok = cJSON_IsTrue(ok);
+	if (rc == RC_OK && m->ok && member(r, "value") != NULL) {
+		m->value = raw_member(r, "value");
+		if (m->value == NULL)
+			rc = err_set(r->err, RC_BAD, "its \"value\" has an escaped name");
+	}
+	if (rc == RC_OK)
+		rc = take_text(r, "error", &m->text);
+	if (rc == RC_OK)
+		rc = take_text(r, "detail", &m->detail);
+	return rc == RC_OK ? take_retry(r, m) : rc;
+}
+
+static enum rc
+take_log(const struct reading *r, struct message *m)
+{
+	enum rc rc = take_integer(r, "run", INTEGER_MAX, &m->run);
+
+	if (rc == RC_OK)
+		rc = take_text(r, "text", &m->text);
+	if (rc == RC_OK && m->text == NULL)
+		rc = err_set(r->err, RC_BAD, "it has no \"text\"");
+	return rc;
+}
+
+static enum rc
+take_progress(const struct reading *r, struct message *m)
+{
+	const cJSON *percent = member(r, "percent");
+	enum rc rc = take_integer(r, "run", INTEGER_MAX, &m->run);
+
+	m->percent = -1;
+	if (rc == RC_OK && percent != NULL) {
+		if (!cJSON_IsNumber(percent) || !(percent->valuedouble >= 0 && percent->valuedouble <= 100))
+			return err_set(r->err, RC_BAD, "its \"percent\" is not a number from 0 to 100");
+		m->percent = percent->valuedouble;
+	}
+	return rc == RC_OK ? take_text(r, "text", &m->text) : rc;
+}
+
+static enum rc
+take_pong(const struct reading *r, struct message *m)
+{
+	return take_integer(r, "n", INTEGER_MAX, &m->number);
+}
+
+static const struct {
+	const char *type;
+	enum message_what what;
+	enum rc (*take)(const struct reading *r, struct message *m);
+} messages[] = {
+    {"hello", MESSAGE_HELLO, take_hello},
+    {"pong", MESSAGE_PONG, take_pong},
+    {"progress", MESSAGE_PROGRESS, take_progress},
+    {"log", MESSAGE_LOG, take_log},
+    {"result", MESSAGE_RESULT, take_result},
+};
+
+static enum rc
+take_message(const struct reading *r, struct message *m)
+{
+	const cJSON *type = member(r, "type");
+
+	for (size_t i = 0; cJSON_IsString(type) && i < sizeof messages / sizeof *messages; i++) {
+		if (strcmp(type->valuestring, messages[i].type) != 0)
+			continue;
+		enum rc rc = messages[i].take(r, m);
+
+		m->what = messages[i].what;
+		if (rc != RC_OK)
+			err_prefix(r->err, "its %s message is wrong", messages[i].type);
+		return rc;
+	}
+	return err_set(r->err, RC_BAD, "it has no \"type\" that this node knows");
+}
+
+static bool
+is_utf8(const char *p, size_t n)
+{
+	for (size_t i = 0, len; i < n; i += len) {
+		len = (unsigned char)p[i] < 0x80 ? 1 : utf8_sequence(p + i, n - i);
+		if (len == 0)
+			return false;
+	}
+	return true;
+}
+
+/* NULL: it is none, or something stands behind it. */
+static cJSON *
+parse_object(const char *line, size_t n)
+{
+	const char *end = NULL;
+	cJSON *all = cJSON_ParseWithLengthOpts(line, n, &end, false);
+
+	while (all != NULL && end < line + n && strchr(" \t\r", *end) != NULL && *end != '\0')
+		end++;
+	if (cJSON_IsObject(all) && end == line + n)
+		return all;
+	cJSON_Delete(all);
+	return NULL;
+}
+
+enum rc
+message_parse(const char *line, size_t n, struct message *out, struct err *err)
+{
+	struct reading r = {.line = line, .n = n, .err = err};
+	cJSON *all = n > PROTOCOL_LINE || !is_utf8(line, n) ? NULL : parse_object(line, n);
+	enum rc rc;
+
+	*out = (struct message){.retry_us = RETRY_DEFAULT};
+	r.all = all;
+	if (n > PROTOCOL_LINE)
+		rc = err_set(err, RC_BAD, "a line is longer than %d bytes", PROTOCOL_LINE);
+	else if (all == NULL)
+		rc = err_set(err, RC_BAD, "it is not a JSON object in UTF-8");
+	else
+		rc = take_message(&r, out);
+	cJSON_Delete(all);
+	return rc;
+}
+
+void
+message_fini(struct message *m)
+{
+	for (size_t i = 0; i < m->n_kinds; i++) {
+		free(m->kind[i].kind);
+		free(m->kind[i].schema);
+	}
+	free(m->kind);
+	free(m->library);
+	free(m->value);
+	free(m->detail);
+	free(m->text);
+	*m = (struct message){0};
+}

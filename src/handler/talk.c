@@ -1,0 +1,232 @@
+/* What a handler process says, and what is made of it; see inside.h. */
+#include "handler/inside.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/result.h"
+
+#define ROUND_MAX (1024 * 1024) /* read of one process before it is another's turn */
+#define QUOTED    80            /* of what is no message */
+
+struct flight *
+flight_of(struct process *p, int64_t number)
+{
+	struct flight *f;
+
+	TAILQ_FOREACH (f, &p->flights, link) {
+		if (f->number == number)
+			return f;
+	}
+	return NULL;
+}
+
+void
+flight_print(struct process *p, struct flight *f, const char *text, size_t n)
+{
+	const struct pool_host *host = &p->pool->all->host;
+
+	if (n == 0)
+		return;
+	host->print(host->ctx, f->run, text, n);
+	f->open_line = text[n - 1] != '\n';
+}
+
+/* On a line of its own. */
+static void
+print_line(struct process *p, struct flight *f, const char *text)
+{
+	if (f->open_line)
+		flight_print(p, f, "\n", 1);
+	flight_print(p, f, text, strlen(text));
+	if (text[0] != '\0' && f->open_line)
+		flight_print(p, f, "\n", 1);
+}
+
+void
+flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result)
+{
+	const struct pool_host *host = &p->pool->all->host;
+
+	TAILQ_REMOVE(&p->flights, f, link);
+	p->n_flights--;
+	host->end(host->ctx, f->run, outcome, result);
+	free(f);
+}
+
+/* Every kind that the section names has to be there; more are left alone. */
+static const char *
+missing_kind(const struct pool_setup *set, const struct message *m)
+{
+	for (const char *const *kind = set->kinds; *kind != NULL; kind++) {
+		size_t i = 0;
+
+		while (i < m->n_kinds && strcmp(m->kind[i].kind, *kind) != 0)
+			i++;
+		if (i == m->n_kinds)
+			return *kind;
+	}
+	return NULL;
+}
+
+static void
+take_hello(struct process *p, struct message *m, int64_t now)
+{
+	const struct pool_setup *set = p->pool->set;
+	const char *missing = missing_kind(set, m);
+
+	if (p->state != PROCESS_STARTING) {
+		process_fault(p, "it said hello twice");
+		return;
+	}
+	if (missing != NULL) {
+		process_fault(
+		    p, "it has no handler for kind %s, which [worker %s] names", missing, set->name);
+		return;
+	}
+	p->at_once = set->at_once > 0 && set->at_once < m->at_once ? set->at_once : m->at_once;
+	p->state = PROCESS_READY;
+	p->answered_us = now;
+	pool_came_up(p->pool, p, m);
+}
+
+static void
+take_result(struct process *p, struct flight *f, struct message *m)
+{
+	struct pgrab_result result = {.succeeded = m->ok};
+	struct pool *pool = p->pool;
+
+	/* What it printed before it said so is in the pipe by now. */
+	if (p->at_once == 1)
+		process_drain_output(p);
+	if (m->detail != NULL)
+		print_line(p, f, m->detail);
+	if (m->value != NULL)
+		print_line(p, f, m->value);
+	if (!m->ok)
+		result_fail(&result, "%s",
+		    m->text != NULL && m->text[0] != '\0' ? m->text
+							  : "the handler failed, and does not say why");
+	f->run->retry_us = m->retry_us;
+	flight_end(p, f, OUTCOME_NONE, &result);
+	p->served++;
+	backoff_reset(&pool->backoff);
+	if (p->state == PROCESS_RETIRING || (pool->set->max_tasks > 0 && p->served >= pool->set->max_tasks))
+		process_retire(p);
+}
+
+static void
+take_message(struct process *p, struct message *m, int64_t now)
+{
+	const struct pool_host *host = &p->pool->all->host;
+	struct flight *f = flight_of(p, m->run);
+
+	p->answered_us = now > p->pinged_us ? now : p->pinged_us; /* whatever it says, it lives */
+	if (p->state == PROCESS_STARTING && m->what != MESSAGE_HELLO) {
+		process_fault(p, "it spoke before it said hello");
+		return;
+	}
+	switch (m->what) {
+	case MESSAGE_HELLO: take_hello(p, m, now); break;
+	case MESSAGE_PONG: break;
+	case MESSAGE_LOG: /* one that comes after its result has nowhere to go, and harms nothing */
+		if (f != NULL)
+			print_line(p, f, m->text);
+		break;
+	case MESSAGE_PROGRESS:
+		if (f != NULL)
+			host->progress(host->ctx, f->run, m->percent, m->text);
+		break;
+	case MESSAGE_RESULT:
+		if (f != NULL)
+			take_result(p, f, m);
+		else
+			process_fault(
+			    p, "it gave a result of run %" PRId64 ", which it does not have", m->run);
+		break;
+	default: break;
+	}
+}
+
+static void
+take_line(struct process *p, const char *line, size_t n, int64_t now)
+{
+	struct message m;
+	struct err err = {0};
+
+	if (message_parse(line, n, &m, &err) == RC_OK) {
+		take_message(p, &m, now);
+	} else {
+		char *shown = text_printable(line, n < QUOTED ? n : QUOTED, QUOTED);
+
+		process_fault(p, "it wrote what is no message: %s: %s", err.text, shown);
+		free(shown);
+	}
+	message_fini(&m);
+}
+
+/* After a fault nothing more of it is believed; but what a process wrote that is killed for another's sake, or dies, counts. */
+static bool
+believed(const struct process *p)
+{
+	return p->fault[0] == '\0' || p->culprit != NULL;
+}
+
+static void
+take_lines(struct process *p, size_t from, int64_t now)
+{
+	size_t begin = 0;
+	char *end;
+
+	while (believed(p) && (end = memchr(p->in.data + from, '\n', p->in.len - from)) != NULL) {
+		size_t at = (size_t)(end - p->in.data);
+
+		if (at > begin)
+			take_line(p, p->in.data + begin, at - begin, now);
+		begin = from = at + 1;
+	}
+	if (!believed(p) || begin == p->in.len) {
+		buf_reset(&p->in);
+		return;
+	}
+	if (begin > 0) {
+		memmove(p->in.data, p->in.data + begin, p->in.len - begin);
+		p->in.len -= begin;
+		p->in.data[p->in.len] = '\0';
+	}
+	if (p->in.len > PROTOCOL_LINE)
+		process_fault(p, "it wrote a line of more than %d bytes", PROTOCOL_LINE);
+}
+
+void
+process_read(struct process *p, int64_t now)
+{
+	char *chunk = p->pool->all->chunk;
+
+	for (size_t total = 0; p->talk_fd >= 0 && total < ROUND_MAX;) {
+		size_t before = p->in.len;
+		ssize_t n = recv(p->talk_fd, chunk, sizeof p->pool->all->chunk, MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			close(p->talk_fd);
+			p->talk_fd = -1;
+			return;
+		}
+		total += (size_t)n;
+		buf_add(&p->in, chunk, (size_t)n);
+		take_lines(p, before, now);
+		if ((size_t)n < sizeof p->pool->all->chunk)
+			return;
+	}
+}

@@ -1,0 +1,375 @@
+/*
+ * Handlers: starter -> pools -> finisher.
+ *
+ * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop is touched from
+ * outside.  What one round of it brings goes to the boss and to the finisher in one push each.
+ */
+#include "node/handlers_inside.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/boss.h"
+#include "node/live.h"
+#include "node/outcome.h"
+
+static bool
+host_may_start(void *ctx)
+{
+	const struct handlers *h = ctx;
+
+	return node_may_act(h->node, atomic_load(&h->node->incarnation), clock_boot_us());
+}
+
+static enum pgrab_stop
+host_stop(void *ctx, const struct run *r)
+{
+	return (enum pgrab_stop)atomic_load(&r->stop);
+}
+
+static void
+add_note(struct handlers *h, struct mail *m)
+{
+	m->next = NULL;
+	*h->notes_end = m;
+	h->notes_end = &m->next;
+}
+
+/* The run is the finisher's with the next flush. */
+static void
+hand_on(struct handlers *h, struct run *r)
+{
+	r->unit = NULL;
+	add_note(h, &r->idle.mail);
+	h->ended = run_chain(r, h->ended);
+	h->n_ended++;
+}
+
+static bool
+host_begin(void *ctx, struct run *r)
+{
+	struct handlers *h = ctx;
+
+	r->begun_us = clock_mono_us();
+	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
+		r->stale = true; /* others may have it by now: nothing is executed */
+		hand_on(h, r);
+		return false;
+	}
+	node_count(h->node, COUNT_STARTED, 1);
+	atomic_fetch_add(&h->node->running, 1);
+	r->live = xcalloc(1, sizeof *r->live);
+	live_begin(r->live, &h->node->lives, r);
+	add_note(h, &r->begun.mail);
+	return true;
+}
+
+static void
+host_print(void *ctx, struct run *r, const char *text, size_t n)
+{
+	live_print(r->live, text, n);
+}
+
+static void
+host_progress(void *ctx, struct run *r, double percent, const char *text)
+{
+	live_progress(r->live, percent, text);
+}
+
+static void
+host_waits_for(void *ctx, struct run *r, const char *text)
+{
+	live_waits_for(r->live, text);
+}
+
+/* One that a process had: what it has printed, and the counters. */
+static void
+end_live(struct handlers *h, struct run *r)
+{
+	r->output = live_end(r->live, &r->output_truncated);
+	free(r->live);
+	r->live = NULL;
+	atomic_fetch_sub(&h->node->running, 1);
+}
+
+static void
+host_end(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result)
+{
+	struct handlers *h = ctx;
+	bool executed = r->live != NULL;
+	enum pgrab_stop stop = host_stop(h, r);
+
+	if (!node_may_act(h->node, r->incarnation, clock_boot_us()))
+		stop = PGRAB_STOP_FENCED;
+	r->ended_us = clock_mono_us();
+	if (executed)
+		end_live(h, r);
+	outcome_take(r, stop, result);
+	if (outcome == OUTCOME_LOST && r->outcome == OUTCOME_FAILED)
+		r->outcome = OUTCOME_LOST;
+	if (executed) {
+		node_count(h->node, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+		outcome_log(r);
+	}
+	hand_on(h, r);
+}
+
+static void
+host_slots(void *ctx, size_t pool, int more)
+{
+	struct handlers *h = ctx;
+
+	boss_slots(h->node->boss, pool + 1, more);
+}
+
+static void
+host_changed(void *ctx)
+{
+	((struct handlers *)ctx)->changed = true;
+}
+
+/* Free before finished: the boss must not forget a run whose note is still under way. */
+static void
+host_flush(void *ctx)
+{
+	struct handlers *h = ctx;
+	struct run *ended = h->ended;
+
+	atomic_fetch_add(&h->node->ended, h->n_ended);
+	boss_notes(h->node->boss, h->notes);
+	h->notes = NULL;
+	h->notes_end = &h->notes;
+	h->ended = NULL;
+	h->n_ended = 0;
+	if (ended != NULL)
+		mailbox_push_chain(h->node->finish_queue, &ended->note.mail);
+	if (h->changed)
+		handlers_note_news(h);
+	h->changed = false;
+}
+
+static void *
+handlers_main(void *arg)
+{
+	struct handlers *h = arg;
+
+	pools_run(h->pools);
+	return NULL;
+}
+
+/* "a, b" as a list; one block. */
+static char **
+kinds_of(const char *text)
+{
+	size_t len = strlen(text), n = 0;
+	char **list = xmalloc((len / 2 + 2) * sizeof *list + len + 1);
+	char *copy = (char *)(list + len / 2 + 2), *save = NULL;
+
+	memcpy(copy, text, len + 1);
+	for (char *k = strtok_r(copy, ", \t", &save); k != NULL; k = strtok_r(NULL, ", \t", &save))
+		list[n++] = k;
+	list[n] = NULL;
+	return list;
+}
+
+static enum rc
+check_kinds(const struct handlers *h, size_t i, struct err *err)
+{
+	char **kinds = h->section[i].kinds;
+
+	if (kinds[0] == NULL)
+		return err_set(err, RC_BAD, "it names no kinds; kinds = send_email, send_sms, say");
+	for (size_t k = 0; kinds[k] != NULL; k++) {
+		if (!exec_kind_valid(kinds[k]))
+			return err_set(err, RC_BAD,
+			    "kinds: \"%.64s\" is not a name: a lower-case letter, then lower-case letters, "
+			    "digits "
+			    "and _, at most 32 characters",
+			    kinds[k]);
+		if (exec_kind_builtin(kinds[k]) || exec_set_find(h->node->execs, kinds[k]) != NULL)
+			return err_set(err, RC_BAD, "kinds: the kind \"%s\" exists", kinds[k]);
+		for (size_t j = 0; j < k; j++) {
+			if (strcmp(kinds[j], kinds[k]) == 0)
+				return err_set(err, RC_BAD, "kinds: \"%s\" stands twice", kinds[k]);
+		}
+		if (handlers_crew(h, kinds[k]) != i + 1)
+			return err_set(err, RC_BAD, "kinds: \"%s\" is another section's already", kinds[k]);
+	}
+	return RC_OK;
+}
+
+static enum rc
+make_setup(struct handlers *h, size_t i, struct err *err)
+{
+	const struct settings *set = h->node->set;
+	const struct worker_settings *w = &set->handlers[i];
+	struct pool_setup *s = &h->setup[i];
+	enum rc rc = pool_words(w->command == NULL ? "" : w->command, &h->section[i].argv, err);
+
+	h->section[i].kinds = kinds_of(w->kinds == NULL ? "" : w->kinds);
+	*s = (struct pool_setup){.name = w->name,
+	    .argv = (const char *const *)h->section[i].argv,
+	    .kinds = (const char *const *)h->section[i].kinds,
+	    .processes = (int)w->processes,
+	    .at_once = (int)w->concurrency,
+	    .max_tasks = w->max_tasks,
+	    .start_timeout_us = w->start_timeout_us,
+	    .ping_timeout_us = w->ping_timeout_us};
+	if (rc == RC_OK)
+		rc = surroundings_make(&s->around, w->env == NULL ? set->job_env : w->env,
+		    w->cwd == NULL ? set->job_cwd : w->cwd, set->job_umask, (int)set->job_nice, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(&s->around, w->limits == NULL ? set->job_limits : w->limits, err);
+	h->n = i + 1;
+	if (rc == RC_OK)
+		rc = check_kinds(h, i, err);
+	if (rc != RC_OK)
+		err_prefix(err, "[worker %s]", w->name);
+	return rc;
+}
+
+static struct pool_host
+make_host(struct handlers *h)
+{
+	return (struct pool_host){.ctx = h,
+	    .keeper = h->node->keeper,
+	    .kill_grace_us = h->node->set->kill_grace_us,
+	    .may_start = host_may_start,
+	    .begin = host_begin,
+	    .stop = host_stop,
+	    .end = host_end,
+	    .print = host_print,
+	    .progress = host_progress,
+	    .waits_for = host_waits_for,
+	    .slots = host_slots,
+	    .changed = host_changed,
+	    .flush = host_flush};
+}
+
+enum rc
+handlers_create(struct node *n, struct handlers **out, struct err *err)
+{
+	size_t count = n->set->n_handlers;
+	struct handlers *h;
+	struct pool_host host;
+	enum rc rc = RC_OK;
+
+	*out = NULL;
+	if (count == 0)
+		return RC_OK;
+	h = xcalloc(1, sizeof *h);
+	h->node = n;
+	h->notes_end = &h->notes;
+	h->setup = xcalloc(count, sizeof *h->setup);
+	h->section = xcalloc(count, sizeof *h->section);
+	h->news = xcalloc(count, sizeof *h->news);
+	gate_init(&h->gate);
+	PTHREAD_OK(pthread_mutex_init(&h->lock, NULL));
+	for (size_t i = 0; rc == RC_OK && i < count; i++)
+		rc = make_setup(h, i, err);
+	host = make_host(h);
+	if (rc == RC_OK)
+		h->pools = pools_create(h->setup, h->n, &host);
+	*out = h;
+	if (rc != RC_OK)
+		handlers_destroy(out);
+	return rc;
+}
+
+void
+handlers_destroy(struct handlers **hp)
+{
+	struct handlers *h = *hp;
+
+	if (h == NULL)
+		return;
+	pools_destroy(&h->pools);
+	handlers_announce_fini(h);
+	for (size_t i = 0; i < h->n; i++) {
+		surroundings_fini(&h->setup[i].around);
+		free(h->section[i].argv);
+		free(h->section[i].kinds);
+	}
+	gate_fini(&h->gate);
+	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
+	free(h->setup);
+	free(h->section);
+	free(h);
+	*hp = NULL;
+}
+
+void
+handlers_start(struct handlers *h)
+{
+	if (h == NULL)
+		return;
+	h->started = true;
+	handlers_note_news(h);
+	thread_start(&h->announcer, "announcer", handlers_announce_main, h);
+	thread_start(&h->thread, "handlers", handlers_main, h);
+}
+
+void
+handlers_stop(struct handlers *h)
+{
+	if (h == NULL || !h->started)
+		return;
+	gate_stop(&h->gate);
+	pools_quit(h->pools);
+	thread_join(h->thread);
+	thread_join(h->announcer);
+}
+
+size_t
+handlers_count(const struct handlers *h)
+{
+	return h == NULL ? 0 : h->n;
+}
+
+size_t
+handlers_crew(const struct handlers *h, const char *kind)
+{
+	for (size_t i = 0; h != NULL && kind != NULL && i < h->n; i++) {
+		for (const char *const *k = h->setup[i].kinds; *k != NULL; k++) {
+			if (strcmp(*k, kind) == 0)
+				return i + 1;
+		}
+	}
+	return 0;
+}
+
+int64_t
+handlers_slots(const struct handlers *h)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; h != NULL && i < h->n; i++)
+		n += (int64_t)h->setup[i].processes * (h->setup[i].at_once > 0 ? h->setup[i].at_once : 1);
+	return n;
+}
+
+void
+handlers_kinds(const struct handlers *h, void (*each)(void *ctx, const char *kind), void *ctx)
+{
+	for (size_t i = 0; h != NULL && i < h->n; i++) {
+		for (const char *const *k = h->setup[i].kinds; *k != NULL; k++)
+			each(ctx, *k);
+	}
+}
+
+void
+handlers_take(struct handlers *h, struct run *r)
+{
+	pools_submit(h->pools, r);
+}
+
+int
+handlers_wake_fd(const struct handlers *h)
+{
+	return pools_wake_fd(h->pools);
+}

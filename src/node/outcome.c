@@ -1,0 +1,58 @@
+/* See outcome.h. */
+#include "node/outcome.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/outbuf.h"
+
+/* Why it has not succeeded; the caller frees it. */
+static char *
+why_not(const struct run *r, enum pgrab_stop stop, const struct pgrab_result *res)
+{
+	if (stop == PGRAB_STOP_SHUTDOWN)
+		return xstrdup("the node stopped before the run had ended (drain_timeout)");
+	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stalled))
+		return xasprintf("it stalled: no output and no progress for %g s (stall_after)",
+		    (double)r->stall_us / (double)US_PER_S);
+	return text_printable(res->error, strnlen(res->error, sizeof res->error), sizeof res->error);
+}
+
+void
+outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res)
+{
+	r->has_exit_code = res->has_exit_code;
+	r->exit_code = res->exit_code;
+	r->recorded = res->recorded;
+	if (res->succeeded)
+		r->outcome = OUTCOME_SUCCEEDED;
+	else if (res->not_started)
+		r->outcome = OUTCOME_NOT_STARTED;
+	else if (stop == PGRAB_STOP_TIMEOUT)
+		r->outcome = OUTCOME_TIMED_OUT;
+	else if (stop == PGRAB_STOP_CANCEL)
+		r->outcome = OUTCOME_CANCELLED;
+	else if (stop == PGRAB_STOP_SHUTDOWN || stop == PGRAB_STOP_FENCED)
+		r->outcome = OUTCOME_LOST;
+	else
+		r->outcome = OUTCOME_FAILED;
+	if (!res->succeeded)
+		r->error = why_not(r, stop, res);
+}
+
+void
+outcome_log(const struct run *r)
+{
+	int64_t ms = (r->ended_us - r->begun_us) / US_PER_MS;
+
+	if (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT)
+		log_warn("run",
+		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
+		    r->id, r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome), ms,
+		    r->error != NULL ? r->error : "");
+	else if (log_enabled(LOG_DEBUG))
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
+		    r->attempt, outcome_name(r->outcome), ms);
+}

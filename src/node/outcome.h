@@ -1,0 +1,15 @@
+/*
+ * From what an executor or a handler says of a run to what is recorded.
+ */
+#ifndef PGRAB_NODE_OUTCOME_H
+#define PGRAB_NODE_OUTCOME_H
+
+#include "core/run.h"
+
+/* Fills in outcome and error of a run that was told to stop, or not. */
+void outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res);
+
+/* What failed is worth a line of its own, whatever the level: nobody else says so at once. */
+void outcome_log(const struct run *r);
+
+#endif

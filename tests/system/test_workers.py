@@ -1,0 +1,381 @@
+"""Handlers in processes that stay: what they get, what becomes of their results, and of their deaths."""
+import json
+import os
+import signal
+import sys
+import time
+
+import psycopg
+import pytest
+from cluster import alive, stays, wait_until
+from handlers import Handlers, pids_of
+
+ECHO = """
+@task("echo")
+def echo(args, ctx):
+    print("printed", args.get("text"))
+    return {"got": args, "attempt": ctx.attempt, "fence": ctx.fence}
+"""
+
+
+@pytest.fixture
+def handlers(tmp_path):
+    return Handlers(tmp_path)
+
+
+def test_a_handler_gets_its_args_and_what_it_returns_is_the_last_line_of_the_output(db, nodes, handlers):
+    handlers.start(nodes, ECHO, "echo")
+    task = db.add(kind="echo", args={"text": "grüße", "deep": {"list": [1, 2.5, None, True]}})
+    run = db.wait_run(task)
+    assert (run.outcome, run.error) == ("succeeded", None)
+    printed, value = run.output.splitlines()
+    assert printed == "printed grüße"
+    value = json.loads(value)
+    assert value["got"] == {"text": "grüße", "deep": {"list": [1, 2.5, None, True]}}
+    assert value["fence"] == f"{run.incarnation}-{run.version}" and value["attempt"] == 1
+
+
+def test_a_function_gets_the_members_of_args_by_name_and_its_type_hints_are_a_schema(db, nodes, handlers):
+    handlers.start(nodes, """
+@task("send_email")
+def send_email(user_id: int, subject: str = "hello", ctx=None):
+    return [user_id, subject]
+""", "send_email")
+    handlers.wait_up(db)
+    db.wait("select schema is not null from pgrab.kind where kind = 'send_email'")
+    assert json.loads(db.wait_run(db.add(kind="send_email", args={"user_id": 7})).output) == [7, "hello"]
+    for wrong, member in (({"user_id": "7"}, "args.user_id is to be of type integer"), ({}, "args.user_id is missing"),
+                          ({"user_id": 7, "subjekt": "x"}, "args.subjekt is not known"), ({"user_id": 7.5}, "args.user_id")):
+        with pytest.raises(psycopg.errors.InvalidParameterValue) as e:
+            db.add(kind="send_email", args=wrong)
+        assert member in e.value.diag.message_hint and "task args cannot be" in str(e.value)
+    task = db.add(kind="send_email", args={"user_id": 7}, run_at="2999-01-01")
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        db.query("update pgrab.task set args = '{\"user_id\": []}' where id = %s", task)
+
+
+FAILING = """
+@task("fail")
+def fail(how, ctx):
+    if ctx.attempt > 1:
+        return "well"
+    if how == "raise":
+        print("before")
+        {}["missing"]
+    if how == "no":
+        raise Fail("never again", retry="no")
+    if how == "soon":
+        raise Fail("in a moment", retry=0.1)
+    if how == "exit":
+        sys.exit(3)
+    if how == "die":
+        os._exit(7)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "object":
+        return object()
+    if how == "huge":
+        return "x" * 3000000
+    if how == "nonsense":
+        os.write(4, b"this is no message\\n")
+        doze(60)
+    if how == "long":
+        os.write(4, b"x" * 1100000)
+        doze(60)
+    if how == "stranger":
+        os.write(4, json.dumps({"type": "result", "run": 99, "ok": True}).encode() + b"\\n")
+        doze(60)
+    if how == "close":
+        os.close(3); os.close(4)
+        doze(60)
+"""
+
+
+@pytest.mark.parametrize("how, error", [
+    ("raise", "KeyError: 'missing'"), ("exit", "SystemExit: 3"), ("die", "its process ended: exit code 7"),
+    ("kill", "its process ended: killed by signal 9"), ("object", "what the handler returned is no JSON"),
+    ("nonsense", "it wrote what is no message: it is not a JSON object in UTF-8: this is no message"),
+    ("long", "it wrote a line of more than 1048576 bytes"), ("stranger", "a result of run 99, which it does not have"),
+    ("close", "it closed descriptor 4")])
+def test_what_goes_wrong_in_a_handler_is_said_and_tried_again(db, nodes, handlers, how, error):
+    handlers.start(nodes, FAILING, "fail")
+    task = db.add(kind="fail", args={"how": how}, backoff="100 ms")
+    db.wait_run(task, timeout=15)
+    first = db.runs(task)[0]
+    assert first.outcome == "failed" and error in first.error, first.error
+    if how == "raise":
+        assert first.output.startswith("before\nTraceback") and "in fail" in first.output and "pgrab_worker.py" not in first.output
+    assert db.wait_run(task, count=2, timeout=15).outcome == "succeeded"
+
+
+def test_a_handler_says_whether_and_when_it_is_tried_again(db, nodes, handlers):
+    handlers.start(nodes, FAILING, "fail")
+    never = db.add(kind="fail", args={"how": "no"}, backoff="100 ms")
+    soon = db.add(kind="fail", args={"how": "soon"}, backoff="1 hour")
+    huge = db.add(kind="fail", args={"how": "huge"}, backoff="100 ms")
+    assert db.wait_run(soon, count=2).outcome == "succeeded"
+    assert db.wait_run(never).error == "never again"
+    assert "at most 1048576 can be sent" in db.wait_run(huge).error
+    for task in (never, huge):
+        assert db.one("select status from pgrab.task where id = %s", task) == "parked"
+        assert len(db.runs(task)) == 1
+
+
+SLEEPER = """
+@task("sleep")
+def sleep(seconds, deaf, ctx):
+    print("begins", os.getpid())
+    until = time.monotonic() + seconds
+    if deaf:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
+    while time.monotonic() < until:
+        doze(0.05)
+    return "slept"
+"""
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_a_stop_is_asked_for_and_then_the_process_is_killed(db, nodes, handlers, how, deaf):
+    node = handlers.start(nodes, SLEEPER, "sleep")
+    handlers.wait_up(db)
+    pids = pids_of(node)
+    assert len(pids) == 1
+    task = db.add(kind="sleep", args={"seconds": 60, "deaf": deaf}, timeout="700 ms" if how == "timeout" else "1 hour", max_attempts=1)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    if how == "cancel":
+        db.query("select pgrab.cancel(%s)", task)
+    run = db.wait_run(task)
+    assert run.outcome == {"timeout": "timed_out", "cancel": "cancelled"}[how]
+    if deaf:
+        assert "did not stop when it was asked to" in run.error
+        wait_until(lambda: not alive(pids[0]), 5, "the end of the process")
+        wait_until(lambda: pids_of(node) not in ([], pids), 5, "another process")
+    else:
+        assert run.error == f"stopped: {how}"
+        assert pids_of(node) == pids, "a handler that stops keeps its process"
+
+
+def test_a_frozen_process_is_found_by_its_silence_and_costs_only_its_own_tasks(db, nodes, handlers):
+    node = handlers.start(nodes, SLEEPER, "sleep", processes=2, ping_timeout="800ms")
+    handlers.wait_up(db, 2)
+    frozen, other = pids_of(node)
+    first = [db.add(kind="sleep", args={"seconds": 3, "deaf": False}, backoff="100 ms") for _ in range(2)]
+    db.wait("select count(*) = 2 from pgrab.task where status = 'running'")
+    os.kill(frozen, signal.SIGSTOP)
+    runs = [db.wait_run(task, count=1, timeout=20) for task in first]
+    assert sorted(run.outcome for run in runs) == ["failed", "succeeded"]
+    failed = next(run for run in runs if run.outcome == "failed")
+    assert "it has not answered a ping for 800 ms" in failed.error
+    assert db.wait_run(failed.task_id, count=2, timeout=20).outcome == "succeeded"
+    assert not alive(frozen) and other in pids_of(node)
+
+
+ASYNC = """
+@task("nap")
+async def nap(seconds, ctx):
+    ctx.log(f"nap of {seconds}")
+    await asyncio.sleep(seconds)
+    return ctx.id
+
+@task("block")
+async def block(ctx):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    doze(60)
+"""
+
+
+def test_a_process_with_an_event_loop_has_many_tasks_at_once(db, nodes, handlers):
+    node = handlers.start(nodes, ASYNC, "nap, block", concurrency=50)
+    handlers.wait_up(db)
+    began = time.monotonic()
+    db.query("insert into pgrab.task (kind, args) select 'nap', '{\"seconds\": 1}' from generate_series(1, 50)")
+    db.wait("select not exists (select from pgrab.task)", timeout=20)
+    assert time.monotonic() - began < 8, "one after the other they take 50 s"
+    assert db.query("select outcome, output = E'nap of 1\\n' || task_id || E'\\n', count(*) from pgrab.run group by 1, 2") == [("succeeded", True, 50)]
+    assert len(pids_of(node)) == 1
+
+
+def test_when_one_task_would_not_stop_the_others_of_its_process_are_lost_and_tried_again(db, nodes, handlers):
+    handlers.start(nodes, ASYNC, "nap, block")
+    handlers.wait_up(db)
+    others = [db.add(kind="nap", args={"seconds": 5}, max_attempts=2) for _ in range(3)]
+    db.wait("select count(*) = 3 from pgrab.task where status = 'running'")
+    bad = db.add(kind="block", timeout="500 ms", max_attempts=1)
+    assert db.wait_run(bad).outcome == "timed_out"
+    for task in others:
+        db.wait_run(task)
+        run = db.runs(task)[0]
+        assert run.outcome == "lost" and f"task {bad} in it would not stop" in run.error
+        assert db.wait_run(task, count=2, timeout=20).outcome == "succeeded"
+
+
+def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes, handlers):
+    missing = handlers.section("/nowhere/python9 handlers.py", "a_kind", name="missing")
+    broken = handlers.section(f"{sys.executable} {handlers.file('import a_module_that_is_not_there')}", "b_kind", name="broken")
+    silent = handlers.section("sleep 60", "c_kind", name="silent", start_timeout="300ms")
+    partial = handlers.python("@task('d_kind')\ndef d(ctx): pass", "d_kind, e_kind", name="partial")
+    node = nodes.start("n1", config=handlers.config(missing, broken, silent, partial))
+    faults = wait_until(lambda: (lambda rows: dict(rows) if len(rows) == 4 else None)(
+        db.query("select name, fault from pgrab.pool where fault is not null")), 15, "four faults")
+    assert faults["missing"] == "/nowhere/python9 handlers.py: could not start: No such file or directory (exec /nowhere/python9)"
+    assert "handlers1.py: exit code 1: ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in faults["broken"]
+    assert "it has not said hello for 300 ms" in faults["silent"]
+    assert "it has no handler for kind e_kind, which [worker partial] names" in faults["partial"]
+    stays(lambda: len([line for line in node.log().splitlines() if "handler_lost worker=missing" in line]) < 8, 2, "few tries")
+    task = db.add(kind="b_kind")
+    verdict = db.query("select gate, verdict, detail from pgrab.explain(%s) where gate = 'worker broken'", task)
+    assert verdict and verdict[0].verdict == "blocked" and "ModuleNotFoundError" in verdict[0].detail
+    assert db.one("select status from pgrab.task where id = %s", task) == "scheduled", "nobody takes what nobody can carry out"
+
+
+def test_a_process_is_replaced_after_max_tasks(db, nodes, handlers):
+    handlers.start(nodes, "@task('pid')\ndef pid(ctx): return os.getpid()", "pid", max_tasks=10)
+    handlers.wait_up(db)
+    db.query("insert into pgrab.task (kind) select 'pid' from generate_series(1, 35)")
+    db.wait("select not exists (select from pgrab.task)", timeout=20)
+    counts = [n for (n,) in db.query("select count(*) from pgrab.run where outcome = 'succeeded' group by output")]
+    assert sum(counts) == 35 and max(counts) == 10 and len(counts) == 4
+    assert db.one("select lost from pgrab.pool") == 0
+
+
+def test_a_slow_pool_takes_no_more_than_it_can_do_and_holds_up_nobody_else(db, nodes, handlers):
+    handlers.start(nodes, SLEEPER, "sleep", processes=2, node={"workers": 2})
+    handlers.wait_up(db, 2)
+    db.query("insert into pgrab.task (kind, args) select 'sleep', '{\"seconds\": 30, \"deaf\": false}' from generate_series(1, 500)")
+    db.wait("select count(*) = 2 from pgrab.task where status = 'running'")
+    began = time.monotonic()
+    for _ in range(5):
+        db.wait_run(db.add(command="select 1"), timeout=5)
+    assert time.monotonic() - began < 4
+    assert db.one("select count(*) from pgrab.task where status in ('claimed', 'running') and kind = 'sleep'") <= 4
+    db.query("select pgrab.cancel(array_agg(id)) from pgrab.task")
+    db.query("delete from pgrab.task")
+
+
+def test_links_find_what_their_parents_gave_back(db, nodes, handlers):
+    handlers.start(nodes, """
+@task("give")
+def give(ctx):
+    print("a line of its own")
+    return {"rows": [1, 2]}
+
+@task("take")
+def take(ctx):
+    return ctx.parents
+""", "give, take")
+    one = db.add(kind="give", name="one", run_at="2999-01-01")
+    two = db.add(kind="sql", name="two", command="select 42", parent_id=one)
+    three = db.add(kind="take", parent_id=two)
+    db.query("insert into pgrab.edge (parent_id, child_id) values (%s, %s)", one, three)
+    shell = db.add(kind="shell", command="echo $PGRAB_PARENT_OUTPUT", parent_id=one)
+    db.query("select pgrab.run_now(%s)", one)
+    run = db.wait_run(three)
+    assert json.loads(run.output) == {"one": {"rows": [1, 2]}, "two": 42}
+    assert '{"rows": [1, 2]}' in db.wait_run(shell).output.replace('":[', '": [').replace("1,2", "1, 2")
+
+
+DEATHS = """
+@task("count")
+def count(n, ctx):
+    with open(os.environ["TRACE"], "a") as f:
+        f.write(f"{ctx.id} {ctx.attempt} {ctx.fence}\\n")
+    doze(0.02)
+    return n
+"""
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize("victim", ["process", "keeper", "node"])
+def test_whatever_dies_nothing_is_lost_and_nothing_done_twice_beyond_its_delivery(db, nodes, handlers, tmp_path, victim, delivery):
+    trace = tmp_path / "trace"
+    trace.touch()
+    section = handlers.python(DEATHS, "count", processes=4).replace("env = ", f"env = TRACE={trace},")
+    config = handlers.config(section)
+    started = [nodes.start(name, config=config) for name in ("n1", "n2")]
+    handlers.wait_up(db, 8)
+    total = 400
+    db.query("insert into pgrab.task (kind, args, delivery, backoff, max_attempts) select 'count', jsonb_build_object('n', i), %s, '50 ms', 9 "
+             "from generate_series(1, %s) i", delivery, total)
+    victims = started[0]
+    for _ in range(3 if victim == "process" else 1):
+        db.wait("select count(*) > 20 from pgrab.run where outcome = 'succeeded'")
+        if victim == "process":
+            os.kill(pids_of(victims)[0], signal.SIGKILL)
+            wait_until(lambda: len(pids_of(victims)) == 4, 10, "another process")
+        elif victim == "keeper":
+            from test_keeper import keeper_of
+            os.kill(keeper_of(victims), signal.SIGKILL)
+        else:
+            victims.kill9()
+    db.wait("select not exists (select from pgrab.task where status <> 'parked')", timeout=40)
+    begun = [line.split() for line in trace.read_text().splitlines()]
+    runs = db.query("select task_id, attempt, incarnation || '-' || version as fence, outcome from pgrab.run")
+    good = [r.task_id for r in runs if r.outcome == "succeeded"]
+    assert len(good) == len(set(good)), "nothing succeeds twice"
+    parked = db.one("select count(*) from pgrab.task where status = 'parked'")
+    assert len(good) + parked == total, "nothing is lost"
+    assert len({(task, fence) for task, _, fence in begun}) == len(begun), "no attempt is begun twice"
+    assert {(int(task), fence) for task, _, fence in begun} <= {(r.task_id, r.fence) for r in runs}, "all that began is in the history"
+    if delivery == "at_most_once":
+        assert len({task for task, _, _ in begun}) == len(begun), "and no task"
+        assert parked <= 8
+    else:
+        assert parked == 0
+
+
+def test_a_node_that_loses_its_lease_ends_its_handlers_and_goes_on_with_new_ones(db, nodes, handlers):
+    node = handlers.start(nodes, SLEEPER, "sleep")
+    handlers.wait_up(db)
+    task = db.add(kind="sleep", args={"seconds": 3, "deaf": False})
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    before, incarnation = pids_of(node), node.incarnation()
+    node.stop()
+    wait_until(lambda: not any(map(alive, before)), 10, "the handlers to be dead while their node is frozen")
+    node.cont()
+    db.wait("select incarnation <> %s from pgrab.node", incarnation, timeout=15)
+    run = db.wait_run(task, count=2, timeout=20)
+    assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"] and run.outcome == "succeeded"
+
+
+def test_a_node_that_stops_waits_for_its_handlers_and_leaves_none(db, nodes, handlers):
+    node = handlers.start(nodes, SLEEPER, "sleep", processes=3)
+    handlers.wait_up(db, 3)
+    task = db.add(kind="sleep", args={"seconds": 1, "deaf": False})
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    pids = pids_of(node)
+    node.term()
+    assert node.wait_exit(8) == 0
+    assert [r.outcome for r in db.runs(task)] == ["succeeded"]
+    assert not any(map(alive, pids)) and db.one("select count(*) from pgrab.pool") == 0
+
+
+def test_a_stop_that_does_not_wait_hands_the_task_on(db, nodes, handlers):
+    node = handlers.start(nodes, SLEEPER, "sleep", node={"drain_timeout": "300ms"})
+    handlers.wait_up(db)
+    task = db.add(kind="sleep", args={"seconds": 60, "deaf": True}, max_attempts=5)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    pids = pids_of(node)
+    node.term()
+    node.wait_exit(8)
+    wait_until(lambda: not any(map(alive, pids)), 5, "the end of the handlers")
+    nodes.start("n2", allow="noop")
+    db.wait("select status = 'scheduled' from pgrab.task where id = %s", task, timeout=15)
+    assert [r.outcome for r in db.runs(task)] == ["lost"]
+    db.query("delete from pgrab.task")
+
+
+def test_a_file_that_is_wrong_is_refused_in_plain_words(db, tmp_path, handlers):
+    import subprocess
+    from cluster import clean_env, pgrab_bin
+    for text, error in (("[worker w]\nkinds = a\n", "[worker w]: command is empty"),
+                        ("[worker w]\ncommand = a\n", "[worker w]: it names no kinds"),
+                        ("[worker w]\ncommand = a\nkinds = Send-Mail\n", 'kinds: "Send-Mail" is not a name'),
+                        ("[worker w]\ncommand = a\nkinds = shell\n", 'the kind "shell" exists'),
+                        ("[worker w]\ncommand = a\nkinds = x\n[worker v]\ncommand = a\nkinds = x\n", 'kinds: "x" is another section'),
+                        ("[worker w]\ncommand = a 'b\nkinds = x\n", "a quote is not closed"),
+                        ("[worker w]\nprocesses = 0\n", "processes"), ("[worker a b]\n", "a name is letters, digits")):
+        path = handlers.config(text)
+        done = subprocess.run([pgrab_bin(), "run", "--dsn", db.dsn, "--config", str(path)], capture_output=True, text=True, timeout=20,
+                              env=clean_env(), check=False)
+        assert done.returncode in (1, 2) and error in done.stderr.replace('\\"', '"'), done.stderr
