@@ -1,0 +1,85 @@
+"""The examples of docs/workers.md and of the README: each is run by a real node as it stands there."""
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/workers.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(page, language, holding):
+    """The one block of that language that holds a text."""
+    found = [text for text in re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S) if holding in text]
+    assert len(found) == 1, f"{len(found)} blocks of {language} hold {holding}"
+    return found[0]
+
+
+def start(nodes, folder, command, kinds, env=""):
+    """A node with one section, beside the file that it names."""
+    config = folder / "pgrab.conf"
+    config.write_text(f"[worker mail]\ncommand = {command}\nkinds = {kinds}\ncwd = {folder}\n" + (f"env = {env}\n" if env else ""))
+    return nodes.start("n1", config=config)
+
+
+@pytest.mark.parametrize("page", [PAGE, README], ids=["workers.md", "README.md"])
+def test_the_five_lines_of_python(db, nodes, tmp_path, page):
+    text = block(page, "python", "def send_email")
+    assert len([line for line in text.splitlines() if line]) <= 5
+    (tmp_path / "handlers.py").write_text(text)
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/workers/python'}")
+    db.wait("select up = 1 from pgrab.pool", timeout=15)
+    insert = re.search(r"insert into pgrab.task \(kind, args\) values \('send_email', '\{[^']*\}'\);", page)[0]
+    db.query(insert)
+    db.wait("select count(*) = 1 from pgrab.run where outcome = 'succeeded' and output = E'to 7: hello\\n'")
+
+
+def test_the_keys_of_the_section_are_those_there_are():
+    table = re.findall(r"^\| (`.*?`) \|", PAGE.split("## The section")[1].split("\n## ")[0], re.M)
+    shown = {key for row in table for key in re.findall(r"`(\w+)`", row)}
+    source = (ROOT / "src/node/settings_section.c").read_text(encoding="utf-8")
+    assert shown == set(re.findall(r'^ +\{"(\w+)", 0, \w+, WORKER\(', source, re.M))
+
+
+def test_the_row_that_does_not_fit(db, nodes, tmp_path):
+    (tmp_path / "handlers.py").write_text(block(PAGE, "python", "def send_email"))
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/workers/python'}")
+    db.wait("select schema is not null from pgrab.kind where kind = 'send_email'", timeout=15)
+    shown = block(PAGE, "text", "ERROR:")
+    statement, error, hint = re.fullmatch(r"=> (.*?)\nERROR:  (.*?)\nHINT:  (.*?)\n", shown).groups()
+    with pytest.raises(Exception) as e:
+        db.query(statement)
+    assert (e.value.diag.message_primary, e.value.diag.message_hint) == (error, hint)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js here")
+def test_the_example_in_javascript(db, nodes, tmp_path):
+    shutil.copy(ROOT / "contrib/workers/node/pgrab-worker.mjs", tmp_path)
+    (tmp_path / "handlers.mjs").write_text(block(PAGE, "js", "task('resize'"))
+    start(nodes, tmp_path, f"{shutil.which('node')} handlers.mjs", "resize")
+    db.wait("select schema ->> 'required' = '[\"url\"]' from pgrab.kind where kind = 'resize'", timeout=15)
+    run = db.wait_run(db.add(kind="resize", args={"url": "data:,hello"}))
+    assert (run.outcome, run.output) == ("succeeded", '{"bytes":5}\n')
+    empty = db.wait_run(db.add(kind="resize", args={"url": ""}))
+    assert (empty.outcome, empty.error) == ("failed", "there is no url")
+
+
+def test_the_process_in_shell(db, nodes, tmp_path):
+    (tmp_path / "words.sh").write_text(block(PAGE, "sh", "count_words"))
+    start(nodes, tmp_path, "sh words.sh", "count_words")
+    run = db.wait_run(db.add(kind="count_words", args={"text": "one two three"}), timeout=20)
+    assert run.outcome == "succeeded" and int(run.output) > 3
+
+
+def test_the_helper_that_inserts_in_the_applications_own_transaction(db, nodes):
+    sys.path.insert(0, str(ROOT / "contrib/workers/python"))
+    from pgrab_worker import add_task
+    db.query("insert into pgrab.kind (kind, summary, handled) values ('send_email', 'x', true)")
+    with db.connect(autocommit=False) as connection:
+        task = add_task(connection, "send_email", {"user_id": 7}, run_at="tomorrow", key="mail-42")
+        assert not db.query("select from pgrab.task")
+        connection.commit()
+    assert db.query("select id, args, key from pgrab.task") == [(task, {"user_id": 7}, "mail-42")]
