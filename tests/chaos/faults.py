@@ -230,6 +230,7 @@ class Nemesis:
 
 def calm(arena):
     """Everything is as it should be, and every node runs."""
+    arena.db.cluster.pg_start()
     for wire in arena.wires:
         wire.heal()
     for i, node in enumerate(arena.nodes):
@@ -238,5 +239,14 @@ def calm(arena):
                 send(pid, signal.SIGCONT)
         if not node.running():
             arena.start(i)
-    arena.db.cluster.pg_start()
-    wait_until(lambda: arena.db.query("select pgrab.resume_all()"), 10, "the server")
+    wait_until(lambda: in_order(arena), 20, "the server")
+
+
+def in_order(arena):
+    """What a fault could not put back itself, because of another one."""
+    try:
+        arena.db.cluster.superuser("alter role app login")
+        arena.db.cluster.superuser(f'alter database "{arena.db.name}" connection limit -1')
+        return arena.db.query("select pgrab.resume_all()")
+    except psycopg.Error:
+        return False
