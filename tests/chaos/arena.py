@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -22,10 +23,12 @@ TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kil
 class Arena:
     def __init__(self, cluster, seed, folder):
         self.seed, self.folder = seed, Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier run of the seed has left
+        self.folder.mkdir(parents=True)
         self.rng = random.Random(seed)
         self.log = open(self.folder / "events", "w", encoding="utf-8")
         self.log_lock, self.server_lock = threading.Lock(), threading.Lock()
+        self.over = threading.Event()  # never set but at the end: what lasts for a time is a wait for it
         self.counts = {}
         self.faults = []
         self.db = Db(cluster, cluster.create_database())
@@ -117,6 +120,7 @@ class Arena:
         return faults
 
     def close(self):
+        self.over.set()
         for node in self.nodes:
             if node.running():
                 node.kill9()

@@ -58,7 +58,7 @@ class Nemesis:
     def run(self):
         begun = time.monotonic()
         for at, kind, arguments in self.faults:
-            time.sleep(max(0, begun + at - time.monotonic()))
+            self.arena.over.wait(max(0, begun + at - time.monotonic()))
             thread = threading.Thread(target=self.one, args=(kind, arguments), daemon=True)
             thread.start()
             self.threads.append(thread)
@@ -82,7 +82,7 @@ class Nemesis:
                 if node not in self.busy:
                     self.busy.add(node)
                     return
-            time.sleep(0.05)
+            self.arena.over.wait(0.05)
 
     def leave(self, node):
         with self.lock:
@@ -101,7 +101,7 @@ class Nemesis:
         pids = self.pids(node, victims, pick)
         for pid in pids:
             send(pid, signal.SIGSTOP)
-        time.sleep(length)
+        self.arena.over.wait(length)
         for pid in pids:
             send(pid, signal.SIGCONT)
         self.leave(node)
@@ -113,7 +113,7 @@ class Nemesis:
         if "node" in victims:
             self.arena.nodes[node].wait_exit(10)
             self.arena.note("killed", node=node)
-            time.sleep(length / 3)
+            self.arena.over.wait(length / 3)
             self.arena.start(node)
         self.leave(node)
 
@@ -121,16 +121,16 @@ class Nemesis:
         self.alone(node)
         self.arena.nodes[node].term()
         if pick < 0.3:
-            time.sleep(length / 5)
+            self.arena.over.wait(length / 5)
             self.arena.nodes[node].term()
         self.arena.nodes[node].wait_exit(20)
-        time.sleep(length / 3)
+        self.arena.over.wait(length / 3)
         self.arena.start(node)
         self.leave(node)
 
     def black(self, node, length, pick):
         self.arena.wires[node].open.clear()
-        time.sleep(length)
+        self.arena.over.wait(length)
         self.arena.wires[node].open.set()
 
     def cut_all(self, node, length, pick):
@@ -141,7 +141,7 @@ class Nemesis:
 
     def delay(self, node, length, pick):
         self.arena.wires[node].delay = 0.05 + pick / 5
-        time.sleep(length)
+        self.arena.over.wait(length)
         self.arena.wires[node].delay = 0.0
 
     def cuts(self, node, length, pick, words):
@@ -152,13 +152,13 @@ class Nemesis:
     def crash(self, node, length, pick):
         with self.arena.server_lock:
             self.arena.db.cluster.pg_stop("immediate")
-            time.sleep(length / 3)
+            self.arena.over.wait(length / 3)
             self.arena.db.cluster.pg_start()
 
     def restart(self, node, length, pick):
         with self.arena.server_lock:
             self.arena.db.cluster.pg_stop("fast")
-            time.sleep(length / 3)
+            self.arena.over.wait(length / 3)
             self.arena.db.cluster.pg_start()
 
     def connect(self, **options):
@@ -175,7 +175,7 @@ class Nemesis:
         name = self.arena.db.name
         self.arena.db.cluster.superuser(f'alter database "{name}" connection limit 0')
         self.backends(node, length, pick)
-        time.sleep(length)
+        self.arena.over.wait(length)
         self.arena.db.cluster.superuser(f'alter database "{name}" connection limit -1')
 
     def login(self, node, length, pick):
@@ -183,27 +183,27 @@ class Nemesis:
         self.arena.db.cluster.superuser("alter role app nologin")
         try:
             self.arena.db.cluster.superuser("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app' and application_name like 'pgrab%'")
-            time.sleep(length)
+            self.arena.over.wait(length)
         finally:
             self.arena.db.cluster.superuser("alter role app login")
 
     def rows(self, node, length, pick):
         with self.connect(autocommit=False) as conn:
             conn.execute("select from pgrab.task where id %% 5 = %s for update", [int(pick * 5)])
-            time.sleep(length)
+            self.arena.over.wait(length)
             conn.rollback()
 
     def table(self, node, length, pick):
         with self.connect(autocommit=False) as conn:
             conn.execute(f"lock table {['pgrab.run', 'pgrab.task', 'pgrab.hold'][int(pick * 3)]} in share mode")
-            time.sleep(length)
+            self.arena.over.wait(length)
             conn.rollback()
 
     def snapshot(self, node, length, pick):
         with self.connect(autocommit=False) as conn:
             conn.execute("set transaction isolation level repeatable read")
             conn.execute("select count(*) from pgrab.task")
-            time.sleep(length)
+            self.arena.over.wait(length)
 
     def person(self, node, length, pick, act):
         what = act
@@ -212,7 +212,7 @@ class Nemesis:
             if what == "pause_all":
                 conn.execute("select pgrab.pause_all()")
                 load.acks.append((None, "pause_all", time.time()))
-                time.sleep(length)
+                self.arena.over.wait(length)
                 load.acks.append((None, "resume_all", time.time()))
                 conn.execute("select pgrab.resume_all()")
                 return

@@ -5,6 +5,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def restarts(bench):
     times = []
     for i in range(max(3, ROUNDS // 4)):
         bench.db.cluster.pg_stop(("immediate", "fast")[i % 2])
-        time.sleep(2)
+        threading.Event().wait(2)  # so long it is away
         bench.db.cluster.pg_start()
         begun = time.monotonic()
         wait_until(lambda: lateness(bench) < 0.1, 60, "normal lateness")

@@ -1,7 +1,6 @@
 """A node's way to the server, that can be cut, held up or lost in the middle of a statement."""
 import socket
 import threading
-import time
 
 from cluster import conninfo
 
@@ -21,6 +20,7 @@ class Wire:
         self.note = note
         self.open = threading.Event()
         self.open.set()
+        self.closed = threading.Event()
         self.delay = 0.0
         self.cuts = []
         self.pairs = set()
@@ -66,7 +66,7 @@ class Wire:
                 data = b""
             self.open.wait()
             if self.delay:
-                time.sleep(self.delay)
+                self.closed.wait(self.delay)
             wish = self.take_cut(data) if up and data else None
             try:
                 if data and not (wish and wish[1]):
@@ -103,6 +103,7 @@ class Wire:
         self.open.set()
 
     def close(self):
+        self.closed.set()
         self.heal()
         self.socket.close()
         self.cut_all()
