@@ -20,7 +20,7 @@ class Mutant:
         lines = path.read_text(encoding="utf-8").splitlines()
         self.name = path.name
         self.what = lines[0].lstrip("# ")
-        self.edits, self.checks = [], []
+        self.edits, self.checks, self.before = [], [], {}
         for line in lines[1:]:
             word, _, rest = line.partition(": ")
             if word in ("file", "also"):
@@ -34,14 +34,14 @@ class Mutant:
         """Into the copy of the tree; a guard that is not where it was is a fault of this file."""
         for name, script in self.edits:
             path = TREE / name
-            before = path.read_text(encoding="utf-8")
+            before = self.before[path] = path.read_text(encoding="utf-8")
             subprocess.run(["sed", "-i", script, path], check=True)
             if path.read_text(encoding="utf-8") == before:
                 raise SystemExit(f"{self.name}: sed has changed nothing in {name}; the guard has moved")
 
     def undo(self):
-        for name, _ in self.edits:
-            shutil.copy(ROOT / name, TREE / name)
+        for path, text in self.before.items():
+            path.write_text(text, encoding="utf-8")
 
 
 def run(log, *command):
