@@ -3,6 +3,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import threading
 import time
 from pathlib import Path
@@ -93,7 +94,8 @@ class Arena:
                 self.faults.append(f"I11 {e}")
         for node in self.nodes + self.ended:
             code = node.proc.poll()
-            if code is not None and code < 0 and code != -9:
+            early = code == -signal.SIGTERM and "event=registered" not in node.log()  # before it listens to signals
+            if code is not None and code < 0 and code != -signal.SIGKILL and not early:
                 self.faults.append(f"I11 {node.name} (pid {node.pid}) ended by signal {-code}")
 
     def history(self):

@@ -38,6 +38,11 @@ class Bench:
     def node(self, name, **options):
         return Node(self.db, name, self.folder, **{**DEFAULTS, "allow": "sql,shell,noop", **options}).wait_up()
 
+    def anew(self, **options):
+        for name in self.nodes:
+            self.nodes[name].end(40)
+            self.nodes[name] = self.node(name, **options)
+
     def task(self, seconds=30, **columns):
         self.serial += 1
         tag = f"t{self.serial}"
@@ -121,8 +126,8 @@ def cut_storm(bench):
     for wire in wires:
         wire.heal()
     bench.db.wait("select not exists (select from pgrab.task)", timeout=60)
-    lost, doubled = bench.db.query("""select (select count(*) from generate_series(1, %s::int) i where not exists (select from public.effect where n = i)),
-        (select count(*) from (select from public.effect group by n having count(*) > 1) d)""", made)[0]
+    lost, doubled = bench.db.query("""select (select count(*) from generate_series(1, %s::int) i where not exists (select from public.effect where n = i)) as lost,
+        (select count(*) from (select from public.effect group by n having count(*) > 1) d) as doubled""", made)[0]
     print(f"| cuts around COMMIT survived | {len(cuts)} ({sum(not b for _, b in cuts)} of them with the answer lost) | | {made} tasks: {lost} lost, {doubled} doubled |", flush=True)
     return lost + doubled
 
@@ -130,16 +135,21 @@ def cut_storm(bench):
 def main():
     ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
     (ROOT / ".pgrab").mkdir(exist_ok=True)
+    wanted = sys.argv[1:] or ["kill", "term", "restart", "cuts"]
     cluster = Cluster(stoppable=True)
     folder = tempfile.mkdtemp(prefix="figures.", dir=ROOT / ".pgrab")
     bad = 1
     try:
         bench = Bench(cluster, folder)
         print("| | p50 | p99 | n |\n|---|---|---|---|", flush=True)
-        shown("KILL of a node to the next start of its run", interrupted(bench, kill))
-        shown("TERM of a node (`drain_timeout = 0`) to the next start", interrupted(bench, term)[1:])
-        shown("restart of the database to normal lateness", restarts(bench))
-        bad = cut_storm(bench)
+        if "kill" in wanted:
+            shown("KILL of a node to the next start of its run", interrupted(bench, kill))
+        if "term" in wanted:
+            bench.anew(drain_timeout="0s")  # else it takes as long as the drain
+            shown("TERM of a node (`drain_timeout = 0`) to the next start", interrupted(bench, term))
+        if "restart" in wanted:
+            shown("restart of the database to normal lateness", restarts(bench))
+        bad = cut_storm(bench) if "cuts" in wanted else 0
         print(json.dumps({"overlaps": len(bench.probe.events("overlap"))}))
         bad += len(bench.probe.events("overlap"))
         for node in bench.nodes.values():

@@ -57,7 +57,7 @@ class Load:
         for i in range(8):
             self.later("limited", f"limited{i}", soon(), most=0.5, limit_key="two")
         for i in range(3):
-            self.shell("grid", f"grid{i}", most=0.6, schedule="@every 1s", misfire="all", misfire_limit=1000, misfire_after="10 min")
+            self.shell("grid", f"grid{i}", most=0.2, schedule="@every 1s", misfire="all", misfire_limit=1000, misfire_after="10 min")
         for i in range(20):
             self.effect("sql", f"sql{i}")
         for i in range(2):
