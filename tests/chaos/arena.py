@@ -102,7 +102,8 @@ class Arena:
         runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version
             from pgrab.run order by finished_at""")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
-        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks)
+        begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
+        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun)
 
     def residue(self):
         """I11, I13: nothing of ours is left, anywhere."""

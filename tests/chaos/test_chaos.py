@@ -29,7 +29,8 @@ def event(what, name, seconds, version=1):
 
 
 def faults(runs, events, promises, effects=None, parents=None, acks=()):
-    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks)))
+    begun = [(r.name, r.started_at.timestamp()) for r in runs]
+    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks), begun))
     return sorted({f.split()[0] for f in found})
 
 
