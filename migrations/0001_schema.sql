@@ -166,7 +166,7 @@ comment on column pgrab.task.expect_within is
   'A success at least so often, else it is in pgrab.overdue. Null: nothing is expected.';
 comment on column pgrab.task.stall_after is
   'A run that shows no sign of life for so long is stopped, as timed_out: prints nothing and reports no '
-  'progress. Of sql, which shows none, it is one more time-out. Null: only its timeout counts.';
+  'progress. Of sql that reports none it is one more time-out. Null: only its timeout counts.';
 comment on column pgrab.task.keep is
   'How long its history is kept. Null: as long as the nodes'' retention setting says.';
 comment on column pgrab.task.kind is

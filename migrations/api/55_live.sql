@@ -93,7 +93,8 @@ end;
 comment on function pgrab.output(bigint) is
   'What a task has printed. Of one that runs: what its node wrote down when somebody last asked, and this '
   'asks for newer; so ask again, a moment later (in psql: \watch 1). Null: it has not been asked before, or '
-  'the task has never run. Of one that does not run: the output of its last run. At most 64 KiB, head and tail.';
+  'the task has never run. Of one that does not run: the output of its last run. At most 64 KiB, head and '
+  'tail.';
 create or replace function pgrab.output(p_task text) returns text
 language sql
 begin atomic

@@ -69,6 +69,13 @@ db_plain_session(struct db *db)
 }
 
 void
+db_notices(struct db *db, void (*fn)(void *ctx, const char *text), void *ctx)
+{
+	db->notice = fn;
+	db->notice_ctx = ctx;
+}
+
+void
 db_zone(struct db *db, const char *zone)
 {
 	free(db->zone);
@@ -191,6 +198,17 @@ settle_in(struct db *db, struct err *err)
 	return rc;
 }
 
+/* Of some use to the text of a task only, which has no other way to say anything before its end. */
+static void
+take_notice(void *arg, const PGresult *r)
+{
+	const struct db *db = arg;
+	const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (db->notice != NULL && text != NULL)
+		db->notice(db->notice_ctx, text);
+}
+
 enum rc
 db_connect(struct db *db, struct err *err)
 {
@@ -203,6 +221,7 @@ db_connect(struct db *db, struct err *err)
 	if (rc == RC_OK) {
 		db->generation++;
 		PQsetnonblocking(db->conn, 1);
+		PQsetNoticeReceiver(db->conn, take_notice, db);
 		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;

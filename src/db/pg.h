@@ -55,6 +55,9 @@ void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
  * Before the first connect. */
 void db_plain_session(struct db *db);
 
+/* Until the next call of this: who hears what the server says beside its answers (RAISE NOTICE), during calls.  NULL: nobody. */
+void db_notices(struct db *db, void (*fn)(void *ctx, const char *text), void *ctx);
+
 /* Times of results come in this zone instead of UTC, if the server knows it.  Before the first connect. */
 void db_zone(struct db *db, const char *zone);
 

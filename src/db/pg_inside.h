@@ -24,6 +24,8 @@ struct db {
 	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
+	void (*notice)(void *ctx, const char *text); /* or NULL */
+	void *notice_ctx;
 };
 
 struct db_setting {

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/backoff.h"
+#include "core/progress.h"
 #include "db/fault.h"
 #include "db/pg.h"
 #include "db/sql.h"
@@ -332,6 +333,19 @@ carry_out(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_
 	return rc == RC_OK ? db_script(w->db, "commit", err) : rc;
 }
 
+/* RAISE NOTICE 'pgrab: progress 42 copying' */
+static void
+take_notice(void *ctx, const char *text)
+{
+	const struct pgrab_host *host = ctx;
+	struct progress_reader reader = {0};
+	struct progress p;
+
+	(void)progress_read(&reader, text, strlen(text), &p);
+	if (pgrab_host_has(host, progress) && progress_read(&reader, "\n", 1, &p))
+		host->progress(host->ctx, p.percent, p.text);
+}
+
 static void
 sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
@@ -347,7 +361,9 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	enum rc rc = begin(db, run, host, &backend, &err);
 
 	if (rc == RC_OK) {
+		db_notices(w->db, take_notice, (void *)host);
 		rc = carry_out(w, run, host, &f, result, &output, &err);
+		db_notices(w->db, NULL, NULL);
 		if (rc == RC_UNKNOWN)
 			rc = find_out(w, host, &backend, &f);
 		/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */

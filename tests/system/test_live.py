@@ -156,6 +156,17 @@ def test_progress_is_shown_and_what_is_no_progress_is_not(db, nodes, probe, gate
     db.wait("select not exists (select from pgrab.live)")
 
 
+def test_sql_says_it_with_a_notice(db, nodes):
+    nodes.start()
+    task = db.add(command="do $$ begin raise notice 'pgrab: progress 10 begun'; raise notice 'other'; perform pg_sleep(1.5); "
+                          "raise notice 'pgrab: progress 20 further'; perform pg_sleep(1.5); end $$", stall_after="2 s", max_attempts=1)
+    wait_until(lambda: progress(db, task) == (10, "begun"), 5, "its progress")
+    wait_until(lambda: progress(db, task) == (20, "further"), 5, "its progress")
+    assert db.wait_run(task).outcome == "succeeded", "a sign of life, too"
+    quiet = db.add(command="select pg_sleep(30)", stall_after="1 s", max_attempts=1)
+    assert db.wait_run(quiet).error.startswith("it stalled")
+
+
 def test_progress_in_a_flood_is_told_once_per_heartbeat(db, nodes):
     nodes.start(heartbeat="500ms", fence_after="2s", dead_after="6s")
     task = db.add(kind="shell", command="for i in $(seq 3000); do echo pgrab: progress $((i / 30)) step $i; done; sleep 2")

@@ -1,0 +1,162 @@
+"""One seed: a database, three nodes each behind a wire, the load, the faults, and the verdict."""
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+from check import History, check
+from cluster import Db, Node, descendants, end_leftovers, wait_until
+from faults import Nemesis, calm, draw
+from load import Load
+from wire import Wire
+
+NODES = 3
+SECONDS = 8     # during which faults begin
+QUIET_S = 60    # to come to rest
+TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kill_grace": "300ms", "drain_timeout": "1s", "workers": "6",
+         "allow": "sql,noop,shell"}
+
+
+class Arena:
+    def __init__(self, cluster, seed, folder):
+        self.seed, self.folder = seed, Path(folder)
+        shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier run of the seed has left
+        self.folder.mkdir(parents=True)
+        self.rng = random.Random(seed)
+        self.log = open(self.folder / "events", "w", encoding="utf-8")
+        self.log_lock, self.server_lock = threading.Lock(), threading.Lock()
+        self.over = threading.Event()  # never set but at the end: what lasts for a time is a wait for it
+        self.counts = {}
+        self.faults = []
+        self.db = Db(cluster, cluster.create_database())
+        self.wires = [Wire(self.db.dsn, self.note) for _ in range(NODES)]
+        self.load = Load(self.db, self.folder, self.rng)
+        self.nodes, self.ended = [], []
+
+    def note(self, what, **more):
+        with self.log_lock:
+            self.counts[what] = self.counts.get(what, 0) + 1
+            self.log.write(json.dumps({"at": time.time(), "what": what, **more}) + "\n")
+            self.log.flush()
+
+    def start(self, i):
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, **TIMES)
+        if i < len(self.nodes):
+            self.ended.append(self.nodes[i])
+            self.nodes[i] = node
+        else:
+            self.nodes.append(node)
+
+    def run(self):
+        """The faults found."""
+        self.load.begin()
+        for i in range(NODES):
+            self.start(i)
+        nemesis = Nemesis(self, draw(self.rng, SECONDS, NODES))
+        nemesis.run()
+        self.faults += [f"harness: {e}" for e in nemesis.errors]
+        calm(self)
+        self.note("calm")
+        self.rest()
+        self.end_nodes()
+        self.faults += check(self.history()) + self.residue()
+        return self.faults
+
+    def rest(self):
+        """I10: everything that was to be done is done."""
+        def supervised(done):
+            for i, node in enumerate(self.nodes):
+                if not node.running():
+                    self.start(i)
+            return done()
+
+        try:
+            wait_until(lambda: supervised(self.load.caught_up), QUIET_S, "the schedules to be in time", step=0.2)
+            self.load.settle()
+            wait_until(lambda: supervised(lambda: not self.load.left()), QUIET_S, "the rest", step=0.2)
+        except AssertionError:
+            late = self.db.query("select name, status, attempt, last_error from pgrab.task where schedule is not null and not paused")
+            self.faults += [f"I10 {r.name}: its schedule is late, {r.status} (attempt {r.attempt}, {r.last_error})" for r in late]
+            self.faults += [f"I10 {r.name}: still {r.status} (attempt {r.attempt}, {r.last_error})" for r in self.load.left()]
+
+    def end_nodes(self):
+        for node in self.nodes:
+            if node.running():
+                node.term()
+        for node in self.nodes:
+            try:
+                node.end(15)
+            except AssertionError as e:
+                self.faults.append(f"I11 {e}")
+        for node in self.nodes + self.ended:
+            code = node.proc.poll()
+            early = code == -signal.SIGTERM and "event=registered" not in node.log()  # before it listens to signals
+            if code is not None and code < 0 and code != -signal.SIGKILL and not early:
+                self.faults.append(f"I11 {node.name} (pid {node.pid}) ended by signal {-code}")
+
+    def history(self):
+        runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version
+            from pgrab.run order by finished_at""")
+        effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
+        begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
+        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun)
+
+    def residue(self):
+        """I11, I13: nothing of ours is left, anywhere."""
+        faults = []
+        for what, statement in {
+                "tasks held": "select id from pgrab.task where status in ('claimed', 'running')",
+                "places taken": "select task_id from pgrab.limit_place where started and not over",
+                "nodes that say they are up": "select name from pgrab.node where state <> 'down'",
+                "sessions": "select pid from pg_stat_activity where datname = current_database() and application_name like 'pgrab%%'"}.items():
+            rows = wait_rows(self.db, statement)
+            if rows:
+                faults.append(f"I11 {what}: {rows[:5]}")
+        if descendants():
+            faults += [f"I11 process {line}" for line in end_leftovers()]
+        if self.db.one("select pg_notification_queue_usage() > 0.01"):
+            faults.append("I13 the queue of notifications fills")
+        return faults
+
+    def close(self):
+        self.over.set()
+        for node in self.nodes:
+            if node.running():
+                node.kill9()
+        end_leftovers(15)
+        for wire in self.wires:
+            wire.close()
+        self.load.close()
+        self.log.close()
+        self.db.close()
+        self.db.cluster.drop_database(self.db.name)
+        if self.faults:
+            (self.folder / "faults").write_text("\n".join(self.faults) + "\n", encoding="utf-8")
+
+
+def wait_rows(db, statement):
+    """Backends need a moment to see that nobody is there any more."""
+    try:
+        wait_until(lambda: not db.query(statement), 5)
+    except AssertionError:
+        return db.query(statement)
+    return []
+
+
+def run_seed(cluster, seed, folder):
+    """(faults, counts)."""
+    begun = time.monotonic()
+    arena = Arena(cluster, seed, os.path.join(folder, f"seed-{seed}"))
+    try:
+        arena.run()
+        starts = len(arena.load.probe.events("start"))
+        tasks = len(arena.load.promises)
+        runs = arena.db.one("select count(*) from pgrab.run")
+    finally:
+        arena.close()
+    return arena.faults, {"seconds": round(time.monotonic() - begun, 1), "faults": arena.counts.get("fault", 0), "cuts": arena.counts.get("cut", 0),
+                          "kills": arena.counts.get("killed", 0), "tasks": tasks, "starts": starts, "runs": runs}

@@ -1,0 +1,109 @@
+"""A node's way to the server, that can be cut, held up or lost in the middle of a statement."""
+import socket
+import threading
+
+from cluster import conninfo
+
+# What tells the statements of a node apart, in the text that it sends.
+WORDS = {"claim": b"set status = case when t.kind", "start": b"set status = 'running', attempt", "finish": b"pgrab_internal.finish(",
+         "beat": b"beat = n.beat + 1", "commit": b"commit\0"}
+
+
+class Wire:
+    """One address per node.  black: what is sent waits, as in a network that has gone; it comes when that is back.
+
+    cut: (word, before) pairs; whoever sends such a statement next loses the connection, before or after the server has it.
+    """
+
+    def __init__(self, dsn, note):
+        self.given = conninfo.conninfo_to_dict(dsn)
+        self.note = note
+        self.open = threading.Event()
+        self.open.set()
+        self.closed = threading.Event()
+        self.delay = 0.0
+        self.cuts = []
+        self.pairs = set()
+        self.lock = threading.Lock()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def dsn(self):
+        return conninfo.make_conninfo(**{**self.given, "host": "127.0.0.1", "port": self.socket.getsockname()[1]})
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            try:
+                server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
+            except OSError:
+                client.close()
+                continue
+            with self.lock:
+                self.pairs.add((client, server))
+            for source, target, up in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self.pump, args=(client, server, source, target, up), daemon=True).start()
+
+    def take_cut(self, data):
+        """The first wish that this piece fulfils, once."""
+        with self.lock:
+            for wish in self.cuts:
+                if WORDS[wish[0]] in data:
+                    self.cuts.remove(wish)
+                    return wish
+        return None
+
+    def pump(self, client, server, source, target, up):
+        while True:
+            try:
+                data = source.recv(65536)
+            except OSError:
+                data = b""
+            self.open.wait()
+            if self.delay:
+                self.closed.wait(self.delay)
+            wish = self.take_cut(data) if up and data else None
+            try:
+                if data and not (wish and wish[1]):
+                    target.sendall(data)
+            except OSError:
+                data = b""
+            if wish:
+                self.note("cut", word=wish[0], before=wish[1])
+            if not data or wish:
+                # After the server has it: the client is gone, and the server does not know yet.
+                self.drop(client, None if wish and not wish[1] else server)
+                return
+
+    def drop(self, *ends):
+        for end in filter(None, ends):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        with self.lock:
+            self.pairs = {p for p in self.pairs if ends[0] not in p}
+
+    def cut_all(self, half=False):
+        """half: the server goes on believing in its clients."""
+        with self.lock:
+            pairs = list(self.pairs)
+        for client, server in pairs:
+            self.drop(client, None if half else server)
+
+    def heal(self):
+        self.delay = 0.0
+        with self.lock:
+            self.cuts = []
+        self.open.set()
+
+    def close(self):
+        self.closed.set()
+        self.heal()
+        self.socket.close()
+        self.cut_all()

@@ -1,0 +1,34 @@
+-- The fence: the end of a run counts only under the version and the incarnation that it was started with.
+begin;
+select plan(10);
+
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,
+  incarnation, state, heartbeat_at, kinds)
+values ('n1', 'h', 1, '0', 'id_hash', 4, '1 s', '10 s', now(), 4, 'up', now(), '{noop}');
+insert into pgrab.task (kind, name, schedule, max_attempts)
+values ('noop', 'once', null, 3), ('noop', 'again', '@every 1h', 3);
+update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 1, started_at = now()
+from pgrab.node n;
+
+create function pg_temp.finish(p_name text, p_version bigint, p_incarnation bigint, p_outcome text) returns bigint
+language sql as $$
+  select count(*) from pgrab.task t cross join lateral pgrab_internal.finish((array[t.id], array[p_version],
+    array[p_incarnation], array[2000::bigint], array[1000::bigint], array[p_outcome], array[0], array[''],
+    array[false], array['why'])::pgrab_internal.batch, t.node_id, 'n1') f
+  where t.name = p_name
+$$;
+
+select is(pg_temp.finish('once', 999, 4, 'succeeded'), 0::bigint, 'a success of an older version is refused');
+select is(pg_temp.finish('once', 1000, 5, 'succeeded'), 0::bigint, 'one of another incarnation, too');
+select is(pg_temp.finish('once', 999, 4, 'failed'), 0::bigint, 'a failure of an older version');
+select is(pg_temp.finish('once', 1000, 5, 'failed'), 0::bigint, 'a failure of another incarnation');
+select is(pg_temp.finish('again', 999, 4, 'succeeded'), 0::bigint, 'of a schedule, an older version');
+select is(pg_temp.finish('again', 1000, 5, 'succeeded'), 0::bigint, 'and another incarnation');
+select results_eq('select name, status, version from pgrab.task order by name',
+  $$values ('again', 'running', 1000::bigint), ('once', 'running', 1000::bigint)$$, 'they run as before');
+select is((select count(*) from pgrab.run), 0::bigint, 'and the history knows nothing of it');
+select is(pg_temp.finish('once', 1000, 4, 'succeeded') + pg_temp.finish('again', 1000, 4, 'succeeded'), 2::bigint, 'the right ones count');
+select is(pg_temp.finish('again', 1000, 4, 'succeeded'), 0::bigint, 'once');
+
+select * from finish();
+rollback;
