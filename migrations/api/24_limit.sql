@@ -147,8 +147,8 @@ comment on function pgrab_internal.limit_wake(pgrab.limit, pgrab.limit_use) is
 -- ----------------------------------------------------------------------------------------------- the start
 
 -- Those of a key that are claimed and due, locked, so that who gets a place is started; first those for whom
--- a place is kept.  3 ms: a start is put on
--- record a little before its time (LEAD_US).  fresh: so many up to here have no place yet.
+-- a place is kept.  3 ms: a start is put on record a little before its time (LEAD_US).  fresh: so many up to
+-- here have no place yet.  `case`: tasks are found by id; PostgreSQL 18 would rather read all that is due.
 create or replace function pgrab_internal.limit_asking(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean, fresh bigint)
@@ -158,9 +158,9 @@ language sql as $$
     select x.id, x.version, x.due_at - pgrab_internal.limit_band(x) as at,
       p.at is not null and not p.over and not p.started as kept, p.at is not null as placed
     from unnest(p_ids, p_versions) c(id, version)
-      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version
-        and x.incarnation = p_incarnation and x.status = 'claimed' and x.limit_key = p_key
-        and x.due_at <= clock_timestamp() + interval '3 ms'
+      join pgrab.task x on x.id = any (array[c.id])
+        and case when x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed'
+          and x.limit_key = p_key then x.due_at <= clock_timestamp() + interval '3 ms' end
       left join pgrab.limit_place p on p.task_id = any (array[x.id])
         and case when p.key = p_key then true end
     for update of x skip locked) t

@@ -1,22 +1,60 @@
 /* pgrab nodes */
-#include "cli/commands.h"
+#include <stddef.h>
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+#include "cli/commands.h"
+#include "db/report.h"
+
+struct options {
+	struct cli_common common;
+	bool check;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
+	"print nothing but a fault; exit status 1 unless NODE is alive, or any node without NODE", false},
+    CLI_LAST_ROW,
+};
+
+/* For probes of a container or a monitor. */
+static int
+check(struct cli *c, const char *name)
+{
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_nodes_alive", 1, &name, &r, &c->err);
+	bool alive = rc == RC_OK && db_bool(r, 0, 0);
+
+	PQclear(r);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	if (alive)
+		return CLI_DONE;
+	return name == NULL ? cli_failed(c, "no node is alive") : cli_failed(c, "node %s is not alive", name);
+}
 
 static int
 run_nodes(struct cli *c)
 {
-	return cli_list(c, "cli_nodes", 0, NULL, "no node has ever run here; start one: pgrab run");
+	const struct options *o = c->options;
+	const char *name = c->n_operands > 0 ? c->operands[0] : NULL;
+
+	if (o->check)
+		return check(c, name);
+	return cli_list(c, "cli_nodes", 1, &name,
+	    name == NULL ? "no node has ever run here; start one: pgrab run"
+			 : "no node of this name has ever run here");
 }
 
 const struct command cmd_nodes = {
     .name = "nodes",
     .group = GROUP_LOOK,
-    .usage = "[OPTIONS]",
+    .usage = "[NODE] [OPTIONS]",
     .summary = "list the nodes: state, heartbeat, how busy, their shards and claims",
     .details = "The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards of 1024, "
 	       "pgrab.ownership says\nwhich.",
     .options = keys,
-    .options_size = sizeof(struct cli_common),
+    .options_size = sizeof(struct options),
+    .max_operands = 1,
     .exec = run_nodes,
 };
