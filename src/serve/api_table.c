@@ -1,6 +1,7 @@
-/* The routes of the API.  docs/openapi.json describes them; tests/system/test_serve_api.py holds both together. */
+/* The routes of the API.  src/serve/static/openapi.json describes them; tests/system/test_serve_api.py holds both together. */
 #include "serve/api.h"
 #include "serve/asset.h"
+#include "serve/events.h"
 
 #define PART(i)                                \
 	{                                      \
@@ -169,6 +170,7 @@ const struct route api_routes[] = {
     GET("/overdue", overdue),
     GET("/late", late),
     GET("/scale", scale),
+    {"GET", "/api/v1/events", events_answer, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER},
     {"GET", "/api/v1/openapi.json", asset_answer, "openapi.json", ROUTE_ANYBODY, ROUTE_HERE},
     {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},
 };

@@ -22,6 +22,7 @@ call_free(struct call *c)
 	free(c->token);
 	free(c->location);
 	free(c->link);
+	free(c->nodes);
 	free(c->cookie);
 	buf_fini(&c->out);
 	free(c);

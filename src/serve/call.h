@@ -46,6 +46,11 @@ struct call {
 	bool secure;     /* it came to the proxy by TLS */
 	bool new_cookie; /* csrf is to be set */
 	char *token;     /* to be looked up before anything is done; NULL: none */
+	/* of an answer that goes on: see stream.h */
+	struct stream *stream; /* the HTTP thread only */
+	bool streaming;        /* set by the handler */
+	char cursor[64];       /* how far it has come */
+	char *nodes;           /* what was told of the nodes last */
 	/* the answer */
 	int status;
 	const char *type;

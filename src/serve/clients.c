@@ -23,7 +23,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "serve/call.h"
 
+/* Unread bytes of a connection: evhttp wants to see the whole of a body at once. */
+#define INPUT_MAX   (CALL_BODY_MAX + 64 * 1024)
 #define CLOCKS      8192
 #define ASKERS      1024
 #define REQUEST_US  (10 * US_PER_S) /* for a request to come in whole, be answered and be taken */
@@ -185,6 +188,7 @@ clients_open(struct event_base *base, void *arg)
 		abort();
 	the_clients = c;
 	clock_of(c, bev)->begun_us = clock_mono_us(); /* who says nothing at all is slow, too */
+	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MAX);
 	evbuffer_add_cb(bufferevent_get_input(bev), on_in, bev);
 	evbuffer_add_cb(bufferevent_get_output(bev), on_out, bev);
 	if (probe < 0 || probe >= c->max_fd)

@@ -19,7 +19,9 @@
 #include "serve/listen.h"
 #include "serve/metrics.h"
 #include "serve/pool.h"
+#include "serve/reply.h"
 #include "serve/route.h"
+#include "serve/stream.h"
 
 #define HEADERS_MAX (16 * 1024)
 #define IDLE_S      10 /* between two bytes, and between two requests of one connection */
@@ -32,6 +34,7 @@ struct http {
 	struct mailbox *done;
 	struct pool *pool;
 	struct metrics *metrics;
+	struct streams *streams;
 	struct event *on_done;
 	int done_fd;
 	int64_t under_way;
@@ -40,60 +43,24 @@ struct http {
 };
 
 static void
-header(struct call *c, const char *name, const char *value)
+answered(struct http *h)
 {
-	/* Refused by libevent only when it holds a line break, and none of ours does. */
-	(void)evhttp_add_header(evhttp_request_get_output_headers(c->req), name, value);
+	h->under_way--;
+	if (h->under_way == 0 && h->idle != NULL)
+		h->idle(h->idle_arg);
 }
 
-static void
-put_cookies(struct call *c)
+/* Does this answer go on?  To a client that is still there, and for which there is room. */
+static bool
+goes_on(struct http *h, struct call *c)
 {
-	char cookie[100];
-
-	if (c->new_cookie && call_is_page(c)) {
-		snprintf(cookie, sizeof cookie, "pgrab_csrf=%s; Path=/; HttpOnly; SameSite=Strict", c->csrf);
-		header(c, "Set-Cookie", cookie);
-	}
-	if (c->cookie != NULL)
-		header(c, "Set-Cookie", c->cookie);
-}
-
-static void
-put_headers(struct call *c)
-{
-	header(c, "X-Request-Id", c->id);
-	header(c, "X-Content-Type-Options", "nosniff");
-	header(c, "Content-Security-Policy",
-	    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' "
-	    "data:; "
-	    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
-	header(c, "Referrer-Policy", "same-origin");
-	header(c, "Cache-Control",
-	    strncmp(c->uri, "/static/", 8) == 0 && c->status == 200 ? "max-age=3600" : "no-store");
-	if (c->type != NULL)
-		header(c, "Content-Type", c->type);
-	if (c->location != NULL)
-		header(c, "Location", c->location);
-	if (c->link != NULL)
-		header(c, "Link", c->link);
-	if (c->allow != NULL)
-		header(c, "Allow", c->allow);
-	if (c->status == 401)
-		header(c, "WWW-Authenticate", "Bearer");
-	if (c->status == 503 || c->status == 429)
-		header(c, "Retry-After", "1");
-	put_cookies(c);
-}
-
-/* The query of a URI may hold what a log should not. */
-static void
-log_request(const struct call *c, int64_t us)
-{
-	log_info("request", "id=%s peer=%s method=%s path=\"%.*s\" status=%d bytes=%zu ms=%lld.%lld%s%s",
-	    c->id, c->peer, c->method, (int)strcspn(c->uri, "?"), c->uri, c->status, c->out.len,
-	    (long long)(us / 1000), (long long)(us % 1000 / 100), c->role >= 0 ? " role=" : "",
-	    c->role >= 0 ? c->set->roles[c->role].name : "");
+	if (!c->streaming || c->status != 200 || strcmp(c->method, "GET") != 0 ||
+	    evhttp_request_get_connection(c->req) == NULL)
+		return false;
+	if (streams_room(h->streams))
+		return true;
+	call_problem(c, 503, "too many listen to events", "GET /api/v1/runs?since=1m tells the same.");
+	return false;
 }
 
 static void
@@ -101,24 +68,36 @@ send_answer(struct http *h, struct call *c)
 {
 	struct evbuffer *body = evbuffer_new();
 	int64_t us = clock_mono_us() - c->begun_us;
+	bool stream = goes_on(h, c);
 	char length[24];
 
-	put_headers(c);
+	reply_headers(c);
 	if (strcmp(c->method, "HEAD") == 0) {
 		snprintf(length, sizeof length, "%zu", c->out.len);
-		header(c, "Content-Length", length);
+		reply_header(c, "Content-Length", length);
 	} else {
 		evbuffer_add(body, buf_str(&c->out), c->out.len);
 	}
-	log_request(c, us);
+	reply_log(c, us);
 	metrics_request(h->metrics, c->status, us);
-	/* A client that has gone meanwhile: then this only frees the request. */
-	evhttp_send_reply(c->req, c->status, NULL, body);
+	if (stream) {
+		streams_begin(h->streams, h->pool, c);
+	} else {
+		/* A client that has gone meanwhile: then this only frees the request. */
+		evhttp_send_reply(c->req, c->status, NULL, body);
+		call_free(c);
+	}
 	evbuffer_free(body);
-	call_free(c);
-	h->under_way--;
-	if (h->under_way == 0 && h->idle != NULL)
-		h->idle(h->idle_arg);
+	answered(h);
+}
+
+static void
+take_back(struct http *h, struct call *c)
+{
+	if (c->stream != NULL)
+		streams_done(h->streams, c);
+	else
+		send_answer(h, c);
 }
 
 static void
@@ -131,7 +110,7 @@ on_done(evutil_socket_t fd, short what, void *arg)
 	if (read(fd, &n, sizeof n) < 0)
 		return;
 	while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
-		send_answer(h, (struct call *)m);
+		take_back(h, (struct call *)m);
 }
 
 static const char *
@@ -179,6 +158,7 @@ static struct call *
 call_of(struct http *h, struct evhttp_request *req)
 {
 	struct call *c = xcalloc(1, sizeof *c);
+	const char *last;
 
 	c->req = req;
 	c->set = h->set;
@@ -190,6 +170,8 @@ call_of(struct http *h, struct evhttp_request *req)
 	c->secure = came_by_tls(req);
 	TAILQ_INIT(&c->query);
 	TAILQ_INIT(&c->form);
+	last = evhttp_find_header(evhttp_request_get_input_headers(req), "Last-Event-ID");
+	snprintf(c->cursor, sizeof c->cursor, "%s", last == NULL ? "" : last);
 	set_id(c);
 	c->accept = evhttp_find_header(evhttp_request_get_input_headers(req), "Accept");
 	return c;
@@ -348,6 +330,7 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 			abort();
 		h->on_done = event_new(base, h->done_fd, EV_READ | EV_PERSIST, on_done, h);
 		event_add(h->on_done, NULL);
+		h->streams = streams_create(base);
 		h->pool = pool_create(set, h->done, h->done_fd);
 		h->metrics = metrics_create(h->pool);
 		*out = h;
@@ -367,6 +350,7 @@ void
 http_drain(struct http *h, void (*idle)(void *arg), void *arg)
 {
 	evhttp_foreach_bound_socket(h->server, drop_listener, NULL);
+	streams_stop(h->streams);
 	h->idle = idle;
 	h->idle_arg = arg;
 	if (h->under_way == 0)
@@ -382,8 +366,10 @@ http_destroy(struct http **hp)
 		struct mail *m;
 
 		pool_destroy(&h->pool);
+		streams_stop(h->streams);
 		while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
-			send_answer(h, (struct call *)m);
+			take_back(h, (struct call *)m);
+		streams_destroy(&h->streams);
 		event_free(h->on_done);
 		close(h->done_fd);
 		mailbox_destroy(&h->done);

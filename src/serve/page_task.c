@@ -58,6 +58,16 @@ put_block(struct call *c, const char *heading, const char *text)
 	buf_adds(&c->out, "</pre>\n");
 }
 
+/* Of a run that is under way: what it has printed so far. */
+static void
+put_output(struct call *c, const PGresult *r)
+{
+	if (PQntuples(r) > 0)
+		put_block(c,
+		    db_bool(r, 0, PQfnumber(r, "running")) ? "Output so far" : "Output of the last run",
+		    db_text(r, 0, PQfnumber(r, "output")));
+}
+
 static void
 put_actions(struct call *c, const char *id)
 {
@@ -97,7 +107,7 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *runs;
+	PGresult *fields, *explain, *fires, *links, *runs, *output;
 };
 
 /* What has ended is explained by its runs. */
@@ -109,7 +119,8 @@ ask_rest(struct call *c, struct db *db, struct parts *p)
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_graph", 1, id, &p->links) &&
 	       page_ask(c, db, "serve_task_runs", 2, some, &p->runs) &&
-	       page_ask(c, db, "cli_explain", 1, id, &p->explain);
+	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
+	       page_ask(c, db, "serve_output", 1, id, &p->output);
 }
 
 static void
@@ -131,7 +142,7 @@ put_parts(struct call *c, const struct parts *p)
 	page_heading(c, "Runs");
 	page_timeline(c, p->runs);
 	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
-	put_block(c, "Output of the last run", field(f, "output"));
+	put_output(c, p->output);
 	page_end(c);
 }
 
@@ -171,4 +182,5 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.fires);
 	PQclear(p.links);
 	PQclear(p.runs);
+	PQclear(p.output);
 }

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -152,6 +153,27 @@ def test_more_clients_than_there_may_be_wait(serving):
     assert serve.get("/livez", timeout=20).status == 200
     for s in idle:
         s.close()
+
+
+def test_requests_sent_ahead_are_answered_in_order(serving):
+    serve = serving()
+    with serve.connect() as s:
+        for path in ("/api/v1/overview", "/livez", "/api/v1/nodes", "/livez"):
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a{path[-1]}\r\n\r\n".encode())
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 4 or not got.endswith(b"ok\n"):
+            part = s.recv(65536)
+            assert part, got
+            got += part
+        assert re.findall(rb"X-Request-Id: (\w+)", got) == [b"aw", b"az", b"as", b"az"]
+
+
+def test_a_client_that_goes_while_it_is_answered_harms_nothing(serving):
+    serve = serving()
+    for _ in range(100):
+        with serve.connect() as s:
+            s.sendall(b"GET /api/v1/overview HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+    assert serve.get("/readyz").status == 200
 
 
 def test_too_many_requests_of_one_client(serving):

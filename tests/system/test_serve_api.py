@@ -151,7 +151,7 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool,
 
 
 def check(doc, schema, value, where):
-    """The part of JSON Schema that docs/openapi.json uses; members that it does not name are faults, too."""
+    """The part of JSON Schema that src/serve/static/openapi.json uses; members that it does not name are faults, too."""
     schema = schema_of(doc, schema)
     types = schema.get("type", list(TYPES))
     types = [types] if isinstance(types, str) else types
@@ -172,7 +172,7 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     """Every operation is asked, and its answer held against its schema; every route is described."""
     serve = serving()
     nodes.start("n1")
-    doc = json.loads((ROOT / "docs/openapi.json").read_text())
+    doc = json.loads((ROOT / "src/serve/static/openapi.json").read_text())
     assert json.loads(serve.get("/api/v1/openapi.json").text) == doc
     parent = serve.api("POST", "/tasks", {"name": "p", "kind": "noop", "schedule": "@yearly"}, status=201)["id"]
     serve.api("POST", "/tasks", {"name": "c", "kind": "noop", "parents": [parent]}, status=201)
@@ -213,3 +213,52 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     routes = re.findall(r"^    (GET|POST|PUT|PATCH|DELETE)\(\"([^\"]+)\"", (ROOT / "src/serve/api_table.c").read_text(), re.M)
     described = {(m.upper(), re.sub(r"\{\w+\}", "*", p)) for p, ops in doc["paths"].items() for m in ops}
     assert {r for r in routes} <= described and asked >= len(routes)
+
+
+class Events:
+    """A listener to server-sent events."""
+
+    def __init__(self, serve, headers=""):
+        self.socket = serve.connect()
+        self.socket.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+        self.text = ""
+
+    def wait(self, pattern, timeout=10):
+        """Reads until the text matches; returns the match."""
+        def look():
+            self.socket.settimeout(0.2)
+            try:
+                got = self.socket.recv(65536).decode()
+                assert got and not got.endswith("\r\n0\r\n\r\n"), f"the stream has ended: {self.text}"
+                self.text += got
+            except TimeoutError:
+                pass
+            return re.search(pattern, self.text)
+        return wait_until(look, timeout, f"/{pattern}/ among the events")
+
+    def close(self):
+        self.socket.close()
+
+
+def test_events_tell_of_runs_and_nodes(db, nodes, serving):
+    serve = serving()
+    events = Events(serve)
+    events.wait(r"HTTP/1.1 200[^\0]*text/event-stream[^\0]*event: nodes\ndata: \[\]")
+    nodes.start("n1")
+    events.wait(r'event: nodes\ndata: \[\{"name" : "n1", "state" : "up"\}\]')
+    task = db.add(kind="shell", command="sleep 2", name=HOSTILE + "\n\ndata: x")
+    started = events.wait(r"event: started\ndata: (.*)")
+    assert json.loads(started[1])["task_id"] == task and json.loads(started[1])["name"].startswith(HOSTILE)
+    ended = json.loads(events.wait(r"event: ended\ndata: (.*)")[1])
+    assert (ended["task_id"], ended["outcome"], ended["node"]) == (task, "succeeded", "n1")
+    last = re.findall(r"id: (.*)\nevent: started", events.text)[-1]
+    again = Events(serve, f"Last-Event-ID: {last}\r\n")
+    again.wait(r"event: ended")
+    assert "event: started" not in again.text
+    assert serve.get("/api/v1/events", headers={"Last-Event-ID": "nonsense"}).status == 400
+    many = [Events(serve) for _ in range(31)]
+    assert sorted(listener.wait("HTTP/1.1 (...)")[1] for listener in many) == ["200"] * 30 + ["503"]
+    for listener in many[:20]:
+        listener.close()
+    wait_until(lambda: Events(serve).wait("HTTP/1.1 (200|503)")[1] == "200", 10, "room for another", step=0.5)
+    assert serve.get("/livez").status == 200

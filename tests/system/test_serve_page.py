@@ -107,6 +107,12 @@ def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
     assert visitor.post("/tasks", {"task": task, "action": "run-now", "back": path}).headers["Location"] == path
     db.wait_run(task)
     assert any("what it says" in words for words in visitor.get(path).words)
+    slow = db.add(kind="shell", command="echo under way; sleep 60")
+    db.wait("select status = 'running' from pgrab.task where id = %s", slow)
+    wait_until(lambda: any("under way\n" in words for words in visitor.get(f"/tasks/{slow}").words if "echo" not in words),
+               10, "the output so far", step=0.3)
+    visitor.post("/tasks", {"task": slow, "action": "cancel"})
+    db.wait_run(slow)
     visitor.post("/tasks", {"task": task, "action": "pause"})
     assert db.one("select paused from pgrab.task where id = %s", task)
     visitor.post("/tasks", {"task": task, "action": "resume"})
@@ -114,7 +120,9 @@ def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
     db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
     visitor.post("/tasks", [("task", bad), ("action", "retry")])
     assert db.wait_run(bad, 2)
+    db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
     visitor.post("/tasks", [("task", bad), ("task", task), ("action", "delete")])
+    db.query("delete from pgrab.task where id = %s", slow)
     assert db.one("select count(*) from pgrab.task") == 0
     visitor.post("/limits", {"key": "a", "max_running": "2", "action": "set"})
     assert db.one("select max_running from pgrab.limit where key = 'a'") == 2
