@@ -878,3 +878,25 @@ comment on column pgrab.incident.fault is 'Why an alert could not be inserted. N
 -- Serves: pgrab.overdue.  No column of it is written by claim, start or finish.
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;
 comment on index pgrab.task_expect_idx is 'Tasks of which a success is expected.';
+
+create table pgrab.token (
+  hash         bytea       not null,
+  role         text        not null,
+  name         text        not null default '',
+  created_by   text        not null default current_user,
+  created_at   timestamptz not null default now(),
+  expires_at   timestamptz not null,
+  last_used_at timestamptz,
+  constraint token_pkey primary key (hash)
+) with (fillfactor = 70);
+revoke all on pgrab.token from public;
+comment on table pgrab.token is
+  'Tokens of pgrab serve: whoever sends one acts as its role. Made by pgrab.token_add(); a row that is'
+  ' deleted is void at once.';
+comment on column pgrab.token.hash is 'SHA-256 of the token, which itself is kept nowhere.';
+comment on column pgrab.token.role is 'The role of the database that its bearer acts as.';
+comment on column pgrab.token.name is 'What or whom it is for.';
+comment on column pgrab.token.created_by is 'Who made it.';
+comment on column pgrab.token.created_at is 'When.';
+comment on column pgrab.token.expires_at is 'From then on it is not valid.';
+comment on column pgrab.token.last_used_at is 'When it was used last, to the minute.';

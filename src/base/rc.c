@@ -29,6 +29,7 @@ err_set(struct err *e, enum rc rc, const char *fmt, ...)
 	if (e == NULL)
 		return rc;
 	e->sqlstate[0] = '\0';
+	e->hint_at = 0;
 	va_start(ap, fmt);
 	store(e, text, vsnprintf(text, sizeof text, fmt, ap));
 	va_end(ap);
@@ -49,6 +50,10 @@ err_prefix(struct err *e, const char *fmt, ...)
 		utf8_trim(prefix, sizeof prefix - 1);
 	va_end(ap);
 	store(e, text, snprintf(text, sizeof text, "%s: %s", prefix, e->text));
+	if (e->hint_at > 0)
+		e->hint_at += strlen(prefix) + 2;
+	if (e->hint_at >= strlen(e->text))
+		e->hint_at = 0;
 }
 
 const char *

@@ -4,6 +4,8 @@
 #ifndef PGRAB_BASE_RC_H
 #define PGRAB_BASE_RC_H
 
+#include <stddef.h>
+
 #define CHECKED              __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, va) __attribute__((format(printf, fmt, va)))
 
@@ -22,6 +24,7 @@ enum rc {
 struct err {
 	char sqlstate[6]; /* "" unless the server answered with an error */
 	char text[512];   /* plain English: what was being done, what went wrong, what to do */
+	size_t hint_at;   /* where in the text the server's hint begins; 0: it gave none */
 };
 
 /* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */

@@ -1,34 +1,12 @@
 /* pgrab run */
 #include <stdio.h>
 #include <unistd.h>
-#include <string.h>
 #include <sys/prctl.h>
 
+#include "cli/args.h"
 #include "cli/commands.h"
 #include "node/node.h"
 #include "node/settings.h"
-
-/* A command line is shown to everybody. */
-static void
-hide_password(char *dsn)
-{
-	if (strstr(dsn, "password") != NULL || strchr(dsn, '@') != NULL)
-		memset(dsn, '*', strlen(dsn));
-}
-
-/* After the settings were read, which are copies. */
-static void
-hide_passwords(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (i + 1 < argc && (strcmp(argv[i], "--dsn") == 0 || strcmp(argv[i], "-d") == 0))
-			hide_password(argv[i + 1]);
-		else if (strncmp(argv[i], "--dsn=", 6) == 0)
-			hide_password(argv[i] + 6);
-		else if (strncmp(argv[i], "-d", 2) == 0)
-			hide_password(argv[i] + 2);
-	}
-}
 
 static int
 run_node(int argc, char **argv)
@@ -42,7 +20,7 @@ run_node(int argc, char **argv)
 	/* Before a password is read: no process of the same user, such as a task, may look into this one. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	rc = settings_load(argc, argv, &settings, &help, &err);
-	hide_passwords(argc, argv);
+	cli_hide_passwords(argc, argv);
 	if (help) {
 		cli_help_command(&cmd_run);
 		code = CLI_DONE;

@@ -5,6 +5,7 @@ const struct command *const cli_commands[] = {
     &cmd_migrate,
     &cmd_sql,
     &cmd_run,
+    &cmd_serve,
     &cmd_status,
     &cmd_top,
     &cmd_nodes,

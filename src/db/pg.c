@@ -251,8 +251,11 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 	/* FATAL: terminated while it worked, so the commit may be through. */
 	rc = severity != NULL && strcmp(severity, "FATAL") == 0 ? RC_UNKNOWN : fault_rc(state, db->patient);
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
-	if (err != NULL)
+	if (err != NULL) {
 		snprintf(err->sqlstate, sizeof err->sqlstate, "%s", state);
+		if (hint != NULL && message != NULL && strlen(message) + 2 < strlen(err->text))
+			err->hint_at = strlen(message) + 2;
+	}
 	return rc;
 }
 

@@ -11,13 +11,14 @@ import compare  # noqa: E402  (the path is set above)
 import drain  # noqa: E402
 import latency  # noqa: E402
 import nodes  # noqa: E402
+import serve  # noqa: E402
 import stage  # noqa: E402
 import table  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
-BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "table": table}
-ON_A_STAGE = (drain, latency)  # the others set up their own
+BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "serve": serve, "table": table}
+ON_A_STAGE = (drain, latency, serve)  # the others set up their own
 
 
 def natural(text):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cluster import ROOT, Cluster, Db, Nodes, clean_env, end_leftovers, pgrab_bin
 from probe import Probe
+from serving import Serve
 
 PR_SET_CHILD_SUBREAPER = 36
 DEADLINE_S = 60
@@ -123,3 +124,16 @@ def installed(tmp_path_factory):
     (pc,) = root.rglob("pgrab.pc")
     assert not [p for p in root.rglob("*.h") if p.parent.name != "pgrab"], "only public headers are installed"
     return clean_env(PKG_CONFIG_PATH=pc.parent, PKG_CONFIG_SYSROOT_DIR=root)
+
+
+@pytest.fixture
+def serving(db, tmp_path):
+    """Starts `pgrab serve`: s = serving(timeout='1s')."""
+    started = []
+
+    def start(**options):
+        started.append(Serve(db, tmp_path, **options))
+        return started[-1]
+    yield start
+    for server in started:
+        server.end()

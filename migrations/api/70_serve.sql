@@ -1,0 +1,158 @@
+-- What pgrab serve offers to programs, and SQL to anybody: tasks as JSON, tokens, and how many workers the
+-- backlog asks for.
+
+create or replace function pgrab_internal.members_check(p_task jsonb) returns void
+language plpgsql as $$
+declare
+  v_member text;
+begin
+  if jsonb_typeof(p_task) is distinct from 'object' or p_task = '{}' then
+    raise exception using errcode = '22023', message = 'a task is a JSON object with at least one member',
+      hint = 'For example {"kind": "sql", "command": "select 1"}.';
+  end if;
+  select k into v_member from jsonb_object_keys(p_task) k
+  where not pgrab_internal.apply_defaults() ? k
+    and k not in ('key', 'parent_id', 'parents', 'run_at', 'paused', 'source')
+  limit 1;
+  if found then
+    raise exception using errcode = '22023', message = format('%s is no column that can be set', v_member),
+      hint = 'Members are the columns of pgrab.task that people write, and parents.';
+  end if;
+end $$;
+comment on function pgrab_internal.members_check(jsonb) is 'Refuses members of a task that are none.';
+
+create or replace function pgrab.add(p_task jsonb) returns setof pgrab.task
+language plpgsql as $$
+declare
+  v_want jsonb := p_task - 'parents';
+  v_parents bigint[];
+  v_id bigint;
+begin
+  perform pgrab_internal.members_check(p_task);
+  if p_task ? 'parents' then
+    v_parents := pgrab.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
+    v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
+  end if;
+  execute (select format('insert into pgrab.task (%s) select %1$s from '
+      'jsonb_populate_record(null::pgrab.task, $1) returning id', string_agg(quote_ident(k), ', '))
+    from jsonb_object_keys(v_want) k) into v_id using v_want;
+  if cardinality(v_parents) > 1 then -- who has no chains needs no rights to them
+    insert into pgrab.edge (parent_id, child_id, run_if)
+    select p, v_id, coalesce(p_task ->> 'run_if', 'success') from unnest(v_parents[2:]) p;
+  end if;
+  return query select t.* from pgrab.task t where t.id = v_id;
+end $$;
+comment on function pgrab.add(jsonb) is
+  'Inserts a task that is given as a JSON object of columns of pgrab.task; `parents` is an array of ids, keys'
+  ' or names.';
+
+create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab.task
+language plpgsql as $$
+begin
+  perform pgrab_internal.members_check(p_changes);
+  if p_changes ? 'parents' then
+    raise exception using errcode = '22023', message = 'parents cannot be changed here',
+      hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
+  end if;
+  return query execute (
+    select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab.task, $1) w '
+      'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
+    from jsonb_object_keys(p_changes) k) using p_changes, p_id;
+  if not found then
+    raise exception using errcode = 'P0002', message = format('there is no live task %s', p_id),
+      hint = 'select * from pgrab.tasks shows what there is. What has ended cannot be edited.';
+  end if;
+end $$;
+comment on function pgrab.edit(bigint, jsonb) is
+  'Changes columns of a task: a JSON object of those that change; null sets null.';
+
+-- The rule.  In a second so many runs end, of so long each: that many workers are busy on average, and they
+-- are to be busy 80 % of the time.  On top of that come those who work off what is due within the time given.
+create or replace function pgrab_internal.scale_workers(
+  p_due bigint, p_running bigint, p_per_second float8, p_seconds float8, p_within float8)
+returns bigint
+language sql immutable parallel safe
+return greatest(
+  ceil(p_per_second * p_seconds / 0.8 + p_due * p_seconds / p_within)::bigint, p_running,
+  case when p_due > 0 then 1 else 0 end);
+comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
+  'How many workers a load asks for.';
+
+create or replace function pgrab_internal.scale_due(p_within interval, out due bigint, out running bigint,
+  out soon boolean, out oldest float8)
+language sql stable
+begin atomic
+  select count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
+    count(*) filter (where t.status = 'running'), count(*) > 0,
+    coalesce(extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
+      and t.due_at <= statement_timestamp())), 0)
+  from pgrab_internal.due_heads() h
+  cross join lateral (
+    select t.status, t.due_at from pgrab.task t
+    where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp() + p_within
+    order by t.due_at limit 20) t;
+end;
+comment on function pgrab_internal.scale_due(interval) is
+  'What is due, runs, or comes soon; of each lane and shard at most twenty.';
+
+-- The last 2000 at most, of the last ten minutes.
+create or replace function pgrab_internal.scale_runs(out per_second float8, out seconds float8)
+language sql stable
+begin atomic
+  with r as materialized (
+    select r.finished_at, extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
+    from pgrab.run r
+    where r.finished_at > statement_timestamp() - interval '10 minutes'
+      and r.outcome not in ('skipped', 'missed')
+    order by r.finished_at desc limit 2000),
+  s as (
+    select least(60, case when count(*) = 2000
+      then extract(epoch from statement_timestamp() - min(r.finished_at)) end)::float8 as span from r)
+  select count(*) filter (where r.finished_at > statement_timestamp() - s.span * interval '1 s')
+      / greatest(max(s.span), 0.001), coalesce(avg(r.took), 1)
+  from s left join r on true;
+end;
+comment on function pgrab_internal.scale_runs() is
+  'How many runs end per second lately, and how long one takes.';
+
+create or replace function pgrab.scale(p_within interval default '1 minute')
+returns table (workers bigint, nodes bigint, due bigint, oldest_due_seconds float8, running bigint,
+  slots bigint, runs_per_second float8, seconds_per_run float8)
+language sql stable
+begin atomic
+  select greatest(w.workers, case when d.soon then 1 else 0 end),
+    ceil(greatest(w.workers, case when d.soon then 1 else 0 end)
+      / coalesce(nullif(n.slots, 0)::float8 / nullif(n.nodes, 0), 8))::bigint,
+    d.due, round(d.oldest::numeric, 1)::float8, d.running, n.slots, round(r.per_second::numeric, 3)::float8,
+    round(r.seconds::numeric, 4)::float8
+  from pgrab_internal.scale_due(p_within) d
+    cross join pgrab_internal.scale_runs() r
+    cross join (
+      select count(*) as nodes, coalesce(sum(n.slots), 0) as slots
+      from pgrab.node n join pgrab.nodes v on v.name = n.name where v.state = 'up') n
+    cross join lateral (
+      select pgrab_internal.scale_workers(d.due, d.running, r.per_second, r.seconds,
+        greatest(extract(epoch from p_within), 1)::float8) as workers) w;
+end;
+comment on function pgrab.scale(interval) is
+  'How many workers, and how many nodes of the present size, the load of the last minutes and the backlog ask'
+  ' for, so that what is due now has been begun within the time given. docs/http.md says the rule.';
+
+create or replace function pgrab.token_add(p_name text, p_role text default current_user,
+  p_valid interval default '90 days')
+returns text
+language plpgsql as $$
+declare
+  c_token constant text := 'pgrab_' || translate(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
+begin
+  if not pg_has_role(p_role, 'member') then
+    raise exception using errcode = '42501', message = format('you are no member of role %s', p_role),
+      hint = 'A token can only be made for yourself, or for a role that you are a member of.';
+  end if;
+  insert into pgrab.token (hash, role, name, expires_at)
+  values (sha256(convert_to(c_token, 'UTF8')), p_role, p_name, now() + p_valid);
+  return c_token;
+end $$;
+comment on function pgrab.token_add(text, text, interval) is
+  'Makes a token for pgrab serve and returns it, this once: only its hash is kept. Whoever has it may do what'
+  ' the role may.';

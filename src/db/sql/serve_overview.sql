@@ -1,0 +1,2 @@
+-- Serves: GET /api/v1/overview.
+select o.* from pgrab.overview o

@@ -1,0 +1,51 @@
+/*
+ * The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows take.  JSON is made
+ * by the database, as for the command line's --json.
+ */
+#ifndef PGRAB_SERVE_API_H
+#define PGRAB_SERVE_API_H
+
+#include "serve/route.h"
+
+enum api_from {
+	API_NONE,  /* the end of the list */
+	API_PART,  /* of the path, the first or second star: number */
+	API_ID,    /* the first star, a task by its id, key or name: its id */
+	API_ONE,   /* the first star, as an array of one */
+	API_QUERY, /* of the URI: name */
+	API_COUNT, /* the same, a whole number from 1 to `most` */
+	API_TIME,  /* the same, a time or how long ago, as --since */
+	API_BODY,  /* the JSON body, which must be there */
+	API_TASKS  /* the ids, keys and names in {"tasks": [...]} of the body */
+};
+
+struct api_param {
+	enum api_from from;
+	const char *name;
+	const char *fallback; /* NULL: null */
+	int number;           /* of the star; for API_COUNT what is most */
+	bool needed;
+};
+
+enum api_shape {
+	API_ARRAY,
+	API_PAGE, /* columns: an element as JSON, and where the next page begins; the last parameter is the limit */
+	API_OBJECT, /* 404 when there is no row */
+	API_JSON    /* the same, of a text that makes the JSON itself: one that changes something */
+};
+
+#define API_PARAMS 12
+
+struct api {
+	const char *sql;
+	enum api_shape shape;
+	int status; /* 0: 200 */
+	struct api_param param[API_PARAMS];
+	const char *location; /* of a 201: what stands before the id of the object */
+	bool hash_joins; /* our sessions have none (db/pg.c); without them long chains take their square */
+};
+
+/* The handler of rows whose arg is a struct api. */
+void api_answer(struct call *c, struct db *db);
+
+#endif

@@ -1,0 +1,136 @@
+/* See call.h. */
+#include "serve/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/keyvalq_struct.h>
+
+#include "serve/json.h"
+#include "serve/page.h"
+
+void
+call_free(struct call *c)
+{
+	for (int i = 0; i < CALL_PATH_PARTS; i++)
+		free(c->part[i]);
+	evhttp_clear_headers(&c->query);
+	evhttp_clear_headers(&c->form);
+	free(c->method);
+	free(c->uri);
+	free(c->body);
+	free(c->token);
+	free(c->location);
+	free(c->link);
+	free(c->nodes);
+	free(c->cookie);
+	buf_fini(&c->out);
+	free(c);
+}
+
+static const char *
+find(const struct evkeyvalq *list, const char *name)
+{
+	const char *value = evhttp_find_header(list, name);
+
+	return value == NULL || *value == '\0' ? NULL : value;
+}
+
+const char *
+call_query(const struct call *c, const char *name)
+{
+	return find(&c->query, name);
+}
+
+const char *
+call_form(const struct call *c, const char *name)
+{
+	return find(&c->form, name);
+}
+
+bool
+call_is_page(const struct call *c)
+{
+	return strncmp(c->uri, "/api/", 5) != 0 && strncmp(c->uri, "/metrics", 8) != 0 &&
+	       strncmp(c->uri, "/livez", 6) != 0 && strncmp(c->uri, "/readyz", 7) != 0;
+}
+
+static const char *
+title_of(int status)
+{
+	switch (status) {
+	case 400: return "Bad request";
+	case 401: return "Who are you?";
+	case 403: return "Not allowed";
+	case 404: return "No such thing";
+	case 405: return "Not with this method";
+	case 409: return "Conflict";
+	case 413: return "Too large";
+	case 415: return "Not in this form";
+	case 421: return "Not for this host";
+	case 429: return "Too many requests";
+	case 503: return "Not now";
+	default: return "Error";
+	}
+}
+
+void
+call_problem(struct call *c, int status, const char *detail, const char *hint)
+{
+	buf_reset(&c->out);
+	c->status = status;
+	if (call_is_page(c)) {
+		page_problem(c, title_of(status), detail, hint);
+		return;
+	}
+	c->type = "application/problem+json";
+	buf_adds(&c->out, "{\"type\":\"about:blank\",\"title\":");
+	json_text(&c->out, title_of(status));
+	buf_addf(&c->out, ",\"status\":%d,\"detail\":", status);
+	json_text(&c->out, detail);
+	if (hint != NULL) {
+		buf_adds(&c->out, ",\"hint\":");
+		json_text(&c->out, hint);
+	}
+	buf_adds(&c->out, ",\"request_id\":");
+	json_text(&c->out, c->id);
+	buf_adds(&c->out, "}\n");
+}
+
+/* Class 22 and 23 are about what was sent; P0002, 21000 and 55000 are our functions' own words. */
+static int
+status_of(enum rc rc, const char *state)
+{
+	static const struct {
+		const char *state;
+		int status;
+	} known[] = {{"P0002", 404}, {"42501", 403}, {"23505", 409}, {"55000", 409}, {"55006", 409},
+	    {"21000", 409}, {"42P01", 503}, {"3F000", 503}, {"42883", 503}, {"42703", 503}};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		if (strcmp(known[i].state, state) == 0)
+			return known[i].status;
+	}
+	if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 || strncmp(state, "0A", 2) == 0)
+		return 400;
+	return rc == RC_AGAIN || rc == RC_LOST || rc == RC_UNKNOWN || *state == '\0' ? 503 : 500;
+}
+
+void
+call_failed(struct call *c, enum rc rc, const struct err *err)
+{
+	char detail[sizeof err->text];
+	const char *hint = err->hint_at > 0 ? err->text + err->hint_at : NULL;
+	int status = status_of(rc, err->sqlstate);
+
+	snprintf(detail, sizeof detail, "%s", err->text);
+	if (hint != NULL && err->hint_at >= 2)
+		detail[err->hint_at - 2] = '\0'; /* ". " */
+	if (status == 503 && strncmp(err->sqlstate, "42", 2) == 0)
+		hint = "The schema is not the one of this program: pgrab migrate --status";
+	else if (rc == RC_UNKNOWN)
+		hint = "It may or may not have taken effect: look before you repeat it.";
+	else if (status == 403 && hint == NULL)
+		hint = "The database role of this request has no right to this.";
+	call_problem(c, status, detail, hint);
+}

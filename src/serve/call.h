@@ -1,0 +1,79 @@
+/*
+ * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP thread.  It
+ * belongs to whoever has it.
+ */
+#ifndef PGRAB_SERVE_CALL_H
+#define PGRAB_SERVE_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/queue.h>
+
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+
+#include "base/buf.h"
+#include "base/mailbox.h"
+#include "db/pg.h"
+
+#define CALL_PATH_PARTS 6
+#define CALL_BODY_MAX   (1024 * 1024)
+#define CALL_OWN_ROLE   (-1)
+
+struct route;
+struct serve_settings;
+struct metrics;
+
+struct call {
+	struct mail mail;                 /* first */
+	struct evhttp_request *req;       /* the HTTP thread only */
+	const struct serve_settings *set; /* read only while the program serves */
+	struct metrics *metrics;          /* has its own lock */
+	const struct route *route;
+	char id[65];   /* of the request */
+	char peer[64]; /* "127.0.0.1", "unix:uid" */
+	int64_t begun_us;
+	char *method, *uri;
+	char *part[CALL_PATH_PARTS]; /* what stands at the stars of the route, decoded */
+	struct evkeyvalq query;      /* of the URI, decoded */
+	struct evkeyvalq form;       /* of the body, when it is a form */
+	char *body;                  /* NUL-terminated; NULL: none */
+	const char *accept;          /* of the request; NULL: none */
+	size_t body_len;
+	int role;        /* index of a [role], or CALL_OWN_ROLE */
+	char csrf[33];   /* what a form of this client must give back */
+	bool secure;     /* it came to the proxy by TLS */
+	bool new_cookie; /* csrf is to be set */
+	char *token;     /* to be looked up before anything is done; NULL: none */
+	/* of an answer that goes on: see stream.h */
+	struct stream *stream; /* the HTTP thread only */
+	bool streaming;        /* set by the handler */
+	char cursor[64];       /* how far it has come */
+	char *nodes;           /* what was told of the nodes last */
+	/* the answer */
+	int status;
+	const char *type;
+	const char *allow; /* of a 405 */
+	char *location;    /* of a 201 or 303 */
+	char *link;        /* where the next page is */
+	char *cookie;      /* further Set-Cookie */
+	struct buf out;
+};
+
+void call_free(struct call *c);
+
+/* The value of a parameter of the URI or of the form; NULL: it is not there, or empty. */
+const char *call_query(const struct call *c, const char *name);
+const char *call_form(const struct call *c, const char *name);
+
+/* An answer as of RFC 9457.  hint: what to do about it, or NULL. */
+void call_problem(struct call *c, int status, const char *detail, const char *hint);
+
+/* The same for what the database said. */
+void call_failed(struct call *c, enum rc rc, const struct err *err);
+
+/* Does the client want a page rather than JSON? */
+bool call_is_page(const struct call *c);
+
+#endif

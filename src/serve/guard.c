@@ -1,0 +1,277 @@
+/* See guard.h. */
+#include "serve/guard.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/bufferevent.h>
+
+#include "base/alloc.h"
+#include "serve/route.h"
+#include "serve/settings.h"
+
+struct guard {
+	const struct serve_settings *set;
+	struct peer {
+		uid_t uid;
+		int role;
+	} * peers;
+	size_t n_peers;
+};
+
+static enum rc
+add_peer(struct guard *g, int role, const char *user, struct err *err)
+{
+	struct passwd entry, *pw = NULL;
+	char memory[4096];
+
+	/* At the start, when nothing else waits. */
+	if (getpwnam_r(user, &entry, memory, sizeof memory, &pw) != 0 || pw == NULL)
+		return err_set(err, RC_BAD, "[role %s] peers: this machine has no user \"%s\"",
+		    g->set->roles[role].name, user);
+	g->peers = xrealloc(g->peers, (g->n_peers + 1) * sizeof *g->peers);
+	g->peers[g->n_peers++] = (struct peer){pw->pw_uid, role};
+	return RC_OK;
+}
+
+static enum rc
+add_peers(struct guard *g, int role, struct err *err)
+{
+	const char *list = g->set->roles[role].peers;
+	char *copy = xstrdup(list == NULL ? "" : list), *save = NULL;
+	enum rc rc = RC_OK;
+
+	for (char *user = strtok_r(copy, ", ", &save); user != NULL && rc == RC_OK;
+	     user = strtok_r(NULL, ", ", &save))
+		rc = add_peer(g, role, user, err);
+	free(copy);
+	return rc;
+}
+
+enum rc
+guard_create(const struct serve_settings *set, struct guard **out, struct err *err)
+{
+	struct guard *g = xcalloc(1, sizeof *g);
+	enum rc rc = RC_OK;
+
+	g->set = set;
+	for (size_t i = 0; i < set->n_roles && rc == RC_OK; i++)
+		rc = add_peers(g, (int)i, err);
+	if (rc != RC_OK)
+		guard_destroy(&g);
+	*out = g;
+	return rc;
+}
+
+void
+guard_destroy(struct guard **g)
+{
+	free((*g)->peers);
+	free(*g);
+	*g = NULL;
+}
+
+void
+guard_random(char out[33])
+{
+	unsigned char bytes[16];
+
+	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+		abort(); /* 16 bytes are never given in part */
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static evutil_socket_t
+socket_of(struct call *c)
+{
+	return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(c->req)));
+}
+
+/* ROLE_NONE: a user that has none here. */
+#define ROLE_NONE (-2)
+
+static int
+role_of_user(const struct guard *g, uid_t uid)
+{
+	for (size_t i = 0; i < g->n_peers; i++) {
+		if (g->peers[i].uid == uid)
+			return g->peers[i].role;
+	}
+	return uid == 0 || uid == geteuid() ? CALL_OWN_ROLE : ROLE_NONE;
+}
+
+void
+guard_peer(struct guard *g, struct call *c)
+{
+	struct sockaddr_storage name;
+	socklen_t len = sizeof name;
+	struct ucred who;
+
+	memset(&name, 0, sizeof name);
+	c->role = CALL_OWN_ROLE;
+	if (getpeername(socket_of(c), (struct sockaddr *)&name, &len) != 0) {
+		snprintf(c->peer, sizeof c->peer, "gone");
+	} else if (name.ss_family == AF_INET) {
+		inet_ntop(AF_INET, &((struct sockaddr_in *)&name)->sin_addr, c->peer, sizeof c->peer);
+	} else if (name.ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&name)->sin6_addr, c->peer, sizeof c->peer);
+	} else {
+		len = sizeof who;
+		c->role = ROLE_NONE;
+		if (getsockopt(socket_of(c), SOL_SOCKET, SO_PEERCRED, &who, &len) == 0) {
+			snprintf(c->peer, sizeof c->peer, "uid:%u", (unsigned)who.uid);
+			c->role = role_of_user(g, who.uid);
+		}
+	}
+}
+
+static bool
+is_tcp(const struct call *c)
+{
+	return strncmp(c->peer, "uid:", 4) != 0;
+}
+
+bool
+guard_host(const struct serve_settings *set, const char *host)
+{
+	char name[256];
+	unsigned char ignored[16];
+	const char *end;
+
+	if (host == NULL || *host == '\0' || strlen(host) >= sizeof name)
+		return false;
+	if (*host == '[') {
+		end = strchr(++host, ']');
+		if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+			return false;
+	} else {
+		end = host + strcspn(host, ":");
+	}
+	snprintf(name, sizeof name, "%.*s", (int)(end - host), host);
+	return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, ignored) == 1 ||
+	       inet_pton(AF_INET6, name, ignored) == 1 ||
+	       (strchr(name, ',') == NULL && serve_in_list(set->hosts, name));
+}
+
+bool
+guard_cookie(const char *header, const char *name, char *out, size_t size)
+{
+	size_t n = strlen(name), len;
+
+	for (const char *at = header; at != NULL && *at != '\0';) {
+		at += strspn(at, "; ");
+		len = strcspn(at, ";");
+		if (len > n && strncmp(at, name, n) == 0 && at[n] == '=' && len - n - 1 < size) {
+			snprintf(out, size, "%.*s", (int)(len - n - 1), at + n + 1);
+			return true;
+		}
+		at += len;
+	}
+	return false;
+}
+
+static const char *
+header_of(const struct call *c, const char *name)
+{
+	return evhttp_find_header(evhttp_request_get_input_headers(c->req), name);
+}
+
+static bool
+changes_something(const struct call *c)
+{
+	return strcmp(c->route->method, "GET") != 0;
+}
+
+/* A browser says where a request comes from; a page of another site is no reason to change anything here. */
+static bool
+is_of_other_site(const struct call *c)
+{
+	const char *origin = header_of(c, "Origin"), *host = header_of(c, "Host");
+	const char *site = header_of(c, "Sec-Fetch-Site"), *name;
+
+	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+		return true;
+	if (origin == NULL)
+		return false;
+	name = strstr(origin, "://");
+	return name == NULL || host == NULL || strcasecmp(name + 3, host) != 0;
+}
+
+static bool
+has_csrf(struct call *c)
+{
+	const char *given = call_form(c, "csrf");
+
+	return !c->new_cookie && given != NULL && strcmp(given, c->csrf) == 0;
+}
+
+static void
+take_token(struct call *c)
+{
+	const char *given = header_of(c, "Authorization");
+	char cookie[200];
+
+	if (given != NULL && strncasecmp(given, "Bearer ", 7) == 0)
+		c->token = xstrdup(given + 7);
+	else if (guard_cookie(header_of(c, "Cookie"), "pgrab_token", cookie, sizeof cookie))
+		c->token = xstrdup(cookie);
+}
+
+static bool
+refuse(struct call *c, int status, const char *detail, const char *hint)
+{
+	call_problem(c, status, detail, hint);
+	return false;
+}
+
+static bool
+admit_who(struct guard *g, struct call *c)
+{
+	if (c->route->who == ROUTE_ANYBODY)
+		return true;
+	if (g->set->auth == SERVE_TOKEN)
+		take_token(c);
+	if (c->token != NULL)
+		return true;
+	if (g->set->auth == SERVE_TOKEN && is_tcp(c)) {
+		if (call_is_page(c)) {
+			c->status = 303;
+			c->location = xstrdup("/login");
+			return false;
+		}
+		return refuse(c, 401, "this needs a token",
+		    "Send it as Authorization: Bearer TOKEN; select pgrab.token_add(...) makes one.");
+	}
+	if (c->role == ROLE_NONE)
+		return refuse(c, 403, "this user of the operating system has no role here",
+		    "Name it under [role NAME] in the file of pgrab serve: peers = USER.");
+	return true;
+}
+
+bool
+guard_admit(struct guard *g, struct call *c)
+{
+	c->new_cookie = !guard_cookie(header_of(c, "Cookie"), "pgrab_csrf", c->csrf, sizeof c->csrf) ||
+			strlen(c->csrf) != 32 || strspn(c->csrf, "0123456789abcdef") != 32;
+	if (c->new_cookie)
+		guard_random(c->csrf);
+	if (changes_something(c) && is_of_other_site(c))
+		return refuse(c, 403, "this request was made by a page of another site", NULL);
+	if (changes_something(c) && call_is_page(c) && !has_csrf(c))
+		return refuse(c, 403, "this form is not from here, or too old",
+		    "Go back, load the page again, and send the form again. Cookies are needed for it.");
+	if (!admit_who(g, c))
+		return false;
+	if (c->route->how == ROUTE_AS_SELF && c->token == NULL)
+		c->role = CALL_OWN_ROLE;
+	return true;
+}

@@ -1,0 +1,37 @@
+/*
+ * Who asks, and may a browser have been made to ask?  All in the HTTP thread, and nothing here waits.
+ */
+#ifndef PGRAB_SERVE_GUARD_H
+#define PGRAB_SERVE_GUARD_H
+
+#include <stdbool.h>
+
+#include <event2/http.h>
+
+#include "serve/call.h"
+
+struct guard;
+
+/* Looks up the users that the sections name.  RC_BAD: there is no such user. */
+CHECKED enum rc guard_create(const struct serve_settings *set, struct guard **out, struct err *err);
+void guard_destroy(struct guard **g);
+
+/* Who is at the other end: c->peer; over a Unix socket also which role that user has. */
+void guard_peer(struct guard *g, struct call *c);
+
+/*
+ * Fills in c->role, c->token and c->csrf.  False: the request is refused, and c holds the answer.  To be called when
+ * the route is known and the body is there.
+ */
+bool guard_admit(struct guard *g, struct call *c);
+
+/* Would this program be meant by that Host header?  Another site's name that was made to point here is not. */
+bool guard_host(const struct serve_settings *set, const char *host);
+
+/* The value of one cookie in a Cookie header, or false.  size: of out. */
+bool guard_cookie(const char *header, const char *name, char *out, size_t size);
+
+/* 32 hexadecimal digits that nobody can guess. */
+void guard_random(char out[33]);
+
+#endif

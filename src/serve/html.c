@@ -1,0 +1,55 @@
+/* See html.h. */
+#include "serve/html.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+static void
+put_character(struct buf *out, const char *s, size_t n)
+{
+	switch (*s) {
+	case '&': buf_adds(out, "&amp;"); break;
+	case '<': buf_adds(out, "&lt;"); break;
+	case '>': buf_adds(out, "&gt;"); break;
+	case '"': buf_adds(out, "&quot;"); break;
+	case '\'': buf_adds(out, "&#39;"); break;
+	default: buf_add(out, s, n);
+	}
+}
+
+/* Characters that turn the direction of what follows would let a name lie about the line it stands in. */
+static bool
+turns(const char *s, size_t n)
+{
+	return n == 3 && (memcmp(s, "\xe2\x80", 2) == 0
+				 ? (unsigned char)s[2] >= 0xaa && (unsigned char)s[2] <= 0xae
+				 : memcmp(s, "\xe2\x81", 2) == 0 && (unsigned char)s[2] >= 0xa6 &&
+				       (unsigned char)s[2] <= 0xa9);
+}
+
+void
+html_text(struct buf *out, const char *s)
+{
+	for (size_t n; *s != '\0'; s += n) {
+		n = utf8_sequence(s, strnlen(s, 4));
+		if (n == 0 || turns(s, n) || (utf8_is_control(s, n) && *s != '\n' && *s != '\t')) {
+			buf_adds(out, "\xef\xbf\xbd");
+			n = n == 0 ? 1 : n;
+		} else {
+			put_character(out, s, n);
+		}
+	}
+}
+
+void
+html_url(struct buf *out, const char *s)
+{
+	for (; *s != '\0'; s++) {
+		if (strchr("-._~", *s) != NULL || (*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'z') ||
+		    (*s >= 'A' && *s <= 'Z'))
+			buf_addc(out, *s);
+		else
+			buf_addf(out, "%%%02X", (unsigned char)*s);
+	}
+}

@@ -1,0 +1,15 @@
+/* Text on its way into a page: whatever a task's name, command or output holds, it stays text. */
+#ifndef PGRAB_SERVE_HTML_H
+#define PGRAB_SERVE_HTML_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+/* For text and for attribute values in double quotes.  Control characters but \n and \t become U+FFFD. */
+void html_text(struct buf *out, const char *s);
+
+/* One part of a path, or a value of a query: percent-encoded. */
+void html_url(struct buf *out, const char *s);
+
+#endif

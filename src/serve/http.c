@@ -1,0 +1,385 @@
+/* See http.h. */
+#include "serve/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "serve/call.h"
+#include "serve/clients.h"
+#include "serve/guard.h"
+#include "serve/listen.h"
+#include "serve/metrics.h"
+#include "serve/pool.h"
+#include "serve/reply.h"
+#include "serve/route.h"
+#include "serve/stream.h"
+
+#define HEADERS_MAX (16 * 1024)
+#define IDLE_S      10 /* between two bytes, and between two requests of one connection */
+
+struct http {
+	const struct serve_settings *set;
+	struct evhttp *server;
+	struct clients *clients;
+	struct guard *guard;
+	struct mailbox *done;
+	struct pool *pool;
+	struct metrics *metrics;
+	struct streams *streams;
+	struct event *on_done;
+	int done_fd;
+	int64_t under_way;
+	void (*idle)(void *arg);
+	void *idle_arg;
+};
+
+static void
+answered(struct http *h)
+{
+	h->under_way--;
+	if (h->under_way == 0 && h->idle != NULL)
+		h->idle(h->idle_arg);
+}
+
+/* Does this answer go on?  To a client that is still there, and for which there is room. */
+static bool
+goes_on(struct http *h, struct call *c)
+{
+	if (!c->streaming || c->status != 200 || strcmp(c->method, "GET") != 0 ||
+	    evhttp_request_get_connection(c->req) == NULL)
+		return false;
+	if (streams_room(h->streams))
+		return true;
+	call_problem(c, 503, "too many listen to events", "GET /api/v1/runs?since=1m tells the same.");
+	return false;
+}
+
+static void
+send_answer(struct http *h, struct call *c)
+{
+	struct evbuffer *body = evbuffer_new();
+	int64_t us = clock_mono_us() - c->begun_us;
+	bool stream = goes_on(h, c);
+	char length[24];
+
+	reply_headers(c);
+	if (strcmp(c->method, "HEAD") == 0) {
+		snprintf(length, sizeof length, "%zu", c->out.len);
+		reply_header(c, "Content-Length", length);
+	} else {
+		evbuffer_add(body, buf_str(&c->out), c->out.len);
+	}
+	reply_log(c, us);
+	metrics_request(h->metrics, c->status, us);
+	if (stream) {
+		streams_begin(h->streams, h->pool, c);
+	} else {
+		/* A client that has gone meanwhile: then this only frees the request. */
+		evhttp_send_reply(c->req, c->status, NULL, body);
+		call_free(c);
+	}
+	evbuffer_free(body);
+	answered(h);
+}
+
+static void
+take_back(struct http *h, struct call *c)
+{
+	if (c->stream != NULL)
+		streams_done(h->streams, c);
+	else
+		send_answer(h, c);
+}
+
+static void
+on_done(evutil_socket_t fd, short what, void *arg)
+{
+	struct http *h = arg;
+	uint64_t n;
+	struct mail *m;
+
+	if (read(fd, &n, sizeof n) < 0)
+		return;
+	while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
+		take_back(h, (struct call *)m);
+}
+
+static const char *
+method_of(const struct evhttp_request *req)
+{
+	switch (evhttp_request_get_command(req)) {
+	case EVHTTP_REQ_GET: return "GET";
+	case EVHTTP_REQ_HEAD: return "HEAD";
+	case EVHTTP_REQ_POST: return "POST";
+	case EVHTTP_REQ_PUT: return "PUT";
+	case EVHTTP_REQ_PATCH: return "PATCH";
+	case EVHTTP_REQ_DELETE: return "DELETE";
+	case EVHTTP_REQ_OPTIONS:
+	case EVHTTP_REQ_TRACE:
+	case EVHTTP_REQ_CONNECT: break;
+	}
+	return "?";
+}
+
+/* The client's own, if it is harmless; else a new one. */
+static void
+set_id(struct call *c)
+{
+	const char *given = evhttp_find_header(evhttp_request_get_input_headers(c->req), "X-Request-Id");
+
+	if (given != NULL && *given != '\0' && strlen(given) < sizeof c->id &&
+	    given[strspn(given, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] ==
+		'\0') {
+		snprintf(c->id, sizeof c->id, "%s", given);
+	} else {
+		guard_random(c->id);
+		c->id[16] = '\0';
+	}
+}
+
+static bool
+came_by_tls(struct evhttp_request *req)
+{
+	const char *proto = evhttp_find_header(evhttp_request_get_input_headers(req), "X-Forwarded-Proto");
+
+	return proto != NULL && strcmp(proto, "https") == 0;
+}
+
+static struct call *
+call_of(struct http *h, struct evhttp_request *req)
+{
+	struct call *c = xcalloc(1, sizeof *c);
+	const char *last;
+
+	c->req = req;
+	c->set = h->set;
+	c->metrics = h->metrics;
+	c->status = 200;
+	c->begun_us = clock_mono_us();
+	c->method = xstrdup(method_of(req));
+	c->uri = xstrdup(evhttp_request_get_uri(req));
+	c->secure = came_by_tls(req);
+	TAILQ_INIT(&c->query);
+	TAILQ_INIT(&c->form);
+	last = evhttp_find_header(evhttp_request_get_input_headers(req), "Last-Event-ID");
+	snprintf(c->cursor, sizeof c->cursor, "%s", last == NULL ? "" : last);
+	set_id(c);
+	c->accept = evhttp_find_header(evhttp_request_get_input_headers(req), "Accept");
+	return c;
+}
+
+static bool
+refuse(struct call *c, int status, const char *detail, const char *hint)
+{
+	call_problem(c, status, detail, hint);
+	return false;
+}
+
+/* evhttp_parse_query_str leaves its list in order to be cleared, whatever comes of it. */
+static bool
+take_query(struct call *c)
+{
+	const char *query = strchr(c->uri, '?');
+
+	if (query != NULL && evhttp_parse_query_str(query + 1, &c->query) != 0)
+		return refuse(
+		    c, 400, "the part of the URL behind ? cannot be read", "It is name=value&name=value.");
+	return true;
+}
+
+static bool
+has_type(const struct call *c, const char *type)
+{
+	const char *given = evhttp_find_header(evhttp_request_get_input_headers(c->req), "Content-Type");
+	size_t n = strlen(type);
+
+	return given != NULL && strncasecmp(given, type, n) == 0 &&
+	       (given[n] == '\0' || given[n] == ';' || given[n] == ' ');
+}
+
+static bool
+take_body(struct call *c)
+{
+	struct evbuffer *in = evhttp_request_get_input_buffer(c->req);
+
+	c->body_len = evbuffer_get_length(in);
+	if (c->body_len == 0)
+		return true;
+	c->body = xmalloc(c->body_len + 1);
+	c->body[evbuffer_remove(in, c->body, c->body_len)] = '\0';
+	if (strlen(c->body) != c->body_len)
+		return refuse(c, 400, "the body holds a NUL byte", NULL);
+	if (!call_is_page(c))
+		return has_type(c, "application/json") ||
+		       refuse(c, 415, "the body is not JSON", "Send it with Content-Type: application/json.");
+	if (!has_type(c, "application/x-www-form-urlencoded"))
+		return refuse(c, 415, "the body is not a form", NULL);
+	return evhttp_parse_query_str(c->body, &c->form) == 0 ||
+	       refuse(c, 400, "the form cannot be read", NULL);
+}
+
+static bool
+find_route(struct call *c)
+{
+	char *path = xmemdup0(c->uri, strcspn(c->uri, "?"));
+
+	c->route = route_find(c, c->method, path, &c->allow);
+	free(path);
+	if (c->route == NULL && c->allow != NULL)
+		return refuse(c, 405, "this path does not take this method", c->allow);
+	return c->route != NULL ||
+	       refuse(c, 404, "there is nothing here", "What there is: /api/v1/openapi.json");
+}
+
+static bool
+may_come_in(struct http *h, struct call *c)
+{
+	const char *host = evhttp_find_header(evhttp_request_get_input_headers(c->req), "Host");
+
+	guard_peer(h->guard, c);
+	if (c->uri[0] != '/')
+		return refuse(c, 400, "the request names no path", NULL);
+	if (!guard_host(h->set, host))
+		return refuse(c, 421, "this server does not answer under that name",
+		    "Use its address, or let pgrab serve know the name: hosts = NAME.");
+	if (!clients_may_ask(h->clients, c->peer))
+		return refuse(c, 429, "too many requests within one second", NULL);
+	return take_query(c) && find_route(c) && take_body(c) && guard_admit(h->guard, c);
+}
+
+static void
+on_request(struct evhttp_request *req, void *arg)
+{
+	struct http *h = arg;
+	struct call *c = call_of(h, req);
+
+	h->under_way++;
+	if (!may_come_in(h, c)) {
+		send_answer(h, c);
+	} else if (c->route->how == ROUTE_HERE) {
+		c->route->answer(c, NULL);
+		send_answer(h, c);
+	} else if (!pool_push(h->pool, c)) {
+		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
+		send_answer(h, c);
+	}
+}
+
+static void
+set_up(struct http *h, struct event_base *base)
+{
+	h->server = evhttp_new(base);
+	if (h->server == NULL)
+		abort();
+	evhttp_set_gencb(h->server, on_request, h);
+	evhttp_set_bevcb(h->server, clients_open, h->clients);
+	evhttp_set_timeout(h->server, IDLE_S);
+	evhttp_set_max_headers_size(h->server, HEADERS_MAX);
+	evhttp_set_max_body_size(h->server, CALL_BODY_MAX);
+	evhttp_set_default_content_type(h->server, NULL);
+	evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
+						  EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH | EVHTTP_REQ_DELETE);
+}
+
+static enum rc
+listen_all(struct http *h, struct event_base *base, struct err *err)
+{
+	const char *at = h->set->listen;
+	struct serve_address a;
+	enum rc rc = RC_OK;
+
+	while (rc == RC_OK && serve_next_address(&at, &a, err)) {
+		struct evconnlistener *l = NULL;
+
+		rc = listen_at(base, &a, &l, err);
+		if (rc != RC_OK)
+			break;
+		if (evhttp_bind_listener(h->server, l) == NULL)
+			abort();
+		clients_watch(h->clients, l);
+		log_info("listen", "address=%s%s port=%d", a.port == 0 ? "unix:" : "", a.text, a.port);
+	}
+	return rc;
+}
+
+enum rc
+http_create(struct event_base *base, const struct serve_settings *set, struct http **out, struct err *err)
+{
+	struct http *h = xcalloc(1, sizeof *h);
+	enum rc rc;
+
+	h->set = set;
+	h->clients = clients_create(base, set->clients, set->rate);
+	set_up(h, base);
+	rc = guard_create(set, &h->guard, err);
+	if (rc == RC_OK)
+		rc = listen_all(h, base, err);
+	if (rc == RC_OK) {
+		h->done = mailbox_create();
+		h->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (h->done_fd < 0)
+			abort();
+		h->on_done = event_new(base, h->done_fd, EV_READ | EV_PERSIST, on_done, h);
+		event_add(h->on_done, NULL);
+		h->streams = streams_create(base);
+		h->pool = pool_create(set, h->done, h->done_fd);
+		h->metrics = metrics_create(h->pool);
+		*out = h;
+	} else {
+		http_destroy(&h);
+	}
+	return rc;
+}
+
+static void
+drop_listener(struct evhttp_bound_socket *s, void *arg)
+{
+	evconnlistener_disable(evhttp_bound_socket_get_listener(s));
+}
+
+void
+http_drain(struct http *h, void (*idle)(void *arg), void *arg)
+{
+	evhttp_foreach_bound_socket(h->server, drop_listener, NULL);
+	streams_stop(h->streams);
+	h->idle = idle;
+	h->idle_arg = arg;
+	if (h->under_way == 0)
+		idle(arg);
+}
+
+void
+http_destroy(struct http **hp)
+{
+	struct http *h = *hp;
+
+	if (h->pool != NULL) {
+		struct mail *m;
+
+		pool_destroy(&h->pool);
+		streams_stop(h->streams);
+		while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
+			take_back(h, (struct call *)m);
+		streams_destroy(&h->streams);
+		event_free(h->on_done);
+		close(h->done_fd);
+		mailbox_destroy(&h->done);
+		metrics_destroy(&h->metrics);
+		listen_unlink(h->set); /* else they may be another's */
+	}
+	evhttp_free(h->server);
+	if (h->guard != NULL)
+		guard_destroy(&h->guard);
+	clients_destroy(&h->clients);
+	free(h);
+	*hp = NULL;
+}

@@ -1,0 +1,9 @@
+/* Writing small JSON texts of our own; what users wrote is made into JSON by the database. */
+#ifndef PGRAB_SERVE_JSON_H
+#define PGRAB_SERVE_JSON_H
+
+#include "base/buf.h"
+
+void json_text(struct buf *out, const char *s); /* with its quotes; NULL: null */
+
+#endif

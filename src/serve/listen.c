@@ -1,0 +1,85 @@
+/* See listen.h. */
+#include "serve/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FLAGS (LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE)
+
+static socklen_t
+fill(const struct serve_address *a, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+	struct sockaddr_un *un = (struct sockaddr_un *)out;
+
+	memset(out, 0, sizeof *out);
+	if (a->port == 0) {
+		un->sun_family = AF_UNIX;
+		snprintf(un->sun_path, sizeof un->sun_path, "%.107s", a->text);
+		return sizeof *un;
+	}
+	if (inet_pton(AF_INET, a->text, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons((uint16_t)a->port);
+		return sizeof *v4;
+	}
+	(void)inet_pton(AF_INET6, a->text, &v6->sin6_addr);
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons((uint16_t)a->port);
+	return sizeof *v6;
+}
+
+/* Left by one that was killed: nobody answers. */
+static void
+remove_left_over(const struct sockaddr_storage *name, socklen_t len)
+{
+	const char *path = ((const struct sockaddr_un *)name)->sun_path;
+	struct stat st;
+	int fd;
+
+	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (connect(fd, (const struct sockaddr *)name, len) != 0 && errno == ECONNREFUSED)
+		(void)unlink(path);
+	close(fd);
+}
+
+enum rc
+listen_at(
+    struct event_base *base, const struct serve_address *a, struct evconnlistener **out, struct err *err)
+{
+	struct sockaddr_storage name;
+	socklen_t len = fill(a, &name);
+
+	if (a->port == 0)
+		remove_left_over(&name, len);
+	*out = evconnlistener_new_bind(base, NULL, NULL, FLAGS, 128, (struct sockaddr *)&name, (int)len);
+	if (*out != NULL)
+		return RC_OK;
+	if (a->port == 0)
+		return err_set(err, RC_BAD, "could not listen at unix:%s: %s", a->text, strerror(errno));
+	return err_set(err, RC_BAD, "could not listen at %s port %d: %s", a->text, a->port, strerror(errno));
+}
+
+void
+listen_unlink(const struct serve_settings *set)
+{
+	const char *at = set->listen;
+	struct serve_address a;
+	struct err err;
+
+	while (serve_next_address(&at, &a, &err)) {
+		if (a.port == 0)
+			(void)unlink(a.text);
+	}
+}

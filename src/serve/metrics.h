@@ -1,0 +1,24 @@
+/*
+ * GET /metrics: what the database says of tasks and nodes, what has been counted of runs since this program started,
+ * and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task.
+ */
+#ifndef PGRAB_SERVE_METRICS_H
+#define PGRAB_SERVE_METRICS_H
+
+#include <stdint.h>
+
+#include "serve/call.h"
+#include "serve/pool.h"
+
+struct metrics;
+
+struct metrics *metrics_create(struct pool *pool);
+void metrics_destroy(struct metrics **m);
+
+/* Counts a request that was answered.  Any thread. */
+void metrics_request(struct metrics *m, int status, int64_t us);
+
+/* The route. */
+void metrics_answer(struct call *c, struct db *db);
+
+#endif

@@ -1,0 +1,234 @@
+/* See page.h. */
+#include "serve/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/version.h"
+#include "db/sql.h"
+#include "serve/html.h"
+#include "serve/settings.h"
+
+#define CELL_MAX 300 /* bytes of a value in a table; the task's own page has it whole */
+
+static const struct {
+	const char *path, *label;
+} nav[] = {{"/", "Overview"}, {"/tasks", "Tasks"}, {"/history", "History"}, {"/chains", "Chains"},
+    {"/nodes", "Nodes"}, {"/limits", "Limits"}, {"/new", "Add a task"}};
+
+static bool
+is_here(const struct call *c, const char *path)
+{
+	size_t n = strlen(path);
+
+	return strncmp(c->uri, path, n) == 0 &&
+	       (c->uri[n] == '\0' || c->uri[n] == '?' || (n > 1 && c->uri[n] == '/'));
+}
+
+void
+page_begin(struct call *c, const char *title, bool live)
+{
+	struct buf *o = &c->out;
+
+	c->type = "text/html; charset=utf-8";
+	buf_adds(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+	html_text(o, title);
+	buf_adds(o, " - ");
+	html_text(o, c->set->title);
+	buf_adds(o, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" "
+		    "href=\"/static/page.css\">\n"
+		    "<script src=\"/static/page.js\" defer></script>\n</head>\n<body>\n"
+		    "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header><strong>");
+	html_text(o, c->set->title);
+	buf_adds(o, "</strong>\n<nav aria-label=\"Pages\">");
+	for (size_t i = 0; i < sizeof nav / sizeof *nav; i++)
+		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
+		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
+	buf_addf(o, "</nav></header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
+	html_text(o, title);
+	buf_adds(o, "</h1>\n");
+}
+
+void
+page_end(struct call *c)
+{
+	buf_adds(&c->out, "</main>\n<footer>pgrab ");
+	html_text(&c->out, version_text());
+	buf_adds(&c->out, ". Times are UTC.");
+	if (c->token != NULL) {
+		page_form(c, "/logout", "inline");
+		page_button(c, "out", "1", "Log out");
+		buf_adds(&c->out, "</form>");
+	}
+	buf_adds(&c->out, "</footer>\n</body>\n</html>\n");
+}
+
+void
+page_problem(struct call *c, const char *title, const char *detail, const char *hint)
+{
+	page_begin(c, title, false);
+	buf_adds(&c->out, "<p role=\"alert\" class=\"problem\">");
+	html_text(&c->out, detail);
+	buf_adds(&c->out, "</p>\n");
+	if (hint != NULL) {
+		buf_adds(&c->out, "<p>");
+		html_text(&c->out, hint);
+		buf_adds(&c->out, "</p>\n");
+	}
+	if (c->status == 401)
+		buf_adds(&c->out, "<p><a href=\"/login\">Log in</a></p>\n");
+	buf_adds(&c->out, "<p class=\"dim\">Request ");
+	html_text(&c->out, c->id);
+	buf_adds(&c->out, "</p>\n");
+	page_end(c);
+}
+
+void
+page_form(struct call *c, const char *path, const char *class)
+{
+	buf_adds(&c->out, "<form method=\"post\" action=\"");
+	html_text(&c->out, path);
+	buf_addf(
+	    &c->out, "\" class=\"%s\"><input type=\"hidden\" name=\"csrf\" value=\"%s\">", class, c->csrf);
+}
+
+void
+page_button(struct call *c, const char *name, const char *value, const char *label)
+{
+	buf_addf(&c->out, "<button name=\"%s\" value=\"", name);
+	html_text(&c->out, value);
+	buf_adds(&c->out, "\">");
+	html_text(&c->out, label);
+	buf_adds(&c->out, "</button>\n");
+}
+
+bool
+page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
+{
+	struct err err = {0};
+	enum rc rc = db_query(db, sql_text(sql), n, params, out, &err);
+
+	if (rc != RC_OK)
+		call_failed(c, rc, &err);
+	return rc == RC_OK;
+}
+
+void
+page_heading(struct call *c, const char *text)
+{
+	buf_addf(&c->out, "<h2>%s</h2>\n", text);
+}
+
+static bool
+is_one_of(const char *column, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		if (strcmp(column, *names) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+put_cut(struct buf *out, const char *value)
+{
+	char *copy;
+
+	if (strlen(value) <= CELL_MAX) {
+		html_text(out, value);
+		return;
+	}
+	copy = xmemdup0(value, CELL_MAX);
+	html_text(out, copy);
+	buf_adds(out, " ...");
+	free(copy);
+}
+
+void
+page_value(struct call *c, const char *column, const char *value)
+{
+	static const char *const ids[] = {"id", "task_id", "root", NULL};
+	static const char *const states[] = {"status", "outcome", "state", "verdict", "last_outcome", NULL};
+	static const char *const letters = "abcdefghijklmnopqrstuvwxyz_";
+
+	if (is_one_of(column, ids)) {
+		buf_adds(&c->out, "<a href=\"/tasks/");
+		html_url(&c->out, value);
+		buf_adds(&c->out, "\">");
+		html_text(&c->out, value);
+		buf_adds(&c->out, "</a>");
+	} else if (is_one_of(column, states) && *value != '\0' && value[strspn(value, letters)] == '\0') {
+		buf_addf(&c->out, "<span class=\"s s-%s\">%s</span>", value, value);
+	} else {
+		put_cut(&c->out, value);
+	}
+}
+
+/* Where the next page begins is the last column, and not shown. */
+static int
+columns(const PGresult *r)
+{
+	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
+}
+
+static void
+put_row(struct call *c, const PGresult *r, int row, bool checks)
+{
+	struct buf *o = &c->out;
+
+	buf_adds(o, "<tr>");
+	if (checks) {
+		buf_adds(o, "<td><input type=\"checkbox\" name=\"task\" value=\"");
+		html_text(o, db_text(r, row, 0));
+		buf_adds(o, "\" aria-label=\"Task ");
+		html_text(o, db_text(r, row, 0));
+		buf_adds(o, "\"></td>");
+	}
+	for (int col = 0; col < columns(r); col++) {
+		buf_addf(o, "<td data-label=\"%s\">", PQfname(r, col));
+		page_value(c, PQfname(r, col), db_text(r, row, col));
+		buf_adds(o, "</td>");
+	}
+	buf_adds(o, "</tr>\n");
+}
+
+void
+page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks)
+{
+	struct buf *o = &c->out;
+
+	if (rows == 0) {
+		buf_addf(o, "<p class=\"dim\">%s</p>\n", nothing);
+		return;
+	}
+	buf_adds(o, "<div class=\"wide\"><table>\n<thead><tr>");
+	if (checks)
+		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
+	for (int col = 0; col < columns(r); col++) {
+		buf_adds(o, "<th scope=\"col\">");
+		for (const char *p = PQfname(r, col); *p != '\0'; p++)
+			buf_addc(o, *p == '_' ? ' ' : *p);
+		buf_adds(o, "</th>");
+	}
+	buf_adds(o, "</tr></thead>\n<tbody>\n");
+	for (int row = 0; row < rows; row++)
+		put_row(c, r, row, checks);
+	buf_adds(o, "</tbody></table></div>\n");
+}
+
+/* Only to a path of ours: what a form says about where it stood comes from the browser. */
+void
+page_back(struct call *c, const char *to)
+{
+	const char *from = call_form(c, "back");
+
+	if (from != NULL && from[0] == '/' && from[1] != '/' && from[1] != '\\' &&
+	    from[strcspn(from, "\r\n")] == '\0')
+		to = from;
+	buf_reset(&c->out);
+	c->status = 303;
+	free(c->location);
+	c->location = xstrdup(to);
+}

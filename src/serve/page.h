@@ -1,0 +1,53 @@
+/* The page: HTML that works without JavaScript.  Whatever comes from a row goes through html_text(). */
+#ifndef PGRAB_SERVE_PAGE_H
+#define PGRAB_SERVE_PAGE_H
+
+#include "serve/call.h"
+
+/* A whole page that says what went wrong. */
+void page_problem(struct call *c, const char *title, const char *detail, const char *hint);
+
+/* Head and navigation; then the content; then the end.  live: its content is fetched anew every few seconds. */
+void page_begin(struct call *c, const char *title, bool live);
+void page_end(struct call *c);
+
+/* The beginning of a form that posts to path, with what proves that it is from here. */
+void page_form(struct call *c, const char *path, const char *class);
+
+/* A button of a form: <button name="name" value="value">label</button>. */
+void page_button(struct call *c, const char *name, const char *value, const char *label);
+
+/*
+ * The rows of a text of src/db/sql: false when the database refused, and c holds the answer.  With hash joins: see
+ * struct api.
+ */
+bool
+page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
+
+/* A table of all columns; of no rows the sentence `nothing`.  checks: a box per row, named task, for bulk actions. */
+void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
+
+/* A value as a table shows it: a link for a task's number, a word with its colour for a status. */
+void page_value(struct call *c, const char *column, const char *value);
+
+/* An <h2>, of us. */
+void page_heading(struct call *c, const char *text);
+
+/* After something was done: back to where the form stood, or to `to`. */
+void page_back(struct call *c, const char *to);
+
+/* page_task.c */
+void page_task(struct call *c, struct db *db);
+/* page_svg.c: the last runs as a timeline, the chain as a graph. */
+void page_timeline(struct call *c, const PGresult *runs);
+void page_graph(struct call *c, const PGresult *links, const char *id);
+/* page_act.c */
+void page_act_tasks(struct call *c, struct db *db);
+void page_act_node(struct call *c, struct db *db);
+void page_act_limit(struct call *c, struct db *db);
+void page_act_all(struct call *c, struct db *db);
+void page_add(struct call *c, struct db *db);
+void page_log_in(struct call *c, struct db *db);
+void page_log_out(struct call *c, struct db *db);
+
+#endif

@@ -1,0 +1,143 @@
+/* What the forms of the page do. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/sql.h"
+#include "serve/html.h"
+#include "serve/json.h"
+#include "serve/page.h"
+
+static bool
+act(struct call *c, struct db *db, const char *sql, int n, const char *const *params)
+{
+	PGresult *r = NULL;
+	bool ok = page_ask(c, db, sql, n, params, &r);
+
+	PQclear(r);
+	return ok;
+}
+
+/* The text of src/db/sql for an action on tasks, or NULL. */
+static const char *
+sql_of(const char *action)
+{
+	static const char *const known[][2] = {{"pause", "cli_pause"}, {"resume", "cli_resume"},
+	    {"cancel", "cli_cancel"}, {"retry", "cli_retry"}, {"run-now", "cli_run_now"},
+	    {"skip-next", "cli_skip_next"}, {"delete", "cli_delete"}};
+
+	for (size_t i = 0; action != NULL && i < sizeof known / sizeof *known; i++) {
+		if (strcmp(known[i][0], action) == 0)
+			return known[i][1];
+	}
+	return NULL;
+}
+
+void
+page_act_tasks(struct call *c, struct db *db)
+{
+	const char *sql = sql_of(call_form(c, "action")), *params[1];
+	struct pgarray tasks = {0};
+	struct evkeyval *kv;
+	int n = 0;
+
+	TAILQ_FOREACH (kv, &c->form, next) {
+		if (strcmp(kv->key, "task") == 0 && ++n <= 1000)
+			pgarray_text(&tasks, kv->value);
+	}
+	params[0] = pgarray_str(&tasks);
+	if (sql == NULL || n == 0)
+		call_problem(
+		    c, 400, n == 0 ? "no task was chosen" : "there is no such action", "Go back and choose.");
+	else if (act(c, db, sql, 1, params))
+		page_back(c, "/tasks");
+	pgarray_fini(&tasks);
+}
+
+void
+page_act_node(struct call *c, struct db *db)
+{
+	const char *action = call_form(c, "action"), *params[] = {c->part[0]};
+	bool drain = action != NULL && strcmp(action, "drain") == 0;
+
+	if (act(c, db, drain ? "cli_drain" : "cli_undrain", 1, params))
+		page_back(c, "/nodes");
+}
+
+void
+page_act_limit(struct call *c, struct db *db)
+{
+	const char *action = call_form(c, "action"), *running = call_form(c, "max_running");
+	const char *starts = call_form(c, "per_second");
+	const char *params[] = {
+	    call_form(c, "key"), running == NULL ? "none" : running, starts == NULL ? "none" : starts};
+
+	if (params[0] == NULL)
+		call_problem(c, 400, "the limit has no key", NULL);
+	else if (action != NULL && strcmp(action, "delete") == 0 ? act(c, db, "serve_limit_delete", 1, params)
+								 : act(c, db, "cli_limit_set", 3, params))
+		page_back(c, "/limits");
+}
+
+void
+page_act_all(struct call *c, struct db *db)
+{
+	const char *action = call_form(c, "action");
+	bool pause = action != NULL && strcmp(action, "pause") == 0;
+
+	if (act(c, db, pause ? "cli_pause_all" : "cli_resume_all", 0, NULL))
+		page_back(c, "/");
+}
+
+/* What was left empty has its default; args is JSON already, and PostgreSQL says so when it is not. */
+void
+page_add(struct call *c, struct db *db)
+{
+	struct buf object = {0};
+	struct evkeyval *kv;
+	PGresult *r = NULL;
+	const char *params[1];
+	char path[64];
+
+	TAILQ_FOREACH (kv, &c->form, next) {
+		if (*kv->value == '\0' || strcmp(kv->key, "csrf") == 0 || strcmp(kv->key, "action") == 0)
+			continue;
+		buf_adds(&object, object.len == 0 ? "{" : ",");
+		json_text(&object, kv->key);
+		buf_addc(&object, ':');
+		if (strcmp(kv->key, "args") == 0)
+			buf_adds(&object, kv->value);
+		else
+			json_text(&object, kv->value);
+	}
+	buf_adds(&object, object.len == 0 ? "{}" : "}");
+	params[0] = buf_str(&object);
+	if (page_ask(c, db, "serve_add", 1, params, &r)) {
+		snprintf(path, sizeof path, "/tasks/%lld", (long long)db_int64(r, 0, 0));
+		page_back(c, path);
+	}
+	PQclear(r);
+	buf_fini(&object);
+}
+
+/* Whether it is valid the next page finds out. */
+void
+page_log_in(struct call *c, struct db *db)
+{
+	const char *token = call_form(c, "token");
+
+	if (token == NULL || token[strspn(token, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0') {
+		call_problem(c, 400, "this is no token", NULL);
+		return;
+	}
+	c->cookie = xasprintf(
+	    "pgrab_token=%.100s; Path=/; HttpOnly; SameSite=Strict%s", token, c->secure ? "; Secure" : "");
+	page_back(c, "/");
+}
+
+void
+page_log_out(struct call *c, struct db *db)
+{
+	c->cookie = xstrdup("pgrab_token=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+	page_back(c, "/login");
+}

@@ -1,0 +1,186 @@
+/* The page of one task. */
+#include <string.h>
+
+#include "db/report.h"
+#include "serve/html.h"
+#include "serve/page.h"
+
+/* Its own parts of the page. */
+static bool
+has_place(const char *name)
+{
+	static const char *const own[] = {"output", "attempts", "chain", "command", "args", NULL};
+
+	for (const char *const *o = own; *o != NULL; o++) {
+		if (strcmp(*o, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static const char *
+field(const PGresult *fields, const char *name)
+{
+	for (int row = 0; row < PQntuples(fields); row++) {
+		if (strcmp(db_text(fields, row, 0), name) == 0)
+			return db_text(fields, row, 1);
+	}
+	return "";
+}
+
+static void
+put_fields(struct call *c, const PGresult *fields)
+{
+	buf_adds(&c->out, "<dl class=\"facts\">\n");
+	for (int row = 0; row < PQntuples(fields); row++) {
+		const char *name = db_text(fields, row, 0);
+
+		if (has_place(name))
+			continue;
+		buf_adds(&c->out, "<div><dt>");
+		for (const char *p = name; *p != '\0'; p++)
+			buf_addc(&c->out, *p == '_' ? ' ' : *p);
+		buf_adds(&c->out, "</dt><dd>");
+		page_value(c, name, db_text(fields, row, 1));
+		buf_adds(&c->out, "</dd></div>\n");
+	}
+	buf_adds(&c->out, "</dl>\n");
+}
+
+static void
+put_block(struct call *c, const char *heading, const char *text)
+{
+	if (*text == '\0' || strcmp(text, "{}") == 0)
+		return;
+	page_heading(c, heading);
+	buf_adds(&c->out, "<pre tabindex=\"0\">");
+	html_text(&c->out, text);
+	buf_adds(&c->out, "</pre>\n");
+}
+
+/* Of a run that is under way: what it has printed so far. */
+static void
+put_output(struct call *c, const PGresult *r)
+{
+	if (PQntuples(r) > 0)
+		put_block(c,
+		    db_bool(r, 0, PQfnumber(r, "running")) ? "Output so far" : "Output of the last run",
+		    db_text(r, 0, PQfnumber(r, "output")));
+}
+
+static void
+put_actions(struct call *c, const char *id)
+{
+	static const char *const actions[] = {
+	    "run-now", "pause", "resume", "retry", "cancel", "skip-next", "delete", NULL};
+
+	page_form(c, "/tasks", "actions");
+	buf_adds(&c->out, "<input type=\"hidden\" name=\"task\" value=\"");
+	html_text(&c->out, id);
+	buf_adds(&c->out, "\"><input type=\"hidden\" name=\"back\" value=\"");
+	html_text(&c->out, c->uri);
+	buf_adds(&c->out, "\">");
+	for (const char *const *a = actions; *a != NULL; a++)
+		page_button(c, "action", *a, *a);
+	buf_adds(&c->out, "</form>\n");
+}
+
+static void
+put_title(struct call *c, const PGresult *fields)
+{
+	struct buf title = {0};
+
+	buf_addf(&title, "Task %s", field(fields, "id"));
+	if (*field(fields, "name") != '\0')
+		buf_addf(&title, ": %s", field(fields, "name"));
+	page_begin(c, buf_str(&title), true);
+	buf_fini(&title);
+}
+
+static void
+put_list(struct call *c, const char *heading, const PGresult *r)
+{
+	if (PQntuples(r) == 0)
+		return;
+	page_heading(c, heading);
+	page_table(c, r, PQntuples(r), "", false);
+}
+
+struct parts {
+	PGresult *fields, *explain, *fires, *links, *runs, *output;
+};
+
+/* What has ended is explained by its runs. */
+static bool
+ask_rest(struct call *c, struct db *db, struct parts *p)
+{
+	const char *id[] = {field(p->fields, "id")}, *some[] = {id[0], "50"};
+
+	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
+	       page_ask(c, db, "serve_graph", 1, id, &p->links) &&
+	       page_ask(c, db, "serve_task_runs", 2, some, &p->runs) &&
+	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
+	       page_ask(c, db, "serve_output", 1, id, &p->output);
+}
+
+static void
+put_parts(struct call *c, const struct parts *p)
+{
+	const PGresult *f = p->fields;
+
+	put_title(c, f);
+	put_actions(c, field(f, "id"));
+	put_fields(c, f);
+	put_block(c, "Command", field(f, "command"));
+	put_block(c, "Arguments", field(f, "args"));
+	put_list(c, "Why it does not run now", p->explain);
+	put_list(c, "Next fires", p->fires);
+	if (PQntuples(p->links) > 1) {
+		page_heading(c, "Its chain");
+		page_graph(c, p->links, field(f, "id"));
+	}
+	page_heading(c, "Runs");
+	page_timeline(c, p->runs);
+	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
+	put_output(c, p->output);
+	page_end(c);
+}
+
+/* The task by its number, key or name. */
+static bool
+ask_fields(struct call *c, struct db *db, struct parts *p)
+{
+	const char *name[] = {c->part[0]}, *id[1];
+	PGresult *r = NULL;
+	struct err err = {0};
+	enum rc rc;
+	bool ok = page_ask(c, db, "cli_id", 1, name, &r);
+
+	if (ok) {
+		id[0] = db_text(r, 0, 0);
+		rc = report_fields(db, "cli_show", 1, id, &p->fields, &err);
+		if (rc != RC_OK)
+			call_failed(c, rc, &err);
+		else if (PQntuples(p->fields) == 0)
+			call_problem(c, 404, "there is no such task, neither live nor in the history",
+			    "Nodes drop old history: the setting `retention`.");
+		ok = rc == RC_OK && PQntuples(p->fields) > 0;
+	}
+	PQclear(r);
+	return ok;
+}
+
+void
+page_task(struct call *c, struct db *db)
+{
+	struct parts p = {NULL};
+
+	if (ask_fields(c, db, &p) && ask_rest(c, db, &p))
+		put_parts(c, &p);
+	PQclear(p.fields);
+	PQclear(p.explain);
+	PQclear(p.fires);
+	PQclear(p.links);
+	PQclear(p.runs);
+	PQclear(p.output);
+}

@@ -1,0 +1,366 @@
+/* The pages that list something, and the table of all pages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "serve/asset.h"
+#include "serve/html.h"
+#include "serve/page.h"
+#include "serve/route.h"
+
+#define PAGE_ROWS 50
+
+static void
+put_card(struct call *c, const char *label, const char *value, const char *class)
+{
+	buf_addf(&c->out, "<div class=\"card %s\"><dt>%s</dt><dd>", class, label);
+	html_text(&c->out, *value == '\0' ? "0" : value);
+	buf_adds(&c->out, "</dd></div>\n");
+}
+
+static void
+put_cards(struct call *c, const PGresult *r)
+{
+	static const struct {
+		const char *column, *label, *class;
+	} cards[] = {{"nodes_up", "nodes up", ""}, {"running", "running", ""}, {"due", "due", ""},
+	    {"late", "late", "warn"}, {"oldest_late", "late for up to", "warn"}, {"parked", "parked", "bad"},
+	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"},
+	    {"runs_1m", "runs, last minute", ""}, {"failed_1m", "failed, last minute", "bad"},
+	    {"runs_1h", "runs, last hour", ""}, {"failed_1h", "failed, last hour", "bad"}};
+
+	buf_adds(&c->out, "<dl class=\"cards\">\n");
+	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+		int col = PQfnumber(r, cards[i].column);
+		const char *value = col < 0 ? "" : db_text(r, 0, col);
+		bool none = *value == '\0' || strcmp(value, "0") == 0;
+
+		put_card(c, cards[i].label, value, none ? "" : cards[i].class);
+	}
+	buf_adds(&c->out, "</dl>\n");
+}
+
+static void
+put_attention(struct call *c, const PGresult *r)
+{
+	page_heading(c, "Needs attention");
+	if (PQntuples(r) == 0) {
+		buf_adds(&c->out, "<p class=\"dim\">Nothing.</p>\n");
+		return;
+	}
+	buf_adds(&c->out, "<ul class=\"attention\">\n");
+	for (int row = 0; row < PQntuples(r); row++) {
+		buf_adds(&c->out, "<li>");
+		html_text(&c->out, db_text(r, row, 1));
+		buf_adds(&c->out, "</li>\n");
+	}
+	buf_adds(&c->out, "</ul>\n");
+}
+
+static void
+put_list(struct call *c, const char *heading, const PGresult *r, const char *nothing)
+{
+	page_heading(c, heading);
+	page_table(c, r, PQntuples(r), nothing, false);
+}
+
+static void
+overview(struct call *c, struct db *db)
+{
+	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"};
+	PGresult *r[5] = {NULL};
+
+	if (page_ask(c, db, "serve_overview", 0, NULL, &r[0]) &&
+	    page_ask(c, db, "cli_attention", 0, NULL, &r[1]) &&
+	    page_ask(c, db, "serve_failing", 1, failing_args, &r[2]) &&
+	    page_ask(c, db, "cli_nodes", 0, NULL, &r[3]) &&
+	    page_ask(c, db, "cli_forecast", 2, coming_args, &r[4])) {
+		page_begin(c, "Overview", true);
+		put_cards(c, r[0]);
+		put_attention(c, r[1]);
+		put_list(c, "Failing", r[2], "No task fails.");
+		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
+		put_list(c, "Nodes", r[3], "There is no node. Start one: pgrab run");
+		page_form(c, "/all", "actions");
+		page_button(c, "action", "pause", "Pause all tasks");
+		page_button(c, "action", "resume", "Resume all tasks");
+		buf_adds(&c->out, "</form>\n");
+		page_end(c);
+	}
+	for (int i = 0; i < 5; i++)
+		PQclear(r[i]);
+}
+
+static void
+put_option(struct buf *o, const char *value, const char *label, const char *chosen)
+{
+	buf_addf(o, "<option value=\"%s\"%s>%s</option>", value,
+	    chosen != NULL && strcmp(chosen, value) == 0 ? " selected" : "", label);
+}
+
+static void
+put_select(struct call *c, const char *name, const char *label, const char *const *values)
+{
+	const char *chosen = call_query(c, name);
+
+	buf_addf(&c->out, "<label>%s <select name=\"%s\">", label, name);
+	put_option(&c->out, "", "any", chosen);
+	for (; *values != NULL; values++)
+		put_option(&c->out, *values, *values, chosen);
+	buf_adds(&c->out, "</select></label>\n");
+}
+
+static void
+put_input(struct call *c, const char *name, const char *label)
+{
+	const char *value = call_query(c, name);
+
+	buf_addf(&c->out, "<label>%s <input name=\"%s\" value=\"", label, name);
+	html_text(&c->out, value == NULL ? "" : value);
+	buf_adds(&c->out, "\"></label>\n");
+}
+
+/* A link to the page behind this one: the same question, with another cursor. */
+static void
+put_next_page(struct call *c, const char *cursor)
+{
+	struct evkeyval *kv;
+
+	buf_addf(&c->out, "<p><a rel=\"next\" href=\"%.*s?", (int)strcspn(c->uri, "?"), c->uri);
+	TAILQ_FOREACH (kv, &c->query, next) {
+		if (strcmp(kv->key, "cursor") == 0)
+			continue;
+		html_url(&c->out, kv->key);
+		buf_addc(&c->out, '=');
+		html_url(&c->out, kv->value);
+		buf_adds(&c->out, "&amp;");
+	}
+	buf_adds(&c->out, "cursor=");
+	html_url(&c->out, cursor);
+	buf_adds(&c->out, "\">Older</a></p>\n");
+}
+
+/* What is searched for stands anywhere in the name. */
+static char *
+pattern_of(const char *text)
+{
+	return text == NULL ? NULL : xasprintf("%%%s%%", text);
+}
+
+static void
+put_bulk_actions(struct call *c)
+{
+	static const char *const actions[] = {
+	    "pause", "resume", "run-now", "retry", "cancel", "skip-next", "delete", NULL};
+
+	buf_adds(&c->out, "<p class=\"actions\">With those chosen: ");
+	for (const char *const *a = actions; *a != NULL; a++)
+		page_button(c, "action", *a, *a);
+	buf_adds(&c->out, "</p><input type=\"hidden\" name=\"back\" value=\"");
+	html_text(&c->out, c->uri);
+	buf_adds(&c->out, "\">");
+}
+
+static void
+tasks(struct call *c, struct db *db)
+{
+	static const char *const statuses[] = {
+	    "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
+	char *like = pattern_of(call_query(c, "q"));
+	const char *params[] = {call_query(c, "status"), call_query(c, "kind"), like, NULL,
+	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
+	PGresult *r = NULL;
+
+	if (page_ask(c, db, "serve_tasks_page", 8, params, &r)) {
+		int rows = PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
+
+		page_begin(c, "Tasks", true);
+		buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
+		put_input(c, "q", "Name");
+		put_select(c, "status", "Status", statuses);
+		put_input(c, "kind", "Kind");
+		put_input(c, "node", "Node");
+		put_input(c, "source", "Source");
+		buf_adds(&c->out, "<button>Search</button></form>\n");
+		page_form(c, "/tasks", "bulk");
+		page_table(c, r, rows, "No such tasks.", true);
+		if (rows > 0)
+			put_bulk_actions(c);
+		buf_adds(&c->out, "</form>\n");
+		if (PQntuples(r) > PAGE_ROWS)
+			put_next_page(c, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
+		page_end(c);
+	}
+	PQclear(r);
+	free(like);
+}
+
+static void
+history(struct call *c, struct db *db)
+{
+	static const char *const outcomes[] = {
+	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+	char *like = pattern_of(call_query(c, "q"));
+	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
+	    call_query(c, "node"), NULL, NULL, NULL, call_query(c, "cursor"), "51"};
+	PGresult *r = NULL;
+
+	if (page_ask(c, db, "serve_runs_page", 10, params, &r)) {
+		page_begin(c, "History", true);
+		buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
+		put_input(c, "q", "Name");
+		put_input(c, "task", "Task");
+		put_select(c, "outcome", "Outcome", outcomes);
+		put_input(c, "node", "Node");
+		buf_adds(&c->out, "<button>Search</button></form>\n");
+		page_table(c, r, PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r), "No such runs.", false);
+		if (PQntuples(r) > PAGE_ROWS)
+			put_next_page(c, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
+		page_end(c);
+	}
+	PQclear(r);
+	free(like);
+}
+
+static void
+put_node_form(struct call *c, const char *name)
+{
+	struct buf path = {0};
+
+	buf_adds(&path, "/nodes/");
+	html_url(&path, name);
+	page_form(c, buf_str(&path), "inline");
+	html_text(&c->out, name);
+	buf_addc(&c->out, ' ');
+	page_button(c, "action", "drain", "Drain");
+	page_button(c, "action", "undrain", "Undrain");
+	buf_adds(&c->out, "</form>\n");
+	buf_fini(&path);
+}
+
+static void
+nodes(struct call *c, struct db *db)
+{
+	PGresult *r = NULL;
+
+	if (page_ask(c, db, "cli_nodes", 0, NULL, &r)) {
+		page_begin(c, "Nodes", true);
+		page_table(c, r, PQntuples(r), "There is no node. Start one: pgrab run", false);
+		for (int row = 0; row < PQntuples(r) && row < 200; row++)
+			put_node_form(c, db_text(r, row, 0));
+		page_end(c);
+	}
+	PQclear(r);
+}
+
+static void
+chains(struct call *c, struct db *db)
+{
+	const char *params[] = {NULL, "500"};
+	PGresult *r = NULL;
+
+	if (page_ask(c, db, "cli_chains", 2, params, &r)) {
+		page_begin(c, "Chains", true);
+		page_table(c, r, PQntuples(r), "There is no chain.", false);
+		page_end(c);
+	}
+	PQclear(r);
+}
+
+static void
+limits(struct call *c, struct db *db)
+{
+	const char *params[] = {NULL};
+	PGresult *r = NULL;
+
+	if (page_ask(c, db, "cli_limits", 1, params, &r)) {
+		page_begin(c, "Limits", true);
+		page_table(c, r, PQntuples(r), "There is no limit.", false);
+		page_heading(c, "Set a limit");
+		page_form(c, "/limits", "filter");
+		buf_adds(&c->out,
+		    "<label>Key <input name=\"key\" required></label>\n"
+		    "<label>Running at once <input name=\"max_running\" inputmode=\"numeric\"></label>\n"
+		    "<label>Starts per second <input name=\"per_second\" inputmode=\"decimal\"></label>\n");
+		page_button(c, "action", "set", "Set");
+		page_button(c, "action", "delete", "Delete");
+		buf_adds(&c->out, "</form>\n");
+		page_end(c);
+	}
+	PQclear(r);
+}
+
+static void
+new_task(struct call *c, struct db *db)
+{
+	static const struct {
+		const char *name, *label, *hint;
+	} fields[] = {{"name", "Name", "for people"}, {"key", "Key", "at most one live task per key"},
+	    {"schedule", "Schedule", "30 2 * * *, @daily, @every 90s; empty: once"},
+	    {"timezone", "Time zone", "UTC, Europe/Berlin"},
+	    {"run_at", "Run at", "empty: now, or the first fire"}, {"timeout", "Timeout", "1 hour"},
+	    {"max_attempts", "Attempts", "3"}, {"limit_key", "Limit", "key of a limit"},
+	    {"source", "Source", "which file, team or tool"}};
+
+	page_begin(c, "Add a task", false);
+	page_form(c, "/new", "fields");
+	buf_adds(&c->out, "<label>Kind <select name=\"kind\">");
+	for (const char *kinds[] = {"sql", "shell", "exec", "http", "notify", "noop", NULL}, **k = kinds;
+	     *k != NULL; k++)
+		put_option(&c->out, *k, *k, NULL);
+	buf_adds(&c->out,
+	    "</select></label>\n<label>Command <textarea name=\"command\" rows=\"5\"></textarea></label>\n"
+	    "<label>Arguments <textarea name=\"args\" rows=\"3\" placeholder=\"{&quot;cwd&quot;: "
+	    "&quot;/tmp&quot;}\">"
+	    "</textarea></label>\n");
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		buf_addf(&c->out, "<label>%s <input name=\"%s\" placeholder=\"%s\"></label>\n",
+		    fields[i].label, fields[i].name, fields[i].hint);
+	page_button(c, "action", "add", "Add");
+	buf_adds(&c->out, "</form>\n");
+	page_end(c);
+}
+
+static void
+login(struct call *c, struct db *db)
+{
+	page_begin(c, "Log in", false);
+	page_form(c, "/login", "fields");
+	buf_adds(&c->out,
+	    "<label>Token <input name=\"token\" type=\"password\" autocomplete=\"current-password\" "
+	    "required></label>\n");
+	page_button(c, "action", "login", "Log in");
+	buf_adds(&c->out, "</form>\n<p class=\"dim\">select pgrab.token_add('who') makes a token.</p>\n");
+	page_end(c);
+}
+
+#define SHOW(path, fn)                                              \
+	{                                                           \
+		"GET", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
+	}
+#define ACT(path, fn)                                                \
+	{                                                            \
+		"POST", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
+	}
+
+const struct route page_routes[] = {
+    SHOW("/", overview),
+    SHOW("/tasks", tasks),
+    ACT("/tasks", page_act_tasks),
+    SHOW("/tasks/*", page_task),
+    SHOW("/history", history),
+    SHOW("/chains", chains),
+    SHOW("/nodes", nodes),
+    ACT("/nodes/*", page_act_node),
+    SHOW("/limits", limits),
+    ACT("/limits", page_act_limit),
+    ACT("/all", page_act_all),
+    {"GET", "/new", new_task, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    ACT("/new", page_add),
+    {"GET", "/login", login, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    {"POST", "/login", page_log_in, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    {"POST", "/logout", page_log_out, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    {"GET", "/static/page.css", asset_answer, "page.css", ROUTE_ANYBODY, ROUTE_HERE},
+    {"GET", "/static/page.js", asset_answer, "page.js", ROUTE_ANYBODY, ROUTE_HERE},
+    {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},
+};

@@ -1,0 +1,179 @@
+/* See pool.h. */
+#include "serve/pool.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "serve/route.h"
+#include "serve/token.h"
+
+#define WAITING_MAX 64             /* calls, per thread */
+#define AWAY_US     (1 * US_PER_S) /* after a failed connect others are not tried for so long */
+
+struct pool {
+	const struct serve_settings *set;
+	struct mailbox *calls, *done;
+	int done_fd;
+	pthread_t *threads;
+	size_t n_threads;
+	_Atomic int64_t waiting, busy, round_trip_us, refused;
+	_Atomic int64_t away_until_us; /* of the database of dsn */
+};
+
+/* Owned by one thread of the pool: [0] is the own role's, [1 + i] that of section i. */
+struct worker {
+	struct pool *pool;
+	struct db **db;
+};
+
+static struct db *
+open_db(const struct pool *p, int role)
+{
+	char dsn[300];
+	const struct serve_role *r = role == CALL_OWN_ROLE ? NULL : &p->set->roles[role];
+
+	if (r == NULL)
+		return db_create(p->set->dsn, "pgrab serve", p->set->timeout_us);
+	if (r->dsn != NULL)
+		return db_create(r->dsn, "pgrab serve", p->set->timeout_us);
+	snprintf(dsn, sizeof dsn, "service='%.200s'", r->service);
+	return db_create(dsn, "pgrab serve", p->set->timeout_us);
+}
+
+static struct db *
+db_of(struct worker *w, int role)
+{
+	struct db **slot = &w->db[role + 1];
+
+	if (*slot == NULL)
+		*slot = open_db(w->pool, role);
+	return *slot;
+}
+
+/* Nobody waits for a server that was just found to be away. */
+static bool
+is_away(struct worker *w, int role, struct call *c)
+{
+	struct err err = {0};
+	enum rc rc;
+
+	if (clock_mono_us() < atomic_load(&w->pool->away_until_us)) {
+		call_problem(c, 503, "the database cannot be reached", "Try again in a moment.");
+		return true;
+	}
+	rc = db_connect(db_of(w, role), &err);
+	if (rc == RC_OK)
+		return false;
+	if (role == CALL_OWN_ROLE)
+		atomic_store(&w->pool->away_until_us, clock_mono_us() + AWAY_US);
+	log_warn("database", "request=%s error=\"%s\"", c->id, err.text);
+	call_problem(c, 503, "the database cannot be reached", "Try again in a moment; the log says why.");
+	return true;
+}
+
+/* A login by token is settled first, with the connection that is this program's own. */
+static void
+answer(struct worker *w, struct call *c)
+{
+	if (clock_mono_us() - c->begun_us > w->pool->set->timeout_us) {
+		atomic_fetch_add(&w->pool->refused, 1);
+		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
+		return;
+	}
+	if (c->token != NULL && (is_away(w, CALL_OWN_ROLE, c) || !token_settle(c, db_of(w, CALL_OWN_ROLE))))
+		return;
+	if (is_away(w, c->role, c))
+		return;
+	int64_t begun = clock_mono_us();
+
+	c->route->answer(c, db_of(w, c->role));
+	atomic_store(&w->pool->round_trip_us, clock_mono_us() - begun);
+}
+
+static void
+tell(struct pool *p, struct call *c)
+{
+	uint64_t one = 1;
+
+	mailbox_push(p->done, &c->mail);
+	while (write(p->done_fd, &one, sizeof one) < 0)
+		; /* only EINTR: the count does not overflow */
+}
+
+static void *
+serve_calls(void *arg)
+{
+	struct pool *p = arg;
+	struct worker w = {.pool = p, .db = xcalloc(p->set->n_roles + 1, sizeof *w.db)};
+	struct mail *m;
+
+	while (mailbox_pop_until(p->calls, CLOCK_NEVER, &m) == RC_OK) {
+		struct call *c = (struct call *)m;
+
+		atomic_fetch_sub(&p->waiting, 1);
+		atomic_fetch_add(&p->busy, 1);
+		answer(&w, c);
+		atomic_fetch_sub(&p->busy, 1);
+		tell(p, c);
+	}
+	for (size_t i = 0; i <= p->set->n_roles; i++)
+		db_destroy(&w.db[i]);
+	free(w.db);
+	return NULL;
+}
+
+struct pool *
+pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
+{
+	struct pool *p = xcalloc(1, sizeof *p);
+
+	p->set = set;
+	p->calls = mailbox_create();
+	p->done = done;
+	p->done_fd = done_fd;
+	p->n_threads = (size_t)set->connections;
+	p->threads = xcalloc(p->n_threads, sizeof *p->threads);
+	for (size_t i = 0; i < p->n_threads; i++)
+		thread_start(&p->threads[i], "db", serve_calls, p);
+	return p;
+}
+
+void
+pool_destroy(struct pool **p)
+{
+	mailbox_close((*p)->calls);
+	for (size_t i = 0; i < (*p)->n_threads; i++)
+		thread_join((*p)->threads[i]);
+	mailbox_destroy(&(*p)->calls);
+	free((*p)->threads);
+	free(*p);
+	*p = NULL;
+}
+
+bool
+pool_push(struct pool *p, struct call *c)
+{
+	if (atomic_load(&p->waiting) >= WAITING_MAX * (int64_t)p->n_threads) {
+		atomic_fetch_add(&p->refused, 1);
+		return false;
+	}
+	atomic_fetch_add(&p->waiting, 1);
+	mailbox_push(p->calls, &c->mail);
+	return true;
+}
+
+void
+pool_figures(struct pool *p, struct pool_figures *out)
+{
+	out->waiting = atomic_load(&p->waiting);
+	out->busy = atomic_load(&p->busy);
+	out->threads = (int64_t)p->n_threads;
+	out->round_trip_us = atomic_load(&p->round_trip_us);
+	out->refused = atomic_load(&p->refused);
+}

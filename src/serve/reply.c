@@ -1,0 +1,65 @@
+/* See reply.h. */
+#include "serve/reply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "serve/settings.h"
+
+void
+reply_header(struct call *c, const char *name, const char *value)
+{
+	/* Refused by libevent only when it holds a line break, and none of ours does. */
+	(void)evhttp_add_header(evhttp_request_get_output_headers(c->req), name, value);
+}
+
+static void
+put_cookies(struct call *c)
+{
+	char cookie[100];
+
+	if (c->new_cookie && call_is_page(c)) {
+		snprintf(cookie, sizeof cookie, "pgrab_csrf=%s; Path=/; HttpOnly; SameSite=Strict", c->csrf);
+		reply_header(c, "Set-Cookie", cookie);
+	}
+	if (c->cookie != NULL)
+		reply_header(c, "Set-Cookie", c->cookie);
+}
+
+void
+reply_headers(struct call *c)
+{
+	reply_header(c, "X-Request-Id", c->id);
+	reply_header(c, "X-Content-Type-Options", "nosniff");
+	reply_header(c, "Content-Security-Policy",
+	    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' "
+	    "data:; "
+	    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+	reply_header(c, "Referrer-Policy", "same-origin");
+	reply_header(c, "Cache-Control",
+	    strncmp(c->uri, "/static/", 8) == 0 && c->status == 200 ? "max-age=3600" : "no-store");
+	if (c->type != NULL)
+		reply_header(c, "Content-Type", c->type);
+	if (c->location != NULL)
+		reply_header(c, "Location", c->location);
+	if (c->link != NULL)
+		reply_header(c, "Link", c->link);
+	if (c->allow != NULL)
+		reply_header(c, "Allow", c->allow);
+	if (c->status == 401)
+		reply_header(c, "WWW-Authenticate", "Bearer");
+	if (c->status == 503 || c->status == 429)
+		reply_header(c, "Retry-After", "1");
+	put_cookies(c);
+}
+
+/* The query of a URI may hold what a log should not. */
+void
+reply_log(const struct call *c, int64_t us)
+{
+	log_info("request", "id=%s peer=%s method=%s path=\"%.*s\" status=%d bytes=%zu ms=%lld.%lld%s%s",
+	    c->id, c->peer, c->method, (int)strcspn(c->uri, "?"), c->uri, c->status, c->out.len,
+	    (long long)(us / 1000), (long long)(us % 1000 / 100), c->role >= 0 ? " role=" : "",
+	    c->role >= 0 ? c->set->roles[c->role].name : "");
+}

@@ -1,0 +1,43 @@
+/*
+ * Which request is answered by what: one const row each.  A path's `*` is one part of it, handed to the handler decoded.
+ */
+#ifndef PGRAB_SERVE_ROUTE_H
+#define PGRAB_SERVE_ROUTE_H
+
+#include <stdbool.h>
+
+#include "serve/call.h"
+
+/* In a thread of the pool, with the connection of the call's role.  Fills in the answer. */
+typedef void (*route_fn)(struct call *c, struct db *db);
+
+enum route_who {
+	ROUTE_KNOWN,  /* where tokens are asked for, one is needed */
+	ROUTE_ANYBODY /* answered without */
+};
+
+enum route_how {
+	ROUTE_AS_CALLER, /* with a connection of the caller's role */
+	ROUTE_AS_SELF,   /* of this program's own role, whoever asks */
+	ROUTE_HERE       /* needs no database: answered in the HTTP thread, with db NULL */
+};
+
+struct route {
+	const char *method; /* GET also answers HEAD */
+	const char *path;
+	route_fn answer;
+	const void *arg; /* the handler's own */
+	enum route_who who;
+	enum route_how how;
+};
+
+/* Tables, each ended by a NULL path. */
+extern const struct route serve_routes[], api_routes[], page_routes[];
+
+/*
+ * The row for this method and path (decoded parts go to c->part), or NULL; then *allow_out is the methods that the path
+ * has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
+ */
+const struct route *route_find(struct call *c, const char *method, const char *path, const char **allow_out);
+
+#endif

@@ -1,0 +1,244 @@
+/* The table of keys, and the checks between keys. */
+#include "serve/settings.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "base/alloc.h"
+
+#define FIELD(f)  offsetof(struct serve_settings, f)
+#define ROLE(f)   offsetof(struct serve_role, f)
+#define S(n)      ((n)*1e6)
+#define ROLES_MAX 200
+
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const formats[] = {"text", "json", NULL};
+static const char *const auths[] = {"open", "token", NULL};
+
+const struct option_key serve_keys[] = {
+    {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
+	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
+	"read these settings from an ini file", false},
+    {"listen", 'l', OPTION_TEXT, FIELD(listen), "127.0.0.1:8080", 0, 0, NULL, "ADDRESS,...",
+	"where to listen: 127.0.0.1:8080, [::1]:8080, unix:/path", false},
+    {"auth", 0, OPTION_ENUM, FIELD(auth), "open", 0, 0, auths, "open|token",
+	"open: whoever reaches it acts as the role of dsn (this machine only); token: a token of pgrab.token",
+	false},
+    {"hosts", 0, OPTION_TEXT, FIELD(hosts), NULL, 0, 0, NULL, "NAME,...",
+	"names under which a reverse proxy offers it; requests for any other are refused", false},
+    {"title", 0, OPTION_TEXT, FIELD(title), "pgrab", 0, 0, NULL, "TEXT",
+	"what the page calls this installation", false},
+    {"connections", 0, OPTION_INT, FIELD(connections), "4", 1, 64, NULL, "N",
+	"connections to the database, and threads for them; one more of each for every role", false},
+    {"clients", 0, OPTION_INT, FIELD(clients), "256", 8, 10000, NULL, "N", "connections of clients at once",
+	false},
+    {"rate", 0, OPTION_INT, FIELD(rate), "1000", 1, 1e6, NULL, "N",
+	"requests per second of one client (address, or user of the Unix socket)", false},
+    {"timeout", 0, OPTION_DURATION, FIELD(timeout_us), "5s", S(0.1), S(300), NULL, "TIME",
+	"longest wait for the database, of each statement", false},
+    {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
+	"debug, info, warn or error", false},
+    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+static const struct option_key role_keys[] = {
+    {"service", 0, OPTION_TEXT, ROLE(service), NULL, 0, 0, NULL, "NAME",
+	"how to log in as this role: a service of libpq's", false},
+    {"dsn", 0, OPTION_TEXT, ROLE(dsn), NULL, 0, 0, NULL, "DSN", "the same as a connection string", true},
+    {"peers", 0, OPTION_TEXT, ROLE(peers), NULL, 0, 0, NULL, "USER,...",
+	"users of the operating system who act as this role over the Unix socket", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+int
+serve_settings_role(const struct serve_settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_roles; i++) {
+		if (strcmp(s->roles[i].name, name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void *
+add_role(void *settings, const char *name, struct err *err)
+{
+	struct serve_settings *s = settings;
+	struct serve_role *r;
+
+	if (serve_settings_role(s, name) >= 0)
+		err_set(err, RC_BAD, "[role %s] stands twice", name);
+	else if (s->n_roles == ROLES_MAX)
+		err_set(err, RC_BAD, "a file holds at most %d roles", ROLES_MAX);
+	else {
+		s->roles = xrealloc(s->roles, (s->n_roles + 1) * sizeof *s->roles);
+		r = &s->roles[s->n_roles++];
+		memset(r, 0, sizeof *r);
+		option_defaults(role_keys, r);
+		r->name = xstrdup(name);
+		return r;
+	}
+	return NULL;
+}
+
+static const struct option_section sections[] = {{"role", role_keys, add_role}, {NULL, NULL, NULL}};
+
+bool
+serve_in_list(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = list; at != NULL && n > 0; at = strchr(at, ',')) {
+		at += strspn(at, ", ");
+		if (strncasecmp(at, word, n) == 0 && (at[n] == '\0' || at[n] == ',' || at[n] == ' '))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_loopback(const char *host)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return (ntohl(v4.s_addr) >> 24) == 127;
+	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* "127.0.0.1:8080" or "[::1]:8080": numbers, so that nothing has to be looked up, and what is local is plain. */
+static bool
+read_tcp(const char *text, struct serve_address *out, struct err *err)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n = colon == NULL ? 0 : (size_t)(colon - text);
+	unsigned char ignored[16];
+	char *end;
+	long port;
+
+	port = n == 0 ? 0 : strtol(colon + 1, &end, 10);
+	if (n == 0 || end == colon + 1 || *end != '\0' || port < 1 || port > 65535)
+		goto bad;
+	if (text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	}
+	snprintf(out->text, sizeof out->text, "%.*s", (int)n, text);
+	if (inet_pton(AF_INET, out->text, ignored) != 1 && inet_pton(AF_INET6, out->text, ignored) != 1)
+		goto bad;
+	out->port = (int)port;
+	out->local = is_loopback(out->text);
+	return true;
+bad:
+	err_set(err, RC_BAD,
+	    "listen: \"%.100s\" is no address; it is 127.0.0.1:8080, [::1]:8080 or unix:/path", text);
+	return false;
+}
+
+bool
+serve_next_address(const char **at, struct serve_address *out, struct err *err)
+{
+	char text[256];
+	size_t n;
+
+	err->text[0] = '\0';
+	memset(out, 0, sizeof *out);
+	*at += strspn(*at, ", ");
+	if (**at == '\0')
+		return false;
+	n = strcspn(*at, ", ");
+	snprintf(text, sizeof text, "%.*s", (int)n, *at);
+	*at += n;
+	if (strncmp(text, "unix:", 5) != 0)
+		return read_tcp(text, out, err);
+	if (text[5] != '/' || strlen(text + 5) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+		err_set(err, RC_BAD,
+		    "listen: \"%.120s\": the path of a Unix socket begins with / and has at most 107 bytes",
+		    text);
+		return false;
+	}
+	snprintf(out->text, sizeof out->text, "%s", text + 5);
+	out->local = true;
+	return true;
+}
+
+static enum rc
+check(const struct serve_settings *s, struct err *err)
+{
+	const char *at = s->listen;
+	struct serve_address a;
+	int n = 0;
+
+	for (; serve_next_address(&at, &a, err); n++) {
+		if (!a.local && s->auth != SERVE_TOKEN)
+			return err_set(err, RC_BAD,
+			    "listen: %s can be reached from other machines, and anybody there could do what "
+			    "the "
+			    "role of dsn may; ask for tokens (--auth token), or listen on 127.0.0.1 or "
+			    "unix:/path",
+			    a.text);
+	}
+	if (err->text[0] != '\0')
+		return RC_BAD;
+	if (n == 0)
+		return err_set(err, RC_BAD, "listen: no address; for example 127.0.0.1:8080");
+	for (size_t i = 0; i < s->n_roles; i++) {
+		if ((s->roles[i].dsn == NULL) == (s->roles[i].service == NULL))
+			return err_set(
+			    err, RC_BAD, "[role %s]: give service or dsn, one of them", s->roles[i].name);
+	}
+	return RC_OK;
+}
+
+static enum rc
+load(int argc, char **argv, struct serve_settings *s, bool *help_out, struct err *err)
+{
+	struct serve_settings flags = {0}; /* a first pass only to find --config */
+	const char *operand;
+	int n_operands = 0;
+	enum rc rc;
+
+	option_defaults(serve_keys, &flags);
+	rc = option_read_argv(serve_keys, &flags, argc, argv, &operand, 1, &n_operands, help_out, err);
+	if (rc == RC_OK && n_operands > 0)
+		rc = err_set(err, RC_BAD, "\"%s\": `pgrab serve` takes options only", operand);
+	if (rc == RC_OK && !*help_out) {
+		rc = option_read_env(serve_keys, s, err);
+		const char *file = flags.config != NULL ? flags.config : s->config;
+
+		if (rc == RC_OK && file != NULL)
+			rc = option_read_file(serve_keys, sections, s, file, err);
+		if (rc == RC_OK)
+			rc = option_read_argv(
+			    serve_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
+		if (rc == RC_OK)
+			rc = check(s, err);
+	}
+	option_free(serve_keys, &flags);
+	return rc;
+}
+
+enum rc
+serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err)
+{
+	memset(out, 0, sizeof *out);
+	option_defaults(serve_keys, out);
+	return load(argc, argv, out, help_out, err);
+}
+
+void
+serve_settings_fini(struct serve_settings *s)
+{
+	for (size_t i = 0; i < s->n_roles; i++) {
+		free(s->roles[i].name);
+		option_free(role_keys, &s->roles[i]);
+	}
+	free(s->roles);
+	option_free(serve_keys, s);
+}

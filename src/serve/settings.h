@@ -1,0 +1,60 @@
+/*
+ * The settings of `pgrab serve`: one table of keys gives flag, ini key, environment variable, default, range and help.
+ */
+#ifndef PGRAB_SERVE_SETTINGS_H
+#define PGRAB_SERVE_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/option.h"
+#include "base/rc.h"
+
+/* [role NAME] of the file: how to log in as that role of the database, and who may act as it. */
+struct serve_role {
+	char *name;
+	char *service, *dsn;
+	char *
+	    peers; /* users of the operating system who act as it over the Unix socket, comma-separated; NULL: none */
+};
+
+enum serve_auth { SERVE_OPEN, SERVE_TOKEN };
+
+struct serve_settings {
+	char *dsn;
+	char *config;
+	char *listen; /* comma-separated: 127.0.0.1:8080, [::1]:8080, unix:/path */
+	int auth;     /* enum serve_auth */
+	char *hosts;  /* names under which a proxy offers it, comma-separated */
+	char *title;
+	int64_t connections, clients, rate;
+	int64_t timeout_us;
+	int log_level, log_format;
+	struct serve_role *roles;
+	size_t n_roles;
+};
+
+extern const struct option_key serve_keys[];
+
+/* Reads environment, file and flags (argv[1..argc)), and checks what hangs together.  RC_BAD: err says what and where. */
+CHECKED enum rc
+serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err);
+void serve_settings_fini(struct serve_settings *s);
+
+/* Index of that role's section, or -1. */
+int serve_settings_role(const struct serve_settings *s, const char *name);
+
+/* Is `word` one of a comma-separated list?  list may be NULL. */
+bool serve_in_list(const char *list, const char *word);
+
+/* An address of `listen`. */
+struct serve_address {
+	char text[256]; /* host or path */
+	int port;       /* 0: a Unix socket */
+	bool local;     /* nobody but this machine reaches it */
+};
+
+/* The next of the list that *at points into; false at its end, or with err->text set at one that is none. */
+bool serve_next_address(const char **at, struct serve_address *out, struct err *err);
+
+#endif

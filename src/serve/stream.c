@@ -1,0 +1,181 @@
+/* See stream.h. */
+#include "serve/stream.h"
+
+#include <stdlib.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define STREAMS_MAX 32
+#define BACKLOG_MAX (256 * 1024) /* bytes that a client has not taken */
+#define QUIET_MAX   15           /* rounds without a word; then a comment shows that we live */
+
+struct stream {
+	struct streams *all;
+	struct pool *pool;
+	struct call *call;
+	struct event *timer;
+	struct stream *next;
+	int quiet;
+	bool in_pool, gone; /* gone: the connection is closed */
+};
+
+struct streams {
+	struct event_base *base;
+	struct stream *first;
+	int n;
+	bool stopped;
+};
+
+struct streams *
+streams_create(struct event_base *base)
+{
+	struct streams *s = xcalloc(1, sizeof *s);
+
+	s->base = base;
+	return s;
+}
+
+/* Frees the request, too, when its connection has gone. */
+static void
+end(struct stream *st)
+{
+	struct stream **at = &st->all->first;
+
+	while (*at != st)
+		at = &(*at)->next;
+	*at = st->next;
+	st->all->n--;
+	if (!st->gone)
+		evhttp_connection_set_closecb(evhttp_request_get_connection(st->call->req), NULL, NULL);
+	evhttp_send_reply_end(st->call->req);
+	event_free(st->timer);
+	call_free(st->call);
+	free(st);
+}
+
+static void
+on_close(struct evhttp_connection *conn, void *arg)
+{
+	struct stream *st = arg;
+
+	st->gone = true;
+	if (!st->in_pool)
+		end(st);
+}
+
+static void
+wait_a_second(struct stream *st)
+{
+	struct timeval tv = {.tv_sec = 1};
+
+	event_add(st->timer, &tv);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *st = arg;
+
+	st->call->begun_us = clock_mono_us();
+	st->in_pool = pool_push(st->pool, st->call);
+	if (!st->in_pool)
+		wait_a_second(st); /* there is much to do: later */
+}
+
+static bool
+is_slow(const struct stream *st)
+{
+	struct bufferevent *bev =
+	    evhttp_connection_get_bufferevent(evhttp_request_get_connection(st->call->req));
+
+	return evbuffer_get_length(bufferevent_get_output(bev)) > BACKLOG_MAX;
+}
+
+static void
+send_chunk(struct stream *st)
+{
+	struct call *c = st->call;
+	struct evbuffer *chunk = evbuffer_new();
+
+	st->quiet = c->out.len > 0 ? 0 : st->quiet + 1;
+	if (st->quiet >= QUIET_MAX) {
+		buf_adds(&c->out, ":\n\n");
+		st->quiet = 0;
+	}
+	evbuffer_add(chunk, buf_str(&c->out), c->out.len);
+	if (c->out.len > 0)
+		evhttp_send_reply_chunk(c->req, chunk);
+	evbuffer_free(chunk);
+	buf_reset(&c->out);
+}
+
+bool
+streams_room(const struct streams *s)
+{
+	return !s->stopped && s->n < STREAMS_MAX;
+}
+
+void
+streams_begin(struct streams *s, struct pool *pool, struct call *c)
+{
+	struct evhttp_connection *conn = evhttp_request_get_connection(c->req);
+	struct timeval tv = {.tv_sec = 10};
+	struct stream *st;
+
+	st = xcalloc(1, sizeof *st);
+	st->all = s;
+	st->pool = pool;
+	st->call = c;
+	st->timer = evtimer_new(s->base, on_timer, st);
+	st->next = s->first;
+	s->first = st;
+	s->n++;
+	c->stream = st;
+	/* Nothing is expected of the client any more. */
+	bufferevent_set_timeouts(evhttp_connection_get_bufferevent(conn), NULL, &tv);
+	evhttp_connection_set_closecb(conn, on_close, st);
+	evhttp_send_reply_start(c->req, c->status, NULL);
+	send_chunk(st);
+	wait_a_second(st);
+}
+
+void
+streams_done(struct streams *s, struct call *c)
+{
+	struct stream *st = c->stream;
+
+	st->in_pool = false;
+	/* Whoever listens comes back by itself, with the number of the last event. */
+	if (st->gone || s->stopped || c->status != 200 || is_slow(st)) {
+		end(st);
+		return;
+	}
+	send_chunk(st);
+	wait_a_second(st);
+}
+
+void
+streams_stop(struct streams *s)
+{
+	struct stream *next;
+
+	s->stopped = true;
+	for (struct stream *st = s->first; st != NULL; st = next) {
+		next = st->next;
+		if (!st->in_pool)
+			end(st);
+	}
+}
+
+void
+streams_destroy(struct streams **s)
+{
+	while ((*s)->first != NULL)
+		end((*s)->first);
+	free(*s);
+	*s = NULL;
+}

@@ -1,0 +1,28 @@
+/*
+ * Answers that go on: server-sent events.  A stream's call goes to the pool again every second, and what it brings is
+ * sent.  All of it belongs to the HTTP thread, but for the call while the pool has it.
+ */
+#ifndef PGRAB_SERVE_STREAM_H
+#define PGRAB_SERVE_STREAM_H
+
+#include <event2/event.h>
+
+#include "serve/pool.h"
+
+struct streams;
+
+struct streams *streams_create(struct event_base *base);
+void streams_destroy(struct streams **s); /* ends them; none may be in the pool any more */
+
+bool streams_room(const struct streams *s); /* may one more begin? */
+
+/* Begins to send the answer that c holds, to a client that is there; from now on it is the stream's. */
+void streams_begin(struct streams *s, struct pool *pool, struct call *c);
+
+/* The pool has given c back. */
+void streams_done(struct streams *s, struct call *c);
+
+/* No more of them: ends those that wait, the others when the pool gives them back. */
+void streams_stop(struct streams *s);
+
+#endif

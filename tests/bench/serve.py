@@ -1,0 +1,127 @@
+"""What `pgrab serve` costs a drain: 200 requests a second of mixed reads beside it, and none, in turn.
+
+Each round is a round of `drain`: preloaded tasks that do nothing, every one exactly once.  In every second round a client asks
+`pgrab serve` at a steady pace: lists, one task, the overview, the page, the metrics.  The cost is what the rate lacks.
+"""
+import http.client
+import itertools
+import json
+import socket
+import statistics
+import threading
+import time
+
+import drain
+from cluster import wait_until
+from process import Failed
+from report import machine, print_machine, print_table
+
+THREADS = 4
+# A page that somebody has open asks every five seconds; Prometheus every fifteen.  The rest are programs.
+READS = (["/api/v1/tasks?limit=20", "/api/v1/runs?limit=20", "/api/v1/nodes", "/api/v1/tasks/{task}/runs", "/api/v1/limits",
+          "/api/v1/next?schedule=@daily", "/api/v1/tasks/{task}/explain", "/readyz"] * 12 + ["/", "/tasks", "/api/v1/overview", "/metrics"])
+
+
+def add_options(command, natural):
+    drain.add_options(command, natural)
+    command.set_defaults(tasks=300_000)
+    command.add_argument("--rate", type=natural, default=200, metavar="N", help="requests per second (default 200)")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Clients:
+    """Ask at a steady pace until they are ended; an answer that is late does not slow the others down."""
+
+    def __init__(self, port, rate, task):
+        self.port, self.rate, self.task = port, rate, task
+        self.took, self.statuses, self.over = [], {}, threading.Event()
+        self.threads = [threading.Thread(target=self.ask, args=(i,)) for i in range(THREADS)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self, number):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        paths = itertools.islice(itertools.cycle(READS), number * 31, None)
+        began = time.monotonic() + number / self.rate
+        for n, path in enumerate(paths):
+            if self.over.wait(max(0, began + n * THREADS / self.rate - time.monotonic())):
+                break
+            since = time.monotonic()
+            conn.request("GET", path.format(task=self.task))
+            reply = conn.getresponse()
+            reply.read()
+            self.took.append(time.monotonic() - since)
+            self.statuses[reply.status] = self.statuses.get(reply.status, 0) + 1
+        conn.close()
+
+    def end(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def served_round(st, args, say):
+    port = free_port()
+    serve = st.start("serve", st.pgrab, "serve", "--dsn", st.dsn, "--listen", f"127.0.0.1:{port}", "--log-level", "warn")
+    task = st.one("select coalesce(max(task_id), 1) from pgrab.run")
+
+    def answers():
+        try:
+            return socket.create_connection(("127.0.0.1", port), 1).close() is None
+        except OSError:
+            return serve.must_run()
+    wait_until(answers, 10, "pgrab serve")
+    clients, began = None, time.monotonic()
+    try:
+        clients = Clients(port, args.rate, task)
+        result = drain.one_round(st, args, "node", say)
+    finally:
+        seconds = time.monotonic() - began
+        if clients:
+            clients.end()
+        serve.proc.terminate()
+        serve.wait(20)
+    bad = {status: n for status, n in clients.statuses.items() if status not in (200, 404)}
+    if bad:
+        raise Failed(f"answers other than 200: {bad}")
+    took = sorted(clients.took)
+    return {**result, "who": "served", "asked_per_s": len(took) / seconds, "p50_ms": took[len(took) // 2] * 1000,
+            "p99_ms": took[len(took) * 99 // 100] * 1000, "serve_cpu_s": serve.cpu_s}
+
+
+def rounds(st, args, progress):
+    results = []
+    for number in range(1, args.rounds + 1):
+        for who in ("quiet", "served"):
+            label = f"round {number} of {args.rounds}, {who}"
+            progress.show(f"{label}: loading {args.tasks} tasks")
+            say = lambda s, size, label=label: progress.show(f"{label}: {s:.1f} s")  # noqa: E731
+            result = served_round(st, args, say) if who == "served" else {**drain.one_round(st, args, "node", say), "who": who}
+            results.append(result)
+            progress.note(f"{label}: {result['rate']:.0f} tasks/s")
+    return results
+
+
+def run(st, args, progress):
+    results = rounds(st, args, progress)
+    progress.end()
+    # Each served round against the quiet one before it.
+    cost = 1 - statistics.median(b["rate"] / a["rate"] for a, b in zip(results[::2], results[1::2]))
+    about = machine(st)
+    if args.json:
+        print(json.dumps({"benchmark": "serve", "tasks": args.tasks, "nodes": args.nodes, "asked_per_s": args.rate,
+                          "rounds": results, "cost": cost, "machine": about}))
+        return 0
+    print(f"serve: {args.tasks} noop tasks, {args.nodes} nodes; {args.rate} requests a second asked for beside every second round\n")
+    print_table(["", "tasks/s", "requests/s", "p50 ms", "p99 ms", "CPU s of serve"],
+                [[r["who"], f"{r['rate']:.0f}", *([f"{r['asked_per_s']:.0f}", f"{r['p50_ms']:.1f}", f"{r['p99_ms']:.1f}",
+                                                   f"{r['serve_cpu_s']:.2f}"] if r["who"] == "served" else ["", "", "", ""])]
+                 for r in results])
+    print(f"\ncost: {100 * cost:.1f} % of the rate\n")
+    print_machine(about)
+    return 0

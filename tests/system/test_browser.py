@@ -1,0 +1,144 @@
+"""The page in Debian's Chromium, headless, by chromedriver's own protocol (W3C WebDriver: JSON over HTTP)."""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+from cluster import wait_until
+from serving import free_port
+from test_serve_page import HOSTILE, PAGES, fill
+
+pytestmark = pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")),
+                                reason="no browser: scripts/deps browser")
+
+# What a person who cannot see or use a mouse needs, as far as it can be counted.
+CHECKS = """
+const faults = [];
+const named = (e) => (e.getAttribute('aria-label') || e.textContent || '').trim() !== '' ||
+  e.labels && e.labels.length > 0;
+for (const e of document.querySelectorAll('a,button')) if (!named(e)) faults.push('no name: ' + e.outerHTML);
+for (const e of document.querySelectorAll('input:not([type=hidden]),select,textarea'))
+  if (!named(e)) faults.push('no label: ' + e.outerHTML);
+for (const e of document.querySelectorAll('svg[role=img]')) if (!named(e)) faults.push('no title: svg');
+if (document.documentElement.lang !== 'en' || !document.title) faults.push('no language or title');
+if (document.documentElement.scrollWidth > innerWidth + 1) faults.push('wider than the window: ' +
+  document.documentElement.scrollWidth + ' > ' + innerWidth);
+const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map((v) => v / 255)
+  .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const behind = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+  if (!c.endsWith(', 0)')) return c; } return 'rgb(255,255,255)'; };
+for (const e of document.querySelectorAll('h1,h2,p,a,td,th,dt,dd,button,label,.s')) {
+  const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+  if ((a + 0.05) / (b + 0.05) < 4.5) faults.push('contrast ' + ((a + 0.05) / (b + 0.05)).toFixed(1) + ': ' + e.outerHTML);
+}
+return faults.slice(0, 10);
+"""
+
+
+class Browser:
+    def __init__(self, folder, dark=False, width=1200, javascript=True):
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.proc = subprocess.Popen(["chromedriver", f"--port={self.url.rpartition(':')[2]}"], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                     env={**os.environ, "HOME": str(folder)})
+        wait_until(self.is_up, 30, "chromedriver")
+        args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={width},900",
+                f"--user-data-dir={folder}/profile-{width}-{dark}-{javascript}"]
+        args += ["--force-dark-mode", "--enable-features=WebContentsForceDark:inversion_method/none"] if dark else []
+        prefs = {} if javascript else {"profile.managed_default_content_settings.javascript": 2}
+        made = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+            "goog:chromeOptions": {"args": args, "prefs": prefs}}}})
+        self.session = f"/session/{made['sessionId']}"
+
+    def is_up(self):
+        try:
+            return self.ask("GET", "/status")["ready"]
+        except OSError:
+            return False
+
+    def ask(self, method, path, body=None):
+        request = urllib.request.Request(self.url + path, method=method, headers={"Content-Type": "application/json"},
+                                         data=json.dumps(body).encode() if body is not None else None)
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)["value"]
+
+    def go(self, url):
+        self.ask("POST", self.session + "/url", {"url": url})
+
+    def run(self, script, *args):
+        return self.ask("POST", self.session + "/execute/sync", {"script": script, "args": list(args)})
+
+    def log(self, kind):
+        return self.ask("POST", self.session + "/se/log", {"type": kind})
+
+    def emulate(self, command, **params):
+        return self.ask("POST", self.session + "/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def shoot(self, path):
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(self.ask("GET", self.session + "/screenshot")))
+
+    def end(self):
+        try:
+            self.ask("DELETE", self.session)
+        finally:
+            self.proc.terminate()
+            self.proc.wait(20)
+
+
+@pytest.fixture
+def browser(tmp_path):
+    made = Browser(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.deadline(240)
+def test_pages_in_a_browser(db, nodes, serving, browser):
+    """Each page empty and with hostile data, wide and narrow, light and dark: no script of others runs, nothing comes from
+    elsewhere, everything has a name, enough contrast, and fits."""
+    serve = serving()
+    for page in PAGES:
+        browser.go(serve.url + page)
+        assert browser.run(CHECKS) == [], f"{page}, empty"
+    bad, root, _ = fill(db, nodes)
+    nodes.start("n2 a".replace(" ", "-"))
+    again = db.add(kind="shell", name="every second", command="echo at work; sleep 0.$((RANDOM % 5))", schedule="@every 1s")
+    db.wait_run(again, 3)
+    for dark, width in ((False, 1200), (True, 1200), (False, 360)):
+        browser.emulate("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        browser.emulate("Emulation.setEmulatedMedia",
+                        features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        for page in PAGES + [f"/tasks/{bad}", f"/tasks/{root}", f"/tasks/{again}"]:
+            browser.go(serve.url + page)
+            assert browser.run(CHECKS) == [], f"{page}, {'dark' if dark else 'light'}, {width}"
+            if folder := os.environ.get("PGRAB_SHOTS"):
+                name = {f"/tasks/{again}": "task", f"/tasks/{root}": "chain", f"/tasks/{bad}": "failed", "/": "overview"}
+                browser.shoot(f"{folder}/{name.get(page, page.strip('/'))}-{'dark' if dark else 'light'}-{width}.png")
+    assert [e for e in browser.log("browser") if e["level"] == "SEVERE" and "404" not in e["message"]] == []
+    asked = {json.loads(e["message"])["message"]["params"]["request"]["url"] for e in browser.log("performance")
+             if '"Network.requestWillBeSent"' in e["message"]}
+    asked = {url for url in asked if not url.startswith("chrome:")}  # the browser's own first page
+    assert asked and all(url.startswith((serve.url, "data:")) for url in asked), asked
+
+
+@pytest.mark.deadline(120)
+def test_a_page_is_live_and_takes_the_keyboard(db, nodes, serving, browser):
+    serve = serving()
+    nodes.start("n1")
+    browser.go(serve.url + "/tasks")
+    db.add(kind="noop", name="came later", run_at="2040-01-01")
+    wait_until(lambda: "came later" in browser.run("return document.body.innerText"), 20, "the page to show it", step=0.5)
+    browser.run("document.querySelector('input[type=checkbox]').click()")
+    db.add(kind="noop", name="hidden for now", run_at="2040-01-01")
+    browser.run("document.querySelector('button[value=pause]').focus(); document.activeElement.click()")
+    wait_until(lambda: db.one("select paused from pgrab.task where name = 'came later'"), 10, "the task to be paused")
+    keys = {"actions": [{"type": "key", "id": "k", "actions": [{"type": t, "value": "\ue004"} for t in ("keyDown", "keyUp")]}]}
+    browser.go(serve.url + "/")
+    browser.ask("POST", browser.session + "/actions", keys)
+    assert browser.run("return document.activeElement.className") == "skip"
+    assert HOSTILE not in browser.run("return document.title")

@@ -1,0 +1,241 @@
+"""pgrab serve: probes, metrics, and what it does when clients or the database misbehave."""
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+from cluster import clean_env, pgrab_bin, wait_until
+from proxy import Proxy
+
+
+def samples(text):
+    """name{labels} -> value"""
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+            for line in text.splitlines() if line and not line.startswith("#")}
+
+
+def test_probes_and_headers(serving):
+    serve = serving()
+    live, ready = serve.get("/livez"), serve.get("/readyz")
+    assert (live.status, live.text) == (200, "ok\n")
+    assert ready.status == 200 and json.loads(ready.text) == {"database": "ok", "schema": "current"}
+    assert "default-src 'none'" in live.headers["Content-Security-Policy"]
+    assert serve.get("/livez", headers={"X-Request-Id": "abc-1"}).headers["X-Request-Id"] == "abc-1"
+    assert serve.get("/livez", headers={"X-Request-Id": "a b\""}).headers["X-Request-Id"] != "a b\""
+    head = serve.ask("HEAD", "/readyz")
+    assert head.status == 200 and head.text == "" and int(head.headers["Content-Length"]) > 10
+    wait_until(lambda: "id=abc-1 peer=127.0.0.1 method=GET path=\"/livez\" status=200" in serve.log(), 5, "the log")
+
+
+def test_metrics_tell_of_nodes_and_runs(db, nodes, serving):
+    serve = serving()
+    first = samples(serve.get("/metrics").text)
+    assert first['pgrab_nodes{state="up"}'] == 0
+    nodes.start("n1")
+    good = [db.add(kind="noop") for _ in range(5)]
+    bad = db.add(kind="shell", command="exit 3", max_attempts=1)
+    for task in good + [bad]:
+        db.wait_run(task)
+
+    def counted():
+        m = samples(serve.get("/metrics").text)
+        return m if m.get('pgrab_runs_total{kind="shell",outcome="failed"}') else None
+    m = wait_until(counted, 15, "the failed run to be counted", step=0.5)
+    assert m['pgrab_runs_total{kind="noop",outcome="succeeded"}'] == 5
+    assert m['pgrab_run_duration_seconds_count{kind="noop"}'] == 5
+    assert m['pgrab_run_duration_seconds_bucket{kind="noop",le="+Inf"}'] == 5
+    assert m["pgrab_start_delay_seconds_count"] == 6
+    assert m["pgrab_parked_tasks"] == 1 and m["pgrab_failing_tasks"] == 1 and m["pgrab_due_tasks"] == 0
+    assert m['pgrab_node_up{node="n1"}'] == 1 and m['pgrab_node_slots{node="n1"}'] == 8
+    again = samples(serve.get("/metrics").text)
+    assert again['pgrab_runs_total{kind="noop",outcome="succeeded"}'] == 5, "a run is counted once"
+    open_metrics = serve.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert open_metrics.text.endswith("# EOF\n") and "# TYPE pgrab_runs counter" in open_metrics.text
+    assert open_metrics.headers["Content-Type"].startswith("application/openmetrics-text")
+
+
+def test_names_of_nodes_are_escaped(db, serving, nodes):
+    nodes.start("n'{}<b>")
+    text = serving().get("/metrics").text
+    assert 'pgrab_node_up{node="n\'{}<b>"} 1' in text
+
+
+@pytest.mark.deadline(120)
+def test_metrics_of_many_tasks_are_cheap(db, serving):
+    """300,000 that are due in one lane, 100,000 parked: counts stop, and say so."""
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', now() - interval '1 h' from generate_series(1, 300000)")
+    db.query("insert into pgrab.task (kind, paused) select 'noop', true from generate_series(1, 100000)")
+    db.query("analyze pgrab.task")
+    serve = serving()
+    serve.get("/metrics")
+    begun = time.monotonic()
+    m = samples(serve.get("/metrics").text)
+    took = time.monotonic() - begun
+    assert m["pgrab_counts_truncated"] == 1 and m["pgrab_due_tasks"] >= 20000 and m["pgrab_paused_tasks"] == 20000
+    assert 350000 < m["pgrab_tasks_estimate"] < 450000
+    assert m["pgrab_oldest_due_age_seconds"] > 3000
+    assert took < 1.0, f"it took {took:.2f} s"
+
+
+def test_refuses_other_hosts_methods_and_forms(serving):
+    serve = serving(hosts="pgrab.example.org")
+    assert serve.get("/livez", headers={"Host": "evil.example"}).status == 421
+    assert serve.get("/livez", headers={"Host": "pgrab.example.org"}).status == 200
+    refused = serve.ask("DELETE", "/api/v1/nodes")
+    assert refused.status == 405 and refused.headers["Allow"] == "GET, HEAD"
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert serve.ask("POST", "/api/v1/tasks", "x=1", headers={"Content-Type": "text/plain"}).status == 415
+    other = {"Origin": "http://evil.example", "Content-Type": "application/json"}
+    assert serve.ask("POST", "/api/v1/tasks", '{"kind":"noop"}', headers=other).status == 403
+    assert serve.ask("POST", "/api/v1/tasks", '{"kind":"noop"}',
+                     headers={"Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}).status == 403
+    with serve.connect() as s:
+        s.sendall(b"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1100000\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 413")
+    assert serve.get("/api/v1/tasks/%00").status == 404
+    assert serve.get("/api/v1/tasks?limit=0").status == 400
+    assert serve.get("/api/v1/tasks?colour=red").status == 400
+
+
+@pytest.mark.parametrize("sent, status", [
+    (b"GET /livez HTTP/1.1\r\n\r\n", b"421"),  # no Host
+    (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20000 + b"\r\n\r\n", b"400"),
+    (b"\x16\x03\x01\x02\x00garbage\r\n\r\n", b"400"),
+    (b"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", b"400"),
+    (b"GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+    (b"BREW /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", b"501"),
+])
+def test_garbage_gets_an_answer_or_the_door(serving, sent, status):
+    serve = serving()
+    with serve.connect() as s:
+        s.sendall(sent)
+        got = s.recv(4096)
+        assert got == b"" or got.split(b" ")[1] == status or got.startswith(b"HTTP/1.1 400"), got
+    assert serve.get("/livez").status == 200
+
+
+def test_slow_clients_hold_up_nobody_and_are_shut(serving):
+    """Thirty that have begun a request; others are answered. One sends a byte now and then, and is shut all the same."""
+    serve = serving(clients=40)
+    slow = []
+    for _ in range(30):
+        s = serve.connect()
+        s.sendall(b"GET /livez HTTP/1.1\r\nHost: local")
+        slow.append(s)
+
+    def shut():
+        assert serve.get("/livez", timeout=5).status == 200
+        try:
+            slow[0].sendall(b"h")
+            slow[0].settimeout(0.2)
+            return slow[0].recv(100) == b""
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+    begun = time.monotonic()
+    wait_until(shut, 20, "the slow client to be shut", step=0.5)
+    assert time.monotonic() - begun > 8
+    for s in slow:
+        s.close()
+
+
+def test_more_clients_than_there_may_be_wait(serving):
+    """A hundred idle connections where there may be eight: the rest is let in when the first have been idle too long."""
+    serve = serving(clients=8)
+    idle = [serve.connect() for _ in range(100)]
+    fds = len(os.listdir(f"/proc/{serve.proc.pid}/fd"))
+    assert fds < 8 + 64 + 10, f"{fds} descriptors are open"
+    assert serve.get("/livez", timeout=20).status == 200
+    for s in idle:
+        s.close()
+
+
+def test_requests_sent_ahead_are_answered_in_order(serving):
+    serve = serving()
+    with serve.connect() as s:
+        for path in ("/api/v1/overview", "/livez", "/api/v1/nodes", "/livez"):
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a{path[-1]}\r\n\r\n".encode())
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 4 or not got.endswith(b"ok\n"):
+            part = s.recv(65536)
+            assert part, got
+            got += part
+        assert re.findall(rb"X-Request-Id: (\w+)", got) == [b"aw", b"az", b"as", b"az"]
+
+
+def test_a_client_that_goes_while_it_is_answered_harms_nothing(serving):
+    serve = serving()
+    for _ in range(100):
+        with serve.connect() as s:
+            s.sendall(b"GET /api/v1/overview HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+    assert serve.get("/readyz").status == 200
+
+
+def test_too_many_requests_of_one_client(serving):
+    serve = serving(rate=10)
+    statuses = [serve.get("/livez").status for _ in range(60)]
+    assert 429 in statuses and statuses.count(200) >= 8
+
+
+def test_a_silent_database_makes_requests_fail_not_wait(db, serving):
+    with contextlib.closing(Proxy(db.dsn)) as proxy:
+        serve = serving(dsn=proxy.dsn, timeout="500ms", connections=2)
+        assert serve.get("/readyz").status == 200
+        proxy.silent = True
+        begun = time.monotonic()
+        assert serve.get("/readyz").status == 503
+        assert time.monotonic() - begun < 4
+        assert serve.get("/livez").status == 200
+        refused = serve.get("/api/v1/overview")
+        assert refused.status == 503 and refused.headers["Retry-After"] == "1"
+        proxy.silent = False
+        wait_until(lambda: serve.get("/readyz").status == 200, 15, "serve to find the database again", step=0.2)
+
+
+@pytest.mark.private_server
+def test_a_restart_of_the_database_is_survived(db, serving):
+    serve = serving(timeout="1s")
+    assert serve.get("/readyz").status == 200
+    db.cluster.pg_stop()
+    answer = serve.get("/api/v1/nodes")
+    assert answer.status == 503 and "hint" in json.loads(answer.text)
+    db.cluster.pg_start()
+    wait_until(lambda: serve.get("/readyz").status == 200, 15, "serve to find the database again", step=0.2)
+
+
+def test_unix_socket_knows_its_peer(serving, tmp_path):
+    path = f"/tmp/pgrab-serve-{os.getpid()}.sock"
+    serve = serving(listen=f"unix:{path}")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(path)
+        s.sendall(b"GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+    wait_until(lambda: f"peer=uid:{os.geteuid()} " in serve.log(), 5, "the log to name the peer")
+    serve.end()
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--listen", "0.0.0.0:8080"], "can be reached from other machines"),
+    (["--listen", "localhost:8080"], "is no address"),
+    (["--listen", "unix:relative"], "begins with /"),
+    (["--listen", ""], "no address"),
+    (["--conections", "3"], "did you mean --connections?"),
+])
+def test_settings_that_cannot_be(args, says):
+    done = subprocess.run([pgrab_bin(), "serve", *args], capture_output=True, text=True, timeout=20, env=clean_env(),
+                          check=False)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_a_taken_port_is_said(db, serving):
+    serve = serving()
+    done = subprocess.run([pgrab_bin(), "serve", "--dsn", db.dsn, "--listen", f"127.0.0.1:{serve.port}"],
+                          capture_output=True, text=True, timeout=20, env=clean_env(), check=False)
+    assert done.returncode == 1 and "Address already in use" in done.stderr

@@ -1,0 +1,264 @@
+"""The API of pgrab serve: what it answers, and that its description says so."""
+import json
+import re
+
+from cluster import ROOT, run_pgrab, wait_until
+from serving import quote
+
+HOSTILE = "<script>alert(1)</script>\"'&\u202e%s\\;--"
+
+
+def test_a_task_is_added_edited_run_and_deleted(db, nodes, serving):
+    serve = serving()
+    nodes.start("n1")
+    made = serve.ask("POST", "/api/v1/tasks", {"name": HOSTILE, "key": "a/b", "kind": "shell", "command": "echo hello",
+                                               "schedule": "@daily", "timeout": "90s", "args": {"env": {"A": "1"}}})
+    assert made.status == 201
+    task = json.loads(made.text)
+    assert task["name"] == HOSTILE and made.headers["Location"] == f"/api/v1/tasks/{task['id']}"
+    assert serve.api("PATCH", "/tasks/a%2Fb", {"priority": 5})["id"] == task["id"]
+    shown = serve.api("GET", f"/tasks/{quote('a/b')}")
+    assert shown["definition"]["priority"] == 5 and shown["status"] == "scheduled"
+    assert [t["id"] for t in serve.api("POST", "/tasks/a%2Fb/run-now")] == [task["id"]]
+    db.wait_run(task["id"])
+    assert serve.api("GET", f"/tasks/{task['id']}/output")["output"] == "hello\n"
+    assert serve.api("GET", f"/tasks/{task['id']}/runs")[0]["outcome"] == "succeeded"
+    assert serve.api("POST", "/pause", {"tasks": [task["id"]]})[0]["status"] == "paused"
+    assert any(g["gate"] for g in serve.api("GET", f"/tasks/{task['id']}/explain"))
+    assert serve.api("POST", "/resume", {"tasks": ["a/b"]})[0]["status"] == "scheduled"
+    assert serve.api("POST", f"/tasks/{task['id']}/skip-next")[0]["id"] == task["id"]
+    assert serve.api("DELETE", f"/tasks/{task['id']}")[0]["status"] == "deleted"
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
+def test_answers_are_those_of_the_command_line(db, nodes, serving):
+    serve = serving()
+    nodes.start("n1")
+    parent = db.add(kind="noop", name="p", run_at="2030-01-01")
+    db.add(kind="noop", name="c", parent_id=parent)
+    done = db.add(kind="noop", name="done")
+    db.wait_run(done)
+    db.query("insert into pgrab.limit values ('api', 3, null)")
+    for path, command in [("/tasks", "tasks"), ("/runs", "runs"), ("/chains", "chains"), ("/limits", "limit"),
+                          (f"/tasks/{parent}", f"show {parent}"), (f"/tasks/{parent}/explain", f"explain {parent}"),
+                          ("/next?schedule=@daily", "next @daily"), ("/forecast?horizon=3650%20days", "forecast 3650d")]:
+        cli = json.loads(run_pgrab(*command.split(), "--json", dsn=db.dsn).stdout)
+        api = serve.api("GET", path)
+        strip = lambda v: re.sub(r'"(due in|from_now": ")[^"]*', "", re.sub(r"in \d[^\"]*", "", json.dumps(v)))
+        assert strip(api) == strip(cli), path
+    keys = lambda rows: [list(r) for r in rows]
+    assert keys(serve.api("GET", "/nodes")) == keys(json.loads(run_pgrab("nodes", "--json", dsn=db.dsn).stdout))
+
+
+def test_pages_come_one_after_the_other(db, nodes, serving):
+    """2500 live and 2000 ended, by pages of 700: each once."""
+    nodes.start("n1")
+    db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 2000)")
+    db.wait("select not exists (select from pgrab.task)", timeout=30)
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', '2040-01-01' from generate_series(1, 2500)")
+    serve = serving()
+    for path, total, key in (("/api/v1/tasks?limit=700", 4500, "id"), ("/api/v1/runs?limit=700", 2000, "task_id")):
+        seen, pages = [], 0
+        while path:
+            answer = serve.get(path)
+            assert answer.status == 200, answer
+            seen += [row[key] for row in json.loads(answer.text)]
+            link = re.fullmatch(r'<(.*)>; rel="next"', answer.headers.get("Link") or "")
+            path, pages = link[1] if link else None, pages + 1
+        assert len(seen) == total and len(set(seen)) == total and pages == -(-total // 700)
+
+
+ERRORS = [
+    ("GET", "/tasks/nobody", None, 404, "no task has the key or name"),
+    ("GET", "/tasks/999999", None, 404, "no such"),
+    ("POST", "/tasks", {"kind": "shel", "command": "x"}, 400, "shel"),
+    ("POST", "/tasks", {"comand": "x"}, 400, "comand is no column"),
+    ("POST", "/tasks", {"status": "done"}, 400, "status is no column"),
+    ("POST", "/tasks", {}, 400, "at least one member"),
+    ("POST", "/tasks", {"kind": "noop", "schedule": "61 * * * *"}, 400, "61"),
+    ("POST", "/tasks", "not json", 400, "json"),
+    ("POST", "/tasks", None, 400, "a JSON object is needed"),
+    ("PATCH", "/tasks/999999", {"priority": 1}, 404, "no live task"),
+    ("POST", "/pause", {"tasks": []}, 400, "up to 1000"),
+    ("POST", "/pause", {"tasks": [{}]}, 400, "up to 1000"),
+    ("POST", "/retry", {"tasks": [999999]}, 404, "999999"),
+    ("POST", "/nodes/nobody/drain", None, 404, "nobody"),
+    ("GET", "/next", None, 400, "schedule"),
+    ("GET", "/next?schedule=61%20*%20*%20*%20*", None, 400, "61"),
+    ("GET", "/runs?since=yesterdayy", None, 400, "yesterdayy"),
+    ("GET", "/tasks?cursor=x~y~z", None, 400, "invalid input syntax"),
+    ("PUT", "/limits/a", {"max_running": -1}, 400, "max_running"),
+]
+
+
+def test_errors_are_problems_with_a_hint(serving):
+    serve = serving()
+    for method, path, body, status, says in ERRORS:
+        headers = {"Content-Type": "application/json"} if isinstance(body, str) else {}
+        answer = serve.ask(method, "/api/v1" + path, body, headers=headers)
+        assert answer.status == status, (method, path, body, answer)
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        problem = json.loads(answer.text)
+        assert problem["status"] == status and problem["request_id"] == answer.headers["X-Request-Id"]
+        assert says in problem["detail"] + problem.get("hint", ""), (method, path, body, answer)
+    problem = serve.api("POST", "/tasks", {"kind": "sql"}, status=400)
+    assert problem["detail"] == "task command cannot be ''" and problem["hint"].startswith("A task of kind sql")
+
+
+def test_limits_alerts_and_the_switch_for_all(db, serving):
+    serve = serving()
+    assert serve.api("PUT", "/limits/a%20b", {"max_running": 2}) == {"key": "a b", "max_running": 2, "per_second": None}
+    assert serve.api("GET", "/limits")[0]["key"] == "a b"
+    assert serve.api("DELETE", "/limits/a%20b")["key"] == "a b"
+    serve.api("DELETE", "/limits/a%20b", status=404)
+    alert = {"template": {"kind": "noop"}, "events": ["failed"]}
+    assert serve.api("PUT", "/alerts/tell", alert)["events"] == ["failed"]
+    assert [a["name"] for a in serve.api("GET", "/alerts")] == ["tell"]
+    serve.api("DELETE", "/alerts/tell")
+    assert list(serve.api("POST", "/pause-all")[0]) == ["said", "put_back"]
+    assert db.one("select paused from pgrab.cluster")
+    serve.api("POST", "/resume-all")
+    assert not db.one("select paused from pgrab.cluster")
+
+
+def test_a_node_is_drained(db, nodes, serving):
+    serve = serving()
+    nodes.start("n1")
+    assert serve.api("POST", "/nodes/n1/drain")[0]["name"] == "n1"
+    wait_until(lambda: serve.api("GET", "/nodes")[0]["state"] == "draining", 10, "n1 to drain")
+    serve.api("POST", "/nodes/n1/undrain")
+    wait_until(lambda: serve.api("GET", "/nodes")[0]["state"] == "up", 10, "n1 to come back")
+
+
+def test_scale_asks_for_more_when_there_is_a_backlog(db, serving):
+    serve = serving()
+    assert serve.api("GET", "/scale")["workers"] == 0
+    db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 600)")
+    wanted = serve.api("GET", "/scale?within=1%20minute")
+    assert wanted["due"] == 600 and wanted["workers"] == 10 and wanted["nodes"] == 2, wanted
+
+
+# ---- the description
+
+def schema_of(doc, schema):
+    while "$ref" in schema:
+        schema = doc["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "array": list,
+         "null": type(None)}
+
+
+def check(doc, schema, value, where):
+    """The part of JSON Schema that src/serve/static/openapi.json uses; members that it does not name are faults, too."""
+    schema = schema_of(doc, schema)
+    types = schema.get("type", list(TYPES))
+    types = [types] if isinstance(types, str) else types
+    assert any(isinstance(value, TYPES[t]) and not (isinstance(value, bool) and t in ("integer", "number"))
+               for t in types), f"{where}: {value!r} is no {types}"
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(value) <= set(schema["properties"]), f"{where}: {set(value) - set(schema['properties'])}"
+        missing = set(schema.get("required", [])) - set(value)
+        assert not missing, f"{where}: {missing}"
+        for key, member in value.items():
+            check(doc, schema["properties"][key], member, f"{where}.{key}")
+    if isinstance(value, list):
+        for i, element in enumerate(value):
+            check(doc, schema["items"], element, f"{where}[{i}]")
+
+
+def test_the_description_matches_the_answers(db, nodes, serving):
+    """Every operation is asked, and its answer held against its schema; every route is described."""
+    serve = serving()
+    nodes.start("n1")
+    doc = json.loads((ROOT / "src/serve/static/openapi.json").read_text())
+    assert json.loads(serve.get("/api/v1/openapi.json").text) == doc
+    parent = serve.api("POST", "/tasks", {"name": "p", "kind": "noop", "schedule": "@yearly"}, status=201)["id"]
+    serve.api("POST", "/tasks", {"name": "c", "kind": "noop", "parents": [parent]}, status=201)
+    serve.api("POST", "/tasks", {"key": "bad", "kind": "shell", "command": "echo oops; exit 3", "max_attempts": 1,
+                                 "expect_within": "1 s"}, status=201)
+    bad = db.one("select id from pgrab.task where key = 'bad'")
+    db.wait_run(bad)
+    late = serve.api("POST", "/tasks", {"key": "late", "kind": "noop", "require": {"a": "b"}}, status=201)["id"]
+    db.query("update pgrab.task set run_at = now() - interval '1 h' where id = %s", late)
+    values = {"task": str(parent), "node": "n1", "key": "k", "name": "al"}
+    bodies = {("post", "/tasks"): {"kind": "noop"}, ("patch", "/tasks/{task}"): {"priority": 1},
+              ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}}}
+    special = {"/tasks/{task}/retry": bad, "/tasks/{task}/output": bad, "/tasks/{task}/runs": bad, "/retry": bad}
+    asked = 0
+    for path, operations in doc["paths"].items():
+        for method in sorted(operations, key=["get", "put", "post", "patch", "delete"].index):
+            if path.startswith("/events"):
+                continue
+            operation = operations[method]
+            task = db.one("insert into pgrab.task (kind, run_at, schedule) values ('noop', '2040-01-01', '@yearly') "
+                          "returning id") if method != "get" and path != "/retry" else parent
+            task = special.get(path, task)
+            if path in ("/retry", "/tasks/{task}/retry"):
+                db.query("update pgrab.task set status = status where id = %s", bad)
+                wait_until(lambda: db.one("select status from pgrab.task where id = %s", bad) == "parked", 10, "parked")
+            url = path.format(**{**values, "task": str(task)})
+            if path == "/next":
+                url += "?schedule=@daily"
+            body = bodies.get((method, path))
+            if body is None and operation.get("requestBody"):
+                body = {"tasks": [task]}
+            answer = serve.ask(method.upper(), "/api/v1" + url, body)
+            described = {int(s): r for s, r in operation["responses"].items() if s.isdigit()}
+            assert answer.status in described and answer.status < 300, (method, path, answer)
+            check(doc, described[answer.status]["content"]["application/json"]["schema"], json.loads(answer.text),
+                  f"{method} {path}")
+            asked += 1
+    routes = re.findall(r"^    (GET|POST|PUT|PATCH|DELETE)\(\"([^\"]+)\"", (ROOT / "src/serve/api_table.c").read_text(), re.M)
+    described = {(m.upper(), re.sub(r"\{\w+\}", "*", p)) for p, ops in doc["paths"].items() for m in ops}
+    assert {r for r in routes} <= described and asked >= len(routes)
+
+
+class Events:
+    """A listener to server-sent events."""
+
+    def __init__(self, serve, headers=""):
+        self.socket = serve.connect()
+        self.socket.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+        self.text = ""
+
+    def wait(self, pattern, timeout=10):
+        """Reads until the text matches; returns the match."""
+        def look():
+            self.socket.settimeout(0.2)
+            try:
+                got = self.socket.recv(65536).decode()
+                assert got and not got.endswith("\r\n0\r\n\r\n"), f"the stream has ended: {self.text}"
+                self.text += got
+            except TimeoutError:
+                pass
+            return re.search(pattern, self.text)
+        return wait_until(look, timeout, f"/{pattern}/ among the events")
+
+    def close(self):
+        self.socket.close()
+
+
+def test_events_tell_of_runs_and_nodes(db, nodes, serving):
+    serve = serving()
+    events = Events(serve)
+    events.wait(r"HTTP/1.1 200[^\0]*text/event-stream[^\0]*event: nodes\ndata: \[\]")
+    nodes.start("n1")
+    events.wait(r'event: nodes\ndata: \[\{"name" : "n1", "state" : "up"\}\]')
+    task = db.add(kind="shell", command="sleep 2", name=HOSTILE + "\n\ndata: x")
+    started = events.wait(r"event: started\ndata: (.*)")
+    assert json.loads(started[1])["task_id"] == task and json.loads(started[1])["name"].startswith(HOSTILE)
+    ended = json.loads(events.wait(r"event: ended\ndata: (.*)")[1])
+    assert (ended["task_id"], ended["outcome"], ended["node"]) == (task, "succeeded", "n1")
+    last = re.findall(r"id: (.*)\nevent: started", events.text)[-1]
+    again = Events(serve, f"Last-Event-ID: {last}\r\n")
+    again.wait(r"event: ended")
+    assert "event: started" not in again.text
+    assert serve.get("/api/v1/events", headers={"Last-Event-ID": "nonsense"}).status == 400
+    many = [Events(serve) for _ in range(31)]
+    assert sorted(listener.wait("HTTP/1.1 (...)")[1] for listener in many) == ["200"] * 30 + ["503"]
+    for listener in many[:20]:
+        listener.close()
+    wait_until(lambda: Events(serve).wait("HTTP/1.1 (200|503)")[1] == "200", 10, "room for another", step=0.5)
+    assert serve.get("/livez").status == 200

@@ -1,0 +1,165 @@
+"""The page of pgrab serve without a browser: every page, its forms, and what hostile texts do to it."""
+import html.parser
+import re
+import urllib.parse
+
+import pytest
+from cluster import wait_until
+
+HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(2)>\"'&\u202e"
+PAGES = ["/", "/tasks", "/history", "/chains", "/nodes", "/limits", "/new", "/login"]
+
+
+class Reader(html.parser.HTMLParser):
+    """What is in a page: its elements with their attributes, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in {"meta", "link", "input", "rect", "path"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+class Visitor:
+    """A browser without JavaScript: cookies and forms."""
+
+    def __init__(self, serve):
+        self.serve, self.cookies = serve, {}
+
+    def get(self, path, status=200):
+        answer = self.serve.get(path, headers={"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())})
+        assert answer.status == status, answer
+        for cookie in answer.headers.get_all("Set-Cookie") or []:
+            assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+            name, _, value = cookie.split(";")[0].partition("=")
+            self.cookies[name] = value
+        return Reader(answer.text) if status == 200 else answer
+
+    def post(self, path, fields, status=303, csrf=True):
+        fields = list(fields.items()) if isinstance(fields, dict) else list(fields)
+        if csrf:
+            fields.append(("csrf", self.cookies["pgrab_csrf"]))
+        answer = self.serve.ask("POST", path, urllib.parse.urlencode(fields), headers={
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())})
+        assert answer.status == status, answer
+        return answer
+
+
+def fill(db, nodes):
+    """A node, a task that fails, a chain, a limit; all with hostile names."""
+    nodes.start("n1")
+    bad = db.add(kind="shell", name=HOSTILE, command=f"echo '{HOSTILE.replace(chr(39), '')}' >&2; exit 1", max_attempts=1)
+    root = db.add(kind="noop", name="root" + HOSTILE, schedule="@yearly")
+    for i in range(3):
+        link = db.add(kind="noop", name=f"link {i}", parent_id=root)
+    db.query("insert into pgrab.limit values (%s, 3, null)", HOSTILE)
+    db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
+    return bad, root, link
+
+
+def test_pages_hold_together_and_escape_everything(db, nodes, serving):
+    serve = serving(title="<b>prod</b>")
+    visitor = Visitor(serve)
+    for page in PAGES:
+        visitor.get(page)
+    bad, root, link = fill(db, nodes)
+    for page in PAGES + [f"/tasks/{bad}", f"/tasks/{root}", f"/tasks/{link}", f"/tasks?q={urllib.parse.quote(HOSTILE)}",
+                         "/tasks/nobody"]:
+        status = 404 if page.endswith("nobody") else 200
+        text = serve.get(page).text
+        page = Reader(text) if status == 200 else Reader(visitor.get(page, 404).text)
+        tags = [tag for tag, _ in page.elements]
+        assert tags.count("script") == 1 and "img" not in tags and "b" not in tags
+        assert tags.count("h1") == 1 and tags.count("main") == 1
+        for tag, attrs in page.elements:
+            assert not any(name.startswith("on") or name == "style" for name in attrs), (tag, attrs)
+            for name in ("href", "src", "action"):
+                assert re.match(r"/|#|data:,$|$", attrs.get(name, "")), (tag, attrs)
+    task = visitor.get(f"/tasks/{bad}")
+    shown = HOSTILE.replace("\u202e", "\ufffd")
+    assert any(shown in words for words in task.words)
+    assert len([1 for tag, a in visitor.get(f"/tasks/{root}").elements if tag == "g" and "link" in a["class"]]) == 4
+
+
+def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
+    nodes.start("n1")
+    visitor = Visitor(serving())
+    visitor.get("/new")
+    made = visitor.post("/new", {"kind": "shell", "command": "echo what it says", "schedule": "@daily", "name": "mine",
+                                 "args": '{"env": {"A": "b"}}', "timeout": ""})
+    path = made.headers["Location"]
+    task = int(path.rpartition("/")[2])
+    assert visitor.post("/tasks", {"task": task, "action": "run-now", "back": path}).headers["Location"] == path
+    db.wait_run(task)
+    assert any("what it says" in words for words in visitor.get(path).words)
+    slow = db.add(kind="shell", command="echo under way; sleep 60")
+    db.wait("select status = 'running' from pgrab.task where id = %s", slow)
+    wait_until(lambda: any("under way\n" in words for words in visitor.get(f"/tasks/{slow}").words if "echo" not in words),
+               10, "the output so far", step=0.3)
+    visitor.post("/tasks", {"task": slow, "action": "cancel"})
+    db.wait_run(slow)
+    visitor.post("/tasks", {"task": task, "action": "pause"})
+    assert db.one("select paused from pgrab.task where id = %s", task)
+    visitor.post("/tasks", {"task": task, "action": "resume"})
+    bad = db.add(kind="shell", command="exit 1", max_attempts=1)
+    db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
+    visitor.post("/tasks", [("task", bad), ("action", "retry")])
+    assert db.wait_run(bad, 2)
+    db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
+    visitor.post("/tasks", [("task", bad), ("task", task), ("action", "delete")])
+    db.query("delete from pgrab.task where id = %s", slow)
+    assert db.one("select count(*) from pgrab.task") == 0
+    visitor.post("/limits", {"key": "a", "max_running": "2", "action": "set"})
+    assert db.one("select max_running from pgrab.limit where key = 'a'") == 2
+    visitor.post("/limits", {"key": "a", "action": "delete"})
+    assert db.one("select count(*) from pgrab.limit") == 0
+    visitor.post("/nodes/n1", {"action": "drain"})
+    wait_until(lambda: db.one("select state from pgrab.nodes") == "draining", 10, "n1 to drain")
+    visitor.post("/nodes/n1", {"action": "undrain"})
+    visitor.post("/all", {"action": "pause"})
+    assert db.one("select paused from pgrab.cluster")
+    assert "&lt;b&gt;" in visitor.post("/new", {"kind": "<b>", "command": "x"}, status=400).text
+
+
+def test_forms_of_others_are_refused(db, serving):
+    visitor = Visitor(serving())
+    visitor.post("/all", {"action": "pause"}, status=403, csrf=False)
+    visitor.get("/")
+    visitor.post("/all", {"action": "pause"}, status=403, csrf=False)
+    visitor.post("/all", {"action": "pause", "csrf": "0" * 32}, status=403, csrf=False)
+    assert not db.one("select paused from pgrab.cluster")
+    for back in ("https://evil.example/", "//evil.example/", "/\\evil.example", "/x\r\nSet-Cookie: a=b"):
+        assert visitor.post("/all", {"action": "resume", "back": back}).headers["Location"] == "/"
+
+
+@pytest.mark.deadline(120)
+def test_pages_of_many_tasks_are_short_and_quick(db, serving):
+    db.query("insert into pgrab.task (kind, name, run_at) select 'noop', 'task ' || g, '2040-01-01' from "
+             "generate_series(1, 100000) g")
+    db.query("analyze pgrab.task")
+    visitor, seen = Visitor(serving()), 0
+    page = visitor.get("/tasks")
+    following = [a["href"] for tag, a in page.elements if a.get("rel") == "next"]
+    assert len([1 for tag, a in page.elements if a.get("type") == "checkbox"]) == 50 and len(following) == 1
+    visitor.get(following[0])
+    assert len([1 for _, a in visitor.get("/tasks?q=task%2099999").elements if a.get("type") == "checkbox"]) == 1
+    for path in PAGES + ["/static/page.css", "/static/page.js"]:
+        answer = visitor.serve.get(path)
+        assert answer.status == 200, path
+        seen += len(answer.text.encode())
+    assert seen < 120_000, f"all pages together have {seen} bytes"
