@@ -12,13 +12,18 @@
 
 struct options {
 	struct cli_common common;
-	bool status, dry_run, force;
+	bool status, check, dry_run, force;
 };
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     {"status", 0, OPTION_FLAG, offsetof(struct options, status), NULL, 0, 0, NULL, NULL,
 	"only say what is installed", false},
+    {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
+	"only say whether this program can work with what is installed: exit status 0, or 1 when migrate has "
+	"to run, or a "
+	"newer program is needed",
+	false},
     {"dry_run", 0, OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
 	"only say what would be done", false},
     {"force", 0, OPTION_FLAG, offsetof(struct options, force), NULL, 0, 0, NULL, NULL,
@@ -111,6 +116,19 @@ print_status(struct cli *c)
 	return CLI_DONE;
 }
 
+/* For scripts that deploy. */
+static int
+check(struct cli *c)
+{
+	struct schema_status st;
+	enum rc rc = schema_status_read(cli_db(c, CLI_DEADLINE_US), &st, &c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(c, rc, "reading the state of the schema");
+	printf("The schema pgrab in database %s is %s.\n", PQdb(db_conn(c->db)), state_text(st.state));
+	return st.state == SCHEMA_CURRENT || st.state == SCHEMA_NEWER ? CLI_DONE : CLI_FAILED;
+}
+
 static int
 run_migrate(struct cli *c)
 {
@@ -121,6 +139,8 @@ run_migrate(struct cli *c)
 
 	if (o->status)
 		return print_status(c);
+	if (o->check)
+		return check(c);
 	rc = schema_migrate(cli_db(c, MIGRATE_DEADLINE_US), how, say_step, &p, &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
@@ -135,7 +155,7 @@ run_migrate(struct cli *c)
 const struct command cmd_migrate = {
     .name = "migrate",
     .group = GROUP_SETUP,
-    .usage = "[--status | --dry-run] [OPTIONS]",
+    .usage = "[--status | --check | --dry-run] [OPTIONS]",
     .summary = "install the schema pgrab in a database, or upgrade it",
     .details =
 	"Each migration is one transaction. Run it as often as you like, also twice at once; nodes may go "

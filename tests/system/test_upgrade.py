@@ -1,0 +1,136 @@
+"""The schema changes while nodes are at work; a database is dumped and restored elsewhere."""
+import os
+import re
+import subprocess
+
+import pytest
+from cluster import ROOT, Db, clean_env, run_pgrab, wait_until
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory):
+    """This program with another api: what the next version's `pgrab sql` does to the functions and views.
+
+    Its one function more is how the tests know that it has been applied.
+    """
+    text = run_pgrab("sql", "--from", "1").stdout
+    text = re.sub(r"insert into pgrab\.api \(hash, pgrab_version\) values \('[^']*', '[^']*'\);",
+                  "insert into pgrab.api (hash, pgrab_version) values ('next', '999.0.0');\n"
+                  "create function pgrab_internal.next_version() returns int language sql as 'select 1';", text)
+    assert "999.0.0" in text
+    path = tmp_path_factory.mktemp("newer") / "next.sql"
+    path.write_text(text)
+    return path
+
+
+def psql(db, *args):
+    return subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", *args, db.dsn], capture_output=True, text=True,
+                          timeout=60, env=clean_env(), check=False)
+
+
+def insert_while(db, changing, least=40):
+    """Plans a task every now and then while changing() does its work; returns their ids."""
+    ids = []
+    while changing.poll() is None or len(ids) < least:
+        ids.append(db.add(command="select pg_sleep(0.01)"))
+    return ids
+
+
+def all_succeeded_once(db, ids):
+    wait_until(lambda: db.one("select count(*) from pgrab.run where task_id = any(%s)", ids) >= len(ids), 30, "every task's run")
+    assert db.query("select outcome, attempt, count(*) from pgrab.run where task_id = any(%s) group by 1, 2", ids) == [
+        ("succeeded", 1, len(ids))]
+
+
+def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):
+    one, two = nodes.start("n1", workers=4), nodes.start("n2", workers=4)
+    before = (one.incarnation(), two.incarnation())
+    changing = subprocess.Popen(["sh", "-ec", 'for i in 1 2 3; do "$0" migrate --force --dsn "$1"; done', os.environ.get("PGRAB_BIN") or ROOT / "build/pgrab", db.dsn],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_env())
+    ids = insert_while(db, changing)
+    assert changing.wait(10) == 0, changing.stdout.read()
+    all_succeeded_once(db, ids)
+    assert (one.incarnation(), two.incarnation()) == before, "no node has begun anew"
+    assert one.running() and two.running()
+
+
+def test_a_node_goes_on_under_the_functions_of_a_newer_program(db, nodes, newer):
+    node = nodes.start("n1")
+    changing = subprocess.Popen(["psql", "-qX1", "-v", "ON_ERROR_STOP=1", "-f", newer, db.dsn], env=clean_env(), stderr=subprocess.PIPE, text=True)
+    ids = insert_while(db, changing)
+    assert changing.wait(10) == 0, changing.stderr.read()
+    assert db.one("select pgrab_internal.next_version()") == 1
+    all_succeeded_once(db, ids)
+    node.end()
+    # One that starts now starts, and migrate of the older program leaves what is newer alone.
+    nodes.start("n2")
+    all_succeeded_once(db, [db.add(command="select 1")])
+    assert "newer than this program, which may use it" in run_pgrab("migrate", "--check", dsn=db.dsn).stdout
+    run_pgrab("migrate", dsn=db.dsn)
+    assert db.one("select pgrab_version from pgrab.api") == "999.0.0"
+
+
+def test_a_newer_program_waits_for_the_schema(db, nodes):
+    db.query("update pgrab.api set hash = 'of an older one', pgrab_version = '0.0.1'")
+    node = nodes.start("n1", wait=False)
+    assert node.wait_exit(20) == 1
+    assert "pgrab migrate" in node.log()
+    done = run_pgrab("migrate", "--check", dsn=db.dsn, check=False)
+    assert (done.returncode, done.stderr) == (1, "") and "older than this program; run: pgrab migrate" in done.stdout
+    run_pgrab("migrate", dsn=db.dsn)
+    assert run_pgrab("migrate", "--check", dsn=db.dsn).stdout.endswith("is up to date.\n")
+    nodes.start("n2")
+    all_succeeded_once(db, [db.add(command="select 1")])
+
+
+def test_check_tells_of_a_schema_that_is_not_there_or_too_new(db, cluster):
+    db.query("update pgrab.migration set version = 9999, breaking = true where version = (select max(version) from pgrab.migration)")
+    done = run_pgrab("migrate", "--check", dsn=db.dsn, check=False)
+    assert done.returncode == 1 and "upgrade the program" in done.stdout
+    empty = Db(cluster, cluster.create_database(template="template0"))
+    try:
+        done = run_pgrab("migrate", "--check", dsn=empty.dsn, check=False)
+        assert done.returncode == 1 and "not installed" in done.stdout
+        assert empty.one("select count(*) from pg_namespace where nspname = 'pgrab'") == 0
+    finally:
+        empty.close()
+        cluster.drop_database(empty.name)
+
+
+def test_a_dump_goes_on_in_another_database(db, nodes, cluster, tmp_path):
+    """Tasks, history, chains, limits, alerts: all of it comes back, runs nowhere until it is adopted, and then runs on."""
+    nodes.start("n1")
+    done = db.add(name="done", command="select 42")
+    db.wait_run(done)
+    db.add(key="nightly", command="select 1", schedule="@every 1s", expect_within="1 day")
+    parent = db.add(name="parent", command="select 1", run_at="2100-01-01")
+    db.add(name="child", command="select 2", parent_id=parent)
+    db.query("insert into pgrab.limit (key, max_running) values ('api', 1)")
+    db.query("insert into pgrab.alert (name, template) values ('chat', '{\"kind\": \"notify\", \"command\": \"failures\"}')")
+    db.wait("select fires >= 1 from pgrab.task where key = 'nightly'")
+    nodes.all[0].end()
+    dump = tmp_path / "dump.sql"
+    out = subprocess.run(["pg_dump", "--no-owner", "-f", dump, db.dsn], capture_output=True, text=True, env=clean_env(), check=False)
+    if "server version mismatch" in out.stderr:
+        pytest.skip("pg_dump is older than the server")
+    assert out.returncode == 0, out.stderr
+    copy = Db(cluster, cluster.create_database(template="template0"))
+    try:
+        restored = psql(copy, "-f", dump)
+        assert restored.returncode == 0, restored.stderr
+        assert run_pgrab("migrate", "--check", dsn=copy.dsn).returncode == 0
+        same = "select count(*), md5(string_agg(t::text, '|' order by t.id)) from pgrab.task t"
+        assert copy.query(same) == db.query(same)
+        assert copy.one("select output from pgrab.run where task_id = %s", done) == db.one("select output from pgrab.run where task_id = %s", done)
+        node = nodes.start("n2", dsn=copy.dsn, wait=False)
+        node.wait_log("adopt", 20)
+        fires = copy.one("select fires from pgrab.task where key = 'nightly'")
+        assert copy.one("select count(*) from pgrab.task where status <> 'waiting' and incarnation is not null") == 0
+        run_pgrab("adopt", dsn=copy.dsn)
+        copy.wait("select fires > %s from pgrab.task where key = 'nightly'", fires, timeout=20)
+        copy.query("select pgrab.run_now(%s)", parent)
+        copy.wait("select count(*) = 2 from pgrab.run where name in ('parent', 'child') and outcome = 'succeeded'", timeout=20)
+        node.end()
+    finally:
+        copy.close()
+        cluster.drop_database(copy.name)
