@@ -73,7 +73,7 @@ class Stranger:
         self.node = self.debian.node("main")
 
     def type(self, text):
-        return self.debian.run(f". /tmp/session; cd /root\n{text}\nexport -p > /tmp/session").stdout
+        return self.debian.run(f". /tmp/session; cd /srv\n{text}\nexport -p > /tmp/session").stdout
 
     def do(self, section):
         """What the section's blocks print."""
@@ -94,11 +94,11 @@ def test_the_first_day(debian, deb, older_deb, db, cluster, webhook):
     dsn = conninfo.make_conninfo(cluster.dsn_of(empty), host="127.0.0.1")
     # What a stranger has: a Debian with cron, and the two packages.
     debian.run("apt-get", "install", "-q", "-y", "--no-install-recommends", "cron")
-    debian.path("/root/new").mkdir()
-    shutil.copy(older_deb, debian.path("/root"))
-    shutil.copy(deb, debian.path("/root/new"))
-    debian.path("/root/crontab").write_text(CRONTAB)
-    debian.run("crontab /root/crontab")
+    debian.path("/srv/new").mkdir()
+    shutil.copy(older_deb, debian.path("/srv"))
+    shutil.copy(deb, debian.path("/srv/new"))
+    debian.path("/srv/crontab").write_text(CRONTAB)
+    debian.run("crontab /srv/crontab")
     for name in ("backup", "report", "rotate", "weekly"):
         debian.path(f"/srv/{name}.sh").write_text("#!/bin/sh\nexit 0\n")
     debian.path("/srv/check-disk.sh").write_text("#!/bin/sh\necho looking at $1\necho '/: 97% used' >&2\nexit 3\n")

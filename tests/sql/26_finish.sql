@@ -12,9 +12,12 @@ from pgrab.node n;
 
 create function pg_temp.finish(p_name text, p_version bigint, p_incarnation bigint, p_outcome text) returns bigint
 language sql as $$
-  select count(*) from pgrab.task t cross join lateral pgrab_internal.finish((array[t.id], array[p_version],
-    array[p_incarnation], array[2000::bigint], array[1000::bigint], array[p_outcome], array[0], array[''],
-    array[false], array['why'])::pgrab_internal.batch, t.node_id, 'n1') f
+  select count(*)
+  from pgrab.task t cross join lateral pgrab_internal.finish(
+    jsonb_populate_record(null::pgrab_internal.batch, jsonb_build_object('ids', array[t.id],
+      'versions', array[p_version], 'incarnations', array[p_incarnation], 'started_us', array[2000],
+      'finished_us', array[1000], 'outcomes', array[p_outcome], 'exit_codes', array[0], 'outputs', array[''],
+      'truncated', array[false], 'errors', array['why'])), t.node_id, 'n1') f
   where t.name = p_name
 $$;
 
