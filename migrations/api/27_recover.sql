@@ -14,7 +14,7 @@ create or replace function pgrab_internal.orphans() returns setof bigint
 language sql stable
 begin atomic
   select distinct h.incarnation from pgrab.hold h
-  where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation);
+  where h.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
 end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that no node that is up has, and that hold something.';
