@@ -390,11 +390,11 @@ comment on column pgrab.registration.shards is
 comment on column pgrab.registration.overlapping is
   'True: its strategy lets several nodes read the same shard.';
 
--- Every beat is a new row, and the one before it goes: the newest is the first that an index scan from the end
--- comes to, and what an old snapshot keeps alive lies behind it, unread.  The primary key is where a zombie
--- and those who declare it dead meet: both insert the number after the last one, and one of them goes through.
--- Nothing is ever updated, so that no lock on a row keeps a heartbeat waiting.  Logged on purpose: an empty
--- table after a crash would make every node look dead.
+-- Every beat is a new row, and the one before it goes: the newest is the first that an index scan from the
+-- end comes to, and what an old snapshot keeps alive lies behind it, unread.  The primary key is where a
+-- zombie and those who declare it dead meet: both insert the number after the last one, and one of them goes
+-- through. Nothing is ever updated, so that no lock on a row keeps a heartbeat waiting.  Logged on purpose:
+-- an empty table after a crash would make every node look dead.
 create table pgrab.beat (
   node_id          bigint      not null,
   beat             bigint      not null,

@@ -1,14 +1,13 @@
 -- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are
 -- cut to the second; a task is called by its name, or its key when it has none.
 --
--- What they cost, with millions of tasks: running reads what nodes hold (pgrab.hold), due and late what is due
--- (task_due_idx), parked what cannot run (task_idle_idx), nodes and ownership pgrab.node only.  Lists are as
--- long as what they list: where that may be much give an id, a time or a LIMIT, which ends the reading too.
--- overview counts each thing up to ten thousand.  history comes newest first and reads no more
+-- What they cost, with millions of tasks: running reads what nodes hold (pgrab.hold), due and late what is
+-- due (task_due_idx), parked what cannot run (task_idle_idx), nodes and ownership pgrab.node only.  Lists
+-- are as long as what they list: where that may be much give an id, a time or a LIMIT, which ends the
+-- reading too. overview counts each thing up to ten thousand.  history comes newest first and reads no more
 -- partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval
--- '1 hour'`.
--- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a
--- transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
+-- '1 hour'`. Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by
+-- a transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
 -- clock, for people only; nodes judge each other by pgrab.node.beat.
 
 -- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
@@ -32,8 +31,8 @@ return current_setting('fsync')::boolean and current_setting('full_page_writes')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
 comment on function pgrab_internal.durable() is 'Does the server keep every commit over a crash?';
 
--- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.  (PL/pgSQL,
--- so that it is planned once and not for every row of a list.)
+-- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
+-- (PL/pgSQL, so that it is planned once and not for every row of a list.)
 create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
 language plpgsql stable as $$
 begin

@@ -89,7 +89,8 @@ begin atomic
     (select l.fire_at from pgrab_internal.in_line() l
     where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
 end;
-comment on function pgrab_internal.oldest_late() is 'How long the longest of the late tasks has been waiting.';
+comment on function pgrab_internal.oldest_late() is
+  'How long the longest of the late tasks has been waiting.';
 
 create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
 language sql stable set jit = off
@@ -119,7 +120,8 @@ end;
 comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many fail.';
 
 create or replace view pgrab.overview as
-select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running, least(p.parked, 10000) as parked, l.late,
+select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
+  least(p.parked, 10000) as parked, l.late,
   case when l.late > 0 then pgrab_internal.oldest_late() end as oldest_late,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
   least(p.failing, 10000) as failing, o.overdue
@@ -134,13 +136,16 @@ comment on view pgrab.overview is
 comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
 comment on column pgrab.overview.due is 'Tasks that are due and not started.';
 comment on column pgrab.overview.running is 'Tasks that run.';
-comment on column pgrab.overview.parked is 'Tasks out of attempts, waiting for a person, among the first fifty thousand that cannot run.';
+comment on column pgrab.overview.parked is
+  'Tasks out of attempts, waiting for a person, among the first fifty thousand that cannot run.';
 comment on column pgrab.overview.late is
   'Tasks due for more than two seconds and not started: pgrab.late says why.';
 comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
 comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
-comment on column pgrab.overview.failed_1m is 'Of these (of the last ten thousand) failed, timed out or lost.';
+comment on column pgrab.overview.failed_1m is
+  'Of these (of the last ten thousand) failed, timed out or lost.';
 comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
-comment on column pgrab.overview.failed_1h is 'Of these (of the last ten thousand) failed, timed out or lost.';
+comment on column pgrab.overview.failed_1h is
+  'Of these (of the last ten thousand) failed, timed out or lost.';
 comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
 comment on column pgrab.overview.overdue is 'Tasks of which a success is missing: pgrab.overdue.';

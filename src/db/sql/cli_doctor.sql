@@ -1,5 +1,5 @@
--- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Of what is late the first
--- two thousand are asked who could run them.
+-- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Of what is late the
+-- first two thousand are asked who could run them.
 with o as materialized (
   select x.* from pgrab.overview x)
 select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,

@@ -1,8 +1,8 @@
 -- Serves: pgrab tasks.  Live tasks, the newest first, then finished ones, the latest first.
 -- Plan: task_pkey backwards; those that nodes hold by pgrab.hold, those that cannot run by task_idle_idx (the
--- conditions that are no columns' go when it is planned); run_finished_idx backwards.  Neither half goes through
--- pgrab.tasks, which has no such order.  A kind, name, key or source that few tasks have is looked for in all.
--- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
+-- conditions that are no columns' go when it is planned); run_finished_idx backwards.  Neither half goes
+-- through pgrab.tasks, which has no such order.  A kind, name, key or source that few tasks have is looked
+-- for in all. $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
 with live as (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
     date_trunc('second', t.due_at) as due_at,

@@ -1,6 +1,6 @@
--- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: due_first() and of those that
--- wait under a limit ten thousand (task_line_idx); why() for those shown only.
--- $1 limit, $2 at most so many characters of names.
+-- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: due_first() and of those
+-- that wait under a limit ten thousand (task_line_idx); why() for those shown only. $1 limit, $2 at most so
+-- many characters of names.
 select t.id, left(t.name, $2::int) as name, t.kind,
   date_trunc('second', statement_timestamp() - t.since) as late_by,
   pgrab.why((select x from pgrab.task x where x.id = t.id)) as why

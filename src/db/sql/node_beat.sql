@@ -1,9 +1,9 @@
--- One heartbeat: the row after the last one of this node (see pgrab.beat).  0 rows: somebody declared us dead,
--- or our name has a new owner; we are fenced.  It waits for no lock on any row: what somebody has locked stays
--- for upkeep to delete.
--- Answers what people want of us: to drain, which of our runs to stop (task and version, by spaces), and whether
--- to show an output; and, when asked, everybody who is not down (as node_list.sql), so that an idle node needs
--- no other statement.
+-- One heartbeat: the row after the last one of this node (see pgrab.beat).  0 rows: somebody declared us
+-- dead, or our name has a new owner; we are fenced.  It waits for no lock on any row: what somebody has
+-- locked stays for upkeep to delete.
+-- Answers what people want of us: to drain, which of our runs to stop (task and version, by spaces), and
+-- whether to show an output; and, when asked, everybody who is not down (as node_list.sql), so that an idle
+-- node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 in hand, $6 running, $7.. what to add: attempted, won, lost,
 -- stolen, started, succeeded, failed, stale, fences, recovered; $17 the others, too?

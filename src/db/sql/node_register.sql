@@ -40,7 +40,8 @@ again as (
   update pgrab.registration r
   set host = s.host, pid = s.pid, pgrab_version = s.version, strategy = s.strategy, weight = s.weight,
     labels = s.labels, kinds = s.kinds, owners = s.owners, bounds = s.bounds, slots = s.slots,
-    heartbeat_every = s.heartbeat_every, dead_after = s.dead_after, started_at = s.at, shards = null, overlapping = false
+    heartbeat_every = s.heartbeat_every, dead_after = s.dead_after, started_at = s.at, shards = null,
+    overlapping = false
   from said s cross join beat b where r.id = b.node_id
   returning r.id)
 select f.id from fresh f union all select a.id from again a
