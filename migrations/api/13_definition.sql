@@ -178,8 +178,8 @@ create or replace function pgrab_internal.in_hand() returns setof pgrab.task
 language sql stable
 begin atomic
   select t.*
-  from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h
-    join pgrab.task t on t.id = any (array[h.id])
+  from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
+    select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t -- as held()
   where t.status in ('claimed', 'running');
 end;
 comment on function pgrab_internal.in_hand() is 'Tasks that nodes hold, claimed or running.';

@@ -115,12 +115,12 @@ from (
     (select format('[worker %s] on %s has no process that takes tasks: %s', p.name, n.name,
       coalesce(p.fault, 'none has said hello yet'))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id
-    where p.up = 0 and pgrab_internal.live(n) order by n.name, p.name limit 1)
+    where p.up = 0 and n.live order by n.name, p.name limit 1)
   union all
   select 21, 'schemas', 'handlers of one kind declare one schema',
     (select format('the handlers of kind %s on %s declare different schemas, and the last to start counts: '
       'bring all to one version', k.key, string_agg(distinct n.name, ', '))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id cross join lateral jsonb_each(p.kinds) k
-    where p.up > 0 and pgrab_internal.live(n)
+    where p.up > 0 and n.live
     group by k.key having count(distinct k.value) > 1 order by k.key limit 1)) c
 order by c.n
