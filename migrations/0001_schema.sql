@@ -337,98 +337,131 @@ comment on index pgrab.run_finished_idx is 'The newest runs.';
 create index run_chain_idx on pgrab.run (chain_id) where chain_id is not null;
 comment on index pgrab.run_chain_idx is 'The runs of one run of a chain.';
 
-create table pgrab.node (
-  id               bigint generated always as identity,
-  name             text             not null,
-  host             text             not null,
-  pid              integer          not null,
-  pgrab_version    text             not null,
-  strategy         text             not null,
-  weight           double precision not null default 1,
-  labels           jsonb            not null default '{}',
-  kinds            text[]           not null default '{}',
-  owners           text[]           not null default array[session_user::text],
-  bounds           jsonb            not null default '{}',
-  slots            integer          not null,
-  heartbeat_every  interval         not null,
-  dead_after       interval         not null,
-  started_at       timestamptz      not null,
-  incarnation      bigint           not null,
-  shards           bit(1024),
-  overlapping      boolean          not null default false,
-  state            text             not null,
-  bell             boolean          not null default true,
-  heartbeat_at     timestamptz      not null,
-  beat             bigint           not null default 0,
-  in_hand          integer          not null default 0,
-  running          integer          not null default 0,
-  claims_attempted bigint           not null default 0,
-  claims_won       bigint           not null default 0,
-  claims_lost      bigint           not null default 0,
-  claims_stolen    bigint           not null default 0,
-  runs_started     bigint           not null default 0,
-  runs_succeeded   bigint           not null default 0,
-  runs_failed      bigint           not null default 0,
-  stale_finishes   bigint           not null default 0,
-  fences           bigint           not null default 0,
-  recovered        bigint           not null default 0,
-  constraint node_pkey primary key (id),
-  constraint node_name_key unique (name),
-  constraint node_state_check check (state in ('up', 'draining', 'down')),
-  constraint node_weight_check check (weight >= 0 and weight < 'infinity')
+-- A node is what it said of itself when it registered, its last beat, and the weight that a person may have
+-- given it; pgrab.node (a view) puts them together.  They stand apart because of who writes them: what a
+-- person's open transaction has locked must not be a row that a heartbeat needs.
+create table pgrab.registration (
+  id              bigint generated always as identity,
+  name            text             not null,
+  host            text             not null,
+  pid             integer          not null,
+  pgrab_version   text             not null,
+  strategy        text             not null,
+  weight          double precision not null default 1,
+  labels          jsonb            not null default '{}',
+  kinds           text[]           not null default '{}',
+  owners          text[]           not null default array[session_user::text],
+  bounds          jsonb            not null default '{}',
+  slots           integer          not null,
+  heartbeat_every interval         not null,
+  dead_after      interval         not null,
+  started_at      timestamptz      not null,
+  shards          bit(1024),
+  overlapping     boolean          not null default false,
+  constraint registration_pkey primary key (id),
+  constraint registration_name_key unique (name),
+  constraint registration_weight_check check (weight >= 0 and weight < 'infinity')
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-comment on table pgrab.node is
-  'Nodes: one row per node name, kept by the node itself with every heartbeat. Read it through pgrab.nodes. '
-  'Logged on purpose: an empty table after a crash would make every node look dead.';
-comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
-comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
-comment on column pgrab.node.host is 'Host name of the machine.';
-comment on column pgrab.node.pid is 'Process id on that machine.';
-comment on column pgrab.node.pgrab_version is 'Version of the program.';
-comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
-comment on column pgrab.node.weight is
-  'Its share under the strategy `weight`; may be changed here while it runs; when it registers anew (a '
-  'restart, a fence) its `weight` setting stands again.';
-comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
-comment on column pgrab.node.kinds is 'Kinds it runs.';
-comment on column pgrab.node.owners is
+comment on table pgrab.registration is
+  'Internal: what each node said of itself when it registered, one row per node name. Read pgrab.node.';
+comment on column pgrab.registration.id is
+  'Number of the node; its rank is the order of the live nodes by it.';
+comment on column pgrab.registration.name is 'Its `name` setting; one live node per name.';
+comment on column pgrab.registration.host is 'Host name of the machine.';
+comment on column pgrab.registration.pid is 'Process id on that machine.';
+comment on column pgrab.registration.pgrab_version is 'Version of the program.';
+comment on column pgrab.registration.strategy is 'Which rule it uses to pick tasks.';
+comment on column pgrab.registration.weight is
+  'Its `weight` setting: its share under the strategy `weight`, unless pgrab.weight says another one.';
+comment on column pgrab.registration.labels is
+  'Its labels; a task''s `require` must be contained in them.';
+comment on column pgrab.registration.kinds is 'Kinds it runs.';
+comment on column pgrab.registration.owners is
   'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
-comment on column pgrab.node.bounds is
+comment on column pgrab.registration.bounds is
   'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
-comment on column pgrab.node.slots is 'Runs at once.';
-comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
-comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
-comment on column pgrab.node.started_at is 'When this incarnation began.';
-comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
-comment on column pgrab.node.shards is
+comment on column pgrab.registration.slots is 'Runs at once.';
+comment on column pgrab.registration.heartbeat_every is 'How often it means to beat.';
+comment on column pgrab.registration.dead_after is 'Silent for so long, others may take its tasks.';
+comment on column pgrab.registration.started_at is 'When this incarnation began.';
+comment on column pgrab.registration.shards is
   'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet. '
   'For people: pgrab.ownership.';
-comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
-comment on column pgrab.node.state is
-  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
-comment on column pgrab.node.bell is
+comment on column pgrab.registration.overlapping is
+  'True: its strategy lets several nodes read the same shard.';
+
+-- Every beat is a new row, and the one before it goes: the newest is the first that an index scan from the
+-- end comes to, and what an old snapshot keeps alive lies behind it, unread.  The primary key is where a
+-- zombie and those who declare it dead meet: both insert the number after the last one, and one of them goes
+-- through. Nothing is ever updated, so that no lock on a row keeps a heartbeat waiting.  Logged on purpose:
+-- an empty table after a crash would make every node look dead.
+create table pgrab.beat (
+  node_id          bigint      not null,
+  beat             bigint      not null,
+  incarnation      bigint      not null,
+  heartbeat_at     timestamptz not null,
+  claims_attempted bigint      not null default 0,
+  claims_won       bigint      not null default 0,
+  claims_lost      bigint      not null default 0,
+  claims_stolen    bigint      not null default 0,
+  runs_started     bigint      not null default 0,
+  runs_succeeded   bigint      not null default 0,
+  runs_failed      bigint      not null default 0,
+  stale_finishes   bigint      not null default 0,
+  fences           bigint      not null default 0,
+  recovered        bigint      not null default 0,
+  in_hand          integer     not null default 0,
+  running          integer     not null default 0,
+  bell             boolean     not null default true,
+  state            text        not null,
+  constraint beat_pkey primary key (node_id, beat),
+  constraint beat_state_check check (state in ('up', 'draining', 'down'))
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.beat is
+  'Internal: the heartbeats of the nodes; of each node the row with the highest number counts. Read '
+  'pgrab.node.';
+comment on column pgrab.beat.node_id is 'Whose.';
+comment on column pgrab.beat.beat is
+  'Counts them. Others declare a node dead when they saw this unchanged for dead_after, by their own steady '
+  'clock.';
+comment on column pgrab.beat.incarnation is 'Random number, new at every start and after every fence.';
+comment on column pgrab.beat.heartbeat_at is
+  'Time of the heartbeat, for people. Nobody is declared dead by it.';
+comment on column pgrab.beat.claims_attempted is 'Rows it tried to claim.';
+comment on column pgrab.beat.claims_won is 'Rows it got.';
+comment on column pgrab.beat.claims_lost is 'Rows another node was faster at, or a person changed.';
+comment on column pgrab.beat.claims_stolen is 'Rows it got from shards of others, after steal_after.';
+comment on column pgrab.beat.runs_started is 'Runs begun by this incarnation and those before it.';
+comment on column pgrab.beat.runs_succeeded is 'Runs that succeeded.';
+comment on column pgrab.beat.runs_failed is 'Runs that did not.';
+comment on column pgrab.beat.stale_finishes is
+  'Results that came too late and were refused by the fence.';
+comment on column pgrab.beat.fences is 'How often it lost its lease and stopped its own runs.';
+comment on column pgrab.beat.recovered is 'Tasks of dead nodes it put back.';
+comment on column pgrab.beat.in_hand is 'Tasks it holds, claimed and running.';
+comment on column pgrab.beat.running is 'Tasks it runs.';
+comment on column pgrab.beat.bell is
   'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the'
   ' NOTIFY.';
-comment on column pgrab.node.heartbeat_at is
-  'Time of the last heartbeat, for people. Nobody is declared dead by it.';
-comment on column pgrab.node.beat is
-  'Counts heartbeats. Others declare a node dead when they saw this unchanged for dead_after, by their own '
-  'steady clock.';
-comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';
-comment on column pgrab.node.running is 'Tasks it runs.';
-comment on column pgrab.node.claims_attempted is 'Rows it tried to claim.';
-comment on column pgrab.node.claims_won is 'Rows it got.';
-comment on column pgrab.node.claims_lost is 'Rows another node was faster at, or a person changed.';
-comment on column pgrab.node.claims_stolen is 'Rows it got from shards of others, after steal_after.';
-comment on column pgrab.node.runs_started is 'Runs begun by this incarnation and those before it.';
-comment on column pgrab.node.runs_succeeded is 'Runs that succeeded.';
-comment on column pgrab.node.runs_failed is 'Runs that did not.';
-comment on column pgrab.node.stale_finishes is 'Results that came too late and were refused by the fence.';
-comment on column pgrab.node.fences is 'How often it lost its lease and stopped its own runs.';
-comment on column pgrab.node.recovered is 'Tasks of dead nodes it put back.';
+comment on column pgrab.beat.state is
+  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
 
--- Not in pgrab.node: a person's transaction that is left open would hold that row locked, no heartbeat would
--- get through, and the node would have to stop its runs.
+create table pgrab.weight (
+  node_id     bigint           not null,
+  incarnation bigint           not null,
+  weight      double precision not null,
+  constraint weight_pkey primary key (node_id),
+  constraint weight_weight_check check (weight >= 0 and weight < 'infinity')
+);
+comment on table pgrab.weight is
+  'Weights that people have given to nodes, in place of their `weight` settings: written by `update '
+  'pgrab.node set weight`.';
+comment on column pgrab.weight.node_id is 'The node.';
+comment on column pgrab.weight.incarnation is
+  'Its incarnation: when it registers anew (a restart, a fence) its setting stands again.';
+comment on column pgrab.weight.weight is 'Its share under the strategy `weight`.';
+
+-- As with the weight: what people write is no row that a heartbeat needs.
 create table pgrab.drained (
   node_id  bigint      not null,
   asked_at timestamptz not null default clock_timestamp(),

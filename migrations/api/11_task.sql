@@ -11,7 +11,7 @@ comment on function pgrab.shard(bigint) is
 -- payload names shards, so that a look for one task reads one shard; many shards are the empty payload, "look
 -- everywhere".
 create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
-language plpgsql as $$
+language plpgsql set enable_seqscan = off as $$
 begin
   if exists (select from pgrab.node n where n.bell and n.state = 'up') then
     perform pg_notify('pgrab',

@@ -147,3 +147,39 @@ begin atomic
 end;
 comment on function pgrab_internal.due_until(timestamptz) is
   'Tasks that are due until then, held or not, by index.';
+
+-- Of each head a few: the latest of these that still belongs to the first so many is a bound, and the second
+-- look reads no further.
+create or replace function pgrab_internal.due_first(
+  p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab.task
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
+begin atomic
+  with head as materialized (select h.lane, h.shard from pgrab_internal.due_heads() h),
+  bound as materialized (
+    select f.due_at
+    from head h cross join lateral (
+      select t.due_at from pgrab.task t
+      where t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
+      order by t.due_at limit 1 + p_limit / 256) f
+    order by f.due_at offset p_limit - 1 limit 1)
+  select f.*
+  from head h cross join lateral (
+    select t.* from pgrab.task t
+    where t.lane = h.lane and t.shard = h.shard and t.status = any (p_statuses)
+      and t.due_at <= coalesce((select b.due_at from bound b), p_until)
+    order by t.due_at limit p_limit) f
+  order by f.due_at limit p_limit;
+end;
+comment on function pgrab_internal.due_first(timestamptz, text[], integer) is
+  'Of the tasks that are due until then the first so many, in order, without reading the others.';
+
+-- By what the claims wrote, not by what is due: there may be a million of those.
+create or replace function pgrab_internal.in_hand() returns setof pgrab.task
+language sql stable
+begin atomic
+  select t.*
+  from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
+    select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t -- as held()
+  where t.status in ('claimed', 'running');
+end;
+comment on function pgrab_internal.in_hand() is 'Tasks that nodes hold, claimed or running.';

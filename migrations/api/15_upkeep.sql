@@ -100,22 +100,41 @@ comment on function pgrab_internal.run_days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
+-- One that registers anew at this moment has another started_at by the time its row is locked.
 create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
-language sql as $$
+language sql
+begin atomic
   with gone as (
-    delete from pgrab.node n
-    where n.id in (
-      select x.id from pgrab.node x
-      where x.state = 'down' and x.heartbeat_at < clock_timestamp() - p_retention
-        and not exists (select from pgrab.hold h where h.incarnation = x.incarnation)
-      for update skip locked)
-    returning n.id, n.name),
+    delete from pgrab.registration r
+    where r.id in (
+      select x.id from pgrab.registration x join pgrab.node n on n.id = x.id
+      where n.state = 'down' and n.heartbeat_at < clock_timestamp() - p_retention
+        and x.started_at < clock_timestamp() - p_retention
+        and not exists (select from pgrab.hold h where h.incarnation = n.incarnation)
+      for update of x skip locked)
+    returning r.id, r.name),
   drained as (
-    delete from pgrab.drained d using gone g where d.node_id = g.id)
-  select g.name from gone g
-$$;
+    delete from pgrab.drained d using gone g where d.node_id = g.id),
+  weighed as (
+    delete from pgrab.weight w using gone g where w.node_id = g.id)
+  select g.name from gone g;
+end;
 comment on function pgrab_internal.nodes_leave(interval) is
   'Removes the nodes that have been down for longer than the retention.';
+
+-- A beat deletes the one before it, unless somebody has that locked.
+create or replace function pgrab_internal.beats_leave() returns void
+language sql
+begin atomic
+  delete from pgrab.beat b
+  where (b.node_id, b.beat) in (
+    select x.node_id, x.beat from pgrab.beat x
+    where exists (select from pgrab.beat n where n.node_id = x.node_id and n.beat > x.beat)
+      or not exists (select from pgrab.registration r where r.id = x.node_id)
+    for update of x skip locked);
+end;
+comment on function pgrab_internal.beats_leave() is
+  'Deletes beats that are not the last, and those of nodes that are gone.';
 
 -- ----------------------------------------------------------------------------------------------------- lanes
 
@@ -205,17 +224,17 @@ begin
   -- wishes for runs of tasks that are gone, on nodes that are gone
   delete from pgrab.cancel_request c
   where not exists (select from pgrab.task t where t.id = c.task_id and t.version = c.version)
-    and not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = c.incarnation);
+    and c.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
   -- and what the runs of nodes that are gone showed
   perform pgrab_internal.live_leave(x.incarnation)
   from (
     select l.incarnation from pgrab.live l union select r.incarnation from pgrab.live_request r
     union select o.incarnation from pgrab.live_output o) x
-  where not exists (
-    select from pgrab.node n where n.state <> 'down' and n.incarnation = x.incarnation);
+  where x.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
   perform pgrab_internal.lanes_mend();
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);
+  perform pgrab_internal.beats_leave();
   perform pgrab_internal.run_rest_make();
   return query select 'made', m from pgrab_internal.run_days_make(p_days_ahead) m;
   return query select 'dropped', d from pgrab_internal.run_days_drop(p_retention) d;

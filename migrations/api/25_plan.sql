@@ -202,7 +202,7 @@ comment on function pgrab_internal.misfire_one(pgrab.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';
 
 -- Serves: the loader, for what has been due for longer than misfire_after.  Returns how many tasks it
--- settled.
+-- settled.  p_ids are sorted, for that is the order in which rows are locked.
 create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -211,11 +211,13 @@ declare
   v_settled bigint := 0;
 begin
   for t in
-    select x.* from unnest(p_ids, p_versions) c(id, version)
-      join pgrab.task x on x.id = any (array[c.id]) and x.version = c.version
-    where x.status = 'scheduled' and x.attempt = 0 and not x.settled and x.due_at < v_now - x.misfire_after
-      and (x.schedule is not null or x.misfire = 'skip')
-    order by x.id for update of x skip locked
+    select x.*
+    from unnest(p_ids, p_versions) c(id, version) cross join lateral (
+      select k.* from pgrab.task k
+      where k.id = any (array[c.id]) and k.version = c.version and k.status = 'scheduled' and k.attempt = 0
+        and not k.settled and k.due_at < v_now - k.misfire_after
+        and (k.schedule is not null or k.misfire = 'skip')
+      for update skip locked) x
   loop
     perform pgrab_internal.misfire_one(t, v_now);
     v_settled := v_settled + 1;

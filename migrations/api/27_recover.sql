@@ -1,12 +1,16 @@
 -- What dead nodes held goes back: found from what their claims wrote (pgrab.hold), never by reading what is
 -- due.
 
+-- The task by its key and nothing else (OFFSET 0): nodes' sessions do not sort where there is another way,
+-- and to read all tasks in the order of their keys is one when somebody wants these in order.
 create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
 language sql stable
 begin atomic
   select t.*
-  from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-  where h.incarnation = p_incarnation and t.incarnation = p_incarnation and t.status in ('claimed', 'running');
+  from pgrab.hold h cross join unnest(h.ids) i(id) cross join lateral (
+    select x.* from pgrab.task x where x.id = any (array[i.id]) offset 0) t
+  where h.incarnation = p_incarnation and t.incarnation = p_incarnation
+    and t.status in ('claimed', 'running');
 end;
 comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
 
@@ -14,7 +18,7 @@ create or replace function pgrab_internal.orphans() returns setof bigint
 language sql stable
 begin atomic
   select distinct h.incarnation from pgrab.hold h
-  where not exists (select from pgrab.node n where n.state <> 'down' and n.incarnation = h.incarnation);
+  where h.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
 end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that no node that is up has, and that hold something.';
@@ -139,7 +143,8 @@ language plpgsql as $$
 begin
   delete from pgrab.hold h
   where h.incarnation = p_incarnation and not exists (
-      select from unnest(h.ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+      select from unnest(h.ids) i(id) cross join lateral (
+        select x.incarnation from pgrab.task x where x.id = any (array[i.id]) offset 0) t
       where t.incarnation = p_incarnation)
     and not exists (select from pgrab.limit_place p where p.incarnation = p_incarnation and not p.over);
 exception when lock_not_available then
@@ -174,8 +179,8 @@ begin
   end if;
   had_run := cardinality(v_done);
   put_back := put_back + had_run;
-  parked := (select count(*) from unnest(v_done) d(id) join pgrab.task t on t.id = any (array[d.id])
-    where t.status = 'parked');
+  parked := (select count(*) from unnest(v_done) d(id) cross join lateral (
+    select x.status from pgrab.task x where x.id = any (array[d.id]) offset 0) t where t.status = 'parked');
   perform pgrab_internal.limit_recover(p_incarnation);
   perform pgrab_internal.live_leave(p_incarnation);
   perform pgrab_internal.holds_leave(p_incarnation);

@@ -1,21 +1,14 @@
 -- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are
 -- cut to the second; a task is called by its name, or its key when it has none.
 --
--- What they cost, with a million tasks: due, running, late and overview read only what is due (task_due_idx);
--- parked only what cannot run (task_idle_idx); nodes and ownership read pgrab.node only.  tasks and history
--- are as long as their tables: give an id, a time or a LIMIT.  history comes newest first and reads no more
+-- What they cost, with millions of tasks: running reads what nodes hold (pgrab.hold), due and late what is
+-- due (task_due_idx), parked what cannot run (task_idle_idx), nodes and ownership pgrab.node only.  Lists
+-- are as long as what they list: where that may be much give an id, a time or a LIMIT, which ends the
+-- reading too. overview counts each thing up to ten thousand.  history comes newest first and reads no more
 -- partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval
--- '1 hour'`.
--- Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by a
--- transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
+-- '1 hour'`. Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by
+-- a transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
 -- clock, for people only; nodes judge each other by pgrab.node.beat.
-
-create or replace function pgrab_internal.live(n pgrab.node) returns boolean
-language sql stable
-begin atomic
-  select n.state <> 'down' and statement_timestamp() - n.heartbeat_at < n.dead_after;
-end;
-comment on function pgrab_internal.live(pgrab.node) is 'Has this node been heard of lately?';
 
 -- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
 create or replace function pgrab_internal.locked_by(p_id bigint)
@@ -39,37 +32,39 @@ return current_setting('fsync')::boolean and current_setting('full_page_writes')
 comment on function pgrab_internal.durable() is 'Does the server keep every commit over a crash?';
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
+-- (PL/pgSQL, so that it is planned once and not for every row of a list.)
 create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
-language sql stable
-begin atomic
-  select case
-    when count(*) = 0 then 'no node is up'
-    when count(*) filter (where f.up) = 0 then 'all nodes are draining'
-    when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
-      then format('the nodes that run kind %s are draining', t.kind)
-    when count(*) filter (where f.up and t.kind = any (n.kinds)) = 0
-      then format('no live node runs kind %s', t.kind)
-    when count(*) filter (where f.up and f.login) = 0
-      then format('no live node has a connection for owner %s', t.owner)
-    when count(*) filter (where f.up and f.kind) = 0
-      then format('no live node runs kind %s for owner %s', t.kind, t.owner)
-    when count(*) filter (where f.up and f.labels) = 0
-      then format('no live node has labels %s', t.require)
-    when count(*) filter (where f.up and f.kind and f.labels) = 0
-      then format('no live node runs kind %s and has labels %s', t.kind, t.require)
-    when t.delivery = 'at_most_once' and not pgrab_internal.durable()
-      then 'at_most_once, and the server could lose a commit: turn on fsync, full_page_writes and '
-        'synchronous_commit'
-    when exists (select from pgrab_internal.locked_by(t.id))
-      then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
-    when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
-    else 'about to be taken' end
-  from pgrab.node n cross join lateral (
-    select n.state = 'up' as up, n.labels @> t.require as labels,
-      t.kind <> 'sql' or t.owner = any (n.owners) as login,
-      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind) f
-  where pgrab_internal.live(n);
-end;
+language plpgsql stable as $$
+begin
+  return (
+    select case
+      when count(*) = 0 then 'no node is up'
+      when count(*) filter (where f.up) = 0 then 'all nodes are draining'
+      when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
+        then format('the nodes that run kind %s are draining', t.kind)
+      when count(*) filter (where f.up and t.kind = any (n.kinds)) = 0
+        then format('no live node runs kind %s', t.kind)
+      when count(*) filter (where f.up and f.login) = 0
+        then format('no live node has a connection for owner %s', t.owner)
+      when count(*) filter (where f.up and f.kind) = 0
+        then format('no live node runs kind %s for owner %s', t.kind, t.owner)
+      when count(*) filter (where f.up and f.labels) = 0
+        then format('no live node has labels %s', t.require)
+      when count(*) filter (where f.up and f.kind and f.labels) = 0
+        then format('no live node runs kind %s and has labels %s', t.kind, t.require)
+      when t.delivery = 'at_most_once' and not pgrab_internal.durable()
+        then 'at_most_once, and the server could lose a commit: turn on fsync, full_page_writes and '
+          'synchronous_commit'
+      when exists (select from pgrab_internal.locked_by(t.id))
+        then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
+      when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
+      else 'about to be taken' end
+    from pgrab.node n cross join lateral (
+      select n.state = 'up' as up, n.labels @> t.require as labels,
+        t.kind <> 'sql' or t.owner = any (n.owners) as login,
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind) f
+    where n.live);
+end $$;
 comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';
 
 create or replace function pgrab_internal.why_link(t pgrab.task) returns text
@@ -96,7 +91,7 @@ create or replace function pgrab_internal.why_claimed(t pgrab.task) returns text
 language sql stable
 begin atomic
   select case when n.id is null then 'claimed by a node that is gone'
-    when n.incarnation = t.incarnation and pgrab_internal.live(n) then 'claimed by ' || n.name
+    when n.incarnation = t.incarnation and n.live then 'claimed by ' || n.name
     else format('claimed by %s, which has died', n.name) end
   from (select) one left join pgrab.node n on n.id = t.node_id;
 end;
@@ -193,7 +188,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
   pgrab_internal.brief(l.progress_text, 30) as progress_text,
   date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
-from pgrab_internal.due_until(statement_timestamp()) t
+from pgrab_internal.in_hand() t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l
   on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version
@@ -278,7 +273,7 @@ comment on function pgrab_internal.why_stopping(bigint) is
 
 create or replace view pgrab.nodes as
 select n.name,
-  case when n.state <> 'down' and not pgrab_internal.live(n) then 'silent' else n.state end as state,
+  case when n.state <> 'down' and not n.live then 'silent' else n.state end as state,
   r.strategy, n.running || '/' || n.slots as busy,
   date_trunc('second', greatest(statement_timestamp() - n.heartbeat_at, '0')) as heartbeat_age,
   case when r.live then bit_count(n.shards) else 0 end as shards, n.claims_attempted as attempted,

@@ -10,8 +10,10 @@ select t.id, coalesce(t.name, t.key) as name, t.status,
   t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 30) as error
 from (
   select i.task_id from pgrab.incident i where i.event <> 'late'
-  union
-  select p.id from pgrab.task p where p.due_at is null and p.status = 'parked') f
+  union all
+  select p.id from pgrab.task p
+  where p.due_at is null and p.status = 'parked' and not exists (
+    select from pgrab.incident i where i.task_id = p.id and i.event <> 'late')) f
   join pgrab.task t on t.id = any (array[f.task_id]) -- by its key, whatever the statistics say
   left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
 comment on view pgrab.failing is
@@ -57,53 +59,93 @@ comment on column pgrab.overdue.expect_within is 'A success was expected at leas
 comment on column pgrab.overdue.overdue_by is 'How much later than that it is.';
 comment on column pgrab.overdue.why is 'What it does or waits for.';
 
-create or replace function pgrab_internal.counts_due(
-  out due bigint, out running bigint, out late bigint, out oldest interval)
-language sql stable
+-- Each count stops at ten thousand.
+create or replace function pgrab_internal.count_due(p_for interval) returns bigint
+language sql stable set jit = off
 begin atomic
-  select count(*) filter (where t.status <> 'running'), count(*) filter (where t.status = 'running'),
-    count(*) filter (where t.late),
-    date_trunc('second', statement_timestamp() - min(t.since) filter (where t.late))
+  select count(*)
   from (
-    select w.status, w.since,
-      w.status <> 'running' and w.since <= statement_timestamp() - interval '2 s' as late
-    from (
-      select d.status, d.due_at as since from pgrab_internal.due_until(statement_timestamp()) d
-      union all
-      select l.status, l.fire_at from pgrab_internal.in_line() l) w) t;
+    select from pgrab_internal.due_until(statement_timestamp() - p_for) d
+    where d.status in ('scheduled', 'claimed')
+    union all
+    select from pgrab_internal.in_line() l where l.fire_at <= statement_timestamp() - p_for
+    limit 10000) w;
 end;
-comment on function pgrab_internal.counts_due() is 'How many tasks are due, running and late.';
+comment on function pgrab_internal.count_due(interval) is
+  'How many tasks have been due for so long and are not started, at most 10000.';
+
+create or replace function pgrab_internal.oldest_late() returns interval
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
+begin atomic
+  select date_trunc('second', statement_timestamp() - min(w.since))
+  from (
+    select f.since
+    from pgrab_internal.due_heads() h cross join lateral (
+      select t.due_at as since from pgrab.task t
+      where t.lane = h.lane and t.shard = h.shard and t.status in ('scheduled', 'claimed')
+        and t.due_at <= statement_timestamp() - interval '2 s'
+      order by t.due_at limit 1) f
+    union all
+    (select l.fire_at from pgrab_internal.in_line() l
+    where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
+end;
+comment on function pgrab_internal.oldest_late() is
+  'How long the longest of the late tasks has been waiting.';
 
 create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
-language sql stable
+language sql stable set jit = off
 begin atomic
-  select count(*), count(*) filter (where r.outcome in ('failed', 'timed_out', 'lost'))
-  from pgrab.run r
-  where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed');
+  select count(*), count(*) filter (where x.outcome in ('failed', 'timed_out', 'lost'))
+  from (
+    select r.outcome from pgrab.run r
+    where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
+    order by r.finished_at desc limit 10000) x;
 end;
-comment on function pgrab_internal.counts_runs(interval) is 'How many runs have ended lately.';
+comment on function pgrab_internal.counts_runs(interval) is
+  'How many runs have ended lately, and of the last 10000 of them how many were in vain.';
+
+-- Of what cannot run the first fifty thousand are read.
+create or replace function pgrab_internal.counts_parked(out parked bigint, out failing bigint)
+language sql stable set jit = off
+begin atomic
+  with parked as materialized (
+    select i.id from (select t.id, t.status from pgrab.task t where t.due_at is null limit 50000) i
+    where i.status = 'parked'),
+  failing as materialized (
+    select i.task_id from pgrab.incident i where i.event <> 'late' limit 10000)
+  select (select count(*) from parked), (select count(*) from failing) + (
+    select count(*) from parked p where not exists (
+      select from pgrab.incident i where i.task_id = p.id and i.event <> 'late'));
+end;
+comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many fail.';
 
 create or replace view pgrab.overview as
-select n.nodes_up, t.due, t.running, p.parked, t.late, t.oldest as oldest_late,
+select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
+  least(p.parked, 10000) as parked, l.late,
+  case when l.late > 0 then pgrab_internal.oldest_late() end as oldest_late,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
-  (select count(*) from pgrab.failing) as failing, (select count(*) from pgrab.overdue) as overdue
-from (
-    select count(*) as nodes_up from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) n,
-  pgrab_internal.counts_due() t,
-  (select count(*) as parked from pgrab.task t where t.due_at is null and t.status = 'parked') p,
-  pgrab_internal.counts_runs('1 minute') m,
-  pgrab_internal.counts_runs('1 hour') h;
-comment on view pgrab.overview is 'The cluster in one row.';
+  least(p.failing, 10000) as failing, o.overdue
+from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.live) n,
+  (select count(*) as running from pgrab_internal.in_hand() t where t.status = 'running') r,
+  pgrab_internal.count_due('2 s') l(late), pgrab_internal.counts_parked() p,
+  pgrab_internal.counts_runs('1 minute') m, pgrab_internal.counts_runs('1 hour') h,
+  (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;
+comment on view pgrab.overview is
+  'The cluster in one row. It costs little however many tasks there are: no count but that of the nodes goes '
+  'beyond ten thousand, which means so many or more.';
 comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
 comment on column pgrab.overview.due is 'Tasks that are due and not started.';
 comment on column pgrab.overview.running is 'Tasks that run.';
-comment on column pgrab.overview.parked is 'Tasks out of attempts, waiting for a person.';
+comment on column pgrab.overview.parked is
+  'Tasks out of attempts, waiting for a person, among the first fifty thousand that cannot run.';
 comment on column pgrab.overview.late is
   'Tasks due for more than two seconds and not started: pgrab.late says why.';
 comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
 comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
-comment on column pgrab.overview.failed_1m is 'Of these failed, timed out or lost.';
+comment on column pgrab.overview.failed_1m is
+  'Of these (of the last ten thousand) failed, timed out or lost.';
 comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
-comment on column pgrab.overview.failed_1h is 'Of these failed, timed out or lost.';
+comment on column pgrab.overview.failed_1h is
+  'Of these (of the last ten thousand) failed, timed out or lost.';
 comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
 comment on column pgrab.overview.overdue is 'Tasks of which a success is missing: pgrab.overdue.';

@@ -39,7 +39,7 @@ begin atomic
   union all
   select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
   where not exists (select from pgrab.node n
-    where n.id = t.node_id and n.incarnation = t.incarnation and pgrab_internal.live(n));
+    where n.id = t.node_id and n.incarnation = t.incarnation and n.live);
 end;
 comment on function pgrab_internal.explain_running(pgrab.task) is 'The gates of a task that runs.';
 
@@ -159,15 +159,17 @@ begin atomic
         ', at most ' || l.per_second || ' starts per second')
         || case when p.kept then ' A place is kept for it.'
           when t.due_at is null then format(' It is in line since %s; %s wait there.',
-            pgrab_internal.cut(t.fire_at), w.before)
+            pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
           else '' end end
   from (select) one left join pgrab.limit l on l.key = t.limit_key
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
       from pgrab.limit_place x where x.key = t.limit_key) u
     cross join lateral (select exists (select from pgrab.limit_place x
       where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
-    cross join lateral (select count(*) as before from pgrab.task x
-      where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused) w
+    cross join lateral (select count(*) as before from (
+      select from pgrab.task x
+      where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused
+      limit 10001) x) w
   where t.limit_key is not null;
 end;
 comment on function pgrab_internal.explain_limit(pgrab.task) is 'What its limit keeps it from.';
@@ -195,7 +197,7 @@ begin atomic
       when not f.free then format('Busy: %s of %s.', n.running, n.slots)
       else format('Free: %s of %s at work.', n.running, n.slots) end
   from (
-    select pgrab_internal.live(n) as live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
+    select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, n.running < n.slots as free,
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
@@ -207,7 +209,7 @@ create or replace function pgrab_internal.able(p_kind text, p_owner text, p_requ
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
-  where n.state = 'up' and pgrab_internal.live(n) and n.labels @> p_require
+  where n.state = 'up' and n.live and n.labels @> p_require
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
 comment on function pgrab_internal.able(text, text, jsonb) is 'The nodes that could run such a task.';
@@ -232,20 +234,20 @@ begin atomic
   where n.state <> 'down' or t.node_id = n.id order by n.name)
   union all
   select 'nodes', 'blocked', case
-    when not exists (select from pgrab.node n where pgrab_internal.live(n))
+    when not exists (select from pgrab.node n where n.live)
       then 'No node is up. Start one: pgrab run.'
-    when not exists (select from pgrab.node n where pgrab_internal.live(n) and t.kind = any (n.kinds))
+    when not exists (select from pgrab.node n where n.live and t.kind = any (n.kinds))
       then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
     when t.kind = 'sql' and not exists (select from pgrab.node n
-        where pgrab_internal.live(n) and t.owner = any (n.owners))
+        where n.live and t.owner = any (n.owners))
       then format('No live node has a connection for owner %s, and sql runs as its owner or not at all. '
         'Give one a section [owner %s] with a service or dsn, or start one that logs in as %s.', t.owner,
         t.owner, t.owner)
-    when not exists (select from pgrab.node n where pgrab_internal.live(n)
+    when not exists (select from pgrab.node n where n.live
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
       then format('No live node runs kind %s for owner %s: see allow in [owner %s] of their files.', t.kind,
         t.owner, t.owner)
-    when not exists (select from pgrab.node n where pgrab_internal.live(n) and n.labels @> t.require
+    when not exists (select from pgrab.node n where n.live and n.labels @> t.require
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
       then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
         'the task''s require.', t.kind, t.require)
@@ -284,7 +286,7 @@ begin atomic
     else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, w.node) end
   from (
     select pgrab_internal.likely(pgrab_internal.able(t.kind, t.owner, t.require),
-      (select count(*) from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)),
+      (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
   where pgrab_internal.able(t.kind, t.owner, t.require) <> '{}';
 end;
@@ -369,7 +371,8 @@ begin atomic
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.shard,
       f.at
-    from pgrab_internal.due_until(statement_timestamp() + p_horizon) t
+    from pgrab_internal.due_first(
+        statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
   class as materialized (
@@ -380,7 +383,7 @@ begin atomic
   from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
     left join owner o on o.shard = t.shard
     cross join (
-      select count(*) as n from pgrab.node n where n.state = 'up' and pgrab_internal.live(n)) a
+      select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a
   order by t.at, t.id;
 end;
 comment on function pgrab.forecast(interval, integer) is

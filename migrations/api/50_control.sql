@@ -333,8 +333,9 @@ begin
   set paused = true, paused_at = clock_timestamp(), paused_by = session_user where not c.paused;
   paused := found;
   with free as materialized (
-    select t.id from pgrab.hold h cross join unnest(h.ids) i(id) join pgrab.task t on t.id = i.id
-    where t.status = 'claimed' order by t.id for update of t skip locked)
+    select t.id
+    from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
+      select x.id from pgrab.task x where x.id = h.id and x.status = 'claimed' for update skip locked) t)
   update pgrab.task t
   set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
   from free f where t.id = f.id and t.status = 'claimed';

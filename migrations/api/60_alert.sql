@@ -241,7 +241,8 @@ declare
   i pgrab.incident;
 begin
   for t in
-    select x.* from unnest(p_ended) e join pgrab.task x on x.id = any (array[e.task_id])
+    select x.* from unnest(p_ended) e cross join lateral (
+      select k.* from pgrab.task k where k.id = any (array[e.task_id]) offset 0) x
     where x.last_outcome in ('failed', 'timed_out', 'lost') and (x.status = 'parked' or x.attempt = 0)
       and (c_alerts or x.on_failure is not null or x.schedule is not null or x.chain is not null)
     order by x.id

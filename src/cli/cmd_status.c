@@ -16,18 +16,27 @@ field(const PGresult *r, const char *name)
 	return col < 0 ? "?" : db_text(r, 0, col);
 }
 
+/* Counts stop at ten thousand: that many or more. */
+static const char *
+more(const PGresult *r, const char *name)
+{
+	return strcmp(field(r, name), "10000") == 0 ? "+" : "";
+}
+
 static void
 print_overview(const PGresult *r)
 {
 	const char *oldest = field(r, "oldest_late");
 
-	printf("now      nodes up %s, running %s, due %s, late %s%s%s%s, parked %s, failing %s, "
-	       "overdue %s\n",
-	    field(r, "nodes_up"), field(r, "running"), field(r, "due"), field(r, "late"),
-	    *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "", field(r, "parked"),
-	    field(r, "failing"), field(r, "overdue"));
-	printf("runs     last minute %s (%s failed), last hour %s (%s failed)\n", field(r, "runs_1m"),
-	    field(r, "failed_1m"), field(r, "runs_1h"), field(r, "failed_1h"));
+	printf("now      nodes up %s, running %s, due %s%s, late %s%s%s%s%s, parked %s%s, failing %s%s, "
+	       "overdue %s%s\n",
+	    field(r, "nodes_up"), field(r, "running"), field(r, "due"), more(r, "due"), field(r, "late"),
+	    more(r, "late"), *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "",
+	    field(r, "parked"), more(r, "parked"), field(r, "failing"), more(r, "failing"),
+	    field(r, "overdue"), more(r, "overdue"));
+	printf("runs     last minute %s%s (%s failed), last hour %s%s (%s failed)\n", field(r, "runs_1m"),
+	    more(r, "runs_1m"), field(r, "failed_1m"), field(r, "runs_1h"), more(r, "runs_1h"),
+	    field(r, "failed_1h"));
 }
 
 static void

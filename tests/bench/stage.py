@@ -98,7 +98,7 @@ class Stage:
 
     def reset(self):
         """No tasks, no history, no nodes, and nothing left for the server to do."""
-        self.query("truncate pgrab.task, pgrab.run, pgrab.node")
+        self.query("truncate pgrab.task, pgrab.run, pgrab.registration, pgrab.beat")
 
     def settle(self):
         self.query("vacuum analyze pgrab.task")

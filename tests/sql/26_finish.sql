@@ -1,5 +1,6 @@
 -- The fence: the end of a run counts only under the version and the incarnation that it was started with.
 begin;
+\ir nodes.inc
 select plan(10);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,

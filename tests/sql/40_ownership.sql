@@ -1,5 +1,6 @@
 -- pgrab.ownership and the counters and warning of pgrab.nodes, of rows made by hand.
 begin;
+\ir nodes.inc
 select plan(36);
 
 create function pg_temp.shape(p_view text) returns text language sql as $$

@@ -1,5 +1,6 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
+\ir nodes.inc
 select plan(58);
 set local timezone = 'UTC';
 

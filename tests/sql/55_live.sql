@@ -1,5 +1,6 @@
 -- What runs show while they are under way: who may see it, and what is asked of the node.
 begin;
+\ir nodes.inc
 select plan(12);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,

@@ -1,5 +1,6 @@
 -- Failures are seen (pgrab.failing, pgrab.overdue), and told of (pgrab.alert, on_failure).
 begin;
+\ir nodes.inc
 select plan(55);
 select pgrab.upkeep();
 select setval(pg_get_serial_sequence('pgrab.task', 'id'), 1000);

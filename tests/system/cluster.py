@@ -346,10 +346,12 @@ class Node:
 class Nodes:
     """The nodes of one test."""
 
-    def __init__(self, db, folder):
-        self.db, self.folder, self.all = db, folder, []
+    def __init__(self, db, folder, pooled=None):
+        self.db, self.folder, self.pooled, self.all = db, folder, pooled, []
 
     def start(self, name="n1", wait=True, **options):
+        if self.pooled and "dsn" not in options:
+            options = {"listen_dsn": self.db.dsn, **options, "dsn": self.pooled}
         node = Node(self.db, name, self.folder, **options)
         self.all.append(node)
         return node.wait_up() if wait else node

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster import ROOT, Cluster, Db, Nodes, clean_env, end_leftovers, pgrab_bin
+from pooler import THROUGH_IT, Pooler
 from probe import Probe
 from serving import Serve
 
@@ -16,12 +17,19 @@ DEADLINE_S = 60
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "private_server: the test stops, kills or reconfigures its PostgreSQL server")
+    config.addinivalue_line("markers", "direct(why): cannot be asked of nodes behind a pooler; skipped with scripts/test --pooler")
     config.addinivalue_line("markers", f"deadline(seconds): the longest the test may take; {DEADLINE_S} without it")
     # Whatever a killed node leaves behind becomes our child, so that no test's processes get out of sight.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Started in the background SIGINT is ignored, and SIGTERM would end us without tearing anything down.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item):
+    marker = item.get_closest_marker("direct")
+    if THROUGH_IT and marker:
+        pytest.skip(f"not through a pooler: {marker.args[0]}")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -97,9 +105,14 @@ def db(cluster):
 @pytest.fixture
 def nodes(db, tmp_path):
     """Starts nodes: n1 = nodes.start('n1', workers=2).  They are ended in order after the test."""
-    started = Nodes(db, tmp_path)
+    pooler = Pooler(db, tmp_path) if THROUGH_IT else None
+    started = Nodes(db, tmp_path, pooler.dsn if pooler else None)
     yield started
-    started.end()
+    try:
+        started.end()
+    finally:
+        if pooler:
+            pooler.end()
 
 
 @pytest.fixture

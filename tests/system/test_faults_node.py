@@ -124,7 +124,7 @@ def test_a_server_that_lost_our_beats_fences_the_node(db, nodes, probe):
     probe.wait("start", "a")
     db.wait("select beat > 5 from pgrab.node")
     old = node.incarnation()
-    db.query("update pgrab.node set beat = beat - 4")
+    db.query("update pgrab.beat set beat = beat - 4")
     hang_up(db, "heartbeat")
     node.wait_log("event=fenced .*went back in time")
     db.wait("select incarnation <> %s and state = 'up' from pgrab.node", old)
@@ -132,6 +132,42 @@ def test_a_server_that_lost_our_beats_fences_the_node(db, nodes, probe):
     probe.assert_no_overlap()
     probe.open_gate()
     db.wait("select not exists (select from pgrab.task)")
+
+
+def test_nobodys_open_transaction_fences_a_node_or_keeps_it_from_being_recovered(db, nodes):
+    """On what people may write, and on the very beat that it replaces."""
+    node = nodes.start("n1", fence_after="1500ms", dead_after="5500ms")
+    old = node.incarnation()
+    with db.connect(autocommit=False) as person, db.connect(autocommit=False) as lock:
+        person.execute("update pgrab.node set weight = 3")
+        lock.execute("select * from pgrab.beat for update")
+        beat = db.one("select beat from pgrab.node")
+        db.wait("select beat > %s + 3 from pgrab.node", beat)
+        assert node.incarnation() == old and db.one("select weight from pgrab.node") == 1
+        task = db.add(command="select pg_sleep(case when current_setting('application_name') = 'pgrab sql %s' then 60 else 0 end)" % old)
+        db.wait("select status = 'running' from pgrab.task where id = %s", task)
+        nodes.start("n2", fence_after="1500ms", dead_after="5500ms")
+        node.kill9()
+        assert db.wait_run(task, count=2, timeout=20).node == "n2"
+        nodes.start("n1")
+    assert "fenced" not in node.log()
+    db.query("select pgrab_internal.beats_leave()")
+    assert db.one("select count(*) <= 4 from pgrab.beat"), "of each node the last, and what came meanwhile"
+
+
+def test_beats_cost_no_more_while_a_snapshot_is_held(db, nodes):
+    """The last beat is the first one read, however many dead ones lie behind it."""
+    nodes.start("n1", heartbeat="100ms", poll="100ms")
+    with db.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        before = db.one("select beat from pgrab.node")
+        db.wait("select beat > %s + 60 from pgrab.node", before)
+        db.query("set enable_seqscan = off")
+        plan = "\n".join(row[0] for row in db.query("explain (analyze, buffers, timing off) select * from pgrab.node"))
+        db.query("reset enable_seqscan")
+        assert "Index Scan Backward using beat_pkey" in plan and "Rows Removed" not in plan, plan
+        assert db.one("select count(*) from pgrab.beat") == 1
 
 
 def test_a_lost_connection_alone_fences_nobody(db, nodes):

@@ -1,56 +1,17 @@
 """Through PgBouncer in transaction mode: everything works but the doorbell, and nobody else's queries notice."""
-import os
-import pwd
-import shutil
-import socket
-import subprocess
 import threading
 
 import psycopg
 import pytest
 
-from cluster import conninfo, wait_until
-
-BOUNCER = os.environ.get("PGRAB_PGBOUNCER") or shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
+from pooler import Pooler
 
 
 @pytest.fixture
 def pooler(db, tmp_path):
-    """The DSN of a PgBouncer before the test's database, with few servers, so that all who use it share them."""
-    if BOUNCER is None:
-        pytest.skip("pgbouncer is not installed (scripts/deps check)")
-    given = conninfo.conninfo_to_dict(db.dsn)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    conf = tmp_path / "pgbouncer.ini"
-    conf.write_text(f"""[databases]
-{db.name} = host={given['host']} port={given.get('port', 5432)} dbname={db.name} user={given['user']}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 12
-logfile =
-""")
-    command = [BOUNCER, "-q", str(conf)]
-    if os.getuid() == 0:
-        user = "postgres" if any(p.pw_name == "postgres" for p in pwd.getpwall()) else "nobody"
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            os.chmod(folder, 0o755)
-        command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *command]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def answers():
-        assert process.poll() is None, "pgbouncer ended"
-        with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", port)) == 0
-
-    wait_until(answers, 10, "pgbouncer to listen")
-    yield conninfo.make_conninfo(host="127.0.0.1", port=port, dbname=db.name, user=given["user"])
-    process.terminate()
-    process.wait(10)
+    started = Pooler(db, tmp_path)
+    yield started.dsn
+    started.end()
 
 
 ASKED = "search_path", "timezone", "lock_timeout", "jit", "enable_seqscan", "enable_hashjoin", "transaction_isolation", "synchronous_commit"

@@ -1,14 +1,14 @@
--- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first thousand
--- late tasks tell the reasons.
+-- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first two
+-- hundred late tasks tell the reasons, of many that fail the first thousand.
 with late as (
-  select l.id, l.name, l.late_by, l.why from pgrab.late l limit 1000),
+  select l.id, l.name, l.late_by, l.why from pgrab.late l limit 200),
 failing as (
   select f.*, count(*) over () as all,
     row_number() over (order by f.status = 'parked' desc, f.since desc) as n
-  from pgrab.failing f),
+  from (select x.* from pgrab.failing x limit 1000) f),
 overdue as (
   select o.*, count(*) over () as all, row_number() over (order by o.overdue_by desc) as n
-  from pgrab.overdue o)
+  from (select x.* from pgrab.overdue x limit 1000) o)
 select a.what, a.text
 from (
   select 0 as part, 0::bigint as size, 'paused' as what,
@@ -17,12 +17,13 @@ from (
   from pgrab.cluster c where c.paused
   union all
   select 1, 0, 'node', 'no node is up; start one: pgrab run'
-  where not exists (select from pgrab.node n where n.state = 'up' and pgrab_internal.live(n))
+  where not exists (select from pgrab.node n where n.state = 'up' and n.live)
   union all
   select 2, 0, 'node', format('node %s has been silent for %s', n.name, n.heartbeat_age)
   from pgrab.nodes n where n.state = 'silent'
   union all
-  select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)', count(*),
+  select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)',
+    count(*) || case when sum(count(*)) over () = 200 then '+' else '' end,
     case count(*) when 1 then 'task' else 'tasks' end, l.why, max(l.late_by),
     (array_agg(coalesce(l.name, '#' || l.id) order by l.id))[1])
   from late l group by l.why
@@ -32,13 +33,15 @@ from (
         case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
         coalesce((select pgrab_internal.brief(x.last_error, 100) from pgrab.task x where x.id = f.id),
           f.outcome))
-    else format('%s more fail: select * from pgrab.failing', f.all - 5) end
+    else format('%s%s more fail: select * from pgrab.failing', f.all - 5,
+      case when f.all = 1000 then '+' else '' end) end
   from failing f where f.n <= 6
   union all
   select 5, -o.n, 'overdue', case when o.n <= 5
       then format('%s (%s) has not succeeded since %s: %s', coalesce(o.name, 'task'), o.id,
         coalesce(o.last_success::text, 'it was made'), o.why)
-    else format('%s more are overdue: select * from pgrab.overdue', o.all - 5) end
+    else format('%s%s more are overdue: select * from pgrab.overdue', o.all - 5,
+      case when o.all = 1000 then '+' else '' end) end
   from overdue o where o.n <= 6) a
 order by a.part, a.size desc
 limit 40

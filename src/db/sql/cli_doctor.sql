@@ -1,11 +1,14 @@
--- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.
+-- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Of what is late the
+-- first two thousand are asked who could run them.
+with o as materialized (
+  select x.* from pgrab.overview x)
 select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,
   coalesce(c.fault, c.fine) as detail
 from (
   select 1 as n, 'nodes' as name, format('%s up', o.nodes_up) as fine,
     case when o.nodes_up = 0 then 'no node is up; start one: pgrab run'
       when o.nodes_up = 1 then 'one node only: when it stops nothing runs; start a second' end as fault
-  from pgrab.overview o
+  from o
   union all
   select 2, 'strategies', 'all nodes divide the tasks by one rule',
     (select 'live nodes have several strategies: give all the same --strategy' from pgrab.nodes x
@@ -14,7 +17,7 @@ from (
   select 3, 'versions', 'all nodes have one version',
     (select format('live nodes have the versions %s: upgrade the rest',
       string_agg(distinct x.pgrab_version, ', '))
-    from pgrab.node x where pgrab_internal.live(x) having count(distinct x.pgrab_version) > 1)
+    from pgrab.node x where x.live having count(distinct x.pgrab_version) > 1)
   union all
   select 4, 'silent nodes', 'none', (select string_agg(x.name || ' is silent for ' || x.heartbeat_age, '; ')
     || ': look at its log, restart it' from pgrab.nodes x where x.state = 'silent')
@@ -61,12 +64,16 @@ from (
         else format('no live node runs kind %s%s with labels %s, and %s tasks wait for one', x.kind,
           case when x.bound then ' for owner ' || x.owner end, x.require, x.tasks) end
     from (
-      select t.kind, t.owner, t.require, count(*) as tasks,
+      select t.kind, t.owner, t.require,
+        count(*) || case when sum(count(*)) over () = 2000 then '+' else '' end as tasks,
         exists (select from pgrab.node n where n.state = 'up' and t.owner = any (n.owners)) as login,
         exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
-      from pgrab.late l join pgrab.task t on t.id = l.id
+      from (
+        select d.kind, d.owner, d.require
+        from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d
+        where d.status = 'scheduled' limit 2000) t
       group by 1, 2, 3) x
-    where pgrab_internal.able(x.kind, x.owner, x.require) = '{}' order by x.tasks desc limit 1)
+    where pgrab_internal.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format(
     'all tasks are paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at), x.paused_by)
@@ -76,12 +83,14 @@ from (
     from pgrab.drained d join pgrab.node x on x.id = d.node_id)
   union all
   select 15, 'failing', 'none', case when o.failing > 0
-    then format('%s tasks fail: select * from pgrab.failing', o.failing) end
-  from pgrab.overview o
+    then format('%s%s tasks fail: select * from pgrab.failing', o.failing,
+      case when o.failing >= 10000 then '+' else '' end) end
+  from o
   union all
   select 16, 'overdue', 'none', case when o.overdue > 0
-    then format('%s tasks are overdue: select * from pgrab.overdue', o.overdue) end
-  from pgrab.overview o
+    then format('%s%s tasks are overdue: select * from pgrab.overdue', o.overdue,
+      case when o.overdue >= 10000 then '+' else '' end) end
+  from o
   union all
   select 17, 'alerts', 'none has failed', (select format(
     'an alert of task %s could not be inserted: %s', x.task_id, x.fault)
@@ -106,12 +115,12 @@ from (
     (select format('[worker %s] on %s has no process that takes tasks: %s', p.name, n.name,
       coalesce(p.fault, 'none has said hello yet'))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id
-    where p.up = 0 and pgrab_internal.live(n) order by n.name, p.name limit 1)
+    where p.up = 0 and n.live order by n.name, p.name limit 1)
   union all
   select 21, 'schemas', 'handlers of one kind declare one schema',
     (select format('the handlers of kind %s on %s declare different schemas, and the last to start counts: '
       'bring all to one version', k.key, string_agg(distinct n.name, ', '))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id cross join lateral jsonb_each(p.kinds) k
-    where p.up > 0 and pgrab_internal.live(n)
+    where p.up > 0 and n.live
     group by k.key having count(distinct k.value) > 1 order by k.key limit 1)) c
 order by c.n

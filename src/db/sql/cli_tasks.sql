@@ -1,17 +1,23 @@
 -- Serves: pgrab tasks.  Live tasks, the newest first, then finished ones, the latest first.
--- Plan: task_pkey backwards; run_finished_idx backwards, which is why the finished half does not go through
--- pgrab.tasks: it has no such order.
--- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
+-- Plan: task_pkey backwards; those that nodes hold by pgrab.hold, those that cannot run by task_idle_idx (the
+-- conditions that are no columns' go when it is planned); run_finished_idx backwards.  Neither half goes
+-- through pgrab.tasks, which has no such order.  A kind, name, key or source that few tasks have is looked
+-- for in all. $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
 with live as (
-  select t.id, t.name, t.kind, t.status, t.attempt, t.due_at, t.node, t.finished_at
-  from pgrab.tasks t
+  select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
+    date_trunc('second', t.due_at) as due_at,
+    (select n.name from pgrab.registration n where n.id = t.node_id) as node,
+    date_trunc('second', t.last_finished_at) as finished_at
+  from pgrab.task t
   where t.status in ('waiting', 'scheduled', 'claimed', 'running', 'parked')
     and ($1::text is null or t.status = $1) and ($2::text is null or t.kind = $2)
-    and ($5::text is null or t.node = $5)
-    and (num_nonnulls($3::text, $4::text, $6::text) = 0 or exists (
-      select from pgrab.task x
-      where x.id = t.id and ($3 is null or x.name like $3) and ($4 is null or x.key like $4)
-        and ($6 is null or x.source = $6)))
+    and ($3::text is null or t.name like $3) and ($4::text is null or t.key like $4)
+    and ($6::text is null or t.source = $6)
+    and ($5::text is null
+      or t.node_id = (select n.id from pgrab.registration n where n.name = $5))
+    and (coalesce($1 not in ('parked', 'waiting'), true) or t.due_at is null)
+    and (coalesce($1 not in ('claimed', 'running'), true) and $5 is null
+      or t.id = any (array(select h.id from pgrab_internal.in_hand() h)))
   order by t.id desc limit $7::bigint),
 ended as (
   select r.task_id as id, coalesce(r.name, r.key) as name, r.kind, r.ended, r.attempt, r.node, r.finished_at

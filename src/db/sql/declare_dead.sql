@@ -1,10 +1,18 @@
--- A node that was seen silent for dead_after is marked down, unless it has beaten since (then 0 rows).  This
--- row lock is where a zombie's heartbeat and its peers meet: only one of them goes through.  Its sql backends
--- are ended, for they would work on with nobody to fence them.
+-- A node that was seen silent for dead_after is marked down, unless it has beaten since (then 0 rows): both
+-- insert the number after the beat that was seen, and one of them goes through.  That number is where a
+-- zombie's heartbeat and its peers meet.  Its sql backends are ended, for they would work on with nobody to
+-- fence them.
 -- Serves: recover.  $1 node, $2 incarnation, $3 the beat that was seen.
-with dead as (
-  update pgrab.node n set state = 'down', in_hand = 0, running = 0, bell = false
-  where n.id = $1::bigint and n.incarnation = $2::bigint and n.beat = $3::bigint and n.state <> 'down'
-  returning n.incarnation)
+with last as materialized (
+  select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
+dead as (
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, claims_attempted, claims_won,
+    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered)
+  select l.node_id, l.beat + 1, l.incarnation, l.heartbeat_at, 'down', false, l.claims_attempted,
+    l.claims_won, l.claims_lost, l.claims_stolen, l.runs_started, l.runs_succeeded, l.runs_failed,
+    l.stale_finishes, l.fences, l.recovered
+  from last l where l.incarnation = $2::bigint and l.beat = $3::bigint and l.state <> 'down'
+  on conflict do nothing
+  returning incarnation)
 select d.incarnation, e.ended from dead d cross
   join lateral pgrab_internal.end_sql_backends(array['pgrab sql ' || d.incarnation]) e

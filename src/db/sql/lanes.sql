@@ -2,9 +2,11 @@
 -- it.
 -- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
+with node as materialized (
+  select n.* from pgrab.node n where n.state = 'up')
 select l.lane, (
-    select string_agg(n.id::text, ' ' order by n.id) from pgrab.node n
-    where n.state = 'up' and n.labels @> l.require
+    select string_agg(n.id::text, ' ' order by n.id) from node n
+    where n.labels @> l.require
       and pgrab_internal.runs(n.kinds, n.owners, n.bounds, l.kind, l.owner)) as able,
   l.kind
 from (

@@ -1,21 +1,47 @@
--- A new incarnation: the first of its name, or in place of one that was seen to be down or silent (the
--- incarnation and beat that were seen must still stand).
+-- A new incarnation: the first of its name, or in place of one that was seen to be down or silent.  Its first
+-- beat has the number after the one that was seen, so that of two that want a name one goes through.
 -- Serves: register, and the new beginning after a fence.  0 rows: somebody else was faster.
 -- $1 name, $2 incarnation, $3 host, $4 pid, $5 version, $6 strategy, $7 weight, $8 labels, $9 kinds, $10
 -- slots, $11 heartbeat us, $12 dead_after us, $13 incarnation it replaces (null: none expected), $14 its
 -- beat, $15 owners besides its own role, $16 bounds.
-insert into pgrab.node as n (name, incarnation, host, pid, pgrab_version, strategy, weight, labels, kinds,
-  owners, bounds, slots, heartbeat_every, dead_after, started_at, state, heartbeat_at)
-values ($1, $2::bigint, $3, $4::int, $5, $6, $7::double precision, $8::jsonb, $9::text[],
-  array[session_user::text] || $15::text[], $16::jsonb, $10::int,
-  $11::bigint * interval '1 us', $12::bigint * interval '1 us', clock_timestamp(), 'up', clock_timestamp())
-on conflict (name) do update
-set incarnation = excluded.incarnation, host = excluded.host, pid = excluded.pid,
-  pgrab_version = excluded.pgrab_version, strategy = excluded.strategy, weight = excluded.weight,
-  labels = excluded.labels, kinds = excluded.kinds, owners = excluded.owners,
-  bounds = excluded.bounds, slots = excluded.slots,
-  heartbeat_every = excluded.heartbeat_every, dead_after = excluded.dead_after,
-  started_at = excluded.started_at, state = 'up', bell = true, heartbeat_at = excluded.heartbeat_at,
-  beat = n.beat + 1, in_hand = 0, running = 0, shards = null, overlapping = false
-where n.incarnation = $13::bigint and n.beat = $14::bigint
-returning n.id
+with said as materialized (
+  select $1::text as name, $3::text as host, $4::int as pid, $5::text as version, $6::text as strategy,
+    $7::double precision as weight, $8::jsonb as labels, $9::text[] as kinds,
+    array[session_user::text] || $15::text[] as owners, $16::jsonb as bounds, $10::int as slots,
+    $11::bigint * interval '1 us' as heartbeat_every, $12::bigint * interval '1 us' as dead_after,
+    clock_timestamp() as at),
+fresh as (
+  insert into pgrab.registration (name, host, pid, pgrab_version, strategy, weight, labels, kinds, owners,
+    bounds, slots, heartbeat_every, dead_after, started_at)
+  select s.name, s.host, s.pid, s.version, s.strategy, s.weight, s.labels, s.kinds, s.owners,
+    s.bounds, s.slots, s.heartbeat_every, s.dead_after, s.at
+  from said s where $13::bigint is null
+  on conflict (name) do nothing
+  returning id),
+last as materialized (
+  select r.id, b.*
+  from pgrab.registration r left join lateral (
+    select x.* from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b on true
+  where r.name = $1 and coalesce(b.incarnation, 0) = $13::bigint and coalesce(b.beat, 0) = $14::bigint),
+beat as (
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, claims_attempted, claims_won,
+    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered)
+  select l.id, coalesce(l.beat, 0) + 1, $2::bigint, s.at, 'up', coalesce(l.claims_attempted, 0),
+    coalesce(l.claims_won, 0), coalesce(l.claims_lost, 0), coalesce(l.claims_stolen, 0),
+    coalesce(l.runs_started, 0), coalesce(l.runs_succeeded, 0), coalesce(l.runs_failed, 0),
+    coalesce(l.stale_finishes, 0), coalesce(l.fences, 0), coalesce(l.recovered, 0)
+  from said s cross join last l
+  on conflict do nothing
+  returning node_id),
+first as (
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state)
+  select f.id, 1, $2::bigint, s.at, 'up' from said s cross join fresh f),
+again as (
+  update pgrab.registration r
+  set host = s.host, pid = s.pid, pgrab_version = s.version, strategy = s.strategy, weight = s.weight,
+    labels = s.labels, kinds = s.kinds, owners = s.owners, bounds = s.bounds, slots = s.slots,
+    heartbeat_every = s.heartbeat_every, dead_after = s.dead_after, started_at = s.at, shards = null,
+    overlapping = false
+  from said s cross join beat b where r.id = b.node_id
+  returning r.id)
+select f.id from fresh f union all select a.id from again a

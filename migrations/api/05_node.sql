@@ -1,0 +1,92 @@
+-- What is known of each node, put together from who writes it: its registration, its last beat, the weight
+-- that a person has given it.  Everything that asks for a node asks here.
+
+-- Plan: one probe of beat_pkey from the end for each node; so an old snapshot makes it no dearer.
+create or replace view pgrab.node as
+select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
+  coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.slots,
+  coalesce(b.state, 'down') as state,
+  r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
+  r.heartbeat_every, r.dead_after, r.shards, r.overlapping, coalesce(b.bell, false) as bell,
+  coalesce(b.in_hand, 0) as in_hand, coalesce(b.running, 0) as running,
+  coalesce(b.claims_attempted, 0) as claims_attempted, coalesce(b.claims_won, 0) as claims_won,
+  coalesce(b.claims_lost, 0) as claims_lost, coalesce(b.claims_stolen, 0) as claims_stolen,
+  coalesce(b.runs_started, 0) as runs_started, coalesce(b.runs_succeeded, 0) as runs_succeeded,
+  coalesce(b.runs_failed, 0) as runs_failed, coalesce(b.stale_finishes, 0) as stale_finishes,
+  coalesce(b.fences, 0) as fences, coalesce(b.recovered, 0) as recovered,
+  coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
+from pgrab.registration r
+  left join lateral (
+    select x.* from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b on true
+  left join pgrab.weight w on w.node_id = r.id and w.incarnation = b.incarnation;
+comment on view pgrab.node is
+  'Nodes: one row per node name. Shorter: pgrab.nodes. Its weight may be changed here: `update pgrab.node '
+  'set weight = 3 where name = ''a''`; null, or a restart, and its own setting stands again.';
+comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
+comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
+comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
+comment on column pgrab.node.host is 'Host name of the machine.';
+comment on column pgrab.node.pid is 'Process id on that machine.';
+comment on column pgrab.node.pgrab_version is 'Version of the program.';
+comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
+comment on column pgrab.node.weight is
+  'Its share under the strategy `weight`: what a person has written here, or else its `weight` setting.';
+comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
+comment on column pgrab.node.kinds is 'Kinds it runs.';
+comment on column pgrab.node.slots is 'Runs at once.';
+comment on column pgrab.node.owners is
+  'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
+comment on column pgrab.node.bounds is
+  'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
+comment on column pgrab.node.slots is 'Runs at once.';
+comment on column pgrab.node.state is
+  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
+comment on column pgrab.node.started_at is 'When this incarnation began.';
+comment on column pgrab.node.heartbeat_at is
+  'Time of the last heartbeat, for people. Nobody is declared dead by it.';
+comment on column pgrab.node.beat is
+  'Counts heartbeats. Others declare a node dead when they saw this unchanged for dead_after, by their own '
+  'steady clock.';
+comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
+comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
+comment on column pgrab.node.shards is
+  'Shards it reads, the leftmost bit is shard 0. Null: it has not said yet. For people: pgrab.ownership.';
+comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
+comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks.';
+comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';
+comment on column pgrab.node.running is 'Tasks it runs.';
+comment on column pgrab.node.claims_attempted is 'Rows it tried to claim.';
+comment on column pgrab.node.claims_won is 'Rows it got.';
+comment on column pgrab.node.claims_lost is 'Rows another node was faster at, or a person changed.';
+comment on column pgrab.node.claims_stolen is 'Rows it got from shards of others.';
+comment on column pgrab.node.runs_started is 'Runs begun by this incarnation and those before it.';
+comment on column pgrab.node.runs_succeeded is 'Runs that succeeded.';
+comment on column pgrab.node.runs_failed is 'Runs that did not.';
+comment on column pgrab.node.stale_finishes is 'Results that came too late and were refused by the fence.';
+comment on column pgrab.node.fences is 'How often it lost its lease and stopped its own runs.';
+comment on column pgrab.node.recovered is 'Tasks of dead nodes it put back.';
+comment on column pgrab.node.live is
+  'Has it been heard of lately, by the database''s clock? For people: nodes judge each other by beat.';
+
+create or replace function pgrab_internal.node_write() returns trigger
+language plpgsql as $$
+begin
+  if to_jsonb(new) - 'weight' <> to_jsonb(old) - 'weight' then
+    raise exception using errcode = '22023',
+      message = format('of node %s only the weight can be changed', quote_literal(old.name)),
+      hint = 'The rest is what the node says of itself: change its settings and restart it.';
+  elsif not (new.weight >= 0 and new.weight < 'infinity') then
+    raise exception using errcode = '22023',
+      message = format('weight of node %s cannot be %s', quote_literal(old.name), new.weight),
+      hint = 'A number of 0 and more, or null for the node''s own setting.';
+  elsif new.weight is null then
+    delete from pgrab.weight w where w.node_id = old.id;
+  else
+    insert into pgrab.weight (node_id, incarnation, weight) values (old.id, old.incarnation, new.weight)
+    on conflict (node_id) do update set incarnation = excluded.incarnation, weight = excluded.weight;
+  end if;
+  return new;
+end $$;
+comment on function pgrab_internal.node_write() is 'Takes a weight that a person gives to a node.';
+create trigger node_10_write instead of update on pgrab.node
+  for each row execute function pgrab_internal.node_write();
