@@ -74,6 +74,29 @@ end $$;
 comment on function pgrab_internal.args_check_member(text, text, jsonb) is
   'Refuses a member of args that the kind does not take.';
 
+-- As src/exec/http_request.c reads it: a status or a class, or lists of them, at most 32.
+create or replace function pgrab_internal.http_expect_check(p_expect jsonb) returns void
+language plpgsql as $$
+declare
+  c_one constant text := '([1-5][0-9]{2}|[1-5][xX]{2})';
+  v_bad text;
+  v_count bigint;
+begin
+  if p_expect is null then
+    return;
+  end if;
+  select max(e.value) filter (where e.value !~ format('^[, ]*(%1$s([, ]+%1$s)*[, ]*)?$', c_one)),
+    sum(array_length(regexp_split_to_array(btrim(e.value, ', '), '[, ]+'), 1))
+  into v_bad, v_count
+  from jsonb_array_elements_text(
+    case jsonb_typeof(p_expect) when 'array' then p_expect else jsonb_build_array(p_expect) end) e;
+  if v_bad is not null or v_count > 32 then
+    perform pgrab_internal.refuse('args', format('{"expect": %s}', p_expect),
+      'expect is a status such as 204, a class such as 2xx, or a list of at most 32 of them.');
+  end if;
+end $$;
+comment on function pgrab_internal.http_expect_check(jsonb) is 'Refuses what no reply can be.';
+
 create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
 language plpgsql as $$
 declare
@@ -101,6 +124,9 @@ begin
       perform pgrab_internal.refuse('args', format('{"env": {"%s": ...}}', v_name),
         'A name in env is letters, digits and underscores, and does not begin with a digit.');
     end if;
+  end if;
+  if p_kind = 'http' then
+    perform pgrab_internal.http_expect_check(p_args -> 'expect');
   end if;
   if p_kind = 'notify' and octet_length(p_args ->> 'payload') >= 8000 then
     perform pgrab_internal.refuse('args', format('payload of %s bytes', octet_length(p_args ->> 'payload')),

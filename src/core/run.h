@@ -122,6 +122,8 @@ struct run {
 
 #define RETRY_DEFAULT INT64_C(0)  /* as the task says */
 #define RETRY_NO      INT64_C(-1) /* this fire is over */
+/* This minus n: as the task says, but not before n us. */
+#define RETRY_NOT_BEFORE INT64_C(-1)
 
 /* A run is handed on so much before it is due: putting its start on record takes about a millisecond, and its worker
  * begins when it is due, not that much later. */

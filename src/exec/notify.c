@@ -273,6 +273,7 @@ run_notify(
 
 const struct pgrab_executor exec_notify = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "notify",
     .summary = "notifies a channel of the database",
     .open = open_notify,

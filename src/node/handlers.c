@@ -221,10 +221,15 @@ make_setup(struct handlers *h, size_t i, struct err *err)
 	    .start_timeout_us = w->start_timeout_us,
 	    .ping_timeout_us = w->ping_timeout_us};
 	if (rc == RC_OK)
-		rc = surroundings_make(&s->around, w->env == NULL ? set->job_env : w->env,
-		    w->cwd == NULL ? set->job_cwd : w->cwd, set->job_umask, (int)set->job_nice, err);
+		rc = surroundings_make(&s->around, NULL, w->cwd == NULL ? set->job_cwd : w->cwd,
+		    set->job_umask, (int)set->job_nice, err);
 	if (rc == RC_OK)
-		rc = surroundings_limit(&s->around, w->limits == NULL ? set->job_limits : w->limits, err);
+		rc = surroundings_user(&s->around, "run_as", set->run_as, err);
+	if (rc == RC_OK)
+		rc = surroundings_env(&s->around, w->env == NULL ? set->job_env : w->env, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(
+		    &s->around, "limits", w->limits == NULL ? set->job_limits : w->limits, err);
 	h->n = i + 1;
 	if (rc == RC_OK)
 		rc = check_kinds(h, i, err);

@@ -26,6 +26,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 	r->has_exit_code = res->has_exit_code;
 	r->exit_code = res->exit_code;
 	r->recorded = res->recorded;
+	if (res->retry_after_us > 0)
+		r->retry_us = RETRY_NOT_BEFORE - res->retry_after_us;
 	if (res->succeeded)
 		r->outcome = OUTCOME_SUCCEEDED;
 	else if (res->not_started)

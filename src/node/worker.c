@@ -111,7 +111,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .log = host_log,
 	    .progress = host_progress,
 	    .waits_for = host_waits_for};
-	struct pgrab_result res = {0};
+	struct pgrab_result res = {.size = sizeof res};
 	size_t i = executor_index(w->node->execs, ex);
 	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
 	struct pgrab_run view = {.size = sizeof view,
