@@ -82,6 +82,10 @@ struct run {
 	char *name, *kind, *command, *owner;
 	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
 	struct pairs args;
+	char **secret; /* what was filled in; see core/secret.h */
+	size_t n_secrets;
+	char *refused; /* why it can not be executed; NULL: it can */
+	bool unready;  /* refused for what may be over soon: the attempt is not counted */
 
 	/* the boss's */
 	enum run_phase phase;

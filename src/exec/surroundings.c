@@ -88,21 +88,29 @@ surroundings_make(
 	return surroundings_env(s, env, err);
 }
 
+struct user_entry {
+	bool found;
+	struct passwd entry; /* its texts are in text */
+	char text[16384];
+};
+
 /* A number, of whom there may be no entry, or the name of one. */
 static bool
-find_user(const char *text, struct keeper_user *u, const struct passwd **entry_out)
+find_user(const char *text, struct keeper_user *u, struct user_entry *e)
 {
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
 	bool number = text[0] >= '0' && text[0] <= '9' && *end == '\0' && n < UINT32_MAX;
-	const struct passwd *p = number ? getpwuid((uid_t)n) : getpwnam(text);
+	struct passwd *p = NULL;
 
-	*entry_out = p;
-	if (p == NULL && !number)
-		return false;
-	u->uid = p != NULL ? p->pw_uid : (uid_t)n;
-	u->gid = p != NULL ? p->pw_gid : (gid_t)n;
-	return true;
+	if (number)
+		(void)getpwuid_r((uid_t)n, &e->entry, e->text, sizeof e->text, &p);
+	else
+		(void)getpwnam_r(text, &e->entry, e->text, sizeof e->text, &p);
+	e->found = p != NULL;
+	u->uid = e->found ? p->pw_uid : (uid_t)n;
+	u->gid = e->found ? p->pw_gid : (gid_t)n;
+	return e->found || number;
 }
 
 static bool
@@ -111,8 +119,11 @@ find_group(const char *text, struct keeper_user *u)
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
 	bool number = text[0] >= '0' && text[0] <= '9' && *end == '\0' && n < UINT32_MAX;
-	const struct group *g = number ? NULL : getgrnam(text);
+	struct group entry, *g = NULL;
+	char space[16384];
 
+	if (!number)
+		(void)getgrnam_r(text, &entry, space, sizeof space, &g);
 	u->gid = g != NULL ? g->gr_gid : (gid_t)n;
 	return g != NULL || number;
 }
@@ -139,16 +150,16 @@ find_groups(struct surroundings *s, const char *where, const char *name, struct 
 static enum rc
 become(struct surroundings *s, const char *where, const char *name, const char *group, struct err *err)
 {
-	const struct passwd *entry;
+	struct user_entry e;
 
-	if (!find_user(name, &s->user, &entry))
+	if (!find_user(name, &s->user, &e))
 		return err_set(err, RC_BAD, "%s: there is no user \"%.64s\" on this machine", where, name);
-	set_pair(s, "HOME", entry == NULL ? "/" : entry->pw_dir);
-	if (entry != NULL) {
-		set_pair(s, "USER", entry->pw_name);
-		set_pair(s, "LOGNAME", entry->pw_name);
+	set_pair(s, "HOME", e.found ? e.entry.pw_dir : "/");
+	if (e.found) {
+		set_pair(s, "USER", e.entry.pw_name);
+		set_pair(s, "LOGNAME", e.entry.pw_name);
 	}
-	name = entry == NULL ? NULL : entry->pw_name;
+	name = e.found ? e.entry.pw_name : NULL;
 	if (group != NULL && !find_group(group, &s->user))
 		return err_set(err, RC_BAD, "%s: there is no group \"%.64s\" on this machine", where, group);
 	if (s->user.uid == geteuid() && s->user.gid == getegid())

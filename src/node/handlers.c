@@ -17,6 +17,7 @@
 #include "node/boss.h"
 #include "node/live.h"
 #include "node/outcome.h"
+#include "node/refuse.h"
 
 static bool
 host_may_start(void *ctx)
@@ -58,6 +59,11 @@ host_begin(void *ctx, struct run *r)
 	r->begun_us = clock_mono_us();
 	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
 		r->stale = true; /* others may have it by now: nothing is executed */
+		hand_on(h, r);
+		return false;
+	}
+	if (run_refused(h->node, r, true)) {
+		outcome_log(r);
 		hand_on(h, r);
 		return false;
 	}

@@ -79,6 +79,11 @@ const struct option_key settings_keys[] = {
 	"default: "
 	"all but where clouds keep credentials",
 	false},
+    {"secret_dir", 0, OPTION_TEXT, FIELD(secret_dir), NULL, 0, 0, NULL, "FOLDER",
+	"folder with one folder for each owner, of whose files args may take values: {\"env\": {\"TOKEN\": "
+	"{\"file\": "
+	"\"api.key\"}}}",
+	false},
     {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
 	"put each shell or exec task into a control group (version 2) where that can be done", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",

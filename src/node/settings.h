@@ -54,7 +54,8 @@ struct settings {
 	char *job_limits;
 	char *run_as, *http_hosts; /* of owners whose section says nothing else; see exec/bounds.h */
 	bool allow_root;
-	int job_cgroups; /* 0 auto, 1 off */
+	char *secret_dir; /* NULL: no secrets from files */
+	int job_cgroups;  /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
 	int64_t retention_us;
 	bool at_most_once_async;

@@ -1,6 +1,6 @@
 -- What pgrab.task refuses, completes and honours (migrations/0001_schema.sql, migrations/api/10_check.sql, 11_task.sql).
 begin;
-select plan(295);
+select plan(301);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text) language plpgsql as $$
@@ -73,6 +73,8 @@ insert into bad (col, shown, hint, cols, vals) values
   ('args', '''{"expect": "200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,"}''', 'at most 32', 'kind, command, args', $$'http', 'http://h', jsonb_build_object('expect', repeat('200,', 33))$$),
   ('args', '''{"follow": "yes"}''', 'follow is a JSON boolean', 'kind, command, args', $$'http', 'http://h', '{"follow": "yes"}'$$),
   ('args', '''{"payload": {}}''', 'payload is a JSON string', 'kind, command, args', $$'notify', 'c', '{"payload": {}}'$$),
+  ('args', '''{"env": {"A": {"secret": 1}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"secret": 1}}}'$$),
+  ('args', '''{"env": {"A": {"file": "x", "secret": "y"}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"file": "x", "secret": "y"}}}'$$),
   ('args', '''{"env": {"A": {"B": 1}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"B": 1}}}'$$),
   ('args', '''{"argv": ["a", ["b"]]}''', 'plain values only', 'kind, command, args', $$'exec', '/x', '{"argv": ["a", ["b"]]}'$$),
   ('args', '''{"headers": {"A": [1]}}''', 'plain values only', 'kind, command, args', $$'http', 'http://h', '{"headers": {"A": [1]}}'$$),
@@ -145,6 +147,8 @@ insert into good (about, cols, vals) values
   ('a URL without a path', 'kind, command', $$'http', 'HTTPS://example.org'$$),
   ('a channel of 63 bytes', 'kind, command', $$'notify', repeat('c', 63)$$),
   ('a payload of 7999 bytes', 'kind, command, args', $$'notify', 'c', jsonb_build_object('payload', repeat('x', 7999))$$),
+  ('names of secrets and files in place of values', 'kind, command, args', $$'http', 'http://h', '{"headers": {"A": {"secret": "api"}, "B": {"file": "b/c"}, "C": "d"}}'$$),
+  ('names of secrets in env', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"secret": "api"}}}'$$),
   ('a body of any depth', 'kind, command, args', $$'http', 'http://h', '{"method": "POST", "headers": {"A": "b"}, "body": {"a": [{"b": null}]}, "expect": [200, 201], "follow": true}'$$),
   ('an expect of several forms', 'kind, command, args', $$'http', 'http://h', '{"expect": ["2xx, 404", "3XX"]}'$$),
   ('an expect that is one number', 'kind, command, args', $$'http', 'http://h', '{"expect": 404}'$$),

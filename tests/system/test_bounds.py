@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import threading
+import time
 from email.utils import formatdate
 
 import pytest
@@ -186,3 +187,52 @@ def test_a_job_of_another_user_can_not_even_signal_the_node(db, nodes):
     nodes.start("n1", run_as="nobody", env={"PGPASSWORD": "very-secret-1"})
     lines = output(db, kind="shell", command=PEEK, args={"env": {"PATH": "/usr/bin:/bin"}}).splitlines()
     assert lines == ["65534 0", "may not signal"] * 3
+
+
+def test_args_may_name_secrets_of_their_owner(db, nodes, tmp_path):
+    me = db.one("select current_user")
+    folder = tmp_path / "secrets" / me
+    folder.mkdir(parents=True)
+    (folder / "api.key").write_text("value-in-a-file\n")
+    (folder / "link").symlink_to("/etc/passwd")
+    (tmp_path / "secrets" / "theirs").write_text("not yours")
+    nodes.start("n1", secret_dir=tmp_path / "secrets")
+    db.query("insert into pgrab.secret (name, value) values ('token', 'value-in-a-row'), ('short', 'abc')")
+    args = {"env": {"A": {"secret": "token"}, "B": {"file": "api.key"}, "C": "plain", "D": {"secret": "short"}}}
+    task = db.add(kind="shell", command='test ${#A},${#B} = 14,15 && echo "$A,$B,$C,$D" && echo x$A >&2', args=args)
+    run = db.wait_run(task)
+    assert (run.outcome, run.output) == ("succeeded", f"{'*' * 14},{'*' * 15},plain,abc\nx{'*' * 14}\n")  # hidden from eight bytes on
+    text = str(db.query("select * from pgrab.run")) + str(db.query("select * from pgrab.task")) + nodes.all[0].log()
+    assert "value-in" not in text and run.definition["args"] == args
+    error = failure(db, kind="shell", command='echo "bad: $A"; exit 3', args=args)
+    assert error == "exit code 3: bad: " + "*" * 14
+    assert "there is no secret \"missing\" of " + me in failure(db, kind="shell", command="env", args={"env": {"A": {"secret": "missing"}}})
+    for path, why in {"nothing": "No such file", "../theirs": "Invalid cross-device link", "link": "Too many levels of symbolic links",
+                      "/etc/passwd": "Invalid cross-device link", ".": "not a plain file"}.items():
+        assert why in failure(db, kind="shell", command="env", args={"env": {"A": {"file": path}}})
+    assert output(db, kind="shell", command="echo ${#A}", args={"env": {"A": {"file": str(folder / "api.key")}}}) == "15"
+
+
+def test_a_node_without_a_folder_reads_no_files(db, nodes):
+    nodes.start("n1")
+    assert failure(db, kind="exec", command="/usr/bin/env", args={"env": {"A": {"file": "/etc/passwd"}}}) == \
+        "this node reads no secrets from files (secret_dir)"
+
+
+def test_http_headers_may_name_secrets(db, nodes, overloaded):
+    nodes.start("n1")
+    db.query("insert into pgrab.secret (name, value) values ('key', E'evil\\r\\nX-Second: header')")
+    error = failure(db, kind="http", command=overloaded, args={"headers": {"X-Api-Key": {"secret": "key"}}})
+    assert error == "args.headers: the value of X-Api-Key has a control character (byte 0x0d) in it"
+
+
+def test_a_bell_that_never_stops_does_not_make_a_node_beat_for_ever(db, nodes):
+    nodes.start("n1", heartbeat="1s", fence_after="5s", dead_after="10s")
+    beat = "select beat from pgrab.node where name = 'n1'"
+    before, since = db.one(beat), time.monotonic()
+    while time.monotonic() < since + 3:
+        db.query("notify pgrab, 'wish'")
+    assert 3 <= db.one(beat) - before <= 40  # ten a second at most; it was more than a hundred
+    with db.connect() as conn:
+        conn.execute("select pgrab.drain('n1')")
+    db.wait("select state = 'draining' from pgrab.nodes where name = 'n1'", timeout=2)
