@@ -236,3 +236,16 @@ def test_a_bell_that_never_stops_does_not_make_a_node_beat_for_ever(db, nodes):
     with db.connect() as conn:
         conn.execute("select pgrab.drain('n1')")
     db.wait("select state = 'draining' from pgrab.nodes where name = 'n1'", timeout=2)
+
+
+def test_a_file_that_others_may_read_or_write_is_refused(db, config, tmp_path):
+    path = config("dsn = postgresql://app:very-secret@127.0.0.1:1/x\n", 0o644)
+    done = run_pgrab("run", "--config", path, check=False)
+    assert f"{path} holds a password and everybody may read it; type: chmod o= {path}" in done.stderr
+    assert "very-secret" not in done.stderr
+    path = config("workers = 1\n[owner app]\ndsn = password=very-secret\n", 0o604)
+    assert "type: chmod o= " in run_pgrab("run", "--config", path, check=False).stderr
+    path = config("workers = 1\n", 0o666)
+    assert f"everybody may write {path}" in run_pgrab("run", "--config", path, check=False).stderr
+    path = config("workers = none\n", 0o644)  # without a password it is as good as any
+    assert "workers cannot be" in run_pgrab("run", "--config", path, check=False).stderr
