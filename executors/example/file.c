@@ -155,6 +155,7 @@ file_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 
 static const struct pgrab_executor file = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "file",
     .summary = "wait until a file is there",
     .open = file_open,
@@ -162,10 +163,10 @@ static const struct pgrab_executor file = {
     .run = file_run,
 };
 
-const struct pgrab_executor *pgrab_executor_v1(void);
+const struct pgrab_executor *pgrab_executor_v2(void);
 
 const struct pgrab_executor *
-pgrab_executor_v1(void)
+pgrab_executor_v2(void)
 {
 	return &file;
 }

@@ -4,10 +4,10 @@
  * An executor is a const struct of functions.  The built-in kinds (sql, shell, exec, http, notify, noop) use
  * this interface; a third party builds a shared object against this header alone, exports
  *
- *     const struct pgrab_executor *pgrab_executor_v1(void);
+ *     const struct pgrab_executor *pgrab_executor_v2(void);
  *
  * and names the file in the node's `executors` setting.  Nothing here may change meaning within one ABI
- * number; structs that the node fills only grow at the end and say their size.
+ * number; structs only grow at the end, and each says its size as its author knows it.
  */
 #ifndef PGRAB_EXECUTOR_H
 #define PGRAB_EXECUTOR_H
@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-#define PGRAB_EXECUTOR_ABI   1
-#define PGRAB_EXECUTOR_ENTRY "pgrab_executor_v1"
+#define PGRAB_EXECUTOR_ABI   2
+#define PGRAB_EXECUTOR_ENTRY "pgrab_executor_v2"
 
 /* One of a task's args, taken apart: a scalar gives one (key, text); an array gives one per element under the
  * same key; an object gives one per member under the object's key with the value "member=text".  JSON null
@@ -87,15 +87,18 @@ struct pgrab_host {
 #define pgrab_host_has(host, member) \
 	((host)->size >= offsetof(struct pgrab_host, member) + sizeof((host)->member))
 
-/* What came of it.  Zeroed before run() is called: an executor that sets nothing has failed with no reason.
+/* What came of it.  Zero but for size before run() is called: an executor that sets nothing has failed with no reason.
  */
 struct pgrab_result {
+	uint32_t size; /* sizeof(struct pgrab_result) as the node knows it: write nothing beyond */
 	bool succeeded;
 	bool has_exit_code;
 	bool recorded;     /* built-in sql only: the finish is already committed with the task's own work */
 	bool not_started;  /* nothing was executed (fork refused, ...): the attempt is not counted */
 	int32_t exit_code; /* process exit status, 128 + signal, or HTTP status */
 	char error[1024];  /* why it failed, one plain sentence, printable UTF-8 */
+	int64_t
+	    retry_after_us; /* when it failed: not again before so long, up to a day; 0: as the task's backoff says */
 };
 
 #define PGRAB_EXECUTOR_INSTANT \
@@ -103,6 +106,7 @@ struct pgrab_result {
 
 struct pgrab_executor {
 	uint32_t abi;        /* PGRAB_EXECUTOR_ABI */
+	uint32_t size;       /* sizeof(struct pgrab_executor) */
 	const char *kind;    /* [a-z][a-z0-9_]*, at most 32 characters */
 	const char *summary; /* one line for `pgrab executor list` and the table pgrab.kind */
 	uint32_t flags;

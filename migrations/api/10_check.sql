@@ -25,6 +25,27 @@ return case jsonb_typeof(p_value)
 comment on function pgrab_internal.args_flat(jsonb) is
   'True when a member of args holds no nested objects or arrays.';
 
+-- {"secret": "api"} or {"file": "api.key"} in place of a value: where it is, and by what name.  Else nulls.
+create or replace function pgrab_internal.args_reference(p_value jsonb, out place text, out name text)
+language sql immutable parallel safe
+begin atomic
+  select p.place, p_value ->> p.place
+  from (select case when p_value ? 'secret' then 'secret' when p_value ? 'file' then 'file' end as place) p
+  where jsonb_typeof(p_value) = 'object' and jsonb_typeof(p_value -> p.place) = 'string'
+    and p_value - p.place = '{}';
+end;
+comment on function pgrab_internal.args_reference(jsonb) is
+  'What a value in args names instead of being it: a row of pgrab.secret, or a file of the node.';
+
+create or replace function pgrab_internal.args_values_fine(p_value jsonb) returns boolean
+language sql immutable parallel safe
+return not exists (
+  select from jsonb_each(case when jsonb_typeof(p_value) = 'object' then p_value end) e
+    cross join lateral pgrab_internal.args_reference(e.value) r
+  where jsonb_typeof(e.value) in ('object', 'array') and r.place is null);
+comment on function pgrab_internal.args_values_fine(jsonb) is
+  'True when an object holds plain values and references only.';
+
 create or replace function pgrab_internal.args_length(p_value jsonb) returns integer
 language sql immutable parallel safe
 return case jsonb_typeof(p_value)
@@ -62,7 +83,11 @@ begin
   elsif p_value <> 'null' and not jsonb_typeof(p_value) = any (string_to_array(c_types, ' ')) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s is a JSON %s.', p_name, replace(c_types, ' ', ' or ')));
-  elsif p_name not in ('params', 'body') and not pgrab_internal.args_flat(p_value) then
+  elsif p_name in ('env', 'headers') and not pgrab_internal.args_values_fine(p_value) then
+    perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
+      format('%s holds plain values only, or {"secret": "name"} or {"file": "path"} in place of one; '
+        'no nested objects or arrays.', p_name));
+  elsif p_name not in ('params', 'body', 'env', 'headers') and not pgrab_internal.args_flat(p_value) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s holds plain values only, no nested objects or arrays.', p_name));
   elsif p_name <> 'body' and pgrab_internal.args_length(p_value) > 1000 then
@@ -73,6 +98,29 @@ begin
 end $$;
 comment on function pgrab_internal.args_check_member(text, text, jsonb) is
   'Refuses a member of args that the kind does not take.';
+
+-- As src/exec/http_request.c reads it: a status or a class, or lists of them, at most 32.
+create or replace function pgrab_internal.http_expect_check(p_expect jsonb) returns void
+language plpgsql as $$
+declare
+  c_one constant text := '([1-5][0-9]{2}|[1-5][xX]{2})';
+  v_bad text;
+  v_count bigint;
+begin
+  if p_expect is null then
+    return;
+  end if;
+  select max(e.value) filter (where e.value !~ format('^[, ]*(%1$s([, ]+%1$s)*[, ]*)?$', c_one)),
+    sum(array_length(regexp_split_to_array(btrim(e.value, ', '), '[, ]+'), 1))
+  into v_bad, v_count
+  from jsonb_array_elements_text(
+    case jsonb_typeof(p_expect) when 'array' then p_expect else jsonb_build_array(p_expect) end) e;
+  if v_bad is not null or v_count > 32 then
+    perform pgrab_internal.refuse('args', format('{"expect": %s}', p_expect),
+      'expect is a status such as 204, a class such as 2xx, or a list of at most 32 of them.');
+  end if;
+end $$;
+comment on function pgrab_internal.http_expect_check(jsonb) is 'Refuses what no reply can be.';
 
 create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
 language plpgsql as $$
@@ -101,6 +149,9 @@ begin
       perform pgrab_internal.refuse('args', format('{"env": {"%s": ...}}', v_name),
         'A name in env is letters, digits and underscores, and does not begin with a digit.');
     end if;
+  end if;
+  if p_kind = 'http' then
+    perform pgrab_internal.http_expect_check(p_args -> 'expect');
   end if;
   if p_kind = 'notify' and octet_length(p_args ->> 'payload') >= 8000 then
     perform pgrab_internal.refuse('args', format('payload of %s bytes', octet_length(p_args ->> 'payload')),

@@ -64,15 +64,18 @@ return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
 comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
 
 -- The values of one member, in order: (key, value), see include/pgrab/executor.h struct pgrab_arg.
--- A null among sql's params is a value: it comes under the key params:null.
+-- A null among sql's params is a value: it comes under the key params:null; what names a secret, under
+-- env:secret or env:file.
 create or replace function pgrab_internal.args_values(p_key text, p_value jsonb)
 returns table (key text, value text, n bigint)
 language sql immutable parallel safe
 begin atomic
-  select p_key, o.key || '=' || o.value, o.n
-  from jsonb_each_text(case when jsonb_typeof(p_value) = 'object' and p_key <> 'body' then p_value end)
+  select case when r.name is null then p_key else p_key || ':' || r.place end,
+    o.key || '=' || coalesce(r.name, o.value #>> '{}'), o.n
+  from jsonb_each(case when jsonb_typeof(p_value) = 'object' and p_key <> 'body' then p_value end)
     with ordinality o(key, value, n)
-  where o.value is not null
+    cross join lateral pgrab_internal.args_reference(o.value) r(place, name)
+  where o.value <> 'null'
   union all
   select case when a.value = 'null' then p_key || ':null' else p_key end,
     case when jsonb_typeof(a.value) in ('object', 'array') then a.value::text

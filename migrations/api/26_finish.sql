@@ -177,6 +177,9 @@ begin
         when not f.again then null
         when f.outcome = 'lost' then t.due_at
         when f.retry_us >= 0 then clock_timestamp() + f.retry_us * interval '1 us'
+        when f.retry_us < -1 then clock_timestamp() + greatest(
+          pgrab_internal.retry_wait(t.backoff, t.backoff_max, t.attempt),
+          least(-1 - f.retry_us, 86400000000) * interval '1 us')
         else clock_timestamp() + pgrab_internal.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
       attempt = case when f.fire is not null then 0 else t.attempt end,
       settled = t.settled and f.fire is null, needs = case when f.again then t.needs end,

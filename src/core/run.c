@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "core/secret.h"
 #include "base/heap.h"
 
 const char *
@@ -82,7 +83,9 @@ run_free(struct run *r)
 	if (r->stop_fd >= 0 && !r->lent)
 		close(r->stop_fd);
 	hold_unref(r->hold);
+	secret_fini(r);
 	pairs_fini(&r->args);
+	free(r->refused);
 	free(r->name);
 	free(r->kind);
 	free(r->command);

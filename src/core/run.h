@@ -82,6 +82,10 @@ struct run {
 	char *name, *kind, *command, *owner;
 	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
 	struct pairs args;
+	char **secret; /* what was filled in; see core/secret.h */
+	size_t n_secrets;
+	char *refused; /* why it can not be executed; NULL: it can */
+	bool unready;  /* refused for what may be over soon: the attempt is not counted */
 
 	/* the boss's */
 	enum run_phase phase;
@@ -122,6 +126,8 @@ struct run {
 
 #define RETRY_DEFAULT INT64_C(0)  /* as the task says */
 #define RETRY_NO      INT64_C(-1) /* this fire is over */
+/* This minus n: as the task says, but not before n us. */
+#define RETRY_NOT_BEFORE INT64_C(-1)
 
 /* A run is handed on so much before it is due: putting its start on record takes about a millisecond, and its worker
  * begins when it is due, not that much later. */

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "db/aside.h"
+#include "db/dsn.h"
 
 /* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is done aside. */
 struct dial {
@@ -297,6 +298,8 @@ dial(void *arg)
 	struct hosts h = read_hosts(d->dsn);
 
 	d->rc = h.n > 1 ? try_all(d, &h) : try_host(d, NULL, NULL, d->until_us, &d->err);
+	if (d->rc != RC_OK)
+		dsn_hide(d->dsn, d->err.text, sizeof d->err.text);
 	free_hosts(&h);
 }
 

@@ -121,6 +121,10 @@ CHECKED enum rc store_start_once(struct db *db, int64_t incarnation, bool async_
 CHECKED enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 
+/* What the args of started runs name in pgrab.secret, filled in; ->refused says so of a run that names what is not there.
+ * Asks only when there is something to ask. */
+CHECKED enum rc store_secrets(struct db *db, struct run **runs, size_t n, struct err *err);
+
 /* Hands claimed, unstarted tasks back.  (id, version) pairs of one incarnation. */
 CHECKED enum rc store_release(
     struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err);

@@ -19,12 +19,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "exec/bounds.h"
 #include "exec/child_end.h"
 #include "exec/child_plan.h"
 #include "exec/exec.h"
 #include "exec/limits.h"
 #include "exec/result.h"
-#include "exec/surroundings.h"
 #include "keeper/keeper.h"
 #include "keeper/proctree.h"
 
@@ -35,8 +35,7 @@
 
 struct child {
 	const struct exec_env *env;
-	struct surroundings own; /* when the node has none */
-	const struct surroundings *around;
+	struct bounds_list own; /* when the node has none */
 	char chunk[CHUNK_BYTES];
 };
 
@@ -57,6 +56,8 @@ struct watch {
 void *
 child_open(const void *internal, char *err, size_t err_size)
 {
+	static const struct bounds_common plain = {.job_cwd = "/", .job_umask = "077", .allow_root = true};
+	static const struct bounds_texts nobody = {0};
 	const struct exec_env *env = internal;
 	struct child *c;
 
@@ -67,12 +68,8 @@ child_open(const void *internal, char *err, size_t err_size)
 	}
 	c = xcalloc(1, sizeof *c);
 	c->env = env;
-	c->around = env->surroundings;
-	if (c->around == NULL) {
-		c->around = &c->own;
-		if (surroundings_make(&c->own, NULL, "/", "077", 0, NULL) != RC_OK)
-			abort(); /* these are our own values */
-	}
+	if (env->bounds == NULL && bounds_make(&c->own, &plain, &nobody, 1, NULL) != RC_OK)
+		abort(); /* these are our own values */
 	return c;
 }
 
@@ -81,7 +78,7 @@ child_close(void *self)
 {
 	struct child *c = self;
 
-	surroundings_fini(&c->own);
+	bounds_fini(&c->own);
 	free(c);
 }
 
@@ -114,16 +111,18 @@ make_file(const char *what, const char *text, int *fd_out, struct err *err)
 
 /* On RC_OK the caller has out_fd (does not block) and the run's descriptor to close. */
 static enum rc
-start(struct child *c, const struct child_plan *p, int *out_fd, struct keeper_run *run, struct err *err)
+start(struct child *c, const struct surroundings *around, const struct child_plan *p, int *out_fd,
+    struct keeper_run *run, struct err *err)
 {
 	struct keeper_spec spec = {.argv = p->argv.item,
 	    .env = p->env.item,
-	    .cwd = p->cwd == NULL ? c->around->cwd : p->cwd,
-	    .umask = c->around->umask,
-	    .nice = c->around->nice,
+	    .cwd = p->cwd == NULL ? around->cwd : p->cwd,
+	    .umask = around->umask,
+	    .nice = around->nice,
+	    .user = around->user,
 	    .stdin_fd = -1};
 	int out[2] = {-1, -1};
-	enum rc rc = limits_within(&c->around->limits, &p->limits, &spec.limits, err);
+	enum rc rc = limits_within(&around->limits, &p->limits, &spec.limits, err);
 
 	if (rc == RC_OK && p->stdin_text != NULL)
 		rc = make_file("stdin", p->stdin_text, &spec.stdin_fd, err);
@@ -260,8 +259,8 @@ say_leftovers(const struct watch *w)
 }
 
 static void
-carry_out(
-    struct child *c, const struct child_plan *p, const struct pgrab_host *host, struct pgrab_result *result)
+carry_out(struct child *c, const struct surroundings *around, const struct child_plan *p,
+    const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct watch w = {.host = host,
 	    .chunk = c->chunk,
@@ -271,11 +270,11 @@ carry_out(
 	    .kill_grace_us = c->env->kill_grace_us,
 	    .late_us = CLOCK_NEVER};
 	struct err err = {0};
-	enum rc rc = start(c, p, &w.out_fd, &w.run, &err);
+	enum rc rc = start(c, around, p, &w.out_fd, &w.run, &err);
 
 	if (rc == RC_OK) {
 		watch_run(&w, c->env->keeper);
-		child_explain(&w.end, p->argv.item[0], p->cwd == NULL ? c->around->cwd : p->cwd, result);
+		child_explain(&w.end, p->argv.item[0], p->cwd == NULL ? around->cwd : p->cwd, result);
 		say_leftovers(&w);
 	} else {
 		result->not_started = rc != RC_BAD;
@@ -290,14 +289,17 @@ child_run(void *self, const struct child_command *cmd, const struct pgrab_run *r
     const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct child *c = self;
+	const struct bounds *b = bounds_of(c->env->bounds == NULL ? &c->own : c->env->bounds, run->owner);
 	struct child_plan plan;
 	struct err err = {0};
-	enum rc rc = child_plan_make(
-	    &plan, cmd->argv, cmd->takes_argv, (const char *const *)c->around->env, run, &err);
+	enum rc rc =
+	    child_plan_make(&plan, cmd->argv, cmd->takes_argv, (const char *const *)b->around.env, run, &err);
 
 	plan.script = cmd->script;
 	if (rc == RC_OK)
-		carry_out(c, &plan, host, result);
+		rc = bounds_program(b, plan.argv.item[0], plan.asked.item, &err);
+	if (rc == RC_OK)
+		carry_out(c, &b->around, &plan, host, result);
 	else
 		result_fail(result, "%s", err.text);
 	child_plan_fini(&plan);

@@ -44,6 +44,7 @@ take_env(struct child_plan *p, const char *text, struct err *err)
 		    "\"value\"}; it has \"%.60s\"",
 		    text);
 	env_set(&p->env, text);
+	list_add(&p->asked, text);
 	return RC_OK;
 }
 
@@ -92,7 +93,7 @@ child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, 
 {
 	enum rc rc = RC_OK;
 
-	*p = (struct child_plan){0};
+	*p = (struct child_plan){.asked = {.item = xcalloc(1, sizeof(char *))}};
 	for (; *argv != NULL; argv++)
 		list_add(&p->argv, *argv);
 	for (; *env != NULL; env++)
@@ -111,5 +112,6 @@ child_plan_fini(struct child_plan *p)
 		free(p->own[i]);
 	free(p->argv.item);
 	free(p->env.item);
+	free(p->asked.item);
 	*p = (struct child_plan){0};
 }

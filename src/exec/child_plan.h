@@ -18,6 +18,7 @@ struct text_list {
 
 struct child_plan {
 	struct text_list argv, env;
+	struct text_list asked;      /* of env, what the task asks for */
 	const char *cwd;             /* NULL: not given */
 	const char *stdin_text;      /* NULL: not given */
 	const char *script;          /* NULL: none; the caller's */

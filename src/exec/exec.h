@@ -14,8 +14,8 @@
 
 struct db;
 struct keeper;
+struct bounds_list;
 struct login;
-struct surroundings;
 
 /* How to log in as an owner of sql tasks. */
 struct exec_login {
@@ -34,8 +34,7 @@ struct exec_env {
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
-	const struct surroundings
-	    *surroundings; /* of shell and exec; NULL: as surroundings_make without settings */
+	const struct bounds_list *bounds; /* NULL: none, as in tests */
 };
 
 /* Connects, if need be.  Is it the connection of `owner`, in the node's database, and no superuser's (unless that is

@@ -21,6 +21,7 @@ run_exec(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 
 const struct pgrab_executor exec_exec = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "exec",
     .summary = "a program with arguments, without a shell; exit code 0 is success",
     .open = child_open,

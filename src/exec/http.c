@@ -10,8 +10,8 @@
  * Nothing else is retried here either.
  *
  * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment (http_proxy,
- * https_proxy, no_proxy) do apply; what a proxy connects to is then for the proxy to judge, not for
- * http_guard.c.  At most HTTP_BODY_MAX bytes are read, counted unpacked, and HTTP_HEADERS_MAX of headers.
+ * https_proxy, no_proxy) do apply; what a proxy makes of a name is then for the proxy to judge, not for
+ * http_guard.c, unless http_hosts lets a task go to addresses: those are connected to directly.  At most HTTP_BODY_MAX bytes are read, counted unpacked, and HTTP_HEADERS_MAX of headers.
  */
 #include "exec/exec.h"
 
@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "exec/bounds.h"
 #include "exec/http_guard.h"
 #include "exec/http_request.h"
 #include "exec/http_transfer.h"
@@ -36,6 +37,7 @@
 struct client {
 	CURLM *multi;
 	CURL *easy;
+	const struct exec_env *env; /* NULL: there are no bounds */
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -68,6 +70,7 @@ open_http(const void *internal, char *err, size_t err_size)
 		return NULL;
 	}
 	c = xcalloc(1, sizeof(*c));
+	c->env = internal;
 	c->multi = curl_multi_init();
 	c->easy = curl_easy_init();
 	if (c->multi == NULL || c->easy == NULL) {
@@ -84,7 +87,7 @@ on_header(char *data, size_t size, size_t n, void *arg)
 	struct http_transfer *t = arg;
 
 	t->header_bytes += n * size;
-	return t->header_bytes > HTTP_HEADERS_MAX ? 0 : n * size;
+	return t->header_bytes > HTTP_HEADERS_MAX || !http_header_fine(t, data, n * size) ? 0 : n * size;
 }
 
 static size_t
@@ -106,7 +109,7 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	struct http_transfer *t = arg;
 	int fd;
 
-	if (http_address_refused(&address->addr, t->refused, sizeof(t->refused)))
+	if (http_address_refused(t->hosts, t->listed, &address->addr, t->refused, sizeof(t->refused)))
 		return CURL_SOCKET_BAD;
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
@@ -164,6 +167,8 @@ set_request(struct http_transfer *t, struct curl_slist *headers)
 	SET(CURLOPT_ACCEPT_ENCODING, ""); /* all that this libcurl can unpack */
 	SET(CURLOPT_CURLU, r->url);
 	SET(CURLOPT_HTTPHEADER, headers);
+	if (!t->listed) /* it is the address that has to be on the list, and a proxy's would hide it */
+		SET(CURLOPT_PROXY, "");
 	if (strcmp(method, "HEAD") == 0) {
 		SET(CURLOPT_NOBODY, 1L);
 	} else if (sends) {
@@ -249,6 +254,17 @@ could_not_start(const struct http_transfer *t, CURLcode code)
 	       (code == CURLE_OUT_OF_MEMORY || (code == CURLE_COULDNT_CONNECT && t->socket_errno != 0));
 }
 
+/* False: not there; t->refused says why. */
+static bool
+may_go(struct http_transfer *t)
+{
+	char host[256];
+	uint16_t port;
+
+	http_request_place(&t->request, host, sizeof host, &port);
+	return !http_host_refused(t->hosts, host, port, &t->listed, t->refused, sizeof(t->refused));
+}
+
 /* The request and, if wanted, where redirects lead. */
 static void
 converse(struct client *c, struct http_transfer *t, struct pgrab_result *result)
@@ -258,7 +274,7 @@ converse(struct client *c, struct http_transfer *t, struct pgrab_result *result)
 	CURLcode code;
 
 	for (int hops = 0;; hops++) {
-		code = exchange(c, t);
+		code = may_go(t) ? exchange(c, t) : CURLE_COULDNT_CONNECT;
 		if (code != CURLE_OK) {
 			http_explain(t, code, result);
 			result->not_started = hops == 0 && could_not_start(t, code);
@@ -280,11 +296,20 @@ converse(struct client *c, struct http_transfer *t, struct pgrab_result *result)
 	}
 }
 
+static const struct http_hosts *
+hosts_of(const struct client *c, const struct pgrab_run *run)
+{
+	static const struct http_hosts any = {0};
+
+	return c->env == NULL || c->env->bounds == NULL ? &any
+							: &bounds_of(c->env->bounds, run->owner)->hosts;
+}
+
 static void
 run_http(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct client *c = self;
-	struct http_transfer t = {.run = run, .host = host, .easy = c->easy};
+	struct http_transfer t = {.run = run, .host = host, .hosts = hosts_of(c, run), .easy = c->easy};
 	struct err err;
 	enum rc rc;
 
@@ -303,6 +328,7 @@ run_http(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 
 const struct pgrab_executor exec_http = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "http",
     .summary = "sends an HTTP request and looks at the status of the reply",
     .open = open_http,

@@ -6,8 +6,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/clock.h"
 #include "exec/result.h"
+
+#define RETRY_AFTER_MAX_S 86400
 
 int
 http_status(CURL *easy)
@@ -22,6 +26,25 @@ bool
 http_status_redirects(int status)
 {
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/*
+ * libcurl takes a length that overflows for none at all, and a reply that was cut for whole.
+ */
+bool
+http_header_fine(struct http_transfer *t, const char *line, size_t n)
+{
+	static const char name[] = "content-length:";
+	size_t at = sizeof name - 1, digits = 0;
+
+	if (n < at || strncasecmp(line, name, at) != 0)
+		return true;
+	for (; at < n && strchr(" \t0", line[at]) != NULL; at++)
+		;
+	for (; at < n && line[at] >= '0' && line[at] <= '9'; at++)
+		digits++;
+	t->length_overflow = digits > 18; /* 2^63 has 19 */
+	return !t->length_overflow;
 }
 
 bool
@@ -119,6 +142,11 @@ http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_result *
 	else if (t->body_bytes > HTTP_BODY_MAX)
 		result_fail(result, "HTTP %d, but the reply is larger than %d MiB", status,
 		    HTTP_BODY_MAX / 1024 / 1024);
+	else if (t->length_overflow)
+		result_fail(result,
+		    "do not understand the reply of %s: HTTP %d with a Content-Length that is no number of "
+		    "bytes%s",
+		    peer, status, doubt(t));
 	else if (t->header_bytes > HTTP_HEADERS_MAX)
 		result_fail(result, "the headers of the reply are larger than %d KiB%s",
 		    HTTP_HEADERS_MAX / 1024, doubt(t));
@@ -129,12 +157,24 @@ http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_result *
 		    failure_reason(t, code, text, sizeof(text)), doubt(t));
 }
 
+/* A server that is overloaded may say for how long; up to a day of that is believed. */
+static int64_t
+retry_after_us(const struct http_transfer *t, int status)
+{
+	curl_off_t s = 0;
+
+	if (status != 429 && status != 503)
+		return 0;
+	curl_easy_getinfo(t->easy, CURLINFO_RETRY_AFTER, &s);
+	return (s < 0 ? 0 : s < RETRY_AFTER_MAX_S ? s : RETRY_AFTER_MAX_S) * US_PER_S;
+}
+
 /* The reply is all here: is it what the task wants? */
 void
 http_judge(const struct http_transfer *t, struct pgrab_result *result)
 {
 	int status = http_status(t->easy);
-	char text[300];
+	char text[300], wait[32] = "";
 	char *location = NULL;
 
 	curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &location);
@@ -147,6 +187,10 @@ http_judge(const struct http_transfer *t, struct pgrab_result *result)
 		    result, "redirect (%d) to %s not followed; set args.follow to allow it", status, text);
 	} else {
 		http_request_expected(&t->request, text, sizeof(text));
-		result_fail(result, "HTTP %d, expected %s", status, text);
+		result->retry_after_us = retry_after_us(t, status);
+		if (result->retry_after_us > 0)
+			snprintf(wait, sizeof wait, "; Retry-After %lld s",
+			    (long long)(result->retry_after_us / US_PER_S));
+		result_fail(result, "HTTP %d, expected %s%s", status, text, wait);
 	}
 }

@@ -72,6 +72,18 @@ http_request_peer(const struct http_request *r, char *text, size_t size)
 }
 
 void
+http_request_place(const struct http_request *r, char *host, size_t size, uint16_t *port_out)
+{
+	char *name = part(r->url, CURLUPART_HOST);
+	char *port = part(r->url, CURLUPART_PORT);
+
+	snprintf(host, size, "%s", name);
+	*port_out = (uint16_t)strtoul(port, NULL, 10);
+	free(name);
+	free(port);
+}
+
+void
 http_url_show(const char *url, char *text, size_t size)
 {
 	CURLU *parsed = curl_url();
@@ -117,10 +129,20 @@ starts_with(const char *line, const char *prefix)
 	return strncasecmp(line, prefix, strlen(prefix)) == 0;
 }
 
+/* By their whole names: Accept-Token or Content-Key may be anybody's password. */
 static bool
-keep_about_content(const char *line)
+keep_harmless(const char *line)
 {
-	return starts_with(line, "Accept") || starts_with(line, "Content-");
+	static const char *const harmless[] = {"Accept", "Accept-Language", "User-Agent", "Content-Type",
+	    "Content-Encoding", "Content-Language"};
+
+	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+		size_t n = strlen(harmless[i]);
+
+		if (starts_with(line, harmless[i]) && (line[n] == ':' || line[n] == ';'))
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -219,7 +241,7 @@ http_request_redirect(struct http_request *r, int status, const char *location, 
 		goto out;
 	rc = change_method(r, status);
 	if (rc == RC_OK && !same_origin(r->url, to))
-		rc = filter_headers(r, keep_about_content);
+		rc = filter_headers(r, keep_harmless);
 	else if (rc == RC_OK)
 		carry_login(r->url, to);
 	if (rc == RC_OK) {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "exec/http_guard.h"
 #include "exec/http_request.h"
 #include "pgrab/executor.h"
 
@@ -18,8 +19,11 @@ struct http_transfer {
 	struct http_request request;
 	const struct pgrab_run *run;
 	const struct pgrab_host *host;
+	const struct http_hosts *hosts;
 	CURL *easy;
+	bool listed;                     /* the host of this hop is among hosts by its name */
 	size_t header_bytes, body_bytes; /* of all hops */
+	bool length_overflow;            /* the reply claims a length that no number holds */
 	enum pgrab_stop stopped;
 	int socket_errno;             /* why there was no socket to be had, or 0 */
 	char refused[128];            /* why the address is not connected to, or "" */
@@ -29,6 +33,9 @@ struct http_transfer {
 /* Of the reply that came or is coming in; 0 as long as there is none, interim replies (1xx) not counted. */
 int http_status(CURL *easy);
 bool http_status_redirects(int status);
+
+/* Looks at one line of the reply's head; false: such a reply is not to be read on. */
+bool http_header_fine(struct http_transfer *t, const char *line, size_t n);
 
 bool http_sent(const struct http_transfer *t); /* at least a part of the request left this machine */
 

@@ -24,6 +24,7 @@ run_noop(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 
 const struct pgrab_executor exec_noop = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "noop",
     .summary = "does nothing and succeeds",
     .flags = PGRAB_EXECUTOR_INSTANT,

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "db/dsn.h"
 #include "exec/result.h"
 
 #define CONNECT_TIMEOUT_US (10 * US_PER_S)
@@ -178,8 +179,10 @@ ensure_connection(struct notifier *n, const struct pgrab_host *host, struct err 
 		return err_set(err, RC_AGAIN, "could not connect to the database: out of memory");
 	PQsetNoticeProcessor(n->conn, ignore_notice, NULL);
 	rc = finish_connecting(n->conn, host, err);
-	if (rc != RC_OK)
+	if (rc != RC_OK) {
+		dsn_hide(n->env->dsn, err->text, sizeof err->text);
 		err_prefix(err, "could not connect to the database");
+	}
 	return rc;
 }
 
@@ -273,6 +276,7 @@ run_notify(
 
 const struct pgrab_executor exec_notify = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "notify",
     .summary = "notifies a channel of the database",
     .open = open_notify,

@@ -109,6 +109,11 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 		    "version's "
 		    "pgrab/executor.h",
 		    (unsigned)x->abi, (unsigned)PGRAB_EXECUTOR_ABI);
+	if (x->size < sizeof *x)
+		return err_set(err, RC_BAD,
+		    "its struct pgrab_executor has %u bytes, %zu are needed: set size to "
+		    "sizeof(struct pgrab_executor)",
+		    (unsigned)x->size, sizeof *x);
 	if (!exec_kind_valid(x->kind))
 		return err_set(err, RC_BAD,
 		    "its kind \"%.*s\" is not a name: a lower-case letter, then lower-case letters, digits "

@@ -38,6 +38,7 @@ run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host
 
 const struct pgrab_executor exec_shell = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "shell",
     .summary = "a line for /bin/sh -c; exit code 0 is success",
     .open = child_open,

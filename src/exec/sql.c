@@ -380,6 +380,7 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 
 const struct pgrab_executor exec_sql = {
     .abi = PGRAB_EXECUTOR_ABI,
+    .size = sizeof(struct pgrab_executor),
     .kind = "sql",
     .summary = "run SQL in the same database, exactly once in effect",
     .open = sql_open,

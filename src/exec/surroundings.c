@@ -1,7 +1,9 @@
 /* See surroundings.h. */
 #include "exec/surroundings.h"
 
+#include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,8 +51,8 @@ set_defaults(struct surroundings *s)
 	}
 }
 
-static enum rc
-set_wanted(struct surroundings *s, const char *env, struct err *err)
+enum rc
+surroundings_env(struct surroundings *s, const char *env, struct err *err)
 {
 	while (env != NULL && *env != '\0') {
 		size_t n;
@@ -83,18 +85,131 @@ surroundings_make(
 	s->umask = (int)mask;
 	if (cwd[0] != '/')
 		return err_set(err, RC_BAD, "job_cwd: \"%.200s\" does not begin with a slash", cwd);
-	return set_wanted(s, env, err);
+	return surroundings_env(s, env, err);
+}
+
+struct user_entry {
+	bool found;
+	struct passwd entry; /* its texts are in text */
+	char text[16384];
+};
+
+/* A number, of whom there may be no entry, or the name of one. */
+static bool
+find_user(const char *text, struct keeper_user *u, struct user_entry *e)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	bool number = text[0] >= '0' && text[0] <= '9' && *end == '\0' && n < UINT32_MAX;
+	struct passwd *p = NULL;
+
+	if (number)
+		(void)getpwuid_r((uid_t)n, &e->entry, e->text, sizeof e->text, &p);
+	else
+		(void)getpwnam_r(text, &e->entry, e->text, sizeof e->text, &p);
+	e->found = p != NULL;
+	u->uid = e->found ? p->pw_uid : (uid_t)n;
+	u->gid = e->found ? p->pw_gid : (gid_t)n;
+	return e->found || number;
+}
+
+static bool
+find_group(const char *text, struct keeper_user *u)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	bool number = text[0] >= '0' && text[0] <= '9' && *end == '\0' && n < UINT32_MAX;
+	struct group entry, *g = NULL;
+	char space[16384];
+
+	if (!number)
+		(void)getgrnam_r(text, &entry, space, sizeof space, &g);
+	u->gid = g != NULL ? g->gr_gid : (gid_t)n;
+	return g != NULL || number;
+}
+
+/* As initgroups(3) would: those that the system's files name at this moment. */
+static enum rc
+find_groups(struct surroundings *s, const char *where, const char *name, struct err *err)
+{
+	int n = KEEPER_GROUPS_MAX;
+
+	s->groups = xcalloc((size_t)n, sizeof *s->groups);
+	if (name == NULL) {
+		s->groups[0] = s->user.gid;
+		n = 1;
+	} else if (getgrouplist(name, s->user.gid, s->groups, &n) < 0) {
+		return err_set(
+		    err, RC_BAD, "%s: %.64s is in more than %d groups", where, name, KEEPER_GROUPS_MAX);
+	}
+	s->user.groups = s->groups;
+	s->user.n_groups = (size_t)n;
+	return RC_OK;
+}
+
+static enum rc
+become(struct surroundings *s, const char *where, const char *name, const char *group, struct err *err)
+{
+	struct user_entry e;
+
+	if (!find_user(name, &s->user, &e))
+		return err_set(err, RC_BAD, "%s: there is no user \"%.64s\" on this machine", where, name);
+	set_pair(s, "HOME", e.found ? e.entry.pw_dir : "/");
+	if (e.found) {
+		set_pair(s, "USER", e.entry.pw_name);
+		set_pair(s, "LOGNAME", e.entry.pw_name);
+	}
+	name = e.found ? e.entry.pw_name : NULL;
+	if (group != NULL && !find_group(group, &s->user))
+		return err_set(err, RC_BAD, "%s: there is no group \"%.64s\" on this machine", where, group);
+	if (s->user.uid == geteuid() && s->user.gid == getegid())
+		return RC_OK;
+	if (!keeper_can_switch())
+		return err_set(err, RC_BAD,
+		    "%s: this node is not root, so it can not run anything as another user; start it as root "
+		    "or "
+		    "with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL",
+		    where);
+	s->user.set = true;
+	return find_groups(s, where, name, err);
 }
 
 enum rc
-surroundings_limit(struct surroundings *s, const char *limits, struct err *err)
+surroundings_user(struct surroundings *s, const char *where, const char *run_as, struct err *err)
+{
+	char *name = xstrdup(run_as == NULL ? "" : run_as), *colon = strchr(name, ':');
+	enum rc rc = RC_OK;
+
+	if (colon != NULL)
+		*colon = '\0';
+	if (run_as != NULL)
+		rc = become(s, where, name, colon == NULL ? NULL : colon + 1, err);
+	free(name);
+	return rc;
+}
+
+enum rc
+surroundings_folder(struct surroundings *s, const char *where, const char *folder, struct err *err)
+{
+	if (folder == NULL)
+		return RC_OK;
+	if (folder[0] != '/')
+		return err_set(err, RC_BAD, "%s: \"%.200s\" does not begin with a slash", where, folder);
+	free(s->cwd);
+	s->cwd = xstrdup(folder);
+	set_pair(s, "HOME", folder);
+	return RC_OK;
+}
+
+enum rc
+surroundings_limit(struct surroundings *s, const char *where, const char *limits, struct err *err)
 {
 	char *copy = xstrdup(limits == NULL ? "" : limits), *save = NULL;
 	enum rc rc = RC_OK;
 
 	for (char *one = strtok_r(copy, ", ", &save); one != NULL && rc == RC_OK;
 	     one = strtok_r(NULL, ", ", &save))
-		rc = limits_read(&s->limits, "job_limits", one, err);
+		rc = limits_read(&s->limits, where, one, err);
 	free(copy);
 	return rc;
 }
@@ -106,5 +221,6 @@ surroundings_fini(struct surroundings *s)
 		free(s->env[i]);
 	free(s->env);
 	free(s->cwd);
+	free(s->groups);
 	*s = (struct surroundings){0};
 }

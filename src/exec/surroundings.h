@@ -1,6 +1,6 @@
 /*
- * What a job finds around it when its task says nothing else: environment, folder, umask, nice.  One per node,
- * made before any thread and not changed.
+ * What a job finds around it when its task says nothing else: who it is, environment, folder, umask, nice.  Made
+ * before any thread and not changed.
  */
 #ifndef PGRAB_EXEC_SURROUNDINGS_H
 #define PGRAB_EXEC_SURROUNDINGS_H
@@ -15,6 +15,8 @@ struct surroundings {
 	char *cwd;
 	int umask, nice;
 	struct keeper_limits limits; /* what a task gets, and may not go beyond */
+	struct keeper_user user;
+	gid_t *groups; /* of user; owned */
 };
 
 /*
@@ -25,8 +27,24 @@ struct surroundings {
 CHECKED enum rc surroundings_make(
     struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err);
 
-/* "memory=1GB,processes=200,cpu=2"; NULL: none.  RC_BAD: the text names the setting. */
-CHECKED enum rc surroundings_limit(struct surroundings *s, const char *limits, struct err *err);
+/*
+ * "user" or "user:group", by name or number: HOME, USER and LOGNAME become his.  NULL, or the user that the node is:
+ * nothing changes.  RC_BAD: there is no such user, or this process may not run anything as him; the text begins with
+ * `where`, the name of the setting, as it does below.
+ */
+CHECKED enum rc
+surroundings_user(struct surroundings *s, const char *where, const char *run_as, struct err *err);
+
+/* As env of surroundings_make. */
+CHECKED enum rc surroundings_env(struct surroundings *s, const char *env, struct err *err);
+
+/* The folder to start in, and HOME.  NULL: nothing changes. */
+CHECKED enum rc
+surroundings_folder(struct surroundings *s, const char *where, const char *folder, struct err *err);
+
+/* "memory=1GB,processes=200,cpu=2"; NULL: none. */
+CHECKED enum rc
+surroundings_limit(struct surroundings *s, const char *where, const char *limits, struct err *err);
 void surroundings_fini(struct surroundings *s);
 
 #endif

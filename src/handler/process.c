@@ -56,6 +56,7 @@ spawn(struct process *p, const char *const *env, struct err *err)
 	    .env = env,
 	    .cwd = set->around.cwd,
 	    .umask = set->around.umask,
+	    .user = set->around.user,
 	    .nice = set->around.nice,
 	    .limits = set->around.limits,
 	    .stdin_fd = -1,

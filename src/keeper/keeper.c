@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -148,6 +150,16 @@ int
 keeper_alive_fd(const struct keeper *k)
 {
 	return k->broken_fd;
+}
+
+bool
+keeper_can_switch(void)
+{
+	const uint32_t wanted = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct have[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	return syscall(SYS_capget, &head, have) == 0 && (have[0].effective & wanted) == wanted;
 }
 
 static enum rc

@@ -78,6 +78,19 @@ struct keeper_limits {
 	int64_t cpu_percent; /* of one processor; only with control groups */
 };
 
+/* Whom to run it as; the keeper needs root for that, or CAP_SETUID, CAP_SETGID and CAP_KILL (keeper_can_switch). */
+#define KEEPER_GROUPS_MAX 1024
+struct keeper_user {
+	bool set; /* false: as the node, and then nothing else here counts */
+	uid_t uid;
+	gid_t gid;
+	size_t n_groups;     /* at most KEEPER_GROUPS_MAX */
+	const gid_t *groups; /* supplementary; borrowed */
+};
+
+/* May this process run anything as another user, and still kill it?  Any thread. */
+bool keeper_can_switch(void);
+
 /* What to run.  All borrowed.  argv[0] is the program (absolute, or with a slash, or looked up in the PATH of
  * env). */
 struct keeper_spec {
@@ -87,6 +100,7 @@ struct keeper_spec {
 	int umask;               /* 0: 077 */
 	int nice;                /* added to the node's own */
 	struct keeper_limits limits;
+	struct keeper_user user;
 	int stdin_fd;  /* -1: /dev/null */
 	int output_fd; /* the child's stdout and stderr */
 	int script_fd; /* 0: none; else the child finds it as descriptor KEEPER_SCRIPT_FD */
@@ -136,7 +150,7 @@ struct keeper_msg {
 	int32_t why;          /* KEEPER_EXITED: who ended it, enum keeper_why */
 	int32_t leftovers;    /* KEEPER_EXITED: processes that had to be killed after the main one ended */
 	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
-	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", ... */
+	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", "user", ... */
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process

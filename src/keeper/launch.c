@@ -1,7 +1,7 @@
 /*
  * The child gets a session and a process group of its own, default signals,
- * nothing of our environment and no descriptor but 0 to 2, or those it was promised.  It can not gain
- * privileges, and dies with its shim.
+ * nothing of our environment and no descriptor but 0 to 2, or those it was promised.  It is the user that the
+ * node's file names, can not gain privileges, and dies with its shim.
  */
 #include "keeper/launch.h"
 
@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "keeper/identity.h"
 
 #define FALLBACK_PATH "/usr/local/bin:/usr/bin:/bin"
 
@@ -120,10 +122,6 @@ launch(const struct launch *l)
 	const char *const *env = (const char *const *)l->spec->env;
 
 	restore_signals();
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-		give_up(l, "prctl");
-	if (getppid() != l->shim)
-		_exit(126); /* it died before the line above */
 	if (setsid() < 0)
 		give_up(l, "setsid");
 	umask((mode_t)l->spec->umask);
@@ -134,6 +132,13 @@ launch(const struct launch *l)
 	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);
 	limit(l);
 	connect_stdio(l);
+	if (!identity_take(&l->spec->user))
+		give_up(l, "user");
+	/* Not earlier: the kernel forgets it when the uid changes. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+		give_up(l, "prctl");
+	if (getppid() != l->shim)
+		_exit(126); /* it died before the line above */
 	if (chdir(l->spec->cwd) != 0)
 		give_up(l, "chdir");
 	if (strchr(argv[0], '/') != NULL)

@@ -260,6 +260,8 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
+	/* The child had our memory, and a change of its uid sets what the system's default is. */
+	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (s->main < 0)
 		tell(s, KEEPER_NOT_STARTED, errno, "fork");
 	close(l.failed_fd);

@@ -1,6 +1,6 @@
 /*
- * The memory file: a head with the counts, then the strings of argv and env and cwd, each
- * with its NUL.
+ * The memory file: a head with the counts, then the groups of the user, then the strings of
+ * argv and env and cwd, each with its NUL.
  */
 #include "keeper/wire.h"
 
@@ -21,6 +21,7 @@ struct head {
 	int32_t umask, nice;
 	int32_t talks;
 	struct keeper_limits limits;
+	uint32_t user_set, uid, gid, n_groups;
 };
 
 static uint32_t
@@ -76,7 +77,11 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	struct head head = {.umask = spec->umask == 0 ? 077 : spec->umask,
 	    .nice = spec->nice,
 	    .talks = spec->talks,
-	    .limits = spec->limits};
+	    .limits = spec->limits,
+	    .user_set = spec->user.set,
+	    .uid = spec->user.uid,
+	    .gid = spec->user.gid,
+	    .n_groups = (uint32_t)spec->user.n_groups};
 	struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
 	enum rc rc;
@@ -88,7 +93,10 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 		    "than %d bytes; hand large data "
 		    "over through stdin",
 		    WIRE_SPEC_MAX);
+	if (spec->user.n_groups > KEEPER_GROUPS_MAX)
+		return err_set(err, RC_BAD, "the user is in more than %d groups", KEEPER_GROUPS_MAX);
 	buf_add(&b, &head, sizeof head);
+	buf_add(&b, spec->user.groups, spec->user.n_groups * sizeof(gid_t));
 	head.argc = add_strings(&b, spec->argv);
 	head.envc = add_strings(&b, spec->env);
 	buf_add(&b, cwd, strlen(cwd) + 1);
@@ -119,6 +127,25 @@ take_strings(char **p, const char *end, uint32_t count)
 		*p = stop + 1;
 	}
 	return list;
+}
+
+/* The groups, at *p. */
+static bool
+take_user(const struct head *head, char **p, const char *end, struct wire_spec *out)
+{
+	size_t bytes = head->n_groups * sizeof(gid_t);
+
+	if (head->user_set > 1 || head->n_groups > KEEPER_GROUPS_MAX || bytes > (size_t)(end - *p))
+		return false;
+	out->groups = xcalloc(head->n_groups + 1, sizeof(gid_t));
+	memcpy(out->groups, *p, bytes);
+	*p += bytes;
+	out->user = (struct keeper_user){.set = head->user_set,
+	    .uid = head->uid,
+	    .gid = head->gid,
+	    .n_groups = head->n_groups,
+	    .groups = out->groups};
+	return true;
 }
 
 static enum rc
@@ -161,6 +188,8 @@ wire_unpack(int fd, struct wire_spec *out)
 	memcpy(&head, out->text, sizeof head);
 	p = out->text + sizeof head;
 	end = out->text + len;
+	if (!take_user(&head, &p, end, out))
+		return RC_BAD;
 	out->argv = take_strings(&p, end, head.argc);
 	out->env = out->argv == NULL ? NULL : take_strings(&p, end, head.envc);
 	cwd = out->env == NULL ? NULL : take_strings(&p, end, 1);
@@ -182,6 +211,7 @@ wire_spec_fini(struct wire_spec *w)
 {
 	free(w->argv);
 	free(w->env);
+	free(w->groups);
 	free(w->text);
 	*w = (struct wire_spec){0};
 }

@@ -51,7 +51,7 @@ CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_
 /* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */
 int wire_receive(int spawn_fd, int fds[WIRE_FD__COUNT]);
 
-/* A memory file (close-on-exec) with argv, env and cwd of the spec.  RC_BAD:
+/* A memory file (close-on-exec) with argv, env, cwd and user of the spec.  RC_BAD:
  * larger than WIRE_SPEC_MAX; RC_AGAIN: the system refused. */
 CHECKED enum rc wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err);
 
@@ -61,7 +61,9 @@ struct wire_spec {
 	int umask, nice;
 	bool talks;
 	struct keeper_limits limits;
+	struct keeper_user user;
 	char *text;
+	gid_t *groups; /* of user */
 };
 
 /* Reads it back.  RC_BAD: not what wire_pack wrote; RC_AGAIN: could not be

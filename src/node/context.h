@@ -23,8 +23,8 @@
 #include "db/pg.h"
 #include "db/store_node.h"
 #include "db/store_task.h"
+#include "exec/bounds.h"
 #include "exec/exec.h"
-#include "exec/surroundings.h"
 #include "node/health.h"
 #include "node/live.h"
 #include "node/owners.h"
@@ -47,7 +47,7 @@ struct node {
 	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;
-	struct surroundings surroundings;
+	struct bounds_list bounds; /* by owner */
 	struct keeper *keeper;
 	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 

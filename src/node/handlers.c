@@ -17,6 +17,7 @@
 #include "node/boss.h"
 #include "node/live.h"
 #include "node/outcome.h"
+#include "node/refuse.h"
 
 static bool
 host_may_start(void *ctx)
@@ -58,6 +59,11 @@ host_begin(void *ctx, struct run *r)
 	r->begun_us = clock_mono_us();
 	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
 		r->stale = true; /* others may have it by now: nothing is executed */
+		hand_on(h, r);
+		return false;
+	}
+	if (run_refused(h->node, r, true)) {
+		outcome_log(r);
 		hand_on(h, r);
 		return false;
 	}
@@ -221,10 +227,15 @@ make_setup(struct handlers *h, size_t i, struct err *err)
 	    .start_timeout_us = w->start_timeout_us,
 	    .ping_timeout_us = w->ping_timeout_us};
 	if (rc == RC_OK)
-		rc = surroundings_make(&s->around, w->env == NULL ? set->job_env : w->env,
-		    w->cwd == NULL ? set->job_cwd : w->cwd, set->job_umask, (int)set->job_nice, err);
+		rc = surroundings_make(&s->around, NULL, w->cwd == NULL ? set->job_cwd : w->cwd,
+		    set->job_umask, (int)set->job_nice, err);
 	if (rc == RC_OK)
-		rc = surroundings_limit(&s->around, w->limits == NULL ? set->job_limits : w->limits, err);
+		rc = surroundings_user(&s->around, "run_as", set->run_as, err);
+	if (rc == RC_OK)
+		rc = surroundings_env(&s->around, w->env == NULL ? set->job_env : w->env, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(
+		    &s->around, "limits", w->limits == NULL ? set->job_limits : w->limits, err);
 	h->n = i + 1;
 	if (rc == RC_OK)
 		rc = check_kinds(h, i, err);

@@ -26,6 +26,7 @@
 #include "node/recover.h"
 #include "node/teller.h"
 
+#define WISH_US (100 * US_PER_MS) /* at least, between two beats that somebody rang for */
 /* For each node of the cluster so much between two readings of all of them. */
 #define OTHERS_US (20 * US_PER_MS)
 
@@ -339,7 +340,7 @@ heartbeat_main(void *arg)
 {
 	struct heartbeat *h = arg;
 	struct node *n = h->node;
-	int64_t next = clock_mono_us();
+	int64_t next = clock_mono_us(), pause;
 
 	while (gate_wait(&h->gate, next) != GATE_STOPPED) {
 		int64_t incarnation = atomic_load(&n->incarnation);
@@ -353,6 +354,9 @@ heartbeat_main(void *arg)
 		next = next_beat(h);
 		backoff_reset(&h->backoff);
 		hand_back(h);
+		/* Anybody who may connect may ring: what is wished for waits for a moment, not for ever less of one. */
+		pause = clock_mono_us() + WISH_US;
+		(void)gate_pause(&h->gate, pause < next ? pause : next);
 	}
 	if (h->in_order && atomic_load(&n->incarnation) != 0)
 		say_goodbye(h);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "core/secret.h"
 #include "node/teller.h"
 
 void
@@ -126,6 +127,8 @@ live_print(struct live *v, const void *bytes, size_t n)
 	buf_reset(&v->piece);
 	text_stream_add(&v->stream, bytes, n, &v->piece);
 	found = progress_read(&v->reader, bytes, n, &p);
+	if (found)
+		secret_hide(v->run, p.text);
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	if (v->out == NULL)
 		v->out = outbuf_create(OUTBUF_LIMIT);
@@ -144,6 +147,7 @@ live_progress(struct live *v, double percent, const char *text)
 	bool news;
 
 	progress_set(&p, percent, text);
+	secret_hide(v->run, p.text);
 	atomic_store(&v->run->sign_us, clock_mono_us());
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	news = note_progress(v, &p);
@@ -159,6 +163,7 @@ live_waits_for(struct live *v, const char *text)
 	bool news;
 
 	progress_set(&p, -1, text); /* the same rules */
+	secret_hide(v->run, p.text);
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	memcpy(v->waits_for, p.text, sizeof v->waits_for);
 	news = changes(v);
@@ -223,6 +228,7 @@ fill_output(struct live *v, struct live_output *out)
 		return;
 	v->shown = out->total = total;
 	out->text = v->out == NULL ? xstrdup("") : outbuf_text_of(v->out, &out->unbroken);
+	secret_hide(v->run, out->text);
 }
 
 /* The list's lock is held. */

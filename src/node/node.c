@@ -95,10 +95,7 @@ prepare(struct node *n, struct err *err)
 	if (rc == RC_OK)
 		rc = owners_make(&n->owners, n->set, err);
 	if (rc == RC_OK)
-		rc = surroundings_make(&n->surroundings, n->set->job_env, n->set->job_cwd, n->set->job_umask,
-		    (int)n->set->job_nice, err);
-	if (rc == RC_OK)
-		rc = surroundings_limit(&n->surroundings, n->set->job_limits, err);
+		rc = settings_bounds(n->set, &n->bounds, err);
 	if (rc == RC_OK)
 		rc = start_keeper(n, err);
 	if (rc == RC_OK)
@@ -110,7 +107,7 @@ prepare(struct node *n, struct err *err)
 	    .dsn = n->set->dsn == NULL ? "" : n->set->dsn,
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
-	    .surroundings = &n->surroundings,
+	    .bounds = &n->bounds,
 	    .superuser_ok = n->set->allow_superuser,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;
@@ -396,7 +393,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
 	mailbox_destroy(&n->back_queue);
-	surroundings_fini(&n->surroundings);
+	bounds_fini(&n->bounds);
 	owners_fini(&n->owners);
 	free(n->labels);
 	free(n->kinds);

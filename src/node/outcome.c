@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/outbuf.h"
+#include "core/secret.h"
 
 /* Why it has not succeeded; the caller frees it. */
 static char *
@@ -26,6 +27,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 	r->has_exit_code = res->has_exit_code;
 	r->exit_code = res->exit_code;
 	r->recorded = res->recorded;
+	if (res->retry_after_us > 0)
+		r->retry_us = RETRY_NOT_BEFORE - res->retry_after_us;
 	if (res->succeeded)
 		r->outcome = OUTCOME_SUCCEEDED;
 	else if (res->not_started)
@@ -40,6 +43,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 		r->outcome = OUTCOME_FAILED;
 	if (!res->succeeded)
 		r->error = why_not(r, stop, res);
+	secret_hide(r, r->error);
+	secret_hide(r, r->output);
 }
 
 void

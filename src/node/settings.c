@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -11,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/dsn.h"
 
 #define FIELD(f) offsetof(struct settings, f)
 #define S(n)     ((n)*1e6)
@@ -70,6 +72,20 @@ const struct option_key settings_keys[] = {
 	"how much lower than the node's the priority of shell and exec tasks is", false},
     {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
 	"what a shell or exec task may use at most; args.limits may ask for less", false},
+    {"run_as", 0, OPTION_TEXT, FIELD(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+	"who shell and exec tasks run as, with that user's groups; default: the user of the node", false},
+    {"allow_root", 0, OPTION_FLAG, FIELD(allow_root), NULL, 0, 0, NULL, NULL,
+	"let shell and exec tasks run as root, where the node is root and run_as says nothing else", false},
+    {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
+	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with :PORT or without; "
+	"default: "
+	"all but where clouds keep credentials",
+	false},
+    {"secret_dir", 0, OPTION_TEXT, FIELD(secret_dir), NULL, 0, 0, NULL, "FOLDER",
+	"folder with one folder for each owner, of whose files args may take values: {\"env\": {\"TOKEN\": "
+	"{\"file\": "
+	"\"api.key\"}}}",
+	false},
     {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
 	"put each shell or exec task into a control group (version 2) where that can be done", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
@@ -135,6 +151,48 @@ check_name(struct settings *s, struct err *err)
 	return RC_OK;
 }
 
+/* dsn_has_password, of one that the file has brought. */
+static bool
+brought(const char *dsn, const char *before)
+{
+	return dsn != NULL && (before == NULL || strcmp(dsn, before) != 0) && dsn_has_password(dsn);
+}
+
+/* Who may write the file decides what jobs may do; who may read it has its passwords. */
+static enum rc
+check_file(
+    const struct settings *s, const char *file, const char *dsn, const char *listen_dsn, struct err *err)
+{
+	bool secret = brought(s->dsn, dsn) || brought(s->listen_dsn, listen_dsn);
+	struct stat st;
+
+	for (size_t i = 0; i < s->n_owners; i++)
+		secret = secret || brought(s->owners[i].dsn, NULL);
+	if (stat(file, &st) != 0 || !S_ISREG(st.st_mode))
+		return RC_OK; /* a pipe, say */
+	if ((st.st_mode & S_IWOTH) != 0)
+		return err_set(err, RC_BAD,
+		    "everybody may write %s, which says what jobs may do; type: chmod o-w %s", file, file);
+	if (secret && (st.st_mode & S_IROTH) != 0)
+		return err_set(err, RC_BAD,
+		    "%s holds a password and everybody may read it; type: chmod o= %s", file, file);
+	return RC_OK;
+}
+
+static enum rc
+read_file(struct settings *s, const char *file, struct err *err)
+{
+	char *dsn = s->dsn == NULL ? NULL : xstrdup(s->dsn);
+	char *listen_dsn = s->listen_dsn == NULL ? NULL : xstrdup(s->listen_dsn);
+	enum rc rc = option_read_file(settings_keys, settings_sections, s, file, err);
+
+	if (rc == RC_OK)
+		rc = check_file(s, file, dsn, listen_dsn, err);
+	free(dsn);
+	free(listen_dsn);
+	return rc;
+}
+
 static enum rc
 load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
 {
@@ -152,7 +210,7 @@ load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
 		const char *file = flags.config != NULL ? flags.config : s->config;
 
 		if (rc == RC_OK && file != NULL)
-			rc = option_read_file(settings_keys, settings_sections, s, file, err);
+			rc = read_file(s, file, err);
 		if (rc == RC_OK)
 			rc = option_read_argv(
 			    settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);

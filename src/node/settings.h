@@ -11,6 +11,7 @@
 
 #include "base/option.h"
 #include "base/rc.h"
+#include "exec/bounds.h"
 
 /* [owner NAME] of the file: what the tasks of one owner get, and may not go beyond. */
 struct owner_settings {
@@ -51,7 +52,10 @@ struct settings {
 	char *job_env, *job_cwd, *job_umask; /* what children find; see exec/surroundings.h */
 	int64_t job_nice;
 	char *job_limits;
-	int job_cgroups; /* 0 auto, 1 off */
+	char *run_as, *http_hosts; /* of owners whose section says nothing else; see exec/bounds.h */
+	bool allow_root;
+	char *secret_dir; /* NULL: no secrets from files */
+	int job_cgroups;  /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
 	int64_t retention_us;
 	bool at_most_once_async;
@@ -77,5 +81,8 @@ const struct owner_settings *settings_owner(const struct settings *s, const char
 /* labels as a JSON object, values as strings: {"zone":"eu"}.  Caller frees. RC_BAD: not key=value,key=value.
  */
 CHECKED enum rc settings_labels_json(const char *labels, char **out, struct err *err);
+
+/* What the settings say of each owner; bounds_fini also after an error.  RC_BAD: the text names section and key. */
+CHECKED enum rc settings_bounds(const struct settings *s, struct bounds_list *out, struct err *err);
 
 #endif

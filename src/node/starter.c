@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/backoff.h"
+#include "core/secret.h"
 #include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss.h"
@@ -277,6 +278,30 @@ start(struct starter *s, int64_t incarnation, size_t n)
 		start_once(s, incarnation, s->batch + plain, n - plain);
 }
 
+/* Those that have been started may need more than their rows.  What can not be read now is tried elsewhere, or later. */
+static void
+fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
+{
+	int64_t until_us = clock_mono_us() + PATIENCE_US;
+	struct err err = {0};
+
+	enum rc rc = RC_LOST;
+
+	while (node_may_act(s->node, incarnation, clock_boot_us())) {
+		rc = store_secrets(s->db, batch, n, &err);
+		if (rc == RC_OK)
+			return;
+		if (!again(s, "secrets", rc, until_us, &err))
+			break;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!secret_wanted(batch[i]))
+			continue;
+		batch[i]->unready = rc != RC_BAD;
+		batch[i]->refused = xasprintf("could not read its secrets: %s", err.text);
+	}
+}
+
 static void
 hand_on(struct node *n, struct run *r)
 {
@@ -296,6 +321,7 @@ work(struct starter *s, size_t n)
 	s->batch[0]->locked = clock_mono_us() < s->contended_until_us;
 	if (n_start > 0)
 		start(s, incarnation, n_start);
+	fetch_secrets(s, incarnation, s->batch, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
 			s->batch[i]->unit = NULL;

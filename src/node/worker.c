@@ -15,11 +15,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "core/secret.h"
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/live.h"
 #include "node/outcome.h"
+#include "node/refuse.h"
 
 struct worker {
 	struct node *node; /* borrowed */
@@ -75,6 +77,7 @@ host_log(void *ctx, const char *text)
 	struct hosting *h = ctx;
 	char *line = text_printable(text, strlen(text), 1000);
 
+	secret_hide(h->run, line);
 	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->kind, line);
 	free(line);
 }
@@ -111,7 +114,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .log = host_log,
 	    .progress = host_progress,
 	    .waits_for = host_waits_for};
-	struct pgrab_result res = {0};
+	struct pgrab_result res = {.size = sizeof res};
 	size_t i = executor_index(w->node->execs, ex);
 	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
 	struct pgrab_run view = {.size = sizeof view,
@@ -170,10 +173,8 @@ carry_out(struct worker *w, struct run *r)
 		r->stale = true; /* others may have it by now: nothing is executed */
 		return;
 	}
-	if (ex == NULL ||
-	    !owners_allow(n->set, r->owner, r->kind)) { /* it was edited between claim and start */
-		r->outcome = OUTCOME_NOT_STARTED;
-		r->error = xasprintf("this node does not run kind %s for owner %s", r->kind, r->owner);
+	if (run_refused(n, r, ex != NULL)) {
+		outcome_log(r);
 		return;
 	}
 	node_count(n, COUNT_STARTED, 1);

@@ -143,7 +143,7 @@ claim(struct lane *l)
 static void
 finish(struct lane *l, int64_t begun_us)
 {
-	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, OUTCOME, ERROR, ARRAYS };
+	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, OUTCOME, ERROR, RETRY, ARRAYS };
 	struct pgarray a[ARRAYS] = {0};
 	const char *params[ARRAYS + 2];
 	int64_t ago_us = clock_mono_us() - begun_us;
@@ -159,6 +159,7 @@ finish(struct lane *l, int64_t begun_us)
 		pgarray_text(&a[CUT], "f");
 		pgarray_text(&a[OUTCOME], "succeeded");
 		pgarray_null(&a[ERROR]);
+		pgarray_null(&a[RETRY]);
 	}
 	for (int i = 0; i < OUTCOME; i++)
 		params[i] = pgarray_str(&a[i]);

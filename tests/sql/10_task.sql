@@ -1,6 +1,6 @@
 -- What pgrab.task refuses, completes and honours (migrations/0001_schema.sql, migrations/api/10_check.sql, 11_task.sql).
 begin;
-select plan(285);
+select plan(301);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text) language plpgsql as $$
@@ -67,8 +67,14 @@ insert into bad (col, shown, hint, cols, vals) values
   ('args', '''{"headers": []}''', 'headers is a JSON object', 'kind, command, args', $$'http', 'http://h', '{"headers": []}'$$),
   ('args', '''{"body": 1}''', 'body is a JSON string or object or array', 'kind, command, args', $$'http', 'http://h', '{"body": 1}'$$),
   ('args', '''{"expect": {}}''', 'expect is a JSON array or string or number', 'kind, command, args', $$'http', 'http://h', '{"expect": {}}'$$),
+  ('args', '''{"expect": 99}''', 'expect is a status such as 204', 'kind, command, args', $$'http', 'http://h', '{"expect": 99}'$$),
+  ('args', '''{"expect": "200-299"}''', 'expect is a status such as 204', 'kind, command, args', $$'http', 'http://h', '{"expect": "200-299"}'$$),
+  ('args', '''{"expect": ["2xx", "6xx"]}''', 'expect is a status such as 204', 'kind, command, args', $$'http', 'http://h', '{"expect": ["2xx", "6xx"]}'$$),
+  ('args', '''{"expect": "200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,"}''', 'at most 32', 'kind, command, args', $$'http', 'http://h', jsonb_build_object('expect', repeat('200,', 33))$$),
   ('args', '''{"follow": "yes"}''', 'follow is a JSON boolean', 'kind, command, args', $$'http', 'http://h', '{"follow": "yes"}'$$),
   ('args', '''{"payload": {}}''', 'payload is a JSON string', 'kind, command, args', $$'notify', 'c', '{"payload": {}}'$$),
+  ('args', '''{"env": {"A": {"secret": 1}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"secret": 1}}}'$$),
+  ('args', '''{"env": {"A": {"file": "x", "secret": "y"}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"file": "x", "secret": "y"}}}'$$),
   ('args', '''{"env": {"A": {"B": 1}}}''', 'plain values only', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"B": 1}}}'$$),
   ('args', '''{"argv": ["a", ["b"]]}''', 'plain values only', 'kind, command, args', $$'exec', '/x', '{"argv": ["a", ["b"]]}'$$),
   ('args', '''{"headers": {"A": [1]}}''', 'plain values only', 'kind, command, args', $$'http', 'http://h', '{"headers": {"A": [1]}}'$$),
@@ -141,7 +147,11 @@ insert into good (about, cols, vals) values
   ('a URL without a path', 'kind, command', $$'http', 'HTTPS://example.org'$$),
   ('a channel of 63 bytes', 'kind, command', $$'notify', repeat('c', 63)$$),
   ('a payload of 7999 bytes', 'kind, command, args', $$'notify', 'c', jsonb_build_object('payload', repeat('x', 7999))$$),
+  ('names of secrets and files in place of values', 'kind, command, args', $$'http', 'http://h', '{"headers": {"A": {"secret": "api"}, "B": {"file": "b/c"}, "C": "d"}}'$$),
+  ('names of secrets in env', 'kind, command, args', $$'shell', 'x', '{"env": {"A": {"secret": "api"}}}'$$),
   ('a body of any depth', 'kind, command, args', $$'http', 'http://h', '{"method": "POST", "headers": {"A": "b"}, "body": {"a": [{"b": null}]}, "expect": [200, 201], "follow": true}'$$),
+  ('an expect of several forms', 'kind, command, args', $$'http', 'http://h', '{"expect": ["2xx, 404", "3XX"]}'$$),
+  ('an expect that is one number', 'kind, command, args', $$'http', 'http://h', '{"expect": 404}'$$),
   ('parameters of any depth', 'kind, command, args', $$'sql', 'select $1, $2, $3', '{"params": [1, null, {"a": [1]}]}'$$),
   ('a member that is null is as good as absent', 'kind, command, args', $$'shell', 'x', '{"env": null, "cwd": null}'$$),
   ('env with numbers and booleans', 'kind, command, args', $$'shell', 'x', '{"env": {"_A1": 1, "B": true}}'$$),

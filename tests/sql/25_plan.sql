@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(71);
+select plan(74);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -56,8 +56,8 @@ begin
   execute format('update pgrab.task set %s where id = %s', p_set, p_id);
   update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1, claimed_at = now(), started_at = now() where id = p_id;
 end $$;
-create function pg_temp.finish(p_id bigint, p_outcome text) returns text language sql as $$
-  with f as (select * from pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], array[3], array['out'], array[false], array[case when p_outcome <> 'succeeded' then 'why' end], null)::pgrab_internal.batch, 1, 'n1'))
+create function pg_temp.finish(p_id bigint, p_outcome text, p_wait_us bigint default null) returns text language sql as $$
+  with f as (select * from pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000], array[p_outcome], array[3], array['out'], array[false], array[case when p_outcome <> 'succeeded' then 'why' end], array[p_wait_us])::pgrab_internal.batch, 1, 'n1'))
   select string_agg(f::text, ' ') from f
 $$;
 create function pg_temp.task(p_id bigint) returns text language sql as $$
@@ -76,6 +76,16 @@ select is((select (status, fire_at, attempt, fires, due_at > now())::text from p
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 2 where id = 2;
 select is(pg_temp.finish(2, 'timed_out'), '(2,7)', 'the last attempt fails');
 select is(pg_temp.task(2), 'scheduled 11:00 11:00 0 1 2 2 timed_out', 'that ends the fire, not the schedule');
+select pg_temp.put(21, 'max_attempts = 2');
+select pg_temp.finish(21, 'failed', -1 - 3600000000);
+select ok((select due_at between now() + interval '59 minutes' and now() + interval '61 minutes' from pgrab.task where id = 21), 'what was called may ask to be left alone for an hour');
+select pg_temp.put(22, 'max_attempts = 2');
+select pg_temp.finish(22, 'failed', -1 - 9000000000000);
+select ok((select due_at between now() + interval '23 hours' and now() + interval '25 hours' from pgrab.task where id = 22), 'for a day at most');
+select pg_temp.put(23, 'max_attempts = 2, backoff = ''2 hours'', backoff_max = ''1 day''');
+select pg_temp.finish(23, 'failed', -1 - 1000000);
+select ok((select due_at > now() + interval '90 minutes' from pgrab.task where id = 23), 'and its own backoff holds all the same');
+delete from pgrab.task where id in (21, 22, 23);
 select pg_temp.put(3, 'delivery = ''at_most_once''');
 select pg_temp.finish(3, 'lost');
 select is(pg_temp.task(3), 'scheduled 11:00 11:00 0 1 1 1 lost', 'at most once: a lost run is not repeated, the schedule goes on');

@@ -58,8 +58,8 @@ static void run(void *self, const struct pgrab_run *r, const struct pgrab_host *
 	for (;;)
 		pause();
 }
-static const struct pgrab_executor deaf = {.abi = PGRAB_EXECUTOR_ABI, .kind = "deaf", .summary = "never ends", .open = begin, .close = end, .run = run};
-const struct pgrab_executor *pgrab_executor_v1(void) { return &deaf; }
+static const struct pgrab_executor deaf = {.abi = PGRAB_EXECUTOR_ABI, .size = sizeof(struct pgrab_executor), .kind = "deaf", .summary = "never ends", .open = begin, .close = end, .run = run};
+const struct pgrab_executor *pgrab_executor_v2(void) { return &deaf; }
 """
 
 

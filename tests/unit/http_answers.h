@@ -152,8 +152,27 @@ answer_metadata(struct tiny *s, int fd, const char *path)
 	redirect(fd, 302, "http://169.254.169.254/latest/meta-data/");
 }
 
-static const struct tiny_route http_answers[] = {{"/hang", answer_hang}, {"/trickle", answer_trickle},
-    {"/huge", answer_huge}, {"/bomb", answer_bomb}, {"/close", answer_nothing}, {"/partly", answer_partly},
+/* Longer than any number, and cut. */
+static void
+answer_overflow(struct tiny *s, int fd, const char *path)
+{
+	(void)tiny_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\ncut");
+}
+
+static void
+answer_later(struct tiny *s, int fd, const char *path)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "HTTP/1.1 429 Slow\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n",
+	    path + strlen("/later/"));
+	(void)tiny_say(fd, text);
+}
+
+static const struct tiny_route http_answers[] = {{"/overflow", answer_overflow}, {"/later/90", answer_later},
+    {"/later/999999999999999999999", answer_later}, {"/later/soon", answer_later},
+    {"/later/-5", answer_later}, {"/hang", answer_hang}, {"/trickle", answer_trickle}, {"/huge", answer_huge},
+    {"/bomb", answer_bomb}, {"/close", answer_nothing}, {"/partly", answer_partly},
     {"/headers", answer_headers}, {"/interim", answer_interim}, {"/garbage", answer_garbage},
     {"/to-ok/301", answer_redirect}, {"/to-ok/302", answer_redirect}, {"/to-ok/303", answer_redirect},
     {"/to-ok/307", answer_redirect}, {"/loop", answer_loop}, {"/elsewhere", answer_elsewhere},

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "exec/bounds.h"
 #include "exec/exec.h"
 #include "http_answers.h"
 

@@ -6,6 +6,9 @@
 
 #include <pgrab/executor.h>
 
+#ifndef ECHO_SIZE
+#define ECHO_SIZE sizeof(struct pgrab_executor)
+#endif
 #ifndef ECHO_ABI
 #define ECHO_ABI PGRAB_EXECUTOR_ABI
 #endif
@@ -16,7 +19,7 @@
 #define ECHO_RUN run_echo
 #endif
 #ifndef ECHO_ENTRY
-#define ECHO_ENTRY pgrab_executor_v1
+#define ECHO_ENTRY pgrab_executor_v2
 #endif
 
 const struct pgrab_executor *ECHO_ENTRY(void);
@@ -43,6 +46,7 @@ run_echo(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 
 static const struct pgrab_executor executor = {
     .abi = ECHO_ABI,
+    .size = ECHO_SIZE,
     .kind = ECHO_KIND,
     .summary = "prints its command",
     .open = open_echo,

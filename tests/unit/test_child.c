@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "exec/bounds.h"
 #include "exec/exec.h"
-#include "exec/surroundings.h"
 #include "fake_host.h"
 #include "keeper/keeper.h"
 
@@ -157,19 +157,37 @@ exec_passes_its_arguments_untouched(void **state)
 	prints(&exec_exec, "/usr/bin/printf", args, "<a b><$(id)><><*;'\">");
 }
 
+static struct bounds_list bounds;
+
+/* From here to unbind() these hold for the task that runs. */
+static void
+bind_to(struct bounds_common common, struct bounds_texts texts)
+{
+	struct err err = {0};
+
+	common.job_cwd = common.job_cwd == NULL ? "/" : common.job_cwd;
+	common.job_umask = common.job_umask == NULL ? "077" : common.job_umask;
+	if (bounds_make(&bounds, &common, &texts, 1, &err) != RC_OK)
+		fail_msg("%s", err.text);
+	env.bounds = &bounds;
+}
+
+static void
+unbind(void)
+{
+	env.bounds = NULL;
+	bounds_fini(&bounds);
+}
+
 static void
 child_gets_exactly_its_environment(void **state)
 {
 	const struct pgrab_arg args[] = {{"env", "A=1 2"}, {"env", "PGRAB_FENCE=mine"}, {"env", "HOME=/tmp"},
 	    {"env", "A=3"}, {"env", "EMPTY="}, {NULL, NULL}};
 
-	struct surroundings around;
-
-	assert_int_equal(
-	    surroundings_make(&around, "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me",
-		"/", "077", 0, NULL),
-	    RC_OK);
-	env.surroundings = &around;
+	bind_to((struct bounds_common){.allow_root = true,
+		    .job_env = "PATH=/srv/bin:/usr/bin:/bin, TZ=Europe/Berlin,USER=me,LOGNAME=me"},
+	    (struct bounds_texts){0});
 	setenv("PGPASSWORD", "secret", 1);
 	setenv("PGRAB_DSN", "secret", 1);
 	prints(&exec_exec, "/usr/bin/env", args,
@@ -178,8 +196,7 @@ child_gets_exactly_its_environment(void **state)
 	    "Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00."
 	    "000000Z\n"
 	    "PGRAB_ATTEMPT=2\n");
-	env.surroundings = NULL;
-	surroundings_fini(&around);
+	unbind();
 }
 
 static void
@@ -195,17 +212,16 @@ static void
 child_gets_the_surroundings_of_its_node(void **state)
 {
 	struct passwd *me = getpwuid(getuid());
-	struct surroundings around;
 	char want[300];
 
 	snprintf(want, sizeof want, "%s %s %s /bin/sh C.UTF-8\n", me->pw_dir, me->pw_name, me->pw_name);
 	prints(&exec_shell, "echo $HOME $USER $LOGNAME $SHELL $LANG", NULL, want);
-	assert_int_equal(surroundings_make(&around, NULL, "/usr", "027", 3, NULL), RC_OK);
-	env.surroundings = &around;
+	bind_to(
+	    (struct bounds_common){.allow_root = true, .job_cwd = "/usr", .job_umask = "027", .job_nice = 3},
+	    (struct bounds_texts){0});
 	snprintf(want, sizeof want, "/usr\n0027\n%d\n", getpriority(PRIO_PROCESS, 0) + 3);
 	prints(&exec_shell, "pwd; umask; nice", NULL, want);
-	env.surroundings = NULL;
-	surroundings_fini(&around);
+	unbind();
 }
 
 static void
@@ -237,7 +253,7 @@ limits_are_read_and_bounded(void **state)
 			       cpu[] = {{"limits", "cpu=much"}, {NULL, NULL}},
 			       more[] = {{"limits", "memory=2GB"}, {NULL, NULL}},
 			       less[] = {{"limits", "memory=512MB"}, {NULL, NULL}};
-	struct surroundings around;
+	const struct bounds_common common = {.allow_root = true};
 
 	exec_fails("/bin/true", size, -1,
 	    "args.limits: \"memory=12\": memory is a size of 1MB or more, such as 512MB");
@@ -246,18 +262,140 @@ limits_are_read_and_bounded(void **state)
 	    "args.limits: \"processes=0.5\": processes is a whole number of 1 or more");
 	exec_fails(
 	    "/bin/true", cpu, -1, "args.limits: \"cpu=much\": cpu is a number of processors, such as 0.5");
-	assert_int_equal(surroundings_make(&around, NULL, "/", "077", 0, NULL), RC_OK);
-	assert_int_equal(surroundings_limit(&around, "memory=1GB", NULL), RC_OK);
-	env.surroundings = &around;
+	bind_to(common, (struct bounds_texts){.limits = "memory=1GB"});
 	exec_fails("/bin/true", more, -1,
 	    "could not start: args.limits: memory is more than this node allows (job_limits)");
 	prints(&exec_shell, "ulimit -v", NULL, "1048576\n"); /* without control groups, as here */
 	prints(&exec_shell, "ulimit -v", less, "524288\n");
-	assert_int_equal(surroundings_limit(&around, "processes=10", NULL), RC_OK);
+	unbind();
+	bind_to(common, (struct bounds_texts){.limits = "processes=10"});
 	exec_fails("/bin/true", NULL, -1,
 	    "could not start: this node can not keep limits of processes and cpu (Operation not supported)");
-	env.surroundings = NULL;
-	surroundings_fini(&around);
+	unbind();
+}
+
+static void
+job_is_the_user_that_the_file_names_in_his_folder(void **state)
+{
+	const struct bounds_common common = {0};
+
+	if (!keeper_can_switch()) {
+		print_message("# skipped: another user is only for root\n");
+		skip();
+	}
+	bind_to(common, (struct bounds_texts){.run_as = "nobody:daemon"});
+	prints(&exec_shell, "id -un; id -gn; echo $USER $LOGNAME $HOME; pwd", NULL,
+	    "nobody\ndaemon\nnobody nobody /nonexistent\n/\n");
+	unbind();
+	bind_to(common, (struct bounds_texts){.run_as = "nobody", .directory = "/tmp"});
+	prints(&exec_shell, "id -un; id -gn; echo $HOME; pwd; cat /etc/shadow 2>&1 | cut -c1-30", NULL,
+	    "nobody\nnogroup\n/tmp\n/tmp\ncat: /etc/shadow: Permission d\n");
+	unbind();
+	bind_to(common, (struct bounds_texts){.run_as = "4321:65"}); /* nobody has this number */
+	prints(&exec_shell, "id -u; id -g; id -G; echo $HOME", NULL, "4321\n65\n65\n/\n");
+	unbind();
+}
+
+static void
+nothing_is_root_unless_the_file_says_so(void **state)
+{
+	if (geteuid() != 0) {
+		print_message("# skipped: this is about root\n");
+		skip();
+	}
+	bind_to((struct bounds_common){0}, (struct bounds_texts){0});
+	exec_fails("/bin/true", NULL, -1,
+	    "could not start: this node runs as root, and its file names no user for the task (run_as), nor "
+	    "says "
+	    "allow_root = yes");
+	unbind();
+	bind_to((struct bounds_common){0}, (struct bounds_texts){.run_as = "root"});
+	prints(&exec_shell, "id -u", NULL, "0\n");
+	unbind();
+}
+
+static void
+only_listed_programs_are_started(void **state)
+{
+	const struct pgrab_arg preload[] = {{"env", "LD_PRELOAD=/tmp/x.so"}, {NULL, NULL}},
+			       fine[] = {{"env", "A=1"}, {NULL, NULL}};
+
+	bind_to((struct bounds_common){.allow_root = true},
+	    (struct bounds_texts){.programs = "/usr/bin/env, /bin/true"});
+	exec_fails("/bin/echo", NULL, -1,
+	    "could not start: /bin/echo is not among the programs that the file of this node allows "
+	    "(programs)");
+	exec_fails("true", NULL, -1,
+	    "could not start: true is not among the programs that the file of this node allows (programs)");
+	exec_fails("/bin/../bin/true", NULL, -1,
+	    "could not start: /bin/../bin/true is not among the programs that the file of this node allows "
+	    "(programs)");
+	exec_fails("/bin/true", preload, -1,
+	    "could not start: args.env has LD_PRELOAD, which makes a program run others; that does not go "
+	    "with the "
+	    "programs of this node's file");
+	prints(&exec_exec, "/bin/true", fine, "");
+	assert_int_equal(
+	    bounds_program(&bounds.item[0], "/bin/sh", (const char *const[]){NULL}, NULL), RC_BAD);
+	unbind();
+	bind_to((struct bounds_common){.allow_root = true}, (struct bounds_texts){.programs = "/bin/sh"});
+	prints(&exec_shell, "echo x", NULL, "x\n");
+	unbind();
+}
+
+static void
+bounds_are_refused(struct bounds_texts texts, const char *error)
+{
+	const struct bounds_common common = {.job_cwd = "/", .job_umask = "077"};
+	struct bounds_texts all[2] = {{0}, texts};
+	struct bounds_list l;
+	struct err err = {0};
+
+	assert_int_equal(bounds_make(&l, &common, all, 2, &err), RC_BAD);
+	assert_string_equal(err.text, error);
+	bounds_fini(&l);
+}
+
+static void
+wrong_bounds_are_named(void **state)
+{
+	bounds_are_refused((struct bounds_texts){.owner = "app", .run_as = "no such"},
+	    "[owner app] run_as: there is no user \"no such\" on this machine");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .run_as = "nobody:none"},
+	    "[owner app] run_as: there is no group \"none\" on this machine");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .run_as = ""},
+	    "[owner app] run_as: there is no user \"\" on this machine");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .directory = "srv"},
+	    "[owner app] directory: \"srv\" does not begin with a slash");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .programs = "/bin/true, backup"},
+	    "[owner app] programs: \"backup\" does not begin with a slash; name programs by their whole "
+	    "path");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .limits = "memory=1"},
+	    "[owner app] limits: \"memory=1\": memory is a size of 1MB or more, such as 512MB");
+	bounds_are_refused((struct bounds_texts){.owner = "app", .http_hosts = "10.0.0.0/33"},
+	    "[owner app] http_hosts: \"10.0.0.0/33\" is no host; write api.example.org, *.example.org:443, "
+	    "10.0.0.0/8 or [fd00::]/8:8080");
+}
+
+/* What a section leaves out is as for everybody; who has no section is everybody. */
+static void
+bounds_belong_to_their_owner(void **state)
+{
+	const struct bounds_common common = {.job_cwd = "/", .job_umask = "077", .allow_root = true};
+	const struct bounds_texts texts[] = {{.limits = "memory=1GB"}, {.owner = "app", .directory = "/srv"},
+	    {.owner = "etl", .limits = "memory=2GB"}};
+	struct bounds_list l;
+	struct err err = {0};
+
+	assert_int_equal(bounds_make(&l, &common, texts, 3, &err), RC_OK);
+	assert_ptr_equal(bounds_of(&l, "app"), &l.item[1]);
+	assert_ptr_equal(bounds_of(&l, "ap"), &l.item[0]);
+	assert_ptr_equal(bounds_of(&l, NULL), &l.item[0]);
+	assert_int_equal(l.item[1].around.limits.memory, 1 << 30);
+	assert_int_equal(l.item[2].around.limits.memory, INT64_C(2) << 30);
+	assert_string_equal(l.item[1].around.cwd, "/srv");
+	assert_string_equal(l.item[2].around.cwd, "/");
+	bounds_fini(&l);
 }
 
 /* The kernel takes 128 KiB in one argument. */
@@ -568,6 +706,11 @@ main(int argc, char **argv)
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
 	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),
 	    cmocka_unit_test(wrong_surroundings_are_named),
+	    cmocka_unit_test(job_is_the_user_that_the_file_names_in_his_folder),
+	    cmocka_unit_test(nothing_is_root_unless_the_file_says_so),
+	    cmocka_unit_test(only_listed_programs_are_started),
+	    cmocka_unit_test(wrong_bounds_are_named),
+	    cmocka_unit_test(bounds_belong_to_their_owner),
 	    cmocka_unit_test(limits_are_read_and_bounded),
 	    cmocka_unit_test(shell_runs_a_text_of_a_mebibyte),
 	    cmocka_unit_test(child_gets_input_of_a_megabyte),

@@ -196,8 +196,10 @@ http_redirect_of_a_post_follows_the_rfc(void **state)
 static void
 http_redirect_to_another_host_leaves_secrets_behind(void **state)
 {
-	struct pgrab_result r = run_path("/elsewhere",
-	    ARGS({"follow", "true"}, {"headers", "X-Api-Key=secret"}, {"headers", "Accept=text/html"}));
+	struct pgrab_result r =
+	    run_path("/elsewhere", ARGS({"follow", "true"}, {"headers", "X-Api-Key=secret"},
+				       {"headers", "Accept-Token=secret"}, {"headers", "Content-Key=secret"},
+				       {"headers", "Cookie=secret"}, {"headers", "Accept=text/html"}));
 
 	assert_true(r.succeeded);
 	assert_true(was_sent("\r\nHost: localhost:"));
@@ -217,6 +219,60 @@ http_redirect_ends_somewhere(void **state)
 	expect_error(&r, "redirected to ftp://127.0.0.1/etc/passwd: only http and https are requested");
 	r = run_path("/metadata", ARGS({"follow", "true"}));
 	expect_error(&r, "not connected to 169.254.169.254 port 80: *");
+}
+
+static void
+http_reply_with_a_length_beyond_numbers_is_no_success(void **state)
+{
+	struct pgrab_result r = run_path("/overflow", NO_ARGS);
+
+	expect_error(&r,
+	    "do not understand the reply of 127.0.0.1 port *: HTTP 200 with a Content-Length that is no "
+	    "number of bytes");
+}
+
+static void
+http_says_how_long_the_server_wants_peace(void **state)
+{
+	struct pgrab_result r = run_path("/later/90", NO_ARGS);
+
+	expect_error(&r, "HTTP 429, expected 2xx; Retry-After 90 s");
+	assert_int_equal(r.retry_after_us, 90 * US_PER_S);
+	r = run_path("/later/999999999999999999999", NO_ARGS);
+	assert_true(r.retry_after_us >= 0 && r.retry_after_us <= 86400 * US_PER_S);
+	assert_int_equal(run_path("/later/soon", NO_ARGS).retry_after_us, 0);
+	assert_int_equal(run_path("/later/-5", NO_ARGS).retry_after_us, 0);
+	assert_int_equal(run_path("/later/90", ARGS({"expect", "429"})).retry_after_us, 0);
+	assert_int_equal(run_path("/status/503", NO_ARGS).retry_after_us, 0);
+}
+
+static void
+http_goes_only_where_the_file_lets_its_owner(void **state)
+{
+	const struct bounds_common common = {.job_cwd = "/", .job_umask = "077", .allow_root = true};
+	const struct bounds_texts texts[] = {{.http_hosts = "localhost"}};
+	struct bounds_list l;
+	struct exec_env env = {.bounds = &l};
+	void *free_client = client;
+	struct pgrab_result r;
+	char url[100];
+
+	assert_int_equal(bounds_make(&l, &common, texts, 1, NULL), RC_OK);
+	client = exec_http.open(&env, r.error, sizeof r.error);
+	r = run_path("/ok", NO_ARGS);
+	expect_error(
+	    &r, "not connected to 127.0.0.1 port *: 127.0.0.1 port * is not among http_hosts of this node");
+	snprintf(url, sizeof url, "http://localhost:%d/ok", server.port);
+	assert_true(run_url(url, NO_ARGS).succeeded);
+	r = run_path("/elsewhere", ARGS({"follow", "true"})); /* the first hop counts as well as the last */
+	expect_error(&r, "not connected to 127.0.0.1 port *");
+	setenv("http_proxy", "http://localhost:1", 1);
+	r = run_path("/ok", NO_ARGS); /* nor through a proxy */
+	expect_error(&r, "not connected to 127.0.0.1 port *");
+	unsetenv("http_proxy");
+	exec_http.close(client);
+	client = free_client;
+	bounds_fini(&l);
 }
 
 static void
@@ -340,6 +396,10 @@ main(void)
 	    cmocka_unit_test_setup_teardown(
 		http_redirect_to_another_host_leaves_secrets_behind, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_redirect_ends_somewhere, setup, teardown),
+	    cmocka_unit_test_setup_teardown(
+		http_reply_with_a_length_beyond_numbers_is_no_success, setup, teardown),
+	    cmocka_unit_test_setup_teardown(http_says_how_long_the_server_wants_peace, setup, teardown),
+	    cmocka_unit_test_setup_teardown(http_goes_only_where_the_file_lets_its_owner, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_ends_a_hanging_request, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_of_a_sent_post_says_what_is_not_known, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_ends_a_trickling_reply, setup, teardown),

@@ -133,8 +133,9 @@ registry_runs_a_plugin_and_allows_it_by_loading(void **state)
 static void
 registry_refuses_broken_plugins_with_the_reason(void **state)
 {
-	expect_file_refused("plugin_abi.so", "built for executor ABI 99, this pgrab has ABI 1");
-	expect_file_refused("plugin_entry.so", "does not export the function pgrab_executor_v1");
+	expect_file_refused("plugin_abi.so", "built for executor ABI 99, this pgrab has ABI 2");
+	expect_file_refused("plugin_size.so", "its struct pgrab_executor has 8 bytes");
+	expect_file_refused("plugin_entry.so", "does not export the function pgrab_executor_v2");
 	expect_file_refused("plugin_run.so", "its executor \"echo\" has no run()");
 	expect_file_refused("plugin_name.so", "its kind \"Echo!\" is not a name");
 	expect_file_refused("plugin_builtin.so", "the kind \"shell\" exists: it is built in");

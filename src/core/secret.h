@@ -1,0 +1,40 @@
+/*
+ * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the database under the key
+ * `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Before the run is executed each is filled in, once;
+ * what was filled in is hidden in whatever is recorded of the run.
+ */
+#ifndef PGRAB_CORE_SECRET_H
+#define PGRAB_CORE_SECRET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/rc.h"
+#include "core/run.h"
+
+enum secret_from {
+	SECRET_NONE,  /* a plain value */
+	SECRET_TABLE, /* a name in pgrab.secret */
+	SECRET_FILE,  /* a path below the folder of its owner */
+};
+
+#define SECRET_MAX  (64 * 1024)
+#define SECRET_HIDE 8 /* a shorter one would hide what is none */
+
+/* What args[i] of the run names, *name_out borrowed. */
+enum secret_from secret_reference(const struct run *r, size_t i, const char **name_out);
+
+/* Does any of its args name a row of the table, still? */
+bool secret_wanted(const struct run *r);
+
+/* From here on args[i] has the value as any other has.  The run owns its copy. */
+void secret_fill(struct run *r, size_t i, const char *value);
+
+/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: positions stay what they are.  text may
+ * be NULL. */
+void secret_hide(const struct run *r, char *text);
+
+/* Wipes and frees. */
+void secret_fini(struct run *r);
+
+#endif

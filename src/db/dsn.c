@@ -1,0 +1,141 @@
+/* See dsn.h. */
+#include "db/dsn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+#define STARS "***"
+
+static const char misleading_words[] =
+    "could not connect: the URL is not read as it was meant; write @, : and / in a user or password as %40, "
+    "%3A and "
+    "%2F (what libpq says is left out here: it may be a piece of the password)";
+
+static bool
+is_conninfo(const char *dsn)
+{
+	return strchr(dsn, '=') != NULL || strstr(dsn, "://") != NULL;
+}
+
+/*
+ * A URL that libpq takes apart elsewhere than its author meant: a password with a bare @, / or : in it.  Then pieces of
+ * it are taken for a host or a port, and named as such.
+ */
+static bool
+is_misleading(const char *dsn)
+{
+	const char *start = strstr(dsn, "://"), *at, *slash;
+
+	if (start == NULL)
+		return false;
+	start += 3;
+	at = strchr(start, '@');
+	slash = strpbrk(start, "/?");
+	if (at == NULL)
+		return false;
+	return strchr(at + 1, '@') != NULL || (slash != NULL && slash < at);
+}
+
+/* The passwords as libpq reads them; misread_out: it can not be told what is one. */
+static PQconninfoOption *
+parse(const char *dsn, bool *misread_out)
+{
+	PQconninfoOption *all = is_conninfo(dsn) ? PQconninfoParse(dsn, NULL) : NULL;
+
+	*misread_out = is_conninfo(dsn) && (all == NULL || is_misleading(dsn));
+	return all;
+}
+
+static bool
+is_password(const PQconninfoOption *o)
+{
+	return o->val != NULL && o->val[0] != '\0' &&
+	       (strcmp(o->keyword, "password") == 0 || strcmp(o->keyword, "sslpassword") == 0);
+}
+
+bool
+dsn_has_password(const char *dsn)
+{
+	bool has;
+	PQconninfoOption *all = parse(dsn, &has);
+
+	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++)
+		has = has || is_password(o);
+	PQconninfoFree(all);
+	return has;
+}
+
+static void
+replace(struct buf *b, const char *text, const char *what)
+{
+	const char *at;
+
+	for (; (at = strstr(text, what)) != NULL; text = at + strlen(what)) {
+		buf_add(b, text, (size_t)(at - text));
+		buf_adds(b, STARS);
+	}
+	buf_adds(b, text);
+}
+
+/* All that stands in double quotes, but for the sign that libpq misses. */
+static void
+replace_quoted(struct buf *b, const char *text)
+{
+	for (;;) {
+		size_t before = strcspn(text, "\""), n;
+
+		buf_add(b, text, before);
+		text += before;
+		if (*text == '\0')
+			return;
+		n = strcspn(text + 1, "\"");
+		if (n == 1 && text[1] == '=')
+			buf_adds(b, "\"=\"");
+		else
+			buf_adds(b, "\"" STARS "\"");
+		text += n + 1;
+		text += *text == '"';
+	}
+}
+
+static void
+set(char *text, size_t size, const struct buf *b)
+{
+	size_t n = b->len < size ? b->len : size - 1;
+
+	memcpy(text, buf_str(b), n);
+	text[n] = '\0';
+}
+
+void
+dsn_hide(const char *dsn, char *text, size_t size)
+{
+	bool misread;
+	PQconninfoOption *all = parse(dsn, &misread);
+
+	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
+		struct buf b = {0};
+
+		if (!is_password(o) || strlen(o->val) < 3)
+			continue; /* libpq never says one that it has read right; a short one would hide words */
+		replace(&b, text, o->val);
+		set(text, size, &b);
+		buf_fini(&b);
+	}
+	if (is_misleading(dsn)) {
+		snprintf(text, size, "%s", misleading_words);
+	} else if (misread) {
+		struct buf b = {0};
+
+		replace_quoted(&b, text);
+		set(text, size, &b);
+		buf_fini(&b);
+	}
+	PQconninfoFree(all);
+}

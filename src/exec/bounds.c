@@ -1,0 +1,209 @@
+/* See bounds.h. */
+#include "exec/bounds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+static bool
+has_word(char *const *words, const char *word)
+{
+	for (; *words != NULL; words++) {
+		if (strcmp(*words, word) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "a, b" to a list ended by NULL; NULL: NULL. */
+static char **
+words_of(const char *text)
+{
+	char *copy, *save = NULL, **list;
+	size_t n = 0;
+
+	if (text == NULL)
+		return NULL;
+	copy = xstrdup(text);
+	list = xcalloc(1, sizeof *list);
+	for (char *w = strtok_r(copy, ", \t", &save); w != NULL; w = strtok_r(NULL, ", \t", &save)) {
+		list = xrealloc(list, (n + 2) * sizeof *list);
+		list[n++] = xstrdup(w);
+		list[n] = NULL;
+	}
+	free(copy);
+	return list;
+}
+
+static void
+words_free(char **list)
+{
+	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+		free(list[i]);
+	free(list);
+}
+
+/* "[owner app] run_as", or "run_as". */
+static const char *
+place(const struct bounds_texts *t, const char *key, char *out, size_t size)
+{
+	if (t->owner == NULL)
+		snprintf(out, size, "%s", key);
+	else
+		snprintf(out, size, "[owner %s] %s", t->owner, key);
+	return out;
+}
+
+static enum rc
+check_programs(char *const *programs, const char *where, struct err *err)
+{
+	for (; programs != NULL && *programs != NULL; programs++) {
+		if (**programs != '/')
+			return err_set(err, RC_BAD,
+			    "%s: \"%.200s\" does not begin with a slash; name programs by their whole path",
+			    where, *programs);
+	}
+	return RC_OK;
+}
+
+static enum rc
+make_surroundings(
+    struct bounds *b, const struct bounds_common *c, const struct bounds_texts *t, struct err *err)
+{
+	char where[120];
+	enum rc rc = surroundings_make(&b->around, NULL, c->job_cwd, c->job_umask, c->job_nice, err);
+
+	if (rc == RC_OK)
+		rc = surroundings_user(&b->around, place(t, "run_as", where, sizeof where), t->run_as, err);
+	if (rc == RC_OK)
+		rc = surroundings_env(&b->around, c->job_env, err);
+	if (rc == RC_OK)
+		rc = surroundings_folder(
+		    &b->around, place(t, "directory", where, sizeof where), t->directory, err);
+	if (rc == RC_OK)
+		rc = surroundings_limit(&b->around,
+		    place(t, t->owner == NULL ? "job_limits" : "limits", where, sizeof where), t->limits,
+		    err);
+	return rc;
+}
+
+static enum rc
+make(struct bounds *b, const struct bounds_common *c, const struct bounds_texts *t, struct err *err)
+{
+	char where[120];
+	enum rc rc;
+
+	*b = (struct bounds){
+	    .owner = t->owner == NULL ? NULL : xstrdup(t->owner), .programs = words_of(t->programs)};
+	rc = make_surroundings(b, c, t, err);
+	if (rc == RC_OK)
+		rc = check_programs(b->programs, place(t, "programs", where, sizeof where), err);
+	if (rc == RC_OK)
+		rc = http_hosts_read(
+		    &b->hosts, place(t, "http_hosts", where, sizeof where), t->http_hosts, err);
+	b->no_root = t->run_as == NULL && geteuid() == 0 && !c->allow_root;
+	return rc;
+}
+
+#define OR(a, b) ((a) != NULL ? (a) : (b))
+
+enum rc
+bounds_make(struct bounds_list *l, const struct bounds_common *common, const struct bounds_texts *texts,
+    size_t n, struct err *err)
+{
+	const struct bounds_texts *all = &texts[0];
+	enum rc rc = RC_OK;
+
+	*l = (struct bounds_list){.item = xcalloc(n, sizeof *l->item)};
+	for (size_t i = 0; rc == RC_OK && i < n; i++) {
+		struct bounds_texts t = texts[i];
+
+		t.run_as = OR(t.run_as, all->run_as);
+		t.directory = OR(t.directory, all->directory);
+		t.programs = OR(t.programs, all->programs);
+		t.http_hosts = OR(t.http_hosts, all->http_hosts);
+		t.limits = OR(t.limits, all->limits);
+		rc = make(&l->item[l->n++], common, &t, err);
+	}
+	return rc;
+}
+
+void
+bounds_fini(struct bounds_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct bounds *b = &l->item[i];
+
+		free(b->owner);
+		surroundings_fini(&b->around);
+		words_free(b->programs);
+		http_hosts_fini(&b->hosts);
+	}
+	free(l->item);
+	*l = (struct bounds_list){0};
+}
+
+const struct bounds *
+bounds_of(const struct bounds_list *l, const char *owner)
+{
+	for (size_t i = 1; owner != NULL && i < l->n; i++) {
+		if (strcmp(l->item[i].owner, owner) == 0)
+			return &l->item[i];
+	}
+	return &l->item[0];
+}
+
+/*
+ * Which variables make a program run something else.  No such list is whole: an interpreter has more of them, and does what
+ * its arguments say anyhow, so it is not for `programs`.
+ */
+static bool
+steers_the_loader(const char *pair)
+{
+	static const char *const names[] = {"LD_",
+	    "GCONV_PATH=", "GLIBC_TUNABLES=", "LOCPATH=", "NLSPATH=", "PATH=", "ENV=", "BASH_ENV=", "IFS="};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strncmp(pair, names[i], strlen(names[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+enum rc
+bounds_program(const struct bounds *b, const char *program, const char *const *env, struct err *err)
+{
+	if (b->no_root)
+		return err_set(err, RC_BAD,
+		    "could not start: this node runs as root, and its file names no user for the task "
+		    "(run_as), nor says allow_root = yes");
+	if (b->programs == NULL)
+		return RC_OK;
+	if (!has_word(b->programs, program))
+		return err_set(err, RC_BAD,
+		    "could not start: %.200s is not among the programs that the file of this node allows "
+		    "(programs)",
+		    program);
+	for (; *env != NULL; env++) {
+		if (steers_the_loader(*env))
+			return err_set(err, RC_BAD,
+			    "could not start: args.env has %.*s, which makes a program run others; that does "
+			    "not "
+			    "go with the programs of this node's file",
+			    (int)strcspn(*env, "="), *env);
+	}
+	return RC_OK;
+}
+
+bool
+bounds_all_root(const struct bounds_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (!l->item[i].no_root)
+			return false;
+	}
+	return true;
+}

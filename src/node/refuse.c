@@ -1,0 +1,57 @@
+/* See refuse.h. */
+#include "node/refuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/outbuf.h"
+#include "core/secret.h"
+#include "exec/secret_file.h"
+#include "node/owners.h"
+
+/* What its args name in files.  RC_BAD: what is not there. */
+static enum rc
+read_files(const struct node *n, struct run *r, struct err *err)
+{
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; rc == RC_OK && i < r->args.count; i++) {
+		const char *path;
+		char *value = NULL;
+
+		if (secret_reference(r, i, &path) != SECRET_FILE)
+			continue;
+		rc = secret_file_read(n->set->secret_dir, r->owner, path, &value, err);
+		if (rc == RC_OK) {
+			secret_fill(r, i, value);
+			explicit_bzero(value, strlen(value));
+		}
+		free(value);
+	}
+	return rc;
+}
+
+bool
+run_refused(const struct node *n, struct run *r, bool known)
+{
+	enum outcome outcome = OUTCOME_FAILED;
+	struct err err = {0};
+	enum rc rc = RC_OK;
+
+	if (!known || !owners_allow(n->set, r->owner, r->kind)) { /* it was edited between claim and start */
+		outcome = OUTCOME_NOT_STARTED;
+		rc = err_set(&err, RC_BAD, "this node does not run kind %s for owner %s", r->kind, r->owner);
+	} else if (r->refused != NULL) {
+		outcome = r->unready ? OUTCOME_NOT_STARTED : OUTCOME_FAILED;
+		rc = err_set(&err, RC_BAD, "%s", r->refused);
+	} else {
+		rc = read_files(n, r, &err);
+	}
+	if (rc == RC_OK)
+		return false;
+	r->outcome = outcome;
+	r->ended_us = clock_mono_us();
+	r->error = text_printable(err.text, strlen(err.text), sizeof err.text);
+	return true;
+}
