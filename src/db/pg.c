@@ -374,8 +374,8 @@ drop_cancel(void *arg)
 
 /* PQcancel connects, and knows no deadline.  One that is still under way when the time is up could hit a later
  * statement: so the connection is given up. */
-static enum rc
-cancel(struct db *db, int64_t until_us, struct err *err)
+enum rc
+db_cancel(struct db *db, int64_t until_us, struct err *err)
 {
 	PGcancel *c = PQgetCancel(db->conn);
 
@@ -405,7 +405,7 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 	if (rc == RC_CLOSED) {
 		int64_t until = clock_mono_us() + cancel_us;
 
-		rc = cancel(db, until, err);
+		rc = db_cancel(db, until, err);
 		if (rc == RC_OK)
 			rc = collect(db, until, -1, NULL, out, err);
 	}
