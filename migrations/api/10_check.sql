@@ -58,7 +58,7 @@ comment on function pgrab_internal.args_length(jsonb) is 'How many values a memb
 create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
-  "sql":    {"params": "array"},
+  "sql":    {"params": "array", "transaction": "boolean"},
   "shell":  {"env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
   "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
   "http":   {"method": "string", "headers": "object", "body": "string object array",

@@ -47,7 +47,6 @@ create or replace function pgrab_internal.as_new(t pgrab.task) returns pgrab.tas
 language plpgsql as $$
 begin
   t.version := (date_part('epoch', now()) * 1e6)::bigint;
-  t.owner := current_user;
   t.created_at := now();
   t.updated_at := now();
   t.status := 'scheduled';
@@ -79,6 +78,19 @@ begin
 end $$;
 comment on function pgrab_internal.task_insert() is
   'Checks a new task whose definition is not mostly default.';
+
+-- The trigger that has to know who acts runs with his rights, and comes before those that run with the rights
+-- of pgrab's owner: there current_user is always the owner.
+create or replace function pgrab.task_owner() returns trigger
+language plpgsql as $$
+begin
+  new.owner := current_user;
+  return new;
+end $$;
+comment on function pgrab.task_owner() is 'Trigger: a task belongs to who inserts it, whatever the row says.';
+create trigger task_05_owner before insert on pgrab.task for each row
+  when (new.owner is distinct from current_user)
+  execute function pgrab.task_owner();
 
 -- A definition in which nothing can be wrong passes by, and so does what the system writes when nobody has
 -- written it: 10 us a row instead of 37.  A null anywhere makes the row one that does not.

@@ -1,71 +1,199 @@
--- Executing the text of a sql task, inside the transaction of its finish.
+-- What a node calls to run the text of a sql task, on a connection whose session_user is the task's owner:
+--
+--   begin; check_run(); the statements; settle(); finish(); commit; clean()
+--
+-- SELECT, INSERT and their like the node sends as they are, and reads their rows as they come.  Others go
+-- through run(), and the last one through run_last().
+--
+-- The schema is of its own because an owner needs no other right: everybody may call these.  check_run() and
+-- finish() have the rights of pgrab's owner and want the run's proof (run_proof(), 26_finish.sql), which the
+-- node has and the text has not.  The others are what the owner might as well type himself.  Their path is
+-- the owner's, for it is the text's; so they call by full names only, operators as well.
 
--- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client,
--- and CALL of a procedure that commits. Each with an error of PostgreSQL's own, and nothing of the
--- transaction survives it.
-create or replace function pgrab_internal.run_sql(p_statements text[], p_params text[], p_limit integer)
-returns text
+-- Why functions: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client, and
+-- CALL of a procedure that commits.  Each with an error of PostgreSQL's own, and nothing of the transaction
+-- survives it.
+create or replace function pgrab_sql.run(p_statement text) returns void
+language plpgsql as $$
+begin
+  execute p_statement;
+end $$;
+comment on function pgrab_sql.run(text) is 'Executes one statement of a sql task.';
+
+create or replace function pgrab_sql.call_of(p_params text[]) returns text
+language sql immutable
+begin atomic
+  -- Parameters get their types from the statement, as in any driver; only quoted literals reach EXECUTE.
+  select 'execute pgrab_statement (' || string_agg(quote_nullable(p), ', ' order by n) || ')'
+  from unnest(p_params) with ordinality u(p, n);
+end;
+comment on function pgrab_sql.call_of(text[]) is 'The call of the prepared statement with these parameters.';
+
+create or replace function pgrab_sql.line_of(p_row json, p_limit integer) returns text
+language sql immutable
+begin atomic
+  select coalesce(
+    (select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1)
+    from json_each_text(p_row) j), '');
+end;
+comment on function pgrab_sql.line_of(json, integer) is
+  'A row as text, columns separated by |, about so many characters at most.';
+
+-- What is not kept is executed all the same.
+create or replace function pgrab_sql.rows_of(p_cursor refcursor, p_limit integer) returns text
 language plpgsql as $$
 declare
-  v_last constant integer := cardinality(p_statements);
-  v_text text;
-  v_cursor refcursor;
   v_row record;
   v_line text;
   v_lines text[] := '{}';
-  v_bytes bigint := 0;
-  v_is_query boolean := true;
+  v_left integer := p_limit; -- bytes
+  v_moved bigint := 0;
 begin
-  for i in 1 .. v_last - 1 loop
-    execute p_statements[i];
+  loop
+    fetch p_cursor into v_row;
+    exit when not found;
+    v_line := pgrab_sql.line_of(pg_catalog.row_to_json(v_row), p_limit);
+    v_lines := pg_catalog.array_append(v_lines, v_line);
+    v_left := v_left operator(pg_catalog.-) pg_catalog.octet_length(v_line) operator(pg_catalog.-) 1;
+    if v_left operator(pg_catalog.<) 0 then
+      move forward all in p_cursor;
+      get diagnostics v_moved = row_count;
+    end if;
   end loop;
-  v_text := p_statements[v_last];
-  if cardinality(p_params) > 0 then
-    -- Parameters get their types from the statement, as in any driver; only quoted literals reach EXECUTE.
-    execute 'prepare pgrab_statement as ' || v_text;
-    v_text := 'execute pgrab_statement (' || (
-      select string_agg(quote_nullable(p), ', ' order by n)
-      from unnest(p_params) with ordinality u(p, n)) || ')';
+  if v_moved operator(pg_catalog.>) 0 then
+    v_lines := pg_catalog.array_append(v_lines, pg_catalog.concat('... ', v_moved, ' rows dropped ...'));
+  end if;
+  return pg_catalog.array_to_string(v_lines, E'\n');
+end $$;
+comment on function pgrab_sql.rows_of(refcursor, integer) is
+  'The rows of a cursor as text, about so many bytes of them.';
+
+create or replace function pgrab_sql.run_last(p_statement text, p_params text[], p_limit integer)
+returns text
+language plpgsql as $$
+declare
+  v_text text := p_statement;
+  v_cursor refcursor;
+  v_output text := '';
+begin
+  if pg_catalog.cardinality(p_params) operator(pg_catalog.>) 0 then
+    execute pg_catalog.concat('prepare pgrab_statement as ', p_statement);
+    v_text := pgrab_sql.call_of(p_params);
   end if;
   begin
     open v_cursor for execute v_text;
   exception when invalid_cursor_definition then
-    v_is_query := false; -- it returns no rows; nothing was executed yet
+    v_cursor := null; -- it returns no rows; nothing was executed yet
   end;
-  if v_is_query then
-    loop
-      fetch v_cursor into v_row;
-      exit when not found;
-      v_line := coalesce((
-        select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1)
-        from json_each_text(row_to_json(v_row)) j), '');
-      v_lines := array_append(v_lines, v_line);
-      v_bytes := v_bytes + octet_length(v_line) + 1;
-      if v_bytes > p_limit then
-        move forward all in v_cursor; -- the rest is executed, not kept
-        v_lines := v_lines || '... (more rows not kept)'::text;
-        exit;
-      end if;
-    end loop;
-    close v_cursor;
-  else
+  if v_cursor is null then
     execute v_text;
+  else
+    v_output := pgrab_sql.rows_of(v_cursor, p_limit);
+    close v_cursor;
   end if;
-  if cardinality(p_params) > 0 then
+  if v_text operator(pg_catalog.<>) p_statement then
     deallocate pgrab_statement;
   end if;
-  -- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
-  -- beyond the transaction.
+  return v_output;
+end $$;
+comment on function pgrab_sql.run_last(text, text[], integer) is
+  'Executes the last statement of a sql task, with parameters; returns its rows as text, columns separated '
+  'by |, about so many bytes of them.';
+
+-- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
+-- beyond the transaction.  A role, a path or a time-out that the text has set is not for the finish.
+create or replace function pgrab_sql.settle() returns void
+language plpgsql as $$
+begin
   set constraints all immediate;
   execute 'close all';
-  -- A role, a path or a time-out that the text has set is not for the finish.
-  execute 'reset role';
+  execute 'set session authorization default';
   execute 'reset all';
-  return array_to_string(v_lines, E'\n');
 end $$;
-comment on function pgrab_internal.run_sql(text[], text[], integer) is
-  'Internal: executes the statements of a sql task; returns the rows of the last one as text, columns '
-  'separated by |, about so many bytes of them at most.';
+comment on function pgrab_sql.settle() is
+  'Ends what the text of a sql task has left open, before the finish.';
+
+-- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
+-- of the finish anew costs more than the finish.  What a library of somebody's keeps in the session (dblink
+-- its connections, a language its variables) nothing here can end; of those listed it is known that they keep
+-- nothing.
+create or replace function pgrab_sql.clean() returns boolean
+language plpgsql as $$
+begin
+  execute 'close all';
+  execute 'set session authorization default';
+  execute 'reset all';
+  execute 'deallocate all';
+  execute 'unlisten *';
+  execute 'discard temp';
+  execute 'discard sequences';
+  perform pg_catalog.pg_advisory_unlock_all();
+  return not exists (
+    select from pg_catalog.pg_extension e
+    where e.extname operator(pg_catalog.<>) all ('{plpgsql,pg_stat_statements,pgcrypto,uuid-ossp,citext,
+      hstore,ltree,pg_trgm,btree_gin,btree_gist,intarray,cube,earthdistance,fuzzystrmatch,isn,seg,unaccent,
+      tablefunc,lo,bloom,pg_buffercache,pgstattuple,pageinspect,pg_visibility,pg_freespacemap,pgrowlocks,
+      pg_prewarm,amcheck,tsm_system_rows,tsm_system_time,dict_int,pgtap,postgis,vector,pg_cron,pg_partman}'
+      ::pg_catalog.name[]));
+end $$;
+comment on function pgrab_sql.clean() is
+  'Leaves nothing in the session of a sql task that the next one would find. False: that cannot be known '
+  'here, and the connection is closed.';
+
+create or replace function pgrab_sql.check_run(p_id bigint, p_version bigint, p_proof text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from pgrab.task t
+  where t.id = p_id and t.version = p_version and t.status = 'running' and t.owner = session_user
+    and p_proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
+  if not found then
+    perform pgrab_internal.run_lost(p_id);
+  end if;
+end $$;
+comment on function pgrab_sql.check_run(bigint, bigint, text) is
+  'For a node: is this run of the session''s user still its own? Raises serialization_failure when not.';
+
+create or replace function pgrab_sql.finish(
+  p_id bigint, p_version bigint, p_proof text, p_began_us bigint, p_output text, p_truncated boolean)
+returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_incarnation bigint;
+  v_node_id bigint;
+  v_node text;
+begin
+  perform pgrab_sql.check_run(p_id, p_version, p_proof);
+  select t.incarnation, t.node_id, n.name into v_incarnation, v_node_id, v_node
+  from pgrab.task t left join pgrab.node n on n.id = t.node_id
+  where t.id = p_id and t.version = p_version;
+  perform pgrab_internal.finish_run(p_id, p_version, v_incarnation, p_began_us,
+    left(p_output, 65536), p_truncated, v_node_id, v_node);
+end $$;
+comment on function pgrab_sql.finish(bigint, bigint, text, bigint, text, boolean) is
+  'For a node: the success of a run of the session''s user, in the transaction of the text. Raises '
+  'serialization_failure when the run is not the node''s any more.';
+
+-- The same on a connection of the node's own role.
+create or replace function pgrab_internal.run_lost(p_id bigint) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = 'serialization_failure',
+    message = format('the run of task %s is not this node''s any more', p_id);
+end $$;
+comment on function pgrab_internal.run_lost(bigint) is 'Refuses what a run wants that somebody else has now.';
+
+create or replace function pgrab_internal.check_run(p_id bigint, p_version bigint, p_incarnation bigint)
+returns void
+language plpgsql as $$
+begin
+  perform from pgrab.task t
+  where t.id = p_id and t.version = p_version and t.incarnation = p_incarnation and t.status = 'running';
+  if not found then
+    perform pgrab_internal.run_lost(p_id);
+  end if;
+end $$;
+comment on function pgrab_internal.check_run(bigint, bigint, bigint) is
+  'Is this run still that incarnation''s? Raises serialization_failure when not.';
 
 -- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end,
 -- or that does not end in time, is kept, and hinders nobody else's end.

@@ -299,3 +299,21 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.run_proof(bigint, bigint, bigint) is
   'The proof that a node has begun this run: of the key of its incarnation, the task and its version.';
+
+create or replace function pgrab_internal.finish_run(
+  p_id bigint, p_version bigint, p_incarnation bigint, p_began_us bigint, p_output text, p_truncated boolean,
+  p_node_id bigint, p_node text)
+returns void
+language plpgsql as $$
+begin
+  perform from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation], array[p_began_us],
+    array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output], array[p_truncated],
+    array[null]::text[])::pgrab_internal.batch, p_node_id, p_node);
+  if not found then
+    perform pgrab_internal.run_lost(p_id);
+  end if;
+end $$;
+comment on function pgrab_internal.finish_run(
+  bigint, bigint, bigint, bigint, text, boolean, bigint, text) is
+  'Records the success of one run, in the transaction of its own work. Raises serialization_failure when the '
+  'run is not that incarnation''s any more, so that the work is rolled back.';

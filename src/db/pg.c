@@ -69,13 +69,6 @@ db_plain_session(struct db *db)
 }
 
 void
-db_notices(struct db *db, void (*fn)(void *ctx, const char *text), void *ctx)
-{
-	db->notice = fn;
-	db->notice_ctx = ctx;
-}
-
-void
 db_zone(struct db *db, const char *zone)
 {
 	free(db->zone);
@@ -198,17 +191,6 @@ settle_in(struct db *db, struct err *err)
 	return rc;
 }
 
-/* Of some use to the text of a task only, which has no other way to say anything before its end. */
-static void
-take_notice(void *arg, const PGresult *r)
-{
-	const struct db *db = arg;
-	const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
-
-	if (db->notice != NULL && text != NULL)
-		db->notice(db->notice_ctx, text);
-}
-
 enum rc
 db_connect(struct db *db, struct err *err)
 {
@@ -221,7 +203,6 @@ db_connect(struct db *db, struct err *err)
 	if (rc == RC_OK) {
 		db->generation++;
 		PQsetnonblocking(db->conn, 1);
-		PQsetNoticeReceiver(db->conn, take_notice, db);
 		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;
@@ -396,8 +377,8 @@ drop_cancel(void *arg)
 
 /* PQcancel connects, and knows no deadline.  One that is still under way when the time is up could hit a later
  * statement: so the connection is given up. */
-static enum rc
-cancel(struct db *db, int64_t until_us, struct err *err)
+enum rc
+db_cancel(struct db *db, int64_t until_us, struct err *err)
 {
 	PGcancel *c = PQgetCancel(db->conn);
 
@@ -427,7 +408,7 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 	if (rc == RC_CLOSED) {
 		int64_t until = clock_mono_us() + cancel_us;
 
-		rc = cancel(db, until, err);
+		rc = db_cancel(db, until, err);
 		if (rc == RC_OK)
 			rc = collect(db, until, -1, NULL, out, err);
 	}

@@ -55,9 +55,6 @@ void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
  * Before the first connect. */
 void db_plain_session(struct db *db);
 
-/* Until the next call of this: who hears what the server says beside its answers (RAISE NOTICE), during calls.  NULL: nobody. */
-void db_notices(struct db *db, void (*fn)(void *ctx, const char *text), void *ctx);
-
 /* Times of results come in this zone instead of UTC, if the server knows it.  Before the first connect. */
 void db_zone(struct db *db, const char *zone);
 
@@ -90,6 +87,32 @@ CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
  * answer.  until_us = CLOCK_NEVER: no deadline of its own. */
 CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params,
     int stop_fd, int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err);
+
+/*
+ * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group: the groups are transactions of
+ * their own where nobody says BEGIN, and a failure ends its own group only.  On the connection that is there: RC_UNKNOWN when
+ * there is none.
+ * result[i], if given: the answer to each that was answered, also the error that ended it; PQclear them all.  *failed_out: the
+ * first that failed, or n.  The rest as db_query_stoppable; stop_fd < 0: the deadline of the connection.
+ */
+struct db_step {
+	const char *sql;
+	int n_params;
+	const char *const *params;
+	bool sync; /* the last one's is implied */
+	/* If given, rows are handed on as they come, so that they need no memory, and are not in the result. */
+	void (*row)(void *ctx, const PGresult *res);
+	void *ctx;
+};
+CHECKED enum rc db_steps(struct db *db, const struct db_step *step, size_t n, int stop_fd, int64_t cancel_us,
+    PGresult **result, size_t *failed_out, struct err *err);
+
+/* One statement, in no transaction but its own.  As db_steps otherwise. */
+CHECKED enum rc
+db_alone(struct db *db, const struct db_step *step, int stop_fd, int64_t cancel_us, struct err *err);
+
+/* Has the server closed a connection that was kept?  Then it is dropped, so that the next call makes another. */
+void db_drop_dead(struct db *db);
 
 /* Fields.  A null or malformed field gives 0 / "" (the columns asked for are ours). */
 int64_t db_int64(const PGresult *r, int row, int col);

@@ -24,8 +24,6 @@ struct db {
 	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
-	void (*notice)(void *ctx, const char *text); /* or NULL */
-	void *notice_ctx;
 };
 
 struct db_setting {
@@ -38,6 +36,8 @@ void db_lose(struct db *db);
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 
 CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
+/* RC_OK: the request is with the server.  until_us: for the request alone. */
+CHECKED enum rc db_cancel(struct db *db, int64_t until_us, struct err *err);
 enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
 
 /* One statement in a transaction of its own, which sets what it needs for itself. */

@@ -3,12 +3,15 @@
  * so its effect is there exactly once: when the finish does not find the fence, everything the text did is
  * rolled back.
  *
- * The connection is the worker's own and kept between runs; what a text may leave in the session is thrown
- * away after each.  Stop (timeout, cancel, fence) is a cancel request on another connection.
+ * The text runs on a connection of its owner's (sql_session.h); the finish shows there what only this run knows.  It is two trips
+ * to the server: begin, check and text; finish and commit.  Stop (timeout, cancel, fence) is a cancel request on another
+ * connection.
  *
  * A connection that is lost says nothing about its backend, which may work on, and commit.  So the run is over
  * only when that backend is gone (it is ended by force); the history then says whether it went through.
  */
+#include "exec/sql.h"
+
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,30 +20,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/backoff.h"
-#include "core/progress.h"
 #include "db/fault.h"
-#include "db/pg.h"
 #include "db/sql.h"
 #include "db/store_task.h"
-#include "exec/exec.h"
-#include "exec/sql_split.h"
 
-#define STATEMENTS_MAX 1000
-#define LEAVE_US       (15 * US_PER_S) /* a node that is stopping looks for a lost backend no longer */
-#define CALL_US        (10 * US_PER_S)
-#define KEEP_ALL_US    (INT64_C(100) * 365 * 86400 * US_PER_S) /* upkeep that drops nothing */
-
-struct sql_worker {
-	const struct exec_env *env;
-	struct db *db;       /* as incarnation */
-	int64_t incarnation; /* the connection is named after it, so that peers can end it when we are dead */
-};
-
-/* What works for a run on the server. */
-struct backend {
-	char pid[24];
-	char since[48]; /* a moment at which it did: process ids come again */
-};
+#define LEAVE_US    (15 * US_PER_S) /* a node that is stopping looks for a lost backend no longer */
+#define CALL_US     (10 * US_PER_S)
+#define SAY_US      (60 * US_PER_S)                         /* between two complaints of one worker */
+#define KEEP_ALL_US (INT64_C(100) * 365 * 86400 * US_PER_S) /* upkeep that drops nothing */
 
 static void *
 sql_open(const void *internal, char *err, size_t err_size)
@@ -48,6 +35,10 @@ sql_open(const void *internal, char *err, size_t err_size)
 	struct sql_worker *w = xcalloc(1, sizeof *w);
 
 	w->env = internal;
+	w->sessions.env = internal;
+	w->db = db_create(w->env->dsn, "pgrab sql-look", CALL_US);
+	db_of_node(w->db);
+	db_patient(w->db);
 	return w;
 }
 
@@ -56,61 +47,9 @@ sql_close(void *self)
 {
 	struct sql_worker *w = self;
 
+	sql_sessions_fini(&w->sessions);
 	db_destroy(&w->db);
 	free(w);
-}
-
-/* A connection whose name tells the incarnation. */
-static struct db *
-connection(struct sql_worker *w, int64_t incarnation)
-{
-	char app[64];
-
-	if (w->db == NULL || w->incarnation != incarnation) {
-		db_destroy(&w->db);
-		snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
-		w->db = db_create(w->env->dsn, app, CALL_US);
-		db_of_node(w->db);
-		db_patient(w->db);
-		db_plain_session(w->db);
-		w->incarnation = incarnation;
-	}
-	return w->db;
-}
-
-/* Statements and parameters of the run as arrays.  False: the text is refused (result->error says why). */
-static bool
-take_apart(const struct pgrab_run *run, struct pgarray *statements, struct pgarray *params,
-    struct pgrab_result *result)
-{
-	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
-	size_t n = sql_split(run->command, part, STATEMENTS_MAX), n_params = 0;
-
-	for (size_t i = 0; i < run->n_args; i++) {
-		if (strcmp(run->args[i].key, "params") == 0)
-			pgarray_text(params, run->args[i].value);
-		else if (strcmp(run->args[i].key, "params:null") == 0)
-			pgarray_null(params);
-		else
-			continue;
-		n_params++;
-	}
-	for (size_t i = 0; i < n && n <= STATEMENTS_MAX; i++) {
-		char *one = xmemdup0(part[i].start, part[i].len);
-
-		pgarray_text(statements, one);
-		free(one);
-	}
-	free(part);
-	if (n == 0)
-		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
-	else if (n > STATEMENTS_MAX)
-		snprintf(result->error, sizeof result->error,
-		    "the command holds more than %d statements; put them in a procedure", STATEMENTS_MAX);
-	else if (n > 1 && n_params > 0)
-		snprintf(result->error, sizeof result->error,
-		    "args.params goes with exactly one statement; this command holds %zu", n);
-	return result->error[0] == '\0';
 }
 
 static bool
@@ -119,58 +58,171 @@ told_to_stop(const struct pgrab_host *host)
 	return host->stop(host->ctx) != PGRAB_STOP_NONE;
 }
 
-static enum rc
-open_transaction(struct db *db, const struct pgrab_host *host, struct err *err)
+struct db_step
+sql_check_step(const struct sql_work *k, const char *params[3])
 {
-	enum rc rc = db_connect(db, err);
-
-	if (rc == RC_OK && told_to_stop(host))
-		rc = err_set(err, RC_AGAIN, "stopped");
-	return rc == RC_OK ? db_script(db, sql_text("sql_begin"), err) : rc;
+	params[0] = k->id;
+	params[1] = k->version;
+	params[2] = k->session->own ? k->incarnation : k->run->proof;
+	return (struct db_step){.sql = sql_text(k->session->own ? "sql_check" : "sql_check_owner"),
+	    .n_params = 3,
+	    .params = params};
 }
 
-/* Nothing of the task is executed here. */
-static enum rc
-begin(struct db *db, const struct pgrab_run *run, const struct pgrab_host *host, struct backend *backend_out,
-    struct err *err)
+/* who: the incarnation, in memory that lives as long as the step. */
+static struct db_step
+guard_step(const char *const *who)
 {
-	char id[24], version[24], incarnation[24];
-	const char *params[] = {id, version, incarnation};
-	PGresult *res = NULL;
-	enum rc rc = open_transaction(db, host, err);
+	return (struct db_step){.sql = sql_text("sql_guard"), .n_params = 1, .params = who};
+}
 
-	if (rc == RC_UNKNOWN && !told_to_stop(host)) /* the kept connection was dead */
-		rc = open_transaction(db, host, err);
-	if (rc != RC_OK)
-		return rc;
-	snprintf(id, sizeof id, "%" PRId64, run->task_id);
-	snprintf(version, sizeof version, "%" PRId64, run->version);
-	snprintf(incarnation, sizeof incarnation, "%" PRId64, run->incarnation);
-	rc = db_query(db, sql_text("sql_check"), 3, params, &res, err);
-	if (rc == RC_OK && PQntuples(res) == 0)
-		rc = err_set(err, RC_LOST, "the task is not this node's any more");
+/* Statements before those of the text. */
+#define BEFORE 3
+
+/* Asked first where a pooler stands in between: nobody else could say who works for us. */
+static enum rc
+begin_pooled(struct sql_work *k, struct db_step *step, PGresult **res, struct err *err)
+{
+	struct sql_session *s = k->session;
+	size_t failed;
+	enum rc rc =
+	    db_steps(s->db, step, BEFORE, k->host->stop_fd, k->worker->env->kill_grace_us, res, &failed, err);
+
 	if (rc == RC_OK) {
-		snprintf(backend_out->pid, sizeof backend_out->pid, "%s", db_text(res, 0, 0));
-		snprintf(backend_out->since, sizeof backend_out->since, "%s", db_text(res, 0, 1));
+		snprintf(s->pid, sizeof s->pid, "%s", db_text(res[1], 0, 0));
+		snprintf(s->since, sizeof s->since, "%s", db_text(res[1], 0, 1));
 	}
-	PQclear(res);
-	return rc == RC_OK && told_to_stop(host) ? err_set(err, RC_AGAIN, "stopped") : rc;
+	for (size_t i = 0; i < BEFORE; i++) {
+		PQclear(res[i]);
+		res[i] = NULL;
+	}
+	return rc;
+}
+
+/* Rows of a statement that is not the last. */
+static void
+drop_row(void *ctx, const PGresult *res)
+{
+	(void)ctx;
+	(void)res;
+}
+
+static struct db_step
+plain_step(struct sql_work *k, size_t i)
+{
+	const struct sql_text *t = &k->text;
+	bool last = i == t->n - 1;
+
+	return (struct db_step){.sql = t->statement[i],
+	    .n_params = last ? (int)t->n_params : 0,
+	    .params = (const char *const *)t->param,
+	    .row = last ? sql_session_row : drop_row,
+	    .ctx = k->session};
+}
+
+/* params: of the last one, if it is not plain; array: what it has of parameters. */
+static void
+text_steps(
+    struct sql_work *k, struct db_step *step, const char **params, const char *limit, struct pgarray *array)
+{
+	const struct sql_text *t = &k->text;
+
+	for (size_t i = 0; i < t->n_params; i++)
+		pgarray_text(array, t->param[i]);
+	params[0] = t->statement[t->n - 1];
+	params[1] = pgarray_str(array);
+	params[2] = limit;
+	for (size_t i = 0; i < t->n; i++) {
+		if (sql_is_plain(t->statement[i]))
+			step[i] = plain_step(k, i);
+		else if (i < t->n - 1)
+			step[i] = (struct db_step){.sql = sql_text("sql_run"),
+			    .n_params = 1,
+			    .params = (const char *const *)&t->statement[i]};
+		else
+			step[i] = (struct db_step){
+			    .sql = sql_text("sql_run_last"), .n_params = 3, .params = params};
+	}
+}
+
+/* Opens the transaction, checks the fence, and runs the text; its rows go to the session's output. */
+static enum rc
+carry_out(struct sql_work *k, struct err *err)
+{
+	const struct sql_text *t = &k->text;
+	size_t n = BEFORE + t->n + 1, from = 0, failed = 0;
+	struct db_step *step = xcalloc(n, sizeof *step);
+	PGresult **res = xcalloc(n, sizeof(PGresult *));
+	const char *who = k->incarnation, *check[3], *last[3];
+	struct pgarray params = {0};
+	char limit[24];
+	enum rc rc = RC_OK;
+
+	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
+	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
+	step[1] = guard_step(&who);
+	step[2] = sql_check_step(k, check);
+	text_steps(k, &step[BEFORE], last, limit, &params);
+	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle")};
+	if (k->session->pooled) {
+		rc = begin_pooled(k, step, res, err);
+		from = BEFORE;
+	}
+	if (rc == RC_OK) {
+		rc = db_steps(k->session->db, &step[from], n - from, k->host->stop_fd,
+		    k->worker->env->kill_grace_us, &res[from], &failed, err);
+		failed += from;
+	}
+	if (rc == RC_OK && step[n - 2].row == NULL)
+		sql_session_print(
+		    k->session, db_text(res[n - 2], 0, 0), (size_t)PQgetlength(res[n - 2], 0, 0));
+	k->result->not_started = rc == RC_AGAIN && failed < BEFORE && !told_to_stop(k->host);
+	if (rc != RC_OK)
+		sql_text_why(t, failed >= BEFORE && failed < n - 1 ? failed - BEFORE + 1 : 0,
+		    failed < n ? res[failed] : NULL, err, k->result);
+	for (size_t i = 0; i < n; i++)
+		PQclear(res[i]);
+	pgarray_fini(&params);
+	free(res);
+	free(step);
+	return rc;
 }
 
 /* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as long as the run may take:
- * the work is done, and would have to be done again. */
+ * the work is done, and would have to be done again.  The session is cleaned in the same trip: where a pooler stands in between,
+ * while it still is ours. */
 static enum rc
-finish(struct sql_worker *w, const struct pgrab_host *host, struct finish *f, struct err *err)
+finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {
-	struct finisher_name who = {
-	    .node_id = w->env->node_id == NULL ? 0 : atomic_load(w->env->node_id), .node = w->env->node_name};
+	struct sql_session *s = k->session;
+	struct exec_env const *env = k->worker->env;
+	char *output = outbuf_text(s->out), began[24], node[24];
+	const char *cut = outbuf_truncated(s->out) ? "t" : "f";
+	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
+	    node, env->node_name};
+	const char *others[] = {k->id, k->version, k->run->proof, began, own[4], cut};
+	size_t commit = s->pooled ? 3 : 2, clean = s->pooled ? 2 : 3, failed;
+	const char *who = k->incarnation;
+	struct db_step step[4] = {guard_step(&who)};
+	PGresult *res[4];
 	enum rc rc;
 
-	db_wait_for(w->db, host->stop_fd, w->env->kill_grace_us);
-	rc = store_finish_here(w->db, &who, &f, 1, err);
-	db_wait_for(w->db, -1, 0);
-	if (rc == RC_OK && !f->applied)
-		rc = err_set(err, RC_LOST, "the task is not this node's any more; its work was rolled back");
+	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
+	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
+	step[1] =
+	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
+		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 6, .params = others};
+	step[commit] = (struct db_step){.sql = "commit", .sync = true};
+	step[clean] = (struct db_step){.sql = sql_text("sql_clean")};
+	rc = db_steps(s->db, step, 4, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
+	*cleaned_out = rc == RC_OK && db_bool(res[clean], 0, 0);
+	if (rc != RC_OK && failed > commit && strcmp(PQcmdStatus(res[commit]), "COMMIT") == 0)
+		rc = RC_OK; /* only the cleaning has failed */
+	if (rc != RC_OK)
+		sql_text_why(&k->text, 0, failed < 4 ? res[failed] : NULL, err, k->result);
+	for (size_t i = 0; i < 4; i++)
+		PQclear(res[i]);
+	free(output);
 	return rc;
 }
 
@@ -188,79 +240,61 @@ try_again(const struct pgrab_host *host, struct backoff *backoff, int64_t begun_
 	return true;
 }
 
-/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
- * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
-static enum rc
-find_out(struct sql_worker *w, const struct pgrab_host *host, const struct backend *backend, struct finish *f)
+bool
+sql_end_backend(const struct sql_work *k)
 {
-	const char *params[] = {backend->pid, backend->since};
 	int64_t begun_us = clock_mono_us();
 	struct backoff backoff;
 	struct err ignored;
 
-	f->applied = false;
-	if (pgrab_host_has(host, waits_for)) {
+	if (pgrab_host_has(k->host, waits_for)) {
 		char text[80];
 
 		snprintf(
-		    text, sizeof text, "the server's process %s, whose connection was lost", backend->pid);
-		host->waits_for(host->ctx, text);
+		    text, sizeof text, "the server's process %s, whose connection was lost", k->session->pid);
+		k->host->waits_for(k->host->ctx, text);
 	}
 	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
 	do {
-		PGresult *res = NULL;
-		enum rc rc = db_query(w->db, sql_text("sql_end_backend"), 2, params, &res, &ignored);
-		bool gone = rc == RC_OK && db_bool(res, 0, 0);
-
-		PQclear(res);
-		if (gone && store_recorded(w->db, &f, 1, &ignored) == RC_OK)
-			return f->applied ? RC_OK : RC_AGAIN;
-	} while (try_again(host, &backoff, begun_us));
-	return RC_UNKNOWN;
+		if (sql_session_end_backend(k->session, &ignored) == RC_OK)
+			return true;
+	} while (try_again(k->host, &backoff, begun_us));
+	return false;
 }
 
-/* The text itself; its rows go to host->output. */
+/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
+ * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
 static enum rc
-work(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host,
-    struct pgrab_result *result, char **output_out, struct err *err)
+find_out(struct sql_work *k)
 {
-	struct pgarray statements = {0}, params = {0};
-	char limit[24];
-	PGresult *res = NULL;
-	bool stopped = false;
-	enum rc rc = RC_BAD;
+	struct finish f = {
+	    .id = k->run->task_id, .version = k->run->version, .incarnation = k->run->incarnation};
+	struct finish *one = &f;
+	int64_t begun_us = clock_mono_us();
+	struct backoff backoff;
+	struct err ignored;
 
-	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
-	if (take_apart(run, &statements, &params, result)) {
-		const char *args[] = {pgarray_str(&statements), pgarray_str(&params), limit};
-
-		rc = db_query_stoppable(w->db, sql_text("sql_run"), 3, args, host->stop_fd,
-		    w->env->kill_grace_us, &stopped, &res, err);
-	} else {
-		err_set(err, RC_BAD, "%s", result->error);
-	}
-	if (rc == RC_OK && !stopped)
-		*output_out =
-		    text_printable(db_text(res, 0, 0), (size_t)PQgetlength(res, 0, 0), OUTBUF_LIMIT);
-	else if (rc == RC_OK)
-		rc = err_set(err, RC_AGAIN, "stopped");
-	PQclear(res);
-	pgarray_fini(&statements);
-	pgarray_fini(&params);
-	return rc;
+	if (!sql_end_backend(k))
+		return RC_UNKNOWN;
+	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
+	do {
+		if (store_recorded(k->worker->db, &one, 1, &ignored) == RC_OK)
+			return f.applied ? RC_OK : RC_AGAIN;
+	} while (try_again(k->host, &backoff, begun_us));
+	return RC_UNKNOWN;
 }
 
 /* The work was good, but its finish is refused for what is no fault of the task: the server's, or the history has no partition
  * for now (nobody has made one for days).  All of it is rolled back, and done again in a moment; that costs no attempt. */
 static bool
-put_off(struct sql_worker *w, const struct pgrab_host *host, enum rc rc, const struct err *err)
+put_off(struct sql_work *k, enum rc rc, const struct err *err)
 {
 	struct err ignored;
 
 	if (fault_no_partition(rc, err))
-		return db_script(w->db, "rollback", &ignored) == RC_OK &&
-		       store_upkeep(w->db, KEEP_ALL_US, &ignored) == RC_OK;
-	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER && !told_to_stop(host);
+		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
+		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
+	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER && !told_to_stop(k->host);
 }
 
 static const char *
@@ -277,110 +311,89 @@ stop_text(enum pgrab_stop why)
 }
 
 static void
-say_why(struct pgrab_result *result, const char *stop, const struct err *err)
+run_in_transaction(struct sql_work *k)
 {
-	if (stop != NULL)
-		snprintf(result->error, sizeof result->error, "%s", stop);
-	else if (strstr(err->text, "EXECUTE of transaction commands") != NULL ||
-		 strcmp(err->sqlstate, "2D000") == 0)
-		snprintf(result->error, sizeof result->error,
-		    "COMMIT, ROLLBACK and SAVEPOINT are refused in a task: its text, the fence check and the "
-		    "finish are one transaction (SQLSTATE %s)",
-		    err->sqlstate);
-	else if (strstr(err->text, "cannot COPY to/from client") != NULL)
-		snprintf(result->error, sizeof result->error,
-		    "COPY from or to the client is refused in a task: there is no client; use INSERT or a "
-		    "file (SQLSTATE %s)",
-		    err->sqlstate);
-	else if (err->sqlstate[0] != '\0')
-		snprintf(result->error, sizeof result->error, "%s (SQLSTATE %s)", err->text, err->sqlstate);
-	else
-		snprintf(result->error, sizeof result->error, "%s", err->text);
-}
+	struct err err = {0};
+	bool cleaned = false;
+	enum rc rc = carry_out(k, &err);
 
-/* Leaves the connection as new, or drops it. */
-static void
-clean_up(struct sql_worker *w)
-{
-	struct err ignored;
-
-	if (db_conn(w->db) == NULL)
-		return;
-	if (PQtransactionStatus(db_conn(w->db)) != PQTRANS_IDLE &&
-	    db_script(w->db, "rollback", &ignored) != RC_OK)
-		db_disconnect(w->db);
-	if (db_conn(w->db) != NULL && db_script(w->db, sql_text("sql_reset"), &ignored) != RC_OK)
-		db_disconnect(w->db);
-}
-
-/* The text, its finish and COMMIT, in the transaction that begin() opened. */
-static enum rc
-carry_out(struct sql_worker *w, const struct pgrab_run *run, const struct pgrab_host *host, struct finish *f,
-    struct pgrab_result *result, char **output_out, struct err *err)
-{
-	int64_t begun = clock_mono_us();
-	enum rc rc = work(w, run, host, result, output_out, err);
-
-	f->output = *output_out != NULL && (*output_out)[0] != '\0' ? *output_out : NULL;
-	f->output_truncated = *output_out != NULL && strlen(*output_out) >= OUTBUF_LIMIT;
-	f->begun_ago_us = clock_mono_us() - begun;
-	if (rc == RC_OK && host->stop(host->ctx) == PGRAB_STOP_FENCED)
-		rc = err_set(err, RC_LOST, "the node lost its lease");
-	if (rc == RC_OK) {
-		rc = finish(w, host, f, err);
-		result->not_started = put_off(w, host, rc, err);
+	if (rc == RC_OK && k->host->stop(k->host->ctx) == PGRAB_STOP_FENCED)
+		rc = err_set(&err, RC_LOST, "the node lost its lease");
+	else if (rc == RC_OK) {
+		rc = finish(k, &cleaned, &err);
+		k->result->not_started = put_off(k, rc, &err);
 	}
-	return rc == RC_OK ? db_script(w->db, "commit", err) : rc;
+	if (rc == RC_UNKNOWN)
+		rc = find_out(k);
+	if (!cleaned)
+		sql_session_clean(k->session);
+	/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */
+	k->result->recorded = rc == RC_OK || rc == RC_UNKNOWN;
+	k->result->succeeded = rc == RC_OK;
 }
 
-/* RAISE NOTICE 'pgrab: progress 42 copying' */
+/* Nothing was executed.  What a person has to mend is said, now and then. */
 static void
-take_notice(void *ctx, const char *text)
+not_begun(struct sql_work *k, const char *why)
 {
-	const struct pgrab_host *host = ctx;
-	struct progress_reader reader = {0};
-	struct progress p;
+	struct sql_sessions *all = &k->worker->sessions;
+	int64_t now = clock_mono_us();
 
-	(void)progress_read(&reader, text, strlen(text), &p);
-	if (pgrab_host_has(host, progress) && progress_read(&reader, "\n", 1, &p))
-		host->progress(host->ctx, p.percent, p.text);
+	k->result->not_started = !told_to_stop(k->host);
+	snprintf(k->result->error, sizeof k->result->error, "%s", why);
+	if (k->result->not_started && now - all->said_us > SAY_US) {
+		k->host->log(k->host->ctx, why);
+		all->said_us = now;
+	}
+}
+
+static void
+run_on_session(struct sql_work *k)
+{
+	struct err err = {0};
+	enum rc rc;
+
+	if (k->session == NULL) {
+		not_begun(k, "this node has no connection for the owner of the task");
+		return;
+	}
+	rc = sql_session_ready(k->session, &err);
+	if (rc != RC_OK || told_to_stop(k->host)) {
+		not_begun(k, rc != RC_OK ? err.text : "stopped");
+		return;
+	}
+	k->session->out = outbuf_create(OUTBUF_LIMIT);
+	k->session->host = k->host;
+	k->session->rows = false;
+	k->begun_us = clock_mono_us();
+	if (k->text.transaction)
+		run_in_transaction(k);
+	else
+		sql_run_alone(k);
+	outbuf_destroy(&k->session->out);
 }
 
 static void
 sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct sql_worker *w = self;
-	struct db *db = connection(w, run->incarnation);
-	struct finish f = {.id = run->task_id,
-	    .version = run->version,
-	    .incarnation = run->incarnation,
-	    .outcome = OUTCOME_SUCCEEDED};
-	struct backend backend;
-	char *output = NULL;
-	struct err err = {0};
-	enum rc rc = begin(db, run, host, &backend, &err);
+	struct sql_work k = {.worker = w, .run = run, .host = host, .result = result};
+	const char *stopped;
 
-	if (rc == RC_OK) {
-		db_notices(w->db, take_notice, (void *)host);
-		rc = carry_out(w, run, host, &f, result, &output, &err);
-		db_notices(w->db, NULL, NULL);
-		if (rc == RC_UNKNOWN)
-			rc = find_out(w, host, &backend, &f);
-		/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */
-		result->recorded = rc == RC_OK || rc == RC_UNKNOWN;
-	} else if (rc == RC_AGAIN || rc == RC_UNKNOWN) {
-		result->not_started = !told_to_stop(host); /* no connection: nothing was executed */
-	}
-	clean_up(w);
-	free(output);
-	result->succeeded = rc == RC_OK;
-	if (rc != RC_OK)
-		say_why(result, stop_text(host->stop(host->ctx)), &err);
+	snprintf(k.id, sizeof k.id, "%" PRId64, run->task_id);
+	snprintf(k.version, sizeof k.version, "%" PRId64, run->version);
+	snprintf(k.incarnation, sizeof k.incarnation, "%" PRId64, run->incarnation);
+	k.session = sql_session_of(&w->sessions, run->owner, run->incarnation);
+	if (sql_text_take(run, &k.text, result))
+		run_on_session(&k);
+	sql_text_fini(&k.text);
+	stopped = result->succeeded ? NULL : stop_text(host->stop(host->ctx));
+	if (stopped != NULL)
+		snprintf(result->error, sizeof result->error, "%s", stopped);
 }
 
 const struct pgrab_executor exec_sql = {
     .abi = PGRAB_EXECUTOR_ABI,
-    .size = sizeof(struct pgrab_executor),
     .kind = "sql",
     .summary = "run SQL in the same database, exactly once in effect",
     .open = sql_open,

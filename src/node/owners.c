@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "db/pg.h"
+#include "db/sql.h"
 #include "db/store_node.h"
 #include "node/settings.h"
 
@@ -202,4 +203,35 @@ owners_meet(
 		rc = try_login(&o->login[i], &at, err);
 	write_names(o);
 	return rc;
+}
+
+static void
+end_one(const struct exec_login *l, const char *pid, const char *app)
+{
+	const char *params[] = {pid, app};
+	struct db *db = db_create(l->dsn, "pgrab sql-end", CALL_US);
+	struct err err = {0};
+
+	if (db_query(db, sql_text("orphan_end"), 2, params, NULL, &err) != RC_OK)
+		log_warn("sql_not_ended", "owner=%s pid=%s error=\"%s\"", l->owner, pid, err.text);
+	db_destroy(&db);
+}
+
+void
+owners_end_orphans(const struct owners *o, struct db *db)
+{
+	const char *params[] = {o->others};
+	PGresult *res = NULL;
+	struct err ignored;
+
+	if (o->n_logins > 0 &&
+	    db_query(db, sql_text("orphan_backends"), 1, params, &res, &ignored) == RC_OK) {
+		for (int i = 0; i < PQntuples(res); i++) {
+			for (size_t k = 0; k < o->n_logins; k++) {
+				if (strcmp(o->login[k].owner, db_text(res, i, 0)) == 0)
+					end_one(&o->login[k], db_text(res, i, 1), db_text(res, i, 2));
+			}
+		}
+	}
+	PQclear(res);
 }

@@ -29,6 +29,9 @@ CHECKED enum rc owners_make(struct owners *o, const struct settings *set, struct
 CHECKED enum rc owners_meet(
     struct owners *o, const struct settings *set, const struct exec_env *env, struct db *db, struct err *err);
 
+/* Ends what nodes that are no more have left at work for owners whom this one can log in as. */
+void owners_end_orphans(const struct owners *o, struct db *db);
+
 void owners_fini(struct owners *o);
 
 /* The last word, before a run is begun: may tasks of this owner be of this kind here? */

@@ -82,7 +82,10 @@ sweep(struct recover *r, int64_t incarnation)
 {
 	struct recovered got;
 	struct err err = {0};
-	enum rc rc = store_recover(r->db, r->node->set->name, incarnation, &got, &err);
+	enum rc rc;
+
+	owners_end_orphans(&r->node->owners, r->db);
+	rc = store_recover(r->db, r->node->set->name, incarnation, &got, &err);
 
 	if (rc != RC_OK) {
 		log_warn("recover", "answer=%s error=\"%s\"", rc_name(rc), err.text);

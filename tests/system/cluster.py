@@ -225,6 +225,14 @@ class Db:
             sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join([sql.Placeholder()] * len(columns)))
         return self.one(statement, *values)
 
+    def add_as(self, role, **columns):
+        """The same as another role."""
+        values = [json.dumps(v) if isinstance(v, dict) else v for v in columns.values()]
+        statement = sql.SQL("insert into pgrab.task ({}) values ({}) returning id").format(
+            sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join([sql.Placeholder()] * len(columns)))
+        with self.connect(user=role) as conn:
+            return conn.execute(statement, values).fetchone()[0]
+
     def runs(self, task_id):
         """The attempts of a task, oldest first."""
         return self.query("select * from pgrab.run where task_id = %s order by fire_at, attempt", task_id)

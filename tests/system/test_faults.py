@@ -86,7 +86,7 @@ def test_the_sql_of_a_frozen_node_is_ended_before_another_runs_it(db, nodes):
     task = db.add(command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') "
                           "then 30 else 0 end); insert into public.effect values (current_setting('application_name'))")
     frozen = nodes.start("n1")
-    db.wait("select count(*) = 1 from pg_stat_activity where query like '%%pgrab_internal.run_sql%%' and state = 'active' and datname = current_database() and pid <> pg_backend_pid()")
+    db.wait("select count(*) = 1 from pg_stat_activity where query like 'select pg_sleep%%' and state = 'active' and datname = current_database() and pid <> pg_backend_pid()")
     frozen.stop()
     nodes.start("n2").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
     assert db.wait_run(task, count=2).outcome == "succeeded"

@@ -3,7 +3,7 @@ import pytest
 from cluster import conninfo, stays
 from proxy import CANCEL, Proxy
 
-ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and query like '%%run_sql%%' and datname = current_database()"
+ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and query like 'select pg_sleep%%' and datname = current_database()"
 
 
 @pytest.fixture
@@ -61,17 +61,18 @@ def as_role(db, name):
     return conninfo.make_conninfo(db.dsn, user=name)
 
 
-def freeze_in_sql(db, nodes, **options):
-    task = db.add(command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') then 60 else 0 end)")
+def freeze_in_sql(db, nodes, owner, **options):
+    task = db.add_as(owner, command="select pg_sleep(case when current_setting('application_name') = (select 'pgrab sql ' || incarnation from pgrab.node where name = 'n1') then 60 else 0 end)")
     frozen = nodes.start("n1", allow="sql,noop", **options)
     pid = db.wait(ACTIVE)
     frozen.stop()
     return task, frozen, pid
 
 
-def test_the_sql_backend_of_another_role_is_ended_too(db, nodes, role):
-    task, frozen, pid = freeze_in_sql(db, nodes, dsn=as_role(db, role))
-    nodes.start("n2").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
+def test_the_sql_backend_of_another_role_is_ended_too(db, nodes, role, tmp_path):
+    task, frozen, pid = freeze_in_sql(db, nodes, role, dsn=as_role(db, role))
+    (tmp_path / "ini").write_text(f"[owner {role}]\ndsn = {as_role(db, role)}\n")
+    nodes.start("n2", config=tmp_path / "ini").wait_log("event=node_dead name=n1 .*sql_ended=1", timeout=10)
     assert not db.query("select from pg_stat_activity where pid = %s", pid)
     assert db.wait_run(task, count=2).outcome == "succeeded"
     frozen.cont()
@@ -79,7 +80,7 @@ def test_the_sql_backend_of_another_role_is_ended_too(db, nodes, role):
 
 @pytest.mark.deadline(90)
 def test_a_sql_run_whose_backend_may_not_be_ended_is_not_started_again_before_that_has_gone(db, nodes, role):
-    task, frozen, pid = freeze_in_sql(db, nodes)
+    task, frozen, pid = freeze_in_sql(db, nodes, db.one("select current_user"))
     other = db.add(kind="noop", run_at="2100-01-01")
     # Also held by the dead, and not sql: that goes back at once.
     db.query("""with won as (
@@ -94,6 +95,7 @@ def test_a_sql_run_whose_backend_may_not_be_ended_is_not_started_again_before_th
     assert db.wait_run(other).outcome == "succeeded"
     stays(lambda: db.one("select status = 'running' and version = %s from pgrab.task where id = %s", version, task), 1, "the run")
     db.query("select pg_terminate_backend(%s, 5000)", pid)
+    nodes.start("n3")  # n2 cannot log in as the owner
     assert db.wait_run(task, count=2, timeout=30).outcome == "succeeded"
     assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
     frozen.cont()

@@ -14,6 +14,12 @@ begin
     comment on schema pgrab_internal is
       'What only nodes, triggers and views of pgrab call. For people: schema pgrab.';
   end if;
+  if to_regnamespace('pgrab_sql') is null then
+    create schema pgrab_sql;
+    grant usage on schema pgrab_sql to public;
+    comment on schema pgrab_sql is
+      'What nodes call on connections of the owners of sql tasks, who need no other right for it.';
+  end if;
   if to_regclass('pgrab.migration') is null then
     create table pgrab.migration (
       version       integer     not null,

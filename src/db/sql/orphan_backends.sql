@@ -1,0 +1,8 @@
+-- Sql backends of incarnations that no node has, which work for owners whom this node can log in as: nobody
+-- else may be able to end them.
+-- Serves: recover.  $1 owners.
+select a.usename, a.pid, a.application_name from pg_stat_activity a
+where a.datname = current_database() and a.application_name like 'pgrab sql %'
+  and a.usename = any ($1::text[])
+  and not exists (select from pgrab.node n where n.state <> 'down'
+    and a.application_name = 'pgrab sql ' || n.incarnation)

@@ -1,0 +1,2 @@
+-- Between a task's text and its finish.  Serves: sql executor.
+select pgrab_sql.settle()

@@ -1,0 +1,38 @@
+/*
+ * The inside of kind sql, for sql.c (a task in a transaction) and sql_alone.c (one outside) only.
+ */
+#ifndef PGRAB_EXEC_SQL_H
+#define PGRAB_EXEC_SQL_H
+
+#include "exec/exec.h"
+#include "exec/sql_session.h"
+#include "exec/sql_text.h"
+
+struct sql_worker {
+	const struct exec_env *env;
+	struct db *db; /* as the node itself: what became of a run whose connection was lost */
+	struct sql_sessions sessions;
+};
+
+/* One run under way. */
+struct sql_work {
+	struct sql_worker *worker;
+	struct sql_session *session;
+	const struct pgrab_run *run;
+	const struct pgrab_host *host;
+	struct pgrab_result *result;
+	struct sql_text text;
+	int64_t begun_us;
+	char id[24], version[24], incarnation[24];
+};
+
+/* The fence, asked before the work; parameters for it, by which a run names itself. */
+struct db_step sql_check_step(const struct sql_work *k, const char *params[3]);
+
+/* The connection was lost: ends what works for it on the server.  False: not to be had; others end the run, and it first. */
+bool sql_end_backend(const struct sql_work *k);
+
+/* args.transaction = false: the text's only statement, by itself.  What came of it goes into k->result. */
+void sql_run_alone(struct sql_work *k);
+
+#endif

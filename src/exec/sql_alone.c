@@ -1,0 +1,68 @@
+/*
+ * args.transaction = false: one statement outside of any transaction of ours, for what refuses to be in one (VACUUM, CREATE INDEX
+ * CONCURRENTLY, a procedure that commits).  Its effect and its finish are two things, as with a shell task: at least once, or at
+ * most once when the task says so.  The finish is written by the finisher, which is fenced.
+ */
+#include <string.h>
+
+#include "db/sql.h"
+#include "exec/sql.h"
+
+/* Of the session, where it is ours: a pooler gives the next statement to whom it likes. */
+static enum rc
+guard(struct sql_work *k, struct err *err)
+{
+	if (k->session->pooled)
+		return RC_OK;
+	return db_script(k->session->db, "set client_connection_check_interval = '1s'", err);
+}
+
+static enum rc
+check(struct sql_work *k, struct err *err)
+{
+	const char *params[3];
+	struct db_step step = sql_check_step(k, params);
+
+	return db_query(k->session->db, step.sql, step.n_params, step.params, NULL, err);
+}
+
+static enum rc
+execute(struct sql_work *k, struct err *err)
+{
+	struct db_step step = {.sql = k->text.statement[0],
+	    .n_params = (int)k->text.n_params,
+	    .params = (const char *const *)k->text.param,
+	    .row = sql_session_row,
+	    .ctx = k->session};
+	enum rc rc = db_alone(k->session->db, &step, k->host->stop_fd, k->worker->env->kill_grace_us, err);
+
+	if (rc == RC_OK && PQtransactionStatus(db_conn(k->session->db)) != PQTRANS_IDLE)
+		rc = err_set(err, RC_BAD,
+		    "it has opened a transaction and not ended it, so all of it was rolled back; without "
+		    "args.transaction = false a task is one transaction");
+	return rc;
+}
+
+void
+sql_run_alone(struct sql_work *k)
+{
+	struct err err = {0};
+	enum rc rc = guard(k, &err);
+
+	if (rc == RC_OK)
+		rc = check(k, &err);
+	if (rc == RC_AGAIN || rc == RC_UNKNOWN) {
+		k->result->not_started = true;
+		sql_session_clean(k->session);
+		return;
+	}
+	if (rc == RC_OK)
+		rc = execute(k, &err);
+	k->result->succeeded = rc == RC_OK;
+	if (rc != RC_OK)
+		sql_text_why(&k->text, 0, NULL, &err, k->result);
+	/* It may still be at it: then nothing is said about it, so that it is recovered, which ends the backend. */
+	if (rc == RC_UNKNOWN)
+		k->result->recorded = !sql_end_backend(k);
+	sql_session_clean(k->session);
+}

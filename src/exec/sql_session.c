@@ -1,0 +1,203 @@
+#include "exec/sql_session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "db/sql.h"
+#include "db/store_node.h"
+#include "exec/exec.h"
+
+#define CALL_US (10 * US_PER_S)
+#define IDLE_US (60 * US_PER_S)
+
+#define OID_BOOLEAN 16
+
+static void
+drop(struct sql_session **s)
+{
+	if (*s == NULL)
+		return;
+	db_destroy(&(*s)->db);
+	outbuf_destroy(&(*s)->out);
+	free((*s)->owner);
+	free(*s);
+	*s = NULL;
+}
+
+void
+sql_sessions_fini(struct sql_sessions *all)
+{
+	for (size_t i = 0; i < SQL_SESSIONS_MAX; i++)
+		drop(&all->item[i]);
+}
+
+static const char *
+dsn_of(const struct exec_env *env, const char *owner)
+{
+	if (strcmp(env->role, owner) == 0)
+		return env->dsn;
+	for (size_t i = 0; i < env->n_logins; i++) {
+		if (strcmp(env->logins[i].owner, owner) == 0)
+			return env->logins[i].dsn;
+	}
+	return NULL;
+}
+
+static struct sql_session *
+create(const struct exec_env *env, const char *owner, const char *dsn, int64_t incarnation)
+{
+	struct sql_session *s = xcalloc(1, sizeof *s);
+	char app[64];
+
+	s->env = env;
+	s->owner = xstrdup(owner);
+	s->dsn = dsn;
+	s->own = strcmp(env->role, owner) == 0;
+	s->incarnation = incarnation;
+	snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
+	s->db = db_create(dsn, app, CALL_US);
+	db_of_node(s->db);
+	db_patient(s->db);
+	db_plain_session(s->db);
+	return s;
+}
+
+struct sql_session *
+sql_session_of(struct sql_sessions *all, const char *owner, int64_t incarnation)
+{
+	const char *dsn = dsn_of(all->env, owner);
+	int64_t now = clock_mono_us();
+	struct sql_session **place = NULL;
+
+	if (dsn == NULL)
+		return NULL;
+	for (size_t i = 0; i < SQL_SESSIONS_MAX; i++) {
+		struct sql_session **s = &all->item[i];
+
+		if (*s != NULL && ((*s)->incarnation != incarnation || (*s)->used_us < now - IDLE_US))
+			drop(s);
+		if (*s != NULL && strcmp((*s)->owner, owner) == 0) {
+			(*s)->used_us = now;
+			return *s;
+		}
+		if (place == NULL || (*place != NULL && (*s == NULL || (*s)->used_us < (*place)->used_us)))
+			place = s;
+	}
+	drop(place);
+	*place = create(all->env, owner, dsn, incarnation);
+	(*place)->used_us = now;
+	return *place;
+}
+
+void
+sql_session_print(struct sql_session *s, const char *text, size_t len)
+{
+	outbuf_add(s->out, text, len);
+	s->host->output(s->host->ctx, text, len);
+}
+
+void
+sql_session_row(void *ctx, const PGresult *res)
+{
+	struct sql_session *s = ctx;
+	struct buf line = {0};
+
+	if (s->rows)
+		buf_adds(&line, "\n");
+	s->rows = true;
+	for (int i = 0; i < PQnfields(res); i++) {
+		const char *value = PQgetvalue(res, 0, i);
+
+		if (i > 0)
+			buf_adds(&line, "|");
+		if (PQftype(res, i) == OID_BOOLEAN && value[0] != '\0')
+			buf_adds(&line, value[0] == 't' ? "true" : "false");
+		else
+			buf_add(&line, value, (size_t)PQgetlength(res, 0, i));
+	}
+	sql_session_print(s, buf_str(&line), line.len);
+	buf_fini(&line);
+}
+
+/* NOTICEs and what RAISE says, a line each; what is meant for pgrab (its progress) as it is. */
+static void
+take_notice(void *ctx, const PGresult *res)
+{
+	struct sql_session *s = ctx;
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY);
+	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	struct buf line = {0};
+
+	if (s->out == NULL || message == NULL)
+		return;
+	if (severity != NULL && strncmp(message, "pgrab: ", 7) != 0)
+		buf_addf(&line, "%s:  ", severity);
+	buf_addf(&line, "%s\n", message);
+	sql_session_print(s, line.data, line.len);
+	buf_fini(&line);
+}
+
+enum rc
+sql_session_ready(struct sql_session *s, struct err *err)
+{
+	struct login login;
+	enum rc rc;
+
+	db_drop_dead(s->db);
+	rc = db_connect(s->db, err);
+	if (rc != RC_OK || s->generation == db_generation(s->db))
+		return rc;
+	rc = exec_login_check(s->db, s->env, s->owner, &login, err);
+	if (rc != RC_OK) {
+		db_disconnect(s->db);
+		return rc;
+	}
+	PQsetNoticeReceiver(db_conn(s->db), take_notice, s);
+	s->generation = db_generation(s->db);
+	/* A pooler makes up the number by which a client would cancel. */
+	s->pooled = login.pid != PQbackendPID(db_conn(s->db));
+	snprintf(s->pid, sizeof s->pid, "%" PRId64, login.pid);
+	snprintf(s->since, sizeof s->since, "%s", login.since);
+	return RC_OK;
+}
+
+void
+sql_session_clean(struct sql_session *s)
+{
+	PGresult *res = NULL;
+	struct err ignored;
+
+	if (db_conn(s->db) == NULL)
+		return;
+	if (PQtransactionStatus(db_conn(s->db)) != PQTRANS_IDLE &&
+	    db_script(s->db, "rollback", &ignored) != RC_OK)
+		db_disconnect(s->db);
+	if (db_conn(s->db) == NULL)
+		return;
+	if (db_query(s->db, sql_text("sql_clean"), 0, NULL, &res, &ignored) != RC_OK || !db_bool(res, 0, 0))
+		db_disconnect(s->db);
+	PQclear(res);
+}
+
+/* By the same login, for nobody else may be able to end it; on another connection, with a path of our own. */
+enum rc
+sql_session_end_backend(struct sql_session *s, struct err *err)
+{
+	const char *params[] = {s->pid, s->since};
+	struct db *db = db_create(s->dsn, "pgrab sql-end", CALL_US);
+	PGresult *res = NULL;
+	enum rc rc;
+
+	db_of_node(db);
+	db_patient(db);
+	rc = db_query(db, sql_text("sql_end_backend"), 2, params, &res, err);
+	if (rc == RC_OK && !db_bool(res, 0, 0))
+		rc = err_set(err, RC_AGAIN, "backend %s has not ended", s->pid);
+	PQclear(res);
+	db_destroy(&db);
+	return rc;
+}

@@ -1,0 +1,160 @@
+#include "exec/sql_text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "exec/sql_split.h"
+
+#define STATEMENTS_MAX 1000
+#define PART_MAX       240 /* bytes of DETAIL, HINT and CONTEXT each */
+
+static void
+take_args(const struct pgrab_run *run, struct sql_text *t)
+{
+	t->param = xcalloc(run->n_args + 1, sizeof *t->param);
+	t->transaction = true;
+	for (size_t i = 0; i < run->n_args; i++) {
+		if (strcmp(run->args[i].key, "params") == 0)
+			t->param[t->n_params++] = run->args[i].value;
+		else if (strcmp(run->args[i].key, "params:null") == 0)
+			t->param[t->n_params++] = NULL;
+		else if (strcmp(run->args[i].key, "transaction") == 0)
+			t->transaction = strcmp(run->args[i].value, "false") != 0;
+	}
+}
+
+static void
+take_statements(const struct pgrab_run *run, struct sql_text *t)
+{
+	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
+	size_t n = sql_split(run->command, part, STATEMENTS_MAX);
+
+	t->n = n;
+	if (n <= STATEMENTS_MAX) {
+		t->statement = xcalloc(n + 1, sizeof *t->statement);
+		for (size_t i = 0; i < n; i++) {
+			size_t blank = strspn(part[i].start, " \t\r\n");
+
+			t->statement[i] = xmemdup0(part[i].start + blank, part[i].len - blank);
+		}
+	}
+	free(part);
+}
+
+bool
+sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result)
+{
+	*out = (struct sql_text){0};
+	take_args(run, out);
+	take_statements(run, out);
+	if (out->n == 0)
+		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
+	else if (out->n > STATEMENTS_MAX)
+		snprintf(result->error, sizeof result->error,
+		    "the command holds more than %d statements; put them in a procedure", STATEMENTS_MAX);
+	else if (out->n > 1 && out->n_params > 0)
+		snprintf(result->error, sizeof result->error,
+		    "args.params goes with exactly one statement; this command holds %zu", out->n);
+	else if (out->n > 1 && !out->transaction)
+		snprintf(result->error, sizeof result->error,
+		    "args.transaction = false goes with exactly one statement; this command holds %zu",
+		    out->n);
+	return result->error[0] == '\0';
+}
+
+void
+sql_text_fini(struct sql_text *t)
+{
+	for (size_t i = 0; t->statement != NULL && i < t->n; i++)
+		free(t->statement[i]);
+	free(t->statement);
+	free(t->param);
+	*t = (struct sql_text){0};
+}
+
+bool
+sql_is_plain(const char *statement)
+{
+	static const char *const plain[] = {
+	    "select", "insert", "update", "delete", "with", "values", "table", "merge"};
+	size_t word = strspn(statement, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+		if (strlen(plain[i]) == word && strncasecmp(statement, plain[i], word) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+add_part(struct buf *b, const char *what, const char *text, size_t len)
+{
+	if (text == NULL || len == 0)
+		return;
+	buf_addf(b, ". %s: %.*s%s", what, (int)(len < PART_MAX ? len : PART_MAX), text,
+	    len > PART_MAX ? "..." : "");
+}
+
+/* Up to where our own functions begin, which call the text; the line before that is the text itself. */
+static size_t
+context_of_text(const char *context)
+{
+	const char *ours = strstr(context, "PL/pgSQL function pgrab_sql."), *last;
+
+	if (ours == NULL)
+		return strlen(context);
+	last = strncmp(context, "SQL statement \"", 15) == 0 ? context : NULL;
+	for (const char *p = context; (p = strstr(p, "\nSQL statement \"")) != NULL && p < ours; p++)
+		last = p;
+	return (size_t)((last != NULL ? last : ours) - context);
+}
+
+static void
+add_details(struct buf *b, const PGresult *res)
+{
+	const char *detail = PQresultErrorField(res, PG_DIAG_MESSAGE_DETAIL);
+	const char *context = PQresultErrorField(res, PG_DIAG_CONTEXT);
+
+	add_part(b, "DETAIL", detail, detail == NULL ? 0 : strlen(detail));
+	add_part(b, "CONTEXT", context, context == NULL ? 0 : context_of_text(context));
+}
+
+#define OUTSIDE "args.transaction = false runs one statement outside of a transaction, at least once"
+
+/* What a task may not do, where PostgreSQL's own words do not say what to do instead. */
+static const char *
+refused(const char *text, const char *sqlstate)
+{
+	if (strstr(text, "EXECUTE of transaction commands") != NULL || strcmp(sqlstate, "2D000") == 0)
+		return "COMMIT, ROLLBACK and SAVEPOINT are refused in a plain sql task: its text, the fence "
+		       "check "
+		       "and the finish are one transaction; " OUTSIDE;
+	if (strstr(text, "cannot COPY to/from client") != NULL)
+		return "COPY from or to the client is refused in a task: there is no client; use INSERT or a "
+		       "file";
+	return NULL;
+}
+
+void
+sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, const struct err *err,
+    struct pgrab_result *result)
+{
+	const char *instead = refused(err->text, err->sqlstate);
+	struct buf b = {0};
+
+	buf_adds(&b, instead != NULL ? instead : err->text);
+	if (instead == NULL && res != NULL)
+		add_details(&b, res);
+	if (t->transaction && strcmp(err->sqlstate, "25001") == 0 && strstr(err->text, "cannot ") != NULL)
+		buf_adds(&b, "; " OUTSIDE);
+	if (number > 0 && t->n > 1)
+		buf_addf(&b, " (statement %zu of %zu, SQLSTATE %s)", number, t->n, err->sqlstate);
+	else if (err->sqlstate[0] != '\0')
+		buf_addf(&b, " (SQLSTATE %s)", err->sqlstate);
+	snprintf(result->error, sizeof result->error, "%s", buf_str(&b));
+	buf_fini(&b);
+}

@@ -1,0 +1,34 @@
+/*
+ * What a sql task says and what is said of it: its statements, its rows, its errors.
+ */
+#ifndef PGRAB_EXEC_SQL_TEXT_H
+#define PGRAB_EXEC_SQL_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/rc.h"
+#include "db/pg.h"
+#include "pgrab/executor.h"
+
+struct sql_text {
+	char **statement; /* owned */
+	size_t n;
+	const char **param; /* borrowed from the run; NULL: a null */
+	size_t n_params;
+	bool transaction; /* false: args.transaction says so */
+};
+
+/* False: the text is refused, result->error says why. */
+bool sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result);
+void sql_text_fini(struct sql_text *t);
+
+/* Is it one that the server may be given as it is, for it cannot end the transaction, nor COPY?  By its first word; what does not
+ * begin with one of those is asked by a function of the server's. */
+bool sql_is_plain(const char *statement);
+
+/* Why it failed.  res: the server's answer, or NULL; number: of the statement that failed, from 1, or 0. */
+void sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, const struct err *err,
+    struct pgrab_result *result);
+
+#endif
