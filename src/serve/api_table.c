@@ -87,7 +87,7 @@ static const struct api chains = {.sql = "cli_chains",
     .shape = API_ARRAY,
     .param = {QUERY("task"), COUNT("limit", "200", 10000)},
     .hash_joins = true};
-static const struct api nodes = {.sql = "cli_nodes", .shape = API_ARRAY};
+static const struct api nodes = {.sql = "cli_nodes", .shape = API_ARRAY, .param = {QUERY("name")}};
 static const struct api drain = {.sql = "cli_drain", .shape = API_ARRAY, .param = {PART(0)}};
 static const struct api undrain = {.sql = "cli_undrain", .shape = API_ARRAY, .param = {PART(0)}};
 static const struct api limits = {.sql = "cli_limits", .shape = API_ARRAY, .param = {QUERY("key")}};

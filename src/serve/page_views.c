@@ -67,13 +67,14 @@ put_list(struct call *c, const char *heading, const PGresult *r, const char *not
 static void
 overview(struct call *c, struct db *db)
 {
-	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"};
+	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
+				 *const all[] = {NULL};
 	PGresult *r[5] = {NULL};
 
 	if (page_ask(c, db, "serve_overview", 0, NULL, &r[0]) &&
 	    page_ask(c, db, "cli_attention", 0, NULL, &r[1]) &&
 	    page_ask(c, db, "serve_failing", 1, failing_args, &r[2]) &&
-	    page_ask(c, db, "cli_nodes", 0, NULL, &r[3]) &&
+	    page_ask(c, db, "cli_nodes", 1, all, &r[3]) &&
 	    page_ask(c, db, "cli_forecast", 2, coming_args, &r[4])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
@@ -241,9 +242,10 @@ put_node_form(struct call *c, const char *name)
 static void
 nodes(struct call *c, struct db *db)
 {
+	static const char *const all[] = {NULL};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "cli_nodes", 0, NULL, &r)) {
+	if (page_ask(c, db, "cli_nodes", 1, all, &r)) {
 		page_begin(c, "Nodes", true);
 		page_table(c, r, PQntuples(r), "There is no node. Start one: pgrab run", false);
 		for (int row = 0; row < PQntuples(r) && row < 200; row++)
