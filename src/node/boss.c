@@ -36,7 +36,7 @@
 
 #define UNIT_MAX  256 /* instant runs handed to one worker at once */
 #define REVIEW_US (250 * US_PER_MS)
-#define AHEAD_MAX 64 /* runs handed to a quick pool beyond those it has slots for */
+#define AHEAD_MAX 512 /* runs handed to a quick pool beyond those it has slots for */
 
 static bool
 less_due(const void *a, const void *b)
@@ -219,7 +219,7 @@ static bool
 may_dispatch(const struct crew *c, bool pool)
 {
 	const struct run *r = heap_min(c->ready);
-	int64_t ahead = pool ? c->burst / 8 : 0;
+	int64_t ahead = pool ? c->burst / 2 : 0;
 
 	if (r == NULL)
 		return false;

@@ -39,7 +39,7 @@ class Arena:
         if not os.access(self.pgrab, os.X_OK):
             raise Failed(f"{self.pgrab} is not a program")
         os.environ["PGRAB_BIN"] = self.pgrab  # for whoever migrates
-        if any(issubclass(contenders.KINDS[name], contenders.Rival) for name in self.names):
+        if any(issubclass(contenders.KINDS[name], (contenders.Rival, contenders.JavaScript)) for name in self.names):
             self.progress.show("installing the rivals")
             self.rival = contenders.install_rivals(folder)
 

@@ -16,25 +16,25 @@ from report import machine, print_machine, print_table
 from targets import BOUNDS, verdict
 from workloads import WORKLOADS, Sizes
 
-NAMES = [workload.name for workload in WORKLOADS]
 COLUMNS = [("rate", "a second", 0), ("min_ms", "min ms", 2), ("p50_ms", "p50 ms", 2), ("p99_ms", "p99 ms", 2), ("max_ms", "max ms", 1),
            ("clear_ms", "cleared ms", 0), ("client_us", "client us", 1), ("server_us", "server us", 1), ("wal_b", "WAL B", 0),
            ("images_b", "images B", 0), ("commits", "commits", 4), ("statements", "statements", 4)]
 
 
-def add_options(command, natural):
-    command.add_argument("workload", nargs="*", metavar="WORKLOAD", help="which ones (default: all): " + ", ".join(NAMES))
+def add_options(command, natural, workloads=WORKLOADS):
+    command.add_argument("workload", nargs="*", metavar="WORKLOAD", help="which ones (default: all): " + ", ".join(w.name for w in workloads))
     command.add_argument("--runs", type=natural, default=5, metavar="N", help="rounds of each side (default 5)")
     command.add_argument("--scale", type=float, default=1.0, metavar="X", help="sizes are multiplied with this (default 1)")
     command.add_argument("--tiny", action="store_true", help="every workload once, as small as can be: does it still work?")
     command.add_argument("--without", action="append", default=[], metavar="NAME", help="leave out a contender or a workload; may be repeated")
 
 
-def chosen(args):
-    unknown = sorted(set(args.workload) - set(NAMES))
+def chosen(args, workloads):
+    names = [workload.name for workload in workloads]
+    unknown = sorted(set(args.workload) - set(names))
     if unknown:
-        raise Failed(f"there is no workload {', '.join(unknown)}; there are: {', '.join(NAMES)}")
-    return [w for w in WORKLOADS if w.name in (args.workload or NAMES) and w.name not in args.without]
+        raise Failed(f"there is no workload {', '.join(unknown)}; there are: {', '.join(names)}")
+    return [w for w in workloads if w.name in (args.workload or names) and w.name not in args.without]
 
 
 def measured(workload, arena, args, progress):
@@ -107,10 +107,10 @@ def play_all(arena, args, progress, workloads, about):
     return report, failed
 
 
-def run(args, progress):
+def run(args, progress, workloads=WORKLOADS):
     if args.tiny:
         args.runs = 1
-    workloads = chosen(args)
+    workloads = chosen(args, workloads)
     names = sorted({name for workload in workloads for name in workload.who} - set(args.without))
     with Arena(args, progress, names) as arena:
         about = machine(arena.server)

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import cluster
 from process import Failed, Process
@@ -15,6 +16,8 @@ PGRAB_WORKERS = 8
 
 class Contender:
     """work: {} nothing; {"sql": TEXT}, {"shell": LINE}, {"exec": PATH}, {"http": URL}; {"n": NUMBER} notes the moment of its start."""
+
+    by_id = False  # a probe answers with the id of its task
 
     def __init__(self, arena):
         self.arena, self.server = arena, arena.server
@@ -45,7 +48,7 @@ class Contender:
 
 
 class Pgrab(Contender):
-    name = "pgrab"
+    name, by_id = "pgrab", True
     waits = False  # spawn() starts work at once
     insert_one = "insert into pgrab.task (kind) values ('noop')"
     probe = "insert into pgrab.task (kind) values ('noop') returning id"
@@ -69,7 +72,9 @@ class Pgrab(Contender):
     def spawn(self, db, count, workers=None, **options):
         flags = {"workers": workers or PGRAB_WORKERS, "allow": cluster.ALLOW_ALL, **options, **self.arena.node_options}
         words = [word for key, value in flags.items() for word in ("--" + key.replace("_", "-"), str(value))]
-        return [self.arena.start(f"pgrab{i + 1}", [self.arena.pgrab, "run", "--dsn", db.dsn, "--name", f"bench{i + 1}", *words])
+        # The role that all contenders log in as is a superuser of this private server.
+        return [self.arena.start(f"pgrab{i + 1}", [self.arena.pgrab, "run", "--dsn", db.dsn, "--name", f"bench{i + 1}", *words],
+                                 env={"PGRAB_ALLOW_SUPERUSER": "yes"})
                 for i in range(count)]
 
     def wait_ready(self, db, processes):
@@ -100,6 +105,46 @@ class Pgrab(Contender):
 
     def lateness(self, db, processes):
         return [row[0] for row in db.query("select extract(epoch from started_at - fire_at)::float8 from pgrab.run")]
+
+
+class Handled(Pgrab):
+    """Tasks of a kind that handler processes carry out."""
+    insert_one = "insert into pgrab.task (kind) values ('bench')"
+    probe = "insert into pgrab.task (kind, args) values ('bench', '{\"n\": 1}') returning id"
+
+    def install(self, db):
+        super().install(db)
+        db.query("insert into pgrab.kind (kind, summary, handled) values ('bench', 'a handler', true)")
+
+    def load(self, db, tasks, work):
+        db.query("insert into pgrab.task (kind) select 'bench' from generate_series(1, %s)", tasks)
+
+    def spawn(self, db, count, workers=None, **options):
+        path = self.arena.folder / f"{self.name}.conf"
+        path.write_text("[worker bench]\nkinds = bench\n" + "".join(f"{key} = {value}\n" for key, value in self.section().items()))
+        return super().spawn(db, count, workers, config=path, **options)
+
+    def wait_ready(self, db, processes):
+        cluster.wait_until(lambda: db.one("select exists (select from pgrab.pool where up = processes)"), 60, "the handlers to be up")
+
+    def starts(self, db, processes):
+        return dict(db.query("select task_id, output::float8 from pgrab.run where output <> ''"))
+
+
+class Python(Handled):
+    name = "pgrab-python"
+
+    def section(self):
+        return {"command": f"{sys.executable} -B {ROOT / 'tests/bench/handlers.py'}", "processes": 2, "concurrency": 12,
+                "env": f"PYTHONPATH={ROOT / 'contrib/workers/python'}"}
+
+
+class JavaScript(Handled):
+    name = "pgrab-js"
+
+    def section(self):
+        return {"command": f"{self.arena.rival[0]} {ROOT / 'tests/bench/handlers.mjs'} {ROOT / 'contrib/workers/node/pgrab-worker.mjs'}",
+                "processes": 1, "concurrency": 24}
 
 
 class Floor(Pgrab):
@@ -134,7 +179,7 @@ def install_rivals(folder):
 
 
 class Rival(Contender):
-    waits = True
+    waits, environment = True, {}
 
     def rival(self, db, *words):
         done = subprocess.run([*self.arena.rival, self.program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -151,7 +196,7 @@ class Rival(Contender):
 
     def spawn(self, db, count, workers=None, **options):
         processes = [self.arena.start(f"{self.program}{i + 1}", [*self.arena.rival, self.program, "work", workers or RIVAL_WORKERS],
-                                      env=self.server.environment(db), stdin=subprocess.PIPE) for i in range(count)]
+                                      env={**self.server.environment(db), **self.environment}, stdin=subprocess.PIPE) for i in range(count)]
         for process in processes:
             process.wait_said("ready")
         return processes
@@ -173,7 +218,7 @@ class Rival(Contender):
 
 
 class Graphile(Rival):
-    name, program = "graphile-worker", "graphile"
+    name, program, environment = "graphile-worker", "graphile", {}
     insert_one = "select id from graphile_worker.add_job('bench')"
     probe = "select 0 from graphile_worker.add_job('bench', json_build_object('n', %s::bigint))"
 
@@ -199,6 +244,10 @@ class Graphile(Rival):
         """A finished job is deleted, one that failed stays; ids are given without a gap."""
         return db.one("select pg_sequence_last_value(pg_get_serial_sequence('graphile_worker._private_jobs', 'id')::regclass) - count(*) "
                       "from graphile_worker._private_jobs")
+
+
+class PlainGraphile(Graphile):
+    name, environment = "graphile-plain", {"GRAPHILE_PLAIN": "1"}
 
 
 class Boss(Rival):
@@ -230,4 +279,4 @@ class Boss(Rival):
         return db.one("select count(*) from pgboss.job where state = 'completed'")
 
 
-KINDS = {kind.name: kind for kind in (Pgrab, Floor, Graphile, Boss)}
+KINDS = {kind.name: kind for kind in (Pgrab, Floor, Python, JavaScript, Graphile, PlainGraphile, Boss)}

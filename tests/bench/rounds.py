@@ -148,7 +148,7 @@ def probe(contender, db, samples):
             pause(random.uniform(0.02, 0.06))
             at = time.time()
             answer = conn.execute(contender.probe, [number] if "%s" in contender.probe else None, prepare=True)
-            called[answer.fetchone()[0] if contender.name == "pgrab" else number] = at
+            called[answer.fetchone()[0] if contender.by_id else number] = at
     return called
 
 

@@ -21,6 +21,9 @@ BOUNDS = {
     ("backlog", "rate", "10M", "no backlog"): ">= 0.95",
     ("history", "rate", "10M", "no history"): ">= 0.95",
     ("snapshot", "rate", "pgrab, held", "pgrab"): ">= 0.8",
+    ("workers", "rate", "pgrab-js", "graphile-worker"): ">= 1.0",
+    ("workers", "rate", "pgrab-js", "graphile-plain"): ">= 1.0",
+    ("workers", "rate", "pgrab-js"): ">= 8000",
     ("nodes", "rate", "8 nodes", "1 node"): ">= 0.9",
 }
 

@@ -24,6 +24,7 @@ class Wire:
         self.delay = 0.0
         self.cuts = []
         self.pairs = set()
+        self.unaware = []  # ends of the server whose clients are gone, which it does not know
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self.accept, daemon=True).start()
@@ -77,7 +78,7 @@ class Wire:
                 self.note("cut", word=wish[0], before=wish[1])
             if not data or wish:
                 # After the server has it: the client is gone, and the server does not know yet.
-                self.drop(client, None if wish and not wish[1] else server)
+                self.part(client, server, half=bool(wish) and not wish[1])
                 return
 
     def drop(self, *ends):
@@ -89,18 +90,25 @@ class Wire:
         with self.lock:
             self.pairs = {p for p in self.pairs if ends[0] not in p}
 
+    def part(self, client, server, half):
+        if half:
+            self.unaware.append(server)
+        self.drop(client, None if half else server)
+
     def cut_all(self, half=False):
         """half: the server goes on believing in its clients."""
         with self.lock:
             pairs = list(self.pairs)
         for client, server in pairs:
-            self.drop(client, None if half else server)
+            self.part(client, server, half)
 
     def heal(self):
         self.delay = 0.0
         with self.lock:
             self.cuts = []
         self.open.set()
+        while self.unaware:
+            self.drop(self.unaware.pop())
 
     def close(self):
         self.closed.set()

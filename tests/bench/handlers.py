@@ -1,0 +1,12 @@
+"""A handler that does nothing, for scripts/bench workers; {"n": N} in its args: it gives back the moment it was called."""
+import time
+
+from pgrab_worker import run, task
+
+
+@task("bench")
+async def bench(args):
+    return time.time() if args else None
+
+
+run(concurrency=12)
