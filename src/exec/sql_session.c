@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "core/progress.h"
 #include "db/sql.h"
 #include "db/store_node.h"
 #include "exec/exec.h"
@@ -123,20 +124,25 @@ sql_session_row(void *ctx, const PGresult *res)
 	buf_fini(&line);
 }
 
-/* NOTICEs and what RAISE says, a line each; what is meant for pgrab (its progress) as it is. */
+/* NOTICEs and what RAISE says, a line each; `pgrab: progress` is for who looks on. */
 static void
 take_notice(void *ctx, const PGresult *res)
 {
 	struct sql_session *s = ctx;
 	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY);
 	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	struct progress_reader reader = {0};
+	struct progress p;
 	struct buf line = {0};
 
 	if (s->out == NULL || message == NULL)
 		return;
-	if (severity != NULL && strncmp(message, "pgrab: ", 7) != 0)
-		buf_addf(&line, "%s:  ", severity);
-	buf_addf(&line, "%s\n", message);
+	(void)progress_read(&reader, message, strlen(message), &p);
+	if (pgrab_host_has(s->host, progress) && progress_read(&reader, "\n", 1, &p)) {
+		s->host->progress(s->host->ctx, p.percent, p.text);
+		return;
+	}
+	buf_addf(&line, "%s:  %s\n", severity == NULL ? "NOTICE" : severity, message);
 	sql_session_print(s, line.data, line.len);
 	buf_fini(&line);
 }
