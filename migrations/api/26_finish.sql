@@ -308,7 +308,7 @@ language plpgsql as $$
 begin
   perform from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation], array[p_began_us],
     array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output], array[p_truncated],
-    array[null]::text[])::pgrab_internal.batch, p_node_id, p_node);
+    array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
   if not found then
     perform pgrab_internal.run_lost(p_id);
   end if;
