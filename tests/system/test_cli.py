@@ -91,7 +91,7 @@ def test_without_a_command_the_help_is_an_error():
     (["tasks", "--limit", "0"], "limit cannot be \"0\""),
     (["tasks", "--limit"], "--limit needs a value"),
     (["runs", "--outcome", "good"], "outcome cannot be \"good\""),
-    (["nodes", "n1"], 'too many arguments at "n1"'),
+    (["nodes", "n1", "n2"], 'too many arguments at "n2"'),
     (["show"], "something is missing: pgrab show TASK"),
     (["show", "1", "2"], "too many arguments"),
     (["add", "--arg", "x", "select 1"], "write --arg name=text or --arg name:=json"),
@@ -344,7 +344,7 @@ def test_nodes(db, nodes):
     nodes.start("n1", workers=3)
     nodes.start("n2").end()
     lines = pgrab(db, "nodes").splitlines()
-    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "shards", "attempted", "won", "lost", "stolen", "warning", "kinds"]
+    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "shards", "attempted", "won", "lost", "stolen", "warning", "kinds", "handlers"]
     assert [line.split()[:2] for line in lines[1:]] == [["n1", "up"], ["n2", "down"]]
     rows = as_json(db, "nodes")
     assert (rows[0]["name"], rows[0]["busy"], rows[0]["state"]) == ("n1", "0/3", "up")
