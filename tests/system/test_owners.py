@@ -146,20 +146,18 @@ def test_a_finish_that_a_text_calls_itself_changes_nothing(db, nodes, config, al
     victim = alice if whose == "its own" else bob
     with db.connect(user=victim) as conn:
         conn.execute(f"create table {victim}.gate (n int); create table {victim}.eff (n int)")
-    held = db.connect(user=victim, autocommit=False)
-    held.execute(f"lock table {victim}.gate")
-    task = db.add_as(victim, kind="sql", command=f"insert into {victim}.eff values (1); select * from {victim}.gate")
-    db.wait("select status = 'running' from pgrab.task where id = %s", task)
-    version, incarnation = db.query("select version, incarnation from pgrab.task where id = %s", task)[0]
-    guesses = ("null", "''", "repeat('0', 64)", f"encode(sha256('{incarnation}{task}{version}'), 'hex')",
-               f"(select pgrab_internal.run_proof({incarnation}, {task}, {version}))")
-    forged = " ".join(f"""begin perform pgrab_sql.finish({task}, {version}, {guess}, 1, 'forged', false); raise exception 'taken';
-                          exception when serialization_failure or insufficient_privilege then null; end;""" for guess in guesses)
-    assert error(db, alice, f"select pgrab_sql.finish({task}, {version}, 'x', 1, 'forged', false)").endswith("(SQLSTATE 40001)")
-    output(db, alice, f"do $$ begin {forged} {forged} end $$")
-    assert db.one("select status from pgrab.task where id = %s", task) == "running" and not db.runs(task)
-    held.rollback()
-    held.close()
+    with db.connect(user=victim, autocommit=False) as held:
+        held.execute(f"lock table {victim}.gate")
+        task = db.add_as(victim, kind="sql", command=f"insert into {victim}.eff values (1); select * from {victim}.gate")
+        db.wait("select status = 'running' from pgrab.task where id = %s", task)
+        version, incarnation = db.query("select version, incarnation from pgrab.task where id = %s", task)[0]
+        guesses = ("null", "''", "repeat('0', 64)", f"encode(sha256('{incarnation}{task}{version}'), 'hex')",
+                   f"(select pgrab_internal.run_proof({incarnation}, {task}, {version}))")
+        forged = " ".join(f"""begin perform pgrab_sql.finish({task}, {version}, {guess}, 1, 'forged', false); raise exception 'taken';
+                              exception when serialization_failure or insufficient_privilege then null; end;""" for guess in guesses)
+        assert error(db, alice, f"select pgrab_sql.finish({task}, {version}, 'x', 1, 'forged', false)").endswith("(SQLSTATE 40001)")
+        output(db, alice, f"do $$ begin {forged} {forged} end $$")
+        assert db.one("select status from pgrab.task where id = %s", task) == "running" and not db.runs(task)
     run = db.wait_run(task)
     assert run.outcome == "succeeded" and "forged" not in (run.output or "") and run.owner == victim and run.node == "n1"
     assert len(db.runs(task)) == 1
