@@ -26,7 +26,9 @@
 #include "node/recover.h"
 #include "node/teller.h"
 
-#define WISH_US (100 * US_PER_MS) /* at least, between two beats that somebody rang for */
+/* Anybody who may connect may ring for a beat: a few are made at once, then one in WISH_US. */
+#define WISH_US    (100 * US_PER_MS)
+#define WISH_BURST 10
 /* For each node of the cluster so much between two readings of all of them. */
 #define OTHERS_US (20 * US_PER_MS)
 
@@ -335,6 +337,16 @@ in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *
 	return next;
 }
 
+/* When the next ring may be answered. */
+static int64_t
+next_wish(struct heartbeat *h)
+{
+	int64_t earliest = clock_mono_us() - WISH_BURST * WISH_US;
+
+	h->wish_us = (h->wish_us > earliest ? h->wish_us : earliest) + WISH_US;
+	return h->wish_us;
+}
+
 static void *
 heartbeat_main(void *arg)
 {
@@ -354,9 +366,9 @@ heartbeat_main(void *arg)
 		next = next_beat(h);
 		backoff_reset(&h->backoff);
 		hand_back(h);
-		/* Anybody who may connect may ring: what is wished for waits for a moment, not for ever less of one. */
-		pause = clock_mono_us() + WISH_US;
-		(void)gate_pause(&h->gate, pause < next ? pause : next);
+		pause = next_wish(h);
+		if (pause > clock_mono_us())
+			(void)gate_pause(&h->gate, pause < next ? pause : next);
 	}
 	if (h->in_order && atomic_load(&n->incarnation) != 0)
 		say_goodbye(h);

@@ -39,6 +39,7 @@ struct heartbeat {
 	struct server_mark server; /* what answered last; system 0: nothing is known */
 	unsigned generation;       /* of the connection that `server` is about */
 	int64_t beat;              /* our row's, at least */
+	int64_t wish_us;           /* see next_wish() */
 	int64_t next_others_us;    /* when to read the others again */
 	struct run *back;          /* chain of copies to be handed back */
 	bool in_order;

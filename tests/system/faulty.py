@@ -11,7 +11,8 @@ def role(db):
     name = f"{db.name}_node"
     db.query(f"create role {name} login; grant {name} to current_user")
     db.query(f"grant usage on schema pgrab, pgrab_internal to {name}; grant all on all tables in schema pgrab to {name}; "
-             f"grant all on all sequences in schema pgrab to {name}")
+             f"grant all on all sequences in schema pgrab to {name}; "
+             f"grant execute on all functions in schema pgrab, pgrab_internal to {name}")
     yield name
     db.query(f"drop owned by {name}; drop role {name}")
 
@@ -21,6 +22,9 @@ def proxy(db):
     made = Proxy(db.dsn)
     yield made
     made.close()
+
+
+FINISH = "execute on function pgrab_internal.finish, pgrab_internal.finish_run"
 
 
 def as_role(db, name):

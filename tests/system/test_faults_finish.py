@@ -2,7 +2,7 @@
 import pytest
 
 from cluster import stays, wait_until
-from faulty import as_role, hang_up, role  # noqa: F401 (fixtures)
+from faulty import FINISH, as_role, hang_up, role  # noqa: F401 (fixtures)
 
 
 def test_a_refused_login_keeps_outcomes_in_hand(db, nodes, probe, role):
@@ -33,10 +33,10 @@ def test_a_right_that_is_revoked_parks_no_schedule(db, nodes, role):
     node = nodes.start("n1", dsn=as_role(db, role))
     tasks = [db.add(kind="shell", command="true", schedule="@every 1s", name=f"s{i}") for i in range(10)]
     db.wait("select count(*) > 12 from pgrab.run", timeout=15)
-    db.query(f"revoke insert on pgrab.run from {role}")
+    db.query(f"revoke {FINISH} from {role}")
     node.wait_log("event=fault part=finish .*permission denied")
     stays(lambda: not db.one("select count(*) from pgrab.task where status = 'parked'"), 2)
-    db.query(f"grant insert on pgrab.run to {role}")
+    db.query(f"grant {FINISH} to {role}")
     seen = db.one("select count(*) from pgrab.run")
     db.wait("select count(*) > %s from pgrab.run", seen + 20, timeout=15)
     assert db.query("select distinct last_outcome, failures from pgrab.task") == [("succeeded", 0)]
