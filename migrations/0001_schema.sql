@@ -90,7 +90,8 @@ create table pgrab.task (
     (due_at is null or isfinite(due_at)) and (fire_at is null or isfinite(fire_at))
     and (claimed_at is null or isfinite(claimed_at)) and (started_at is null or isfinite(started_at))),
   constraint task_numbers_check check (
-    version between 0 and 4611686018427387904 and attempt between 0 and 1000000 and runs >= 0 and fires >= 0)
+    version between 0 and 4611686018427387904 and attempt between 0 and 1000000 and runs >= 0 and fires >= 0
+    and misfire_limit between 0 and 100000)
 ) with (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
@@ -626,6 +627,7 @@ create table pgrab.limit (
   key         text not null,
   max_running integer,
   per_second  double precision,
+  owner       text not null default current_user,
   constraint limit_pkey primary key (key),
   constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
   constraint limit_max_running_check check (max_running >= 0),
@@ -636,6 +638,9 @@ comment on table pgrab.limit is
   'How many tasks of one limit_key may run at the same time, and how many may start per second, over all '
   'nodes. pgrab.limits shows how they are used.';
 comment on column pgrab.limit.key is 'The word for pgrab.task.limit_key.';
+comment on column pgrab.limit.owner is
+  'Who made it: current_user of the insert. Tasks of that owner may count against it; one that an operator '
+  'made is for all.';
 comment on column pgrab.limit.max_running is
   'At most so many run at once; 0 stops them all. Null: no such limit.';
 comment on column pgrab.limit.per_second is
@@ -785,8 +790,8 @@ create table pgrab.secret (
   constraint secret_value_check check (octet_length(value) <= 65536)
 );
 comment on table pgrab.secret is
-  'Values that the args of a task may name instead of holding them. Each belongs to a role, and only tasks of '
-  'that role get it. With separate roles nobody reads a value back: insert, update, delete.';
+  'Values that the args of a task may name instead of holding them. Each belongs to a role, and only tasks '
+  'of that role get it. With separate roles nobody reads a value back: insert, update, delete.';
 comment on column pgrab.secret.owner is 'Whose it is: current_user of the insert.';
 comment on column pgrab.secret.name is 'What its owner''s tasks call it.';
 comment on column pgrab.secret.value is 'The value, at most 64 KiB.';
@@ -805,6 +810,43 @@ comment on column pgrab_internal.run_key.at is 'When it was made.';
 comment on column pgrab_internal.run_key.key is
   'Random bytes, which nobody but the owner of pgrab and the nodes may read.';
 revoke all on pgrab_internal.run_key from public;
+
+-- Times are the insert's own, not the transaction's: the order in which things were done.
+create table pgrab.event (
+  at      timestamptz not null default clock_timestamp(),
+  what    text        not null,
+  role    text        not null default current_user,
+  login   text        not null default session_user,
+  task_id bigint,
+  task    text,
+  owner   text,
+  detail  jsonb
+) partition by range (at);
+comment on table pgrab.event is
+  'Who did what to tasks, limits and nodes, written in the transaction that did it. Daily partitions, kept '
+  'as long as the history. Nothing of what nodes do, nor of plain one-shot tasks that are inserted. For '
+  'people: pgrab.events.';
+comment on column pgrab.event.at is 'When.';
+comment on column pgrab.event.what is
+  'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, delete_chain, '
+  'drain, undrain, limit, pause_all, resume_all, migrate.';
+comment on column pgrab.event.role is 'Who: current_user.';
+comment on column pgrab.event.login is 'As whom he had logged in: session_user.';
+comment on column pgrab.event.task_id is 'To which task. Null: to none.';
+comment on column pgrab.event.task is 'Its name, or its key; or which limit, which node.';
+comment on column pgrab.event.owner is 'Its owner.';
+comment on column pgrab.event.detail is
+  'Of an edit {column: [old, new]}, 200 characters of each value.';
+create table pgrab.event_rest partition of pgrab.event default;
+alter table pgrab.event_rest replica identity full;
+comment on table pgrab.event_rest is
+  'Events of days that had no partition yet: pgrab.upkeep() moves them.';
+-- Serves: pgrab events --task.
+create index event_task_idx on pgrab.event (task_id) where task_id is not null;
+comment on index pgrab.event_task_idx is 'What was done to one task.';
+-- Serves: pgrab.events (newest first).
+create index event_at_idx on pgrab.event (at);
+comment on index pgrab.event_at_idx is 'The newest events.';
 
 create table pgrab.edge_change (
   chain     bigint  not null,
@@ -837,6 +879,8 @@ create table pgrab.cluster (
   system_id bigint,
   database  bigint,
   roles     boolean     not null default false,
+  submit_priority smallint not null default 9,
+  submit_misfire_limit integer not null default 1000,
   constraint cluster_pkey primary key (only_row),
   constraint cluster_only_row_check check (only_row)
 );
@@ -849,6 +893,11 @@ comment on column pgrab.cluster.paused_by is 'Who wants it.';
 comment on column pgrab.cluster.system_id is
   'The server that the first node found here: a database that says another one is a copy, see pgrab.adopt().';
 comment on column pgrab.cluster.database is 'The same of the database: its oid.';
+comment on column pgrab.cluster.submit_priority is
+  'With separate roles: the highest priority that tasks of a role that is no operator may have. A band more '
+  'is worth 15 minutes of everybody else''s waiting.';
+comment on column pgrab.cluster.submit_misfire_limit is
+  'With separate roles: the highest misfire_limit of such tasks, so many catch-up runs at once.';
 comment on column pgrab.cluster.roles is
   'False: one role does everything. True: pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator and '
   'pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';

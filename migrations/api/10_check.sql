@@ -274,7 +274,7 @@ begin
     perform pgrab_internal.task_schedule_check(t);
   end if;
   if t.on_failure is not null then
-    perform pgrab_internal.template_check(t.on_failure);
+    perform pgrab_internal.template_check(t.on_failure, t.owner);
   end if;
 end $$;
 comment on function pgrab_internal.task_check(pgrab.task) is
@@ -296,13 +296,17 @@ begin
 end $$;
 comment on function pgrab_internal.plan_check(pgrab.task) is 'Refuses a time or a schedule that cannot be.';
 
-create or replace function pgrab_internal.limit_check(p_key text) returns void
+-- One's own, or one that an operator has made for all.  Of another's nothing is said.
+create or replace function pgrab_internal.limit_check(p_key text, p_owner text) returns void
 language plpgsql as $$
 begin
-  if p_key is not null and not exists (select from pgrab.limit l where l.key = p_key) then
+  if p_key is not null and not exists (
+    select from pgrab.limit l
+    where l.key = p_key and (l.owner = p_owner or pgrab_internal.may_operate(l.owner))) then
     perform pgrab_internal.refuse('limit_key', p_key,
       format('There is no such limit. Make it first: '
         'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));
   end if;
 end $$;
-comment on function pgrab_internal.limit_check(text) is 'Refuses the key of a limit that is not there.';
+comment on function pgrab_internal.limit_check(text, text) is
+  'Refuses the key of a limit that is not there, or that is not for tasks of this owner.';

@@ -74,12 +74,13 @@ create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
 begin
   perform pgrab_internal.task_check(new);
+  perform pgrab_internal.owner_bounds(new, new.owner);
   return pgrab_internal.as_new(new);
 end $$;
 comment on function pgrab_internal.task_insert() is
   'Checks a new task whose definition is not mostly default.';
 
--- The trigger that has to know who acts runs with his rights, and comes before those that run with the rights
+-- The triggers that have to know who acts run with his rights, and come before those that run with the rights
 -- of pgrab's owner: there current_user is always the owner.
 create or replace function pgrab.task_owner() returns trigger
 language plpgsql as $$
@@ -89,7 +90,7 @@ begin
 end $$;
 comment on function pgrab.task_owner() is 'Trigger: a task belongs to who inserts it, whatever the row says.';
 create trigger task_05_owner before insert on pgrab.task for each row
-  when (new.owner is distinct from current_user)
+  when (new.owner is distinct from current_user and not pgrab_internal.in_call())
   execute function pgrab.task_owner();
 
 -- A definition in which nothing can be wrong passes by, and so does what the system writes when nobody has
@@ -101,14 +102,14 @@ when ((
   and case new.kind when 'noop' then new.command = '' else btrim(new.command, E' \t\r\n') <> '' end
   and octet_length(coalesce(new.name, '-')) between 1 and 1000
   and octet_length(coalesce(new.key, '-')) between 1 and 1000
-  and octet_length(new.source) <= 1000 and new.paused is not null and new.priority is not null
+  and octet_length(new.source) <= 1000 and new.paused is not null and new.priority < 10
   and new.timeout = '1 hour' and new.max_attempts = 3 and new.backoff = '5 s' and new.backoff_max = '1 hour'
   and new.delivery = 'at_least_once' and new.misfire = 'once' and new.misfire_after = '1 minute'
   and new.misfire_limit = 100 and new.jitter = '0' and new.run_if = 'success' and new.timezone = 'UTC'
   and num_nonnulls(new.starts_at, new.ends_at, new.max_runs, new.expect_within, new.stall_after, new.keep) = 0
   -- what the system writes
   and new.version = (date_part('epoch', now()) * 1e6)::bigint and new.status = 'scheduled'
-  and new.owner = current_user and new.created_at = now() and new.updated_at = now() and not new.settled
+  and new.created_at = now() and new.updated_at = now() and not new.settled
   and new.attempt = 0 and new.runs = 0 and new.fires = 0 and new.failures = 0
   and num_nonnulls(new.node_id, new.incarnation, new.claimed_at, new.started_at, new.last_finished_at,
     new.chain, new.needs, new.met, new.last_outcome, new.last_error) = 0
@@ -124,7 +125,7 @@ begin
   new.run_at := coalesce(c_given, now());
   perform pgrab_internal.plan_check(new);
   if new.limit_key is not null then
-    perform pgrab_internal.limit_check(new.limit_key);
+    perform pgrab_internal.limit_check(new.limit_key, new.owner);
   end if;
   if new.schedule is not null then
     new.run_at := pgrab_internal.plan_first(new, c_given);
@@ -183,10 +184,17 @@ begin
   if not found then
     return null;
   end if;
+  perform pgrab_internal.event_edit(old, t);
   perform pgrab_internal.task_check(t);
   perform pgrab_internal.plan_check(t);
   if t.limit_key is distinct from old.limit_key then
-    perform pgrab_internal.limit_check(t.limit_key);
+    perform pgrab_internal.limit_check(t.limit_key, t.owner);
+  end if;
+  if t.kind <> old.kind then
+    perform pgrab_internal.kind_refuse(t.owner, t.kind);
+  end if;
+  if (t.priority, t.misfire_limit) is distinct from (old.priority, old.misfire_limit) then
+    perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
   end if;
   t.run_at := pgrab_internal.plan_edit(old, t);
   v_planned := t.status <> 'running' and t is distinct from old;
@@ -252,6 +260,42 @@ end $$;
 comment on function pgrab_internal.task_replan(pgrab.task, boolean) is
   'Writes the new plan of an edited task, which nobody holds any more if p_released.';
 
+-- What runs, runs as the owner of its task: who may change when it runs need not be he.
+create or replace function pgrab.task_foreign() returns trigger
+language plpgsql as $$
+begin
+  if not pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'MEMBER') then
+    raise exception using errcode = '42501',
+      message = format('task %s belongs to %s: %s cannot change what it runs', new.id, new.owner,
+        current_user),
+      hint = 'kind, command, args and on_failure are changed by the owner; when and whether it runs, by '
+        'operators too.';
+  end if;
+  return null;
+end $$;
+comment on function pgrab.task_foreign() is 'Trigger: what a task runs is changed by its owner only.';
+create trigger task_05_foreign after update of kind, command, args, on_failure on pgrab.task for each row
+when (new.owner <> current_user and not pgrab_internal.in_call()
+  and (old.kind, old.command, old.args, old.on_failure)
+    is distinct from (new.kind, new.command, new.args, new.on_failure))
+execute function pgrab.task_foreign();
+
+create or replace function pgrab.note_caller() returns trigger
+language plpgsql as $$
+begin
+  perform set_config('pgrab.caller', current_user, true);
+  return null;
+end $$;
+comment on function pgrab.note_caller() is
+  'Trigger: tells the one after it, which runs with the rights of pgrab''s owner, who acts.';
+create trigger task_09_caller after update of
+  name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit,
+  starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
+  parent_id, run_if, require, limit_key, paused, source, on_failure, expect_within, stall_after, keep
+on pgrab.task for each row
+when (new.version = old.version and not pgrab_internal.in_call())
+execute function pgrab.note_caller();
+
 create trigger task_10_edited after update of
   name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit,
   starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
@@ -290,7 +334,12 @@ create or replace function pgrab_internal.task_inserted() returns trigger
 language plpgsql as $$
 declare
   v_shards smallint[];
+  v_links boolean;
+  v_schedules boolean;
 begin
+  perform pgrab_internal.kind_refuse(n.owner, n.kind)
+  from (select distinct t.owner, t.kind from new_task t) n
+  where (select c.roles from pgrab.cluster c) and not pgrab_internal.may_kind(n.owner, n.kind);
   insert into pgrab.lane (lane, owner, kind, require, delivery)
   select n.lane, n.owner, n.kind, n.require, n.delivery
   from (select distinct t.lane, t.owner, t.kind, t.require, t.delivery from new_task t) n
@@ -307,7 +356,13 @@ begin
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;
-  if exists (select from new_task t where t.chain is not null) then
+  select bool_or(t.chain is not null), bool_or(t.schedule is not null) into v_links, v_schedules
+  from new_task t;
+  if v_schedules then
+    perform pgrab_internal.event('insert', t.owner, t)
+    from new_task n join pgrab.task t on t.id = any (array[n.id]) where n.schedule is not null;
+  end if;
+  if v_links then
     update pgrab.chain c set pending = c.pending + n.n
     from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n
     where c.chain = n.chain and c.root is not null;

@@ -123,7 +123,7 @@ comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
   'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
 
 -- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
-create or replace function pgrab_internal.due_heads() returns table (lane integer, shard smallint)
+create or replace function pgrab.due_heads() returns table (lane integer, shard smallint)
 language sql stable
 begin atomic
   with recursive head as (
@@ -136,28 +136,28 @@ begin atomic
       order by t.lane, t.shard limit 1) n)
   select h.lane, h.shard from head h;
 end;
-comment on function pgrab_internal.due_heads() is
+comment on function pgrab.due_heads() is
   'The pairs of lane and shard that something planned stands in.';
 
 -- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
 -- it is worked out for every row.
-create or replace function pgrab_internal.due_until(p_until timestamptz) returns setof pgrab.task
+create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab.task
 language sql stable
 begin atomic
   select t.*
-  from pgrab_internal.due_heads() h
+  from pgrab.due_heads() h
     join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until;
 end;
-comment on function pgrab_internal.due_until(timestamptz) is
+comment on function pgrab.due_until(timestamptz) is
   'Tasks that are due until then, held or not, by index.';
 
 -- Of each head a few: the latest of these that still belongs to the first so many is a bound, and the second
 -- look reads no further.
-create or replace function pgrab_internal.due_first(
+create or replace function pgrab.due_first(
   p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab.task
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
 begin atomic
-  with head as materialized (select h.lane, h.shard from pgrab_internal.due_heads() h),
+  with head as materialized (select h.lane, h.shard from pgrab.due_heads() h),
   bound as materialized (
     select f.due_at
     from head h cross join lateral (
@@ -173,11 +173,11 @@ begin atomic
     order by t.due_at limit p_limit) f
   order by f.due_at limit p_limit;
 end;
-comment on function pgrab_internal.due_first(timestamptz, text[], integer) is
+comment on function pgrab.due_first(timestamptz, text[], integer) is
   'Of the tasks that are due until then the first so many, in order, without reading the others.';
 
 -- By what the claims wrote, not by what is due: there may be a million of those.
-create or replace function pgrab_internal.in_hand() returns setof pgrab.task
+create or replace function pgrab.in_hand() returns setof pgrab.task
 language sql stable
 begin atomic
   select t.*
@@ -185,4 +185,4 @@ begin atomic
     select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t -- as held()
   where t.status in ('claimed', 'running');
 end;
-comment on function pgrab_internal.in_hand() is 'Tasks that nodes hold, claimed or running.';
+comment on function pgrab.in_hand() is 'Tasks that nodes hold, claimed or running.';

@@ -12,20 +12,66 @@ end;
 comment on function pgrab_internal.is_member(text, text) is
   'Is the first role a member of the second, directly or not? False when there is no such role.';
 
+create or replace function pgrab_internal.pgrab_owner() returns text
+language sql stable
+begin atomic
+  select pg_catalog.pg_get_userbyid(n.nspowner) from pg_catalog.pg_namespace n where n.nspname = 'pgrab';
+end;
+comment on function pgrab_internal.pgrab_owner() is 'The role that owns pgrab.';
+
+create or replace function pgrab_internal.may_operate(p_role text) returns boolean
+language sql stable
+begin atomic
+  select not c.roles or pgrab_internal.is_member(p_role, 'pgrab_operator')
+    or pgrab_internal.is_member(p_role, pgrab_internal.pgrab_owner())
+  from pgrab.cluster c;
+end;
+comment on function pgrab_internal.may_operate(text) is
+  'May this role act on the tasks of all? Always, where one role does everything.';
+
 -- The role that owns pgrab could give itself any right.
 create or replace function pgrab_internal.may_kind(p_owner text, p_kind text) returns boolean
 language sql stable
 begin atomic
   select not c.roles or pgrab_internal.is_member(p_owner, 'pgrab_kind_' || p_kind)
-    or p_owner = (
-      select pg_catalog.pg_get_userbyid(n.nspowner)
-      from pg_catalog.pg_namespace n where n.nspname = 'pgrab')
+    or p_owner = pgrab_internal.pgrab_owner()
   from pgrab.cluster c;
 end;
 comment on function pgrab_internal.may_kind(text, text) is
   'May this role have tasks of this kind? Always, where one role does everything; else the members of '
   'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and at each '
   'start.';
+
+create or replace function pgrab_internal.kind_refuse(p_owner text, p_kind text) returns void
+language plpgsql as $$
+begin
+  if not pgrab_internal.may_kind(p_owner, p_kind) then
+    raise exception using errcode = '42501', schema = 'pgrab', table = 'task', column = 'kind',
+      message = format('%s may not have tasks of kind %s', p_owner, p_kind),
+      hint = format('Who may grant it: grant %I to %I.', 'pgrab_kind_' || p_kind, p_owner);
+  end if;
+end $$;
+comment on function pgrab_internal.kind_refuse(text, text) is
+  'Refuses a kind that this role was not granted.';
+
+-- What would take from the others: the bounds are columns of pgrab.cluster.
+create or replace function pgrab_internal.owner_bounds(t pgrab.task, p_by text) returns void
+language plpgsql as $$
+declare
+  c constant pgrab.cluster := (select x from pgrab.cluster x);
+begin
+  if not c.roles or t.priority <= c.submit_priority and t.misfire_limit <= c.submit_misfire_limit
+    or pgrab_internal.may_operate(p_by) then
+    return;
+  elsif t.priority > c.submit_priority then
+    perform pgrab_internal.refuse('priority', t.priority::text,
+      format('Up to %s; an operator may give it more.', c.submit_priority));
+  end if;
+  perform pgrab_internal.refuse('misfire_limit', t.misfire_limit::text,
+    format('Up to %s; an operator may allow more.', c.submit_misfire_limit));
+end $$;
+comment on function pgrab_internal.owner_bounds(pgrab.task, text) is
+  'Refuses a priority or a catch-up that only operators may ask for.';
 
 -- Given only for a run that is under way, and only what belongs to the owner of its task.
 create or replace function pgrab_internal.secrets(p_ids bigint[], p_versions bigint[], p_names text[])
@@ -38,6 +84,6 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   where t.status in ('claimed', 'running')
 $$;
 comment on function pgrab_internal.secrets(bigint[], bigint[], text[]) is
-  'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of one length: task, '
-  'its version as the node holds it, name of the secret (a task that names two comes twice). A row for each '
-  'that its owner has; none for a name that is not there, or a task that is not held with this version.';
+  'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of one length: '
+  'task, its version as the node holds it, name of the secret (a task that names two comes twice). A row for '
+  'each that its owner has; none for a name that is not there, or a task that is not held with this version.';

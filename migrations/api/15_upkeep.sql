@@ -22,70 +22,79 @@ create or replace function pgrab_internal.today() returns date
 language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
 comment on function pgrab_internal.today() is 'The day of the history that is written now.';
 
--- 0001_schema.sql makes it; whoever has dropped all partitions of the history has dropped it too.
-create or replace function pgrab_internal.run_rest_make() returns void
+-- 0001_schema.sql makes them; whoever has dropped all partitions has dropped these too.
+create or replace function pgrab_internal.rest_make() returns void
 language plpgsql as $$
 begin
   if to_regclass('pgrab.run_rest') is null then
     create table pgrab.run_rest partition of pgrab.run default;
     alter table pgrab.run_rest replica identity full;
   end if;
+  if to_regclass('pgrab.event_rest') is null then
+    create table pgrab.event_rest partition of pgrab.event default;
+    alter table pgrab.event_rest replica identity full;
+  end if;
 end $$;
-comment on function pgrab_internal.run_rest_make() is 'Makes the partition for the rest anew.';
+comment on function pgrab_internal.rest_make() is 'Makes the partitions for the rest anew.';
 
 -- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
 -- before its day was made lies in the partition for the rest, and moves.
-create or replace function pgrab_internal.run_day_make(p_day date) returns text
+create or replace function pgrab_internal.day_make(p_table text, p_day date) returns text
 language plpgsql as $$
 declare
-  c_name constant text := 'run_' || to_char(p_day, 'YYYYMMDD');
+  c_name constant text := p_table || '_' || to_char(p_day, 'YYYYMMDD');
+  c_by constant text := case p_table when 'run' then 'finished_at' else 'at' end;
   c_from constant timestamptz := p_day::timestamp at time zone 'UTC';
   c_to constant timestamptz := (p_day + 1)::timestamp at time zone 'UTC';
 begin
   if to_regclass('pgrab.' || c_name) is not null then
     return null;
   end if;
-  execute format('create table pgrab.%I (like pgrab.run including defaults including constraints)
-    with (autovacuum_vacuum_insert_threshold = 1000000)', c_name);
-  lock table pgrab.run_rest in access exclusive mode;
+  execute format('create table pgrab.%I (like pgrab.%I including defaults including constraints)
+    with (autovacuum_vacuum_insert_threshold = 1000000)', c_name, p_table);
+  execute format('lock table pgrab.%I in access exclusive mode', p_table || '_rest');
   execute format('with rest as (
-      delete from pgrab.run_rest r where r.finished_at >= %L and r.finished_at < %L returning r.*)
-    insert into pgrab.%I select r.* from rest r', c_from, c_to, c_name);
-  execute format('alter table pgrab.run attach partition pgrab.%I for values from (%L) to (%L)',
-    c_name, c_from, c_to);
-  execute format('comment on table pgrab.%I is %L', c_name, 'History of ' || p_day || '; see pgrab.run.');
+      delete from pgrab.%1$I r where r.%2$I >= %3$L and r.%2$I < %4$L returning r.*)
+    insert into pgrab.%5$I select r.* from rest r', p_table || '_rest', c_by, c_from, c_to, c_name);
+  execute format('alter table pgrab.%I attach partition pgrab.%I for values from (%L) to (%L)',
+    p_table, c_name, c_from, c_to);
+  execute format('comment on table pgrab.%I is %L', c_name,
+    case p_table when 'run' then 'History of ' else 'Events of ' end || p_day
+      || '; see pgrab.' || p_table || '.');
   return c_name;
 end $$;
-comment on function pgrab_internal.run_day_make(date) is
-  'Makes the partition of the history for a day; null when there is one.';
+comment on function pgrab_internal.day_make(text, date) is
+  'Makes the partition of the history (run) or the events (event) for a day; null when there is one.';
 
--- The days ahead, and those that have rows in the partition for the rest.
-create or replace function pgrab_internal.run_days_make(p_ahead integer) returns setof text
+-- The days ahead, and those that have rows in the partitions for the rest.
+create or replace function pgrab_internal.days_make(p_ahead integer) returns setof text
 language sql as $$
   select m.name
   from (
-    select g::date as day from generate_series(
+    select p.parent, g::date as day from (values ('run'), ('event')) p(parent), generate_series(
       pgrab_internal.today() - 1, pgrab_internal.today() + p_ahead, interval '1 day') g
     union
-    select (r.finished_at at time zone 'UTC')::date from pgrab.run_rest r
-    order by 1) d
-    cross join lateral pgrab_internal.run_day_make(d.day) m(name)
+    select 'run', (r.finished_at at time zone 'UTC')::date from pgrab.run_rest r
+    union
+    select 'event', (e.at at time zone 'UTC')::date from pgrab.event_rest e
+    order by 1 desc, 2) d
+    cross join lateral pgrab_internal.day_make(d.parent, d.day) m(name)
   where m.name is not null
 $$;
-comment on function pgrab_internal.run_days_make(integer) is
-  'Makes the partitions of the history that are missing, so many days ahead.';
+comment on function pgrab_internal.days_make(integer) is
+  'Makes the partitions that are missing, so many days ahead.';
 
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits for a reader
 -- of the history only for a moment: the next round tries again.
-create or replace function pgrab_internal.run_days_drop(p_retention interval) returns setof text
+create or replace function pgrab_internal.days_drop(p_retention interval) returns setof text
 language plpgsql set lock_timeout = '100ms' as $$
 declare
   v_name text;
 begin
   for v_name in
     select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'pgrab.run'::regclass and c.relname ~ '^run_[0-9]{8}$'
-      and to_date(substr(c.relname, 5), 'YYYYMMDD') + 1
+    where i.inhparent in ('pgrab.run'::regclass, 'pgrab.event'::regclass)
+      and c.relname ~ '^(run|event)_[0-9]{8}$' and to_date(right(c.relname, 8), 'YYYYMMDD') + 1
         <= (clock_timestamp() at time zone 'UTC' - p_retention)::date
     order by 1
   loop
@@ -95,8 +104,8 @@ begin
 exception when lock_not_available then
   return;
 end $$;
-comment on function pgrab_internal.run_days_drop(interval) is
-  'Drops the partitions of the history that are older than the retention.';
+comment on function pgrab_internal.days_drop(interval) is
+  'Drops the partitions of the history and the events that are older than the retention.';
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
@@ -205,7 +214,7 @@ comment on function pgrab_internal.lanes_leave() is
 -- What may take its time comes first, and last what others wait for.
 create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
 returns table (what text, partition text)
-language plpgsql
+language plpgsql security definer
 set lock_timeout = '2s'
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC' as $$
@@ -235,9 +244,9 @@ begin
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);
   perform pgrab_internal.beats_leave();
-  perform pgrab_internal.run_rest_make();
-  return query select 'made', m from pgrab_internal.run_days_make(p_days_ahead) m;
-  return query select 'dropped', d from pgrab_internal.run_days_drop(p_retention) d;
+  perform pgrab_internal.rest_make();
+  return query select 'made', m from pgrab_internal.days_make(p_days_ahead) m;
+  return query select 'dropped', d from pgrab_internal.days_drop(p_retention) d;
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
   'Makes the coming daily partitions of the history and drops those older than the retention; removes nodes '

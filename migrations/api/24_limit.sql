@@ -508,10 +508,15 @@ begin
   if tg_op = 'DELETE' or tg_op = 'UPDATE' and new.key <> old.key then
     perform pgrab_internal.limit_let_go(old.key);
   end if;
+  insert into pgrab.event (what, role, task, owner, detail)
+  values ('limit', pgrab_internal.caller(), coalesce(new.key, old.key), coalesce(new.owner, old.owner),
+    jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
   return null;
 end $$;
 comment on function pgrab_internal.limit_changed() is 'Nobody stands in the line of a limit that is gone.';
-create trigger limit_10_changed after insert or update of key or delete on pgrab.limit
+create trigger limit_10_caller after insert or update or delete on pgrab.limit
+  for each row when (not pgrab_internal.in_call()) execute function pgrab.note_caller();
+create trigger limit_10_changed after insert or update or delete on pgrab.limit
   for each row execute function pgrab_internal.limit_changed();
 
 create or replace view pgrab.limits as

@@ -85,13 +85,16 @@ declare
   -- Between two attempts: the fire counts.
   c_tried constant integer := case when t.attempt > 0 then 1 else 0 end;
   v_next constant timestamptz := pgrab_internal.fire_following(t, t.fires + c_tried);
+  v_before text;
 begin
   if t.chain is not null and (v_next is null or t.attempt > 0) then
     return pgrab_internal.link_end(t, p_outcome, p_ended, p_why);
   end if;
   if v_next is null then
     perform pgrab_internal.note_fire(t, t.fire_at, p_outcome, p_why, p_ended);
+    v_before := pgrab_internal.link_ends('on');
     delete from pgrab.task x where x.id = t.id;
+    perform set_config('pgrab.link_ends', v_before, true);
     t.status := p_ended;
     t.due_at := null;
     t.node_id := null;

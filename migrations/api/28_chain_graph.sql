@@ -186,9 +186,12 @@ begin
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is the task itself',
       'A task waits for others. To run it again and again give it a schedule.');
   end if;
-  select * into p from pgrab.task t where t.id = p_parent for update;
+  select * into p from pgrab.task t
+  where t.id = p_parent and (t.owner = p_owner or not (select c.roles from pgrab.cluster c)) for update;
   if not found then
-    select r.ended into v_ended from pgrab.run r where r.task_id = p_parent and r.ended is not null limit 1;
+    select r.ended into v_ended from pgrab.run r
+    where r.task_id = p_parent and r.ended is not null
+      and (r.owner = p_owner or not (select c.roles from pgrab.cluster c)) limit 1;
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       coalesce('it has ended: ' || v_ended, 'there is no such task'),
       'Insert parents and children in one transaction: then the parent cannot end before its children are '

@@ -341,10 +341,9 @@ comment on function pgrab_internal.link_deleted(pgrab.task) is
   'Refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 
 -- The node that has the run reads the wish with its heartbeat, and the place under a limit stays taken until
--- the run is over: its finish takes the wish away (upkeep does when the node has died).  With the rights of
--- pgrab's owner, because who may delete a task need not be allowed to write the history.
+-- the run is over: its finish takes the wish away (upkeep does when the node has died).
 create or replace function pgrab_internal.run_deleted(t pgrab.task) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
   insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
     finished_at, created_at, attempt, outcome, ended, kind, node, owner, key, name, error, definition)
@@ -352,9 +351,9 @@ begin
     (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, t.claimed_at, t.started_at,
     clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
     (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
-    'deleted by ' || session_user || ' while it ran', pgrab.definition(t));
-  insert into pgrab.cancel_request as c (task_id, version, incarnation)
-  values (t.id, t.version, t.incarnation)
+    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab.definition(t));
+  insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
+  values (t.id, t.version, t.incarnation, pgrab_internal.caller())
   on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
     asked_at = excluded.asked_at, asked_by = excluded.asked_by;
   perform pg_notify('pgrab', 'wish');
@@ -365,6 +364,9 @@ comment on function pgrab_internal.run_deleted(pgrab.task) is
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
 begin
+  if pgrab_internal.call_verb() is null then
+    perform pgrab_internal.event('delete', pgrab_internal.caller(), old);
+  end if;
   if old.status = 'running' then
     perform pgrab_internal.run_deleted(old);
   end if;
@@ -375,23 +377,27 @@ begin
 end $$;
 comment on function pgrab_internal.task_deleted() is 'A task that a person deletes.';
 
--- What leaves with its end does not come here: the setting says so, whose hash is that of the secret
--- (link_ends()).  Of a task on its own it is enough that the setting is not empty; nobody but who deletes it
--- could be misled.  A parent does not leave its children behind; that it and they may go in one statement is
+-- What leaves with its end does not come here: the setting says so, whose hash is that of the key
+-- (link_ends()).  Of a plain task it is enough that the setting is not empty; nobody but who deletes it could
+-- be misled.  A parent does not leave its children behind; that it and they may go in one statement is
 -- why the trigger looks afterwards.  (And a BEFORE trigger would make every finish of every task lock its row
 -- first.)
 do $$
 declare
   v_person text;
+  v_task text;
 begin
   insert into pgrab_internal.key (name, value)
   values ('link_ends', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
   select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
   into v_person from pgrab_internal.key s where s.name = 'link_ends';
-  execute $sql$create trigger task_20_deleted after delete on pgrab.task for each row
-    when (case when old.chain is null
-      then old.status = 'running' and coalesce(current_setting('pgrab.link_ends', true), '') = ''
-      else $sql$ || v_person || ' end) execute function pgrab_internal.task_deleted()';
+  v_task := $sql$ after delete on pgrab.task for each row
+    when (case when old.chain is null and old.schedule is null
+      then coalesce(current_setting('pgrab.link_ends', true), '') = ''
+      else $sql$ || v_person || ' end';
+  execute 'create trigger task_09_deleter' || v_task
+    || ' and not pgrab_internal.in_call()) execute function pgrab.note_caller()';
+  execute 'create trigger task_20_deleted' || v_task || ') execute function pgrab_internal.task_deleted()';
   execute 'create trigger edge_20_dropped after delete on pgrab.edge for each row '
     'when (' || v_person || ') execute function pgrab_internal.edge_changed()';
 end $$;
@@ -504,15 +510,15 @@ end $$;
 comment on function pgrab_internal.link_reopen(bigint) is
   'A parked link is tried again: it takes part again, and so does what was skipped because of it.';
 
-create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
+create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text) returns setof pgrab.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab.chain;
   v_chain bigint := (select e.chain from pgrab_internal.chain_of_ended(p_id) e);
   v_ids bigint[];
 begin
-  if v_chain is null then
-    select t.chain into v_chain from pgrab_internal.control_lock(array[p_id], 'delete_chain') t;
+  if v_chain is null or not pgrab_internal.may_see_ended(p_id, p_by) then
+    select t.chain into v_chain from pgrab_internal.control_lock(array[p_id], 'delete_chain', p_by) t;
   end if;
   select * into h from pgrab.chain c where c.chain = v_chain;
   v_ids := pgrab_internal.chain_below(p_id, h.chain_id);
@@ -520,6 +526,7 @@ begin
   perform pgrab_internal.refuse_awaited(array(
     select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
   perform pgrab_internal.run_deleted(t) from pgrab.task t where t.id = any (v_ids) and t.status = 'running';
+  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
   perform pgrab_internal.links_leave(v_ids);
   if h.root = any (v_ids) then
     perform pgrab_internal.chain_once(h.chain);
@@ -527,7 +534,5 @@ begin
     perform pgrab_internal.chain_recount(array[h.chain]);
     perform pgrab_internal.chain_end(h.chain);
   end if;
-  return query select unnest(v_ids);
 end $$;
-comment on function pgrab.delete_chain(bigint) is
-  'Deletes a task with everything that hangs below it; what runs of it is stopped. Returns the ids.';
+comment on function pgrab_internal.delete_chain(bigint, text) is 'pgrab.delete_chain() for a caller.';

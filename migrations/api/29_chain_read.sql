@@ -225,6 +225,20 @@ end $$;
 comment on function pgrab_internal.chain_tree(bigint) is
   'The links of one run of a chain and their places in its tree.';
 
+create or replace function pgrab.chain_of(p_id bigint)
+returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
+  started_at timestamptz, finished_at timestamptz, path bigint[])
+language sql stable
+begin atomic
+  select l.root, l.depth, l.task, l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, l.path
+  from pgrab_internal.chain_tree(coalesce(
+    (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = p_id),
+    (select r.chain_id from pgrab.run r
+     where r.task_id = p_id and r.ended is not null order by r.finished_at desc limit 1))) l;
+end;
+comment on function pgrab.chain_of(bigint) is
+  'The chain that a task is a link of, or was last, drawn as in pgrab.chains, all its roots in one pass.';
+
 create or replace view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
   date_trunc('second', o.started_at) as started_at, date_trunc('second', o.finished_at) as finished_at, o.path

@@ -24,12 +24,12 @@ end;
 comment on function pgrab_internal.locked_by(bigint) is
   'The session that has locked the row of a task; no row: none, or several at once.';
 
-create or replace function pgrab_internal.durable() returns boolean
+create or replace function pgrab.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
   and (current_setting('synchronous_commit') in ('on', 'remote_apply')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
-comment on function pgrab_internal.durable() is 'Does the server keep every commit over a crash?';
+comment on function pgrab.durable() is 'Does the server keep every commit over a crash?';
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
 -- (PL/pgSQL, so that it is planned once and not for every row of a list.)
@@ -52,7 +52,7 @@ begin
         then format('no live node has labels %s', t.require)
       when count(*) filter (where f.up and f.kind and f.labels) = 0
         then format('no live node runs kind %s and has labels %s', t.kind, t.require)
-      when t.delivery = 'at_most_once' and not pgrab_internal.durable()
+      when t.delivery = 'at_most_once' and not pgrab.durable()
         then 'at_most_once, and the server could lose a commit: turn on fsync, full_page_writes and '
           'synchronous_commit'
       when exists (select from pgrab_internal.locked_by(t.id))
@@ -120,14 +120,14 @@ comment on function pgrab.why(pgrab.task) is
   'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t '
   'where id = 17.';
 
-create or replace function pgrab_internal.in_line() returns setof pgrab.task
+create or replace function pgrab.in_line() returns setof pgrab.task
 language sql stable
 begin atomic
   select t.* from pgrab.task t
   where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
     and t.fire_at <= statement_timestamp();
 end;
-comment on function pgrab_internal.in_line() is 'Tasks that are due and wait for a place under their limit.';
+comment on function pgrab.in_line() is 'Tasks that are due and wait for a place under their limit.';
 
 -- Without a look into what breaks a line, for a column of a view.
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
@@ -167,10 +167,10 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.at
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
-  select d.* from pgrab_internal.due_until(statement_timestamp()) d
+  select d.* from pgrab.due_until(statement_timestamp()) d
   where d.status in ('scheduled', 'claimed')
   union all
-  select l.* from pgrab_internal.in_line() l) t
+  select l.* from pgrab.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
 comment on view pgrab.due is 'Tasks that are due and not started.';
 comment on column pgrab.due.id is 'Number of the task.';
@@ -188,7 +188,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
   pgrab_internal.brief(l.progress_text, 30) as progress_text,
   date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
-from pgrab_internal.in_hand() t
+from pgrab.in_hand() t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l
   on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version
@@ -215,10 +215,10 @@ select t.id, coalesce(t.name, t.key) as name, t.kind,
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
 from (
-  select d.* from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d
+  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s') d
   where d.status in ('scheduled', 'claimed')
   union all
-  select l.* from pgrab_internal.in_line() l
+  select l.* from pgrab.in_line() l
   where l.fire_at <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is
   'Tasks that have been due for more than two seconds and are not started: how long, and why.';
@@ -270,6 +270,21 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.why_stopping(bigint) is
   'Which runs of a node have been told to stop and have not ended, in a few words. Null: none.';
+
+create or replace view pgrab.events as
+select date_trunc('second', e.at) as at, e.what, e.role, nullif(e.login, e.role) as login, e.task_id, e.task,
+  pgrab_internal.brief(e.detail::text, 40) as detail
+from pgrab.event e
+order by e.at desc;
+comment on view pgrab.events is
+  'Who did what to tasks, limits and nodes, newest first. All of the detail: pgrab.event.';
+comment on column pgrab.events.at is 'When.';
+comment on column pgrab.events.what is 'insert (of a schedule), edit, delete, pause, cancel and so on.';
+comment on column pgrab.events.role is 'Who.';
+comment on column pgrab.events.login is 'As whom he had logged in, when that was another role.';
+comment on column pgrab.events.task_id is 'To which task.';
+comment on column pgrab.events.task is 'Its name, or its key; or which limit, which node.';
+comment on column pgrab.events.detail is 'Of an edit {column: [old, new]}, the first 40 characters.';
 
 create or replace view pgrab.nodes as
 select n.name,

@@ -65,10 +65,10 @@ language sql stable set jit = off
 begin atomic
   select count(*)
   from (
-    select from pgrab_internal.due_until(statement_timestamp() - p_for) d
+    select from pgrab.due_until(statement_timestamp() - p_for) d
     where d.status in ('scheduled', 'claimed')
     union all
-    select from pgrab_internal.in_line() l where l.fire_at <= statement_timestamp() - p_for
+    select from pgrab.in_line() l where l.fire_at <= statement_timestamp() - p_for
     limit 10000) w;
 end;
 comment on function pgrab_internal.count_due(interval) is
@@ -80,13 +80,13 @@ begin atomic
   select date_trunc('second', statement_timestamp() - min(w.since))
   from (
     select f.since
-    from pgrab_internal.due_heads() h cross join lateral (
+    from pgrab.due_heads() h cross join lateral (
       select t.due_at as since from pgrab.task t
       where t.lane = h.lane and t.shard = h.shard and t.status in ('scheduled', 'claimed')
         and t.due_at <= statement_timestamp() - interval '2 s'
       order by t.due_at limit 1) f
     union all
-    (select l.fire_at from pgrab_internal.in_line() l
+    (select l.fire_at from pgrab.in_line() l
     where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
 end;
 comment on function pgrab_internal.oldest_late() is
@@ -126,7 +126,7 @@ select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
   least(p.failing, 10000) as failing, o.overdue
 from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.live) n,
-  (select count(*) as running from pgrab_internal.in_hand() t where t.status = 'running') r,
+  (select count(*) as running from pgrab.in_hand() t where t.status = 'running') r,
   pgrab_internal.count_due('2 s') l(late), pgrab_internal.counts_parked() p,
   pgrab_internal.counts_runs('1 minute') m, pgrab_internal.counts_runs('1 hour') h,
   (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;

@@ -5,8 +5,8 @@ language sql immutable parallel safe
 return coalesce(p_name, p_key, '#' || p_id);
 comment on function pgrab_internal.called(bigint, text, text) is 'What a task is called.';
 
-create or replace function pgrab_internal.name_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
-language plpgsql as $$
+create or replace function pgrab.id_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
+language plpgsql stable as $$
 begin
   if p_word is null then
     raise exception using errcode = '22004', message = 'a task is null',
@@ -26,8 +26,8 @@ begin
         where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'
         order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
 end $$;
-comment on function pgrab_internal.name_refuse(text, bigint[], text[]) is
-  'Says that several tasks have a name, or none.';
+comment on function pgrab.id_refuse(text, bigint[], text[]) is
+  'Says that several tasks have a name, or none; of the tasks that the caller may see.';
 
 -- Live tasks first; one that has ended answers to its key or name as long as the history has it, the latest.
 create or replace function pgrab.id_of(p_task text) returns bigint
@@ -52,7 +52,7 @@ begin
     order by r.finished_at desc limit 1;
   end if;
   if v_id is null or cardinality(v_ids) > 1 then
-    perform pgrab_internal.name_refuse(p_task, v_ids, v_keys);
+    perform pgrab.id_refuse(p_task, v_ids, v_keys);
   end if;
   return v_id;
 end $$;
@@ -66,9 +66,9 @@ return (select coalesce(array_agg(pgrab.id_of(u.task) order by u.n), '{}')
   from unnest(p_tasks) with ordinality u(task, n));
 comment on function pgrab.ids_of(text[]) is 'pgrab.id_of() of each.';
 
-create or replace function pgrab_internal.moment(p_text text) returns timestamptz
+create or replace function pgrab.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
   else p_text::timestamptz end;
-comment on function pgrab_internal.moment(text) is
+comment on function pgrab.moment(text) is
   'A point in time that a person has given: so many microseconds ago, or a time.';

@@ -11,13 +11,14 @@ language sql immutable parallel safe
 return date_bin('1 s', p_at, 'epoch');
 comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
 
-create or replace function pgrab_internal.explain_ended(p_id bigint) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigint)
+returns setof pgrab_internal.gate
 language plpgsql stable as $$
 declare
   r pgrab.run;
 begin
   select * into r from pgrab.run x
-  where x.task_id = p_id and x.ended is not null order by x.finished_at desc limit 1;
+  where x.task_id = p_seen and x.ended is not null order by x.finished_at desc limit 1;
   if not found then
     raise exception using errcode = 'P0002',
       message = format('task %s does not exist', coalesce(p_id::text, 'null')),
@@ -26,7 +27,7 @@ begin
   return query select 'ended', 'blocked', format('It has ended: %s, %s at %s. Insert a new task to run it '
     'again; its definition: `pgrab show %s`.', r.ended, r.outcome, pgrab_internal.cut(r.finished_at), p_id);
 end $$;
-comment on function pgrab_internal.explain_ended(bigint) is 'The gates of a task that has ended.';
+comment on function pgrab_internal.explain_ended(bigint, bigint) is 'The gates of a task that has ended.';
 
 create or replace function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
 language sql stable
@@ -205,14 +206,14 @@ end;
 comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
-create or replace function pgrab_internal.able(p_kind text, p_owner text, p_require jsonb) returns text[]
+create or replace function pgrab.able(p_kind text, p_owner text, p_require jsonb) returns text[]
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
   where n.state = 'up' and n.live and n.labels @> p_require
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
-comment on function pgrab_internal.able(text, text, jsonb) is 'The nodes that could run such a task.';
+comment on function pgrab.able(text, text, jsonb) is 'The nodes that could run such a task.';
 
 -- The processes that handle its kind, on every node that has such.
 create or replace function pgrab_internal.explain_pools(t pgrab.task) returns setof pgrab_internal.gate
@@ -252,11 +253,11 @@ begin atomic
       then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
         'the task''s require.', t.kind, t.require)
     else 'Every node that could run it drains or stops. Undrain one, or start another: pgrab run.' end
-  where pgrab_internal.able(t.kind, t.owner, t.require) = '{}'
+  where pgrab.able(t.kind, t.owner, t.require) = '{}'
   union all
   select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and '
     'full_page_writes have to be on, synchronous_commit too.'
-  where t.delivery = 'at_most_once' and not pgrab_internal.durable();
+  where t.delivery = 'at_most_once' and not pgrab.durable();
 end;
 comment on function pgrab_internal.explain_nodes(pgrab.task) is 'Who could run it.';
 
@@ -285,10 +286,10 @@ begin atomic
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
     else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, w.node) end
   from (
-    select pgrab_internal.likely(pgrab_internal.able(t.kind, t.owner, t.require),
+    select pgrab_internal.likely(pgrab.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
-  where pgrab_internal.able(t.kind, t.owner, t.require) <> '{}';
+  where pgrab.able(t.kind, t.owner, t.require) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
 
@@ -309,14 +310,15 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_claim(pgrab.task) is 'Who has taken it, or when it is looked for.';
 
-create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
+create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean)
+returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 declare
   t pgrab.task;
 begin
-  select * into t from pgrab.task x where x.id = p_id;
+  select * into t from pgrab.task x where x.id = p_id and p_seen;
   if not found then
-    return query select * from pgrab_internal.explain_ended(p_id);
+    return query select * from pgrab_internal.explain_ended(case when p_seen then p_id end, p_id);
     return;
   elsif t.status = 'running' then
     return query select * from pgrab_internal.explain_running(t);
@@ -335,6 +337,18 @@ begin
   return query select * from pgrab_internal.explain_owner(t);
   return query select * from pgrab_internal.explain_claim(t);
 end $$;
+comment on function pgrab_internal.explain_task(bigint, boolean) is
+  'pgrab.explain() of a task that may be seen.';
+
+-- It looks at nodes, lines and locks with the rights of pgrab's owner; what may be asked about is what the
+-- caller may see.
+create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
+language sql stable
+begin atomic
+  select e.gate, e.verdict, e.detail
+  from pgrab_internal.explain_task(p_id, exists (select from pgrab.task t where t.id = p_id)
+    or exists (select from pgrab.run r where r.task_id = p_id)) e;
+end;
 comment on function pgrab.explain(bigint) is
   'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will '
   'open it); blocked (it needs a person; detail says what to do).';
@@ -371,12 +385,12 @@ begin atomic
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.shard,
       f.at
-    from pgrab_internal.due_first(
+    from pgrab.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
   class as materialized (
-    select c.kind, c.owner, c.require, pgrab_internal.able(c.kind, c.owner, c.require) as able
+    select c.kind, c.owner, c.require, pgrab.able(c.kind, c.owner, c.require) as able
     from (select distinct t.kind, t.owner, t.require from task t) c)
   select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end

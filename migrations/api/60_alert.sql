@@ -17,7 +17,7 @@ end $$;
 comment on function pgrab_internal.template_refuse(text, text) is 'Refuses a template.';
 
 -- What a template leaves out is as in any task.
-create or replace function pgrab_internal.template_check(p_template jsonb) returns void
+create or replace function pgrab_internal.template_check(p_template jsonb, p_owner text) returns void
 language plpgsql as $$
 declare
   c_columns constant text[] := '{kind,command,args,name,priority,timeout,max_attempts,backoff,backoff_max,
@@ -44,25 +44,39 @@ begin
   end if;
   perform pgrab_internal.task_check(
     jsonb_populate_record(null::pgrab.task, c_defaults || (p_template - 'events')));
-  perform pgrab_internal.limit_check(p_template ->> 'limit_key');
+  perform pgrab_internal.limit_check(p_template ->> 'limit_key', p_owner);
+  perform pgrab_internal.kind_refuse(p_owner, coalesce(p_template ->> 'kind', 'sql'));
 end $$;
-comment on function pgrab_internal.template_check(jsonb) is
+comment on function pgrab_internal.template_check(jsonb, text) is
   'Refuses a template from which no task could be made.';
 
 create or replace function pgrab_internal.alert_changed() returns trigger
 language plpgsql as $$
+declare
+  v_before text[];
 begin
-  perform pgrab_internal.template_check(new.template - 'events');
-  new.set_by := current_user;
+  perform pgrab_internal.template_check(new.template - 'events', new.set_by);
   if 'late' = any (new.events) then
-    insert into pgrab.task (key, kind, command, schedule, misfire, source)
-    values ('pgrab.alert_late', 'sql', 'select pgrab.alert_late()', '@every 1m', 'skip', 'pgrab.alert')
+    v_before := pgrab_internal.call_begin('alert', new.set_by);
+    insert into pgrab.task (owner, key, kind, command, schedule, misfire, source)
+    values (new.set_by, 'pgrab.alert_late', 'sql', 'select pgrab.alert_late()', '@every 1m', 'skip',
+      'pgrab.alert')
     on conflict (key) do nothing;
+    perform pgrab_internal.call_end(v_before);
   end if;
   return new;
 end $$;
 comment on function pgrab_internal.alert_changed() is
   'Checks an alert; the first one that tells of late tasks plans the look for them.';
+create or replace function pgrab.alert_set_by() returns trigger
+language plpgsql as $$
+begin
+  new.set_by := current_user;
+  return new;
+end $$;
+comment on function pgrab.alert_set_by() is 'Trigger: what an alert inserts belongs to who wrote it last.';
+create or replace trigger alert_05_set_by before insert or update on pgrab.alert
+  for each row execute function pgrab.alert_set_by();
 create or replace trigger alert_10_changed before insert or update on pgrab.alert
   for each row execute function pgrab_internal.alert_changed();
 
@@ -152,11 +166,12 @@ declare
       pgrab_internal.alert_args(coalesce(p_template ->> 'kind', 'sql'),
         coalesce(p_template -> 'args', '{}'), p_facts));
   v_columns constant text := (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_task) k);
-  v_id bigint;
+  v_before text[];
 begin
-  execute format('insert into pgrab.task (%s) select %s from jsonb_populate_record(null::pgrab.task, $1) '
-    'returning id', v_columns, v_columns) into v_id using v_task;
-  update pgrab.task t set owner = p_owner where t.id = v_id and t.owner <> p_owner;
+  v_before := pgrab_internal.call_begin('alert', p_owner);
+  execute format('insert into pgrab.task (owner, %s) select $2, %s '
+    'from jsonb_populate_record(null::pgrab.task, $1)', v_columns, v_columns) using v_task, p_owner;
+  perform pgrab_internal.call_end(v_before);
 end $$;
 comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
   'Inserts the task that tells of an incident; it belongs to whoever asked to be told.';
@@ -170,6 +185,7 @@ begin atomic
   union all
   select a.template, a.set_by from pgrab.alert a
   where a.enabled and p_event = any (a.events) and coalesce(a.owner = t.owner, true)
+    and (a.set_by = t.owner or pgrab_internal.may_operate(a.set_by))
     and coalesce(a.source = t.source, true)
     and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like);
 end;
@@ -281,7 +297,7 @@ comment on function pgrab_internal.alert(pgrab_internal.batch, pgrab_internal.en
 
 -- Serves: the task pgrab.alert_late, which the first alert for late tasks makes.
 create or replace function pgrab.alert_late() returns bigint
-language plpgsql as $$
+language plpgsql security definer as $$
 declare
   v_id bigint;
   i pgrab.incident;

@@ -83,7 +83,7 @@ language sql as $$
 $$;
 comment on function pgrab_internal.apply_edges(bigint, bigint[], text) is 'Parents besides the first.';
 
-create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text) returns void
+create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text, p_by text) returns void
 language plpgsql as $$
 declare
   v_parents constant bigint[] := pgrab_internal.apply_parents(p_task);
@@ -96,14 +96,21 @@ begin
   select * into t from pgrab.task x where x.key = p_task ->> 'key' for update;
   if not found then
     select array_agg(quote_ident(k)) into v_columns from jsonb_object_keys(v_want) k;
-    execute format('insert into pgrab.task (%s) select %1$s from jsonb_populate_record(null::pgrab.task, $1) '
-      'returning *', array_to_string(v_columns, ', ')) into t using v_want;
+    execute format('insert into pgrab.task (owner, %s) select $2, %1$s '
+      'from jsonb_populate_record(null::pgrab.task, $1) returning *', array_to_string(v_columns, ', '))
+    into t using v_want, p_by;
+  elsif t.owner <> p_by and not pgrab_internal.may_operate(p_by) then
+    perform pgrab_internal.apply_refuse(p_task, 'the key is taken', 'Give it another key.');
   elsif t.source <> v_want ->> 'source' and t.source <> '' then
     perform pgrab_internal.apply_refuse(p_task, format('it belongs to source %L', t.source),
       'Delete it there first, or give it another key.');
   else
     v_columns := pgrab_internal.apply_changes(t, v_want);
-    if v_columns is not null then
+    if v_columns && '{kind,command,args,on_failure}' and t.owner <> p_by
+      and not pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()) then
+      perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
+        'What a task runs is changed by its owner only.');
+    elsif v_columns is not null then
       execute (select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab.task, $1) w '
           'where t.id = $2', string_agg(format('%I = w.%1$I', c), ', ')) from unnest(v_columns) c)
       using v_want, t.id;
@@ -111,20 +118,20 @@ begin
   end if;
   perform pgrab_internal.apply_edges(t.id, v_parents, v_want ->> 'run_if');
 end $$;
-comment on function pgrab_internal.apply_task(jsonb, text) is 'Makes one task what a file says.';
+comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what a file says.';
 
-create or replace function pgrab_internal.apply_limits(p_limits jsonb) returns void
+create or replace function pgrab_internal.apply_limits(p_limits jsonb, p_by text) returns void
 language sql as $$
-  insert into pgrab.limit as l (key, max_running, per_second)
-  select x.key, x.max_running, x.per_second
+  insert into pgrab.limit as l (key, max_running, per_second, owner)
+  select x.key, x.max_running, x.per_second, p_by
   from jsonb_to_recordset(p_limits) x(key text, max_running integer, per_second double precision)
   on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second
   where (l.max_running, l.per_second) is distinct from (excluded.max_running, excluded.per_second)
+    and (l.owner = p_by or pgrab_internal.may_operate(p_by))
 $$;
-comment on function pgrab_internal.apply_limits(jsonb) is 'Makes limits what a file says.';
+comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes limits what a file says.';
 
-create or replace function pgrab.apply(
-  p_file jsonb, p_source text default null, p_prune boolean default false)
+create or replace function pgrab_internal.apply(p_file jsonb, p_source text, p_prune boolean, p_by text)
 returns bigint
 language plpgsql as $$
 declare
@@ -141,18 +148,31 @@ begin
   end if;
   perform pgrab_internal.apply_check(x) from jsonb_array_elements(c_tasks) x;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
-    perform pgrab_internal.apply_limits(p_file -> 'limits');
+    perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
   end if;
-  perform pgrab_internal.apply_task(x.task, c_source)
+  perform pgrab_internal.apply_task(x.task, c_source, p_by)
   from (select task from jsonb_array_elements(c_tasks) with ordinality x(task, n) order by n) x;
   if p_prune then
-    perform pgrab.delete(array(
+    perform pgrab_internal.event('delete', p_by, d)
+    from pgrab_internal.delete(array(
       select t.id from pgrab.task t
-      where t.source = c_source and not exists (
-        select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)));
+      where t.source = c_source and (t.owner = p_by or pgrab_internal.may_operate(p_by)) and not exists (
+        select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)), p_by) d;
   end if;
   return jsonb_array_length(c_tasks);
 end $$;
+comment on function pgrab_internal.apply(jsonb, text, boolean, text) is 'pgrab.apply() for a caller.';
+
+create or replace function pgrab.apply(
+  p_file jsonb, p_source text default null, p_prune boolean default false)
+returns bigint
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, file, word, done) values ('apply', p_file, p_source, p_prune)
+    returning n)
+  select a.n from answer a;
+end;
 comment on function pgrab.apply(jsonb, text, boolean) is
   'Makes tasks what a file says, by their keys; again, it changes nothing. With prune what else there is of '
   'that source is deleted. Returns how many tasks the file has.';
@@ -176,7 +196,8 @@ create or replace function pgrab.export(p_source text default null) returns json
 language sql stable
 begin atomic
   select jsonb_strip_nulls(jsonb_build_object('source', p_source,
-    'limits', (select jsonb_agg(to_jsonb(l) order by l.key) from pgrab.limit l where p_source is null))) ||
+    'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
+      from pgrab.limit l where p_source is null))) ||
     jsonb_build_object('tasks', coalesce((
       select jsonb_agg(pgrab_internal.export_task(t) order by t.id) from pgrab.task t
       where p_source is null or t.source = p_source), '[]'));

@@ -1,8 +1,8 @@
 -- What pgrab serve offers to programs, and SQL to anybody: tasks as JSON, tokens, and how many workers the
 -- backlog asks for.
 
-create or replace function pgrab_internal.members_check(p_task jsonb) returns void
-language plpgsql as $$
+create or replace function pgrab.members_check(p_task jsonb) returns void
+language plpgsql security definer as $$
 declare
   v_member text;
 begin
@@ -19,7 +19,7 @@ begin
       hint = 'Members are the columns of pgrab.task that people write, and parents.';
   end if;
 end $$;
-comment on function pgrab_internal.members_check(jsonb) is 'Refuses members of a task that are none.';
+comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are none.';
 
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab.task
 language plpgsql as $$
@@ -28,7 +28,7 @@ declare
   v_parents bigint[];
   v_id bigint;
 begin
-  perform pgrab_internal.members_check(p_task);
+  perform pgrab.members_check(p_task);
   if p_task ? 'parents' then
     v_parents := pgrab.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
@@ -49,7 +49,7 @@ comment on function pgrab.add(jsonb) is
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab.task
 language plpgsql as $$
 begin
-  perform pgrab_internal.members_check(p_changes);
+  perform pgrab.members_check(p_changes);
   if p_changes ? 'parents' then
     raise exception using errcode = '22023', message = 'parents cannot be changed here',
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
@@ -86,7 +86,7 @@ begin atomic
     count(*) filter (where t.status = 'running'), count(*) > 0,
     coalesce(extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
       and t.due_at <= statement_timestamp())), 0)
-  from pgrab_internal.due_heads() h
+  from pgrab.due_heads() h
   cross join lateral (
     select t.status, t.due_at from pgrab.task t
     where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp() + p_within

@@ -129,7 +129,7 @@ int cli_list(struct cli *c, const char *sql, int n_params, const char *const *pa
 int cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
     const char *nothing);
 
-/* A point in time given as an option, for pgrab_internal.moment(): "2h", which is so long ago, or a time. */
+/* A point in time given as an option, for pgrab.moment(): "2h", which is so long ago, or a time. */
 struct cli_time {
 	char text[64];
 };

@@ -12,7 +12,7 @@
 
 struct options {
 	struct cli_common common;
-	bool status, check, dry_run, force;
+	bool status, check, dry_run, force, roles;
 };
 
 static const struct option_key keys[] = {
@@ -28,6 +28,8 @@ static const struct option_key keys[] = {
 	"only say what would be done", false},
     {"force", 0, OPTION_FLAG, offsetof(struct options, force), NULL, 0, 0, NULL, NULL,
 	"put views and functions in place also when they have not changed", false},
+    {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
+	"from now on separate roles own, run, submit, operate and read; see docs/security.md", false},
     {"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL,
 	"with --status: print JSON", false},
     CLI_LAST_ROW,
@@ -134,7 +136,10 @@ run_migrate(struct cli *c)
 {
 	const struct options *o = c->options;
 	struct progress p = {.dry_run = o->dry_run};
-	enum migrate_how how = o->dry_run ? MIGRATE_DRY_RUN : o->force ? MIGRATE_API : MIGRATE_MISSING;
+	enum migrate_how how = o->dry_run ? MIGRATE_DRY_RUN
+			       : o->roles ? MIGRATE_ROLES
+			       : o->force ? MIGRATE_API
+					  : MIGRATE_MISSING;
 	enum rc rc;
 
 	if (o->status)

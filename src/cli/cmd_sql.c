@@ -9,11 +9,14 @@
 struct options {
 	struct cli_common common;
 	int64_t from;
+	bool roles;
 };
 
 static const struct option_key keys[] = {
     {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
 	"only what a schema lacks that has migration N already (pgrab migrate --status says which)", false},
+    {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
+	"only the roles that `pgrab migrate --roles` would make, for somebody who may make roles", false},
     CLI_LAST_ROW,
 };
 
@@ -23,7 +26,13 @@ run_sql(struct cli *c)
 	const struct options *o = c->options;
 	struct buf out = {0};
 
-	schema_print((int)o->from, &out);
+	if (o->roles)
+		buf_addf(&out,
+		    "%s;\n-- Then, as the role that owns pgrab now: pgrab migrate --roles\n"
+		    "-- It has to be a member: grant pgrab_owner to ...;\n",
+		    sql_text("roles"));
+	else
+		schema_print((int)o->from, &out);
 	fputs(buf_str(&out), stdout);
 	buf_fini(&out);
 	return CLI_DONE;
@@ -32,7 +41,7 @@ run_sql(struct cli *c)
 const struct command cmd_sql = {
     .name = "sql",
     .group = GROUP_SETUP,
-    .usage = "[--from N]",
+    .usage = "[--from N | --roles]",
     .summary = "print what migrate would do, for another migration tool",
     .details = "Apply it in one transaction: pgrab sql | psql -1 -v ON_ERROR_STOP=1",
     .options = keys,

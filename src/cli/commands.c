@@ -11,6 +11,7 @@ const struct command *const cli_commands[] = {
     &cmd_nodes,
     &cmd_tasks,
     &cmd_runs,
+    &cmd_events,
     &cmd_show,
     &cmd_logs,
     &cmd_explain,

@@ -227,7 +227,7 @@ static enum rc
 apply_api(struct migrator *m, const struct sql_file *unused)
 {
 	char hash[API_HASH_MAX];
-	const char *params[] = {api_hash(hash), version_text(), m->how == MIGRATE_API ? "t" : "f"};
+	const char *params[] = {api_hash(hash), version_text(), m->how == MIGRATE_MISSING ? "f" : "t"};
 	bool new = false;
 	enum rc rc = begin(m);
 
@@ -237,6 +237,8 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 		report(m, "api", new);
 	if (rc == RC_OK && new)
 		rc = db_script(m->db, sql_text("migrate_drop_api"), m->err);
+	if (rc == RC_OK && new && m->how == MIGRATE_ROLES)
+		rc = db_script(m->db, sql_text("migrate_hand_over"), m->err);
 	for (const struct sql_file *f = sql_api; rc == RC_OK && new && f->name != NULL; f++) {
 		rc = db_script(m->db, f->text, m->err);
 		if (rc != RC_OK)
@@ -272,10 +274,22 @@ step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, c
 	return rc == RC_LOST ? RC_AGAIN : rc;
 }
 
+/* In a transaction of its own, as the role that logged in: the schema may have another owner by now. */
+static enum rc
+make_roles(struct migrator *m)
+{
+	enum rc rc = db_script(m->db, sql_text("roles"), m->err);
+
+	if (rc != RC_OK)
+		err_prefix(m->err, "making the roles (it needs CREATEROLE: a role that has it may run what "
+				   "`pgrab sql --roles` prints, and grant pgrab_owner to this one)");
+	return rc;
+}
+
 static enum rc
 apply_all(struct migrator *m)
 {
-	enum rc rc = RC_OK;
+	enum rc rc = m->how == MIGRATE_ROLES ? make_roles(m) : RC_OK;
 
 	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++)
 		rc = step(m, f->name, apply_numbered, f);

@@ -40,6 +40,7 @@ enum migrate_how {
 	MIGRATE_MISSING, /* what is missing, or has changed */
 	MIGRATE_DRY_RUN, /* only reports */
 	MIGRATE_API,     /* the api also when it has not changed: somebody may have replaced a function */
+	MIGRATE_ROLES,   /* the same, with separate roles from here on: makes them, pgrab_owner owns all */
 };
 
 /* Applies what is missing.  RC_BAD with text when the schema is too new, or the server refuses.  RC_AGAIN: a

@@ -52,7 +52,7 @@ take_count(struct call *c, const struct api_param *p, struct given *g)
 	return true;
 }
 
-/* "2h": so long ago; else a time, for pgrab_internal.moment(). */
+/* "2h": so long ago; else a time, for pgrab.moment(). */
 static void
 take_time(struct given *g, const char *text)
 {

@@ -2,9 +2,9 @@
 with now as (
   select t.id, coalesce(t.key, t.name, '#' || t.id) as name, to_jsonb(t) as definition from pgrab.task t),
 written as (
-  select k from jsonb_object_keys(pgrab_internal.apply_defaults()) k
-  union all
-  select unnest('{key,paused,source,parent_id}'::text[]))
+  select unnest('{name,kind,command,args,schedule,timezone,misfire,misfire_after,misfire_limit,starts_at,
+    ends_at,max_runs,jitter,priority,timeout,max_attempts,backoff,backoff_max,delivery,run_if,require,
+    limit_key,on_failure,expect_within,stall_after,keep,key,paused,source,parent_id}'::text[]) as k)
 select case when b.id is null then 'add' when n.id is null then 'delete' else 'change' end as action,
   coalesce(n.name, b.name) as task,
   case when b.id is null then concat_ws(' ', n.definition ->> 'kind', n.definition ->> 'schedule',

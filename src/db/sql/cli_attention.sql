@@ -31,7 +31,8 @@ from (
   select 4, -f.n, 'failing', case when f.n <= 5
       then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, 'task'), f.id,
         case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
-        coalesce((select pgrab_internal.brief(x.last_error, 100) from pgrab.task x where x.id = f.id),
+        coalesce((select left(regexp_replace(x.last_error, '[[:cntrl:]]+', ' ', 'g'), 100)
+            from pgrab.task x where x.id = f.id),
           f.outcome))
     else format('%s%s more fail: select * from pgrab.failing', f.all - 5,
       case when f.all = 1000 then '+' else '' end) end

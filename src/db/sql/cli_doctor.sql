@@ -22,7 +22,7 @@ from (
   select 4, 'silent nodes', 'none', (select string_agg(x.name || ' is silent for ' || x.heartbeat_age, '; ')
     || ': look at its log, restart it' from pgrab.nodes x where x.state = 'silent')
   union all
-  select 5, 'durability', 'commits survive a crash', case when not pgrab_internal.durable()
+  select 5, 'durability', 'commits survive a crash', case when not pgrab.durable()
     then 'fsync, full_page_writes or synchronous_commit is off: turn them on' end
   union all
   select 6, 'autovacuum', 'on', case when not current_setting('autovacuum')::boolean
@@ -70,10 +70,10 @@ from (
         exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
       from (
         select d.kind, d.owner, d.require
-        from pgrab_internal.due_until(statement_timestamp() - interval '2 s') d
+        from pgrab.due_until(statement_timestamp() - interval '2 s') d
         where d.status = 'scheduled' limit 2000) t
       group by 1, 2, 3) x
-    where pgrab_internal.able(x.kind, x.owner, x.require) = '{}' limit 1)
+    where pgrab.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format(
     'all tasks are paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at), x.paused_by)

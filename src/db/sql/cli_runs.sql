@@ -9,7 +9,7 @@ where ($1::bigint is null or r.task_id = $1) and ($2::text is null or r.outcome 
   and ($3::text is null or r.name like $3) and ($4::text is null or r.key like $4)
   and ($5::text is null or r.node = $5)
   and ($6::text is null or exists (select from pgrab.task t where t.id = r.task_id and t.source = $6))
-  and r.finished_at >= coalesce(pgrab_internal.moment($7::text), '-infinity')
-  and r.finished_at < coalesce(pgrab_internal.moment($8::text), 'infinity')
+  and r.finished_at >= coalesce(pgrab.moment($7::text), '-infinity')
+  and r.finished_at < coalesce(pgrab.moment($8::text), 'infinity')
 order by r.finished_at desc
 limit $9::bigint

@@ -25,10 +25,7 @@ task as (
     r.error, r.finished_at, null, null, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
-  select l.*
-  from pgrab_internal.chain_tree(coalesce(
-    (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = $1::bigint),
-    (select x.chain_id from runs x where x.ended is not null order by x.finished_at desc limit 1))) l),
+  select l.* from pgrab.chain_of($1::bigint) l),
 chain as (
   select json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind',
     l.kind, 'status', l.status, 'outcome', l.outcome, 'started_at', l.started_at, 'finished_at',

@@ -17,7 +17,7 @@ with live as (
       or t.node_id = (select n.id from pgrab.registration n where n.name = $5))
     and (coalesce($1 not in ('parked', 'waiting'), true) or t.due_at is null)
     and (coalesce($1 not in ('claimed', 'running'), true) and $5 is null
-      or t.id = any (array(select h.id from pgrab_internal.in_hand() h)))
+      or t.id = any (array(select h.id from pgrab.in_hand() h)))
   order by t.id desc limit $7::bigint),
 ended as (
   select r.task_id as id, coalesce(r.name, r.key) as name, r.kind, r.ended, r.attempt, r.node, r.finished_at

@@ -6,7 +6,14 @@
 begin isolation level read committed;
 set local lock_timeout = '120s';
 do $$
+declare
+  v_owner constant text := (
+    select pg_get_userbyid(n.nspowner) from pg_namespace n where n.nspname = 'pgrab');
 begin
+  -- what is made belongs to who owns the rest
+  if v_owner <> current_user and pg_has_role(v_owner, 'MEMBER') and v_owner = 'pgrab_owner' then
+    perform set_config('role', v_owner, true);
+  end if;
   if to_regclass('pgrab.migration') is null then
     perform pg_advisory_xact_lock(hashtextextended('pgrab.migrate', 0));
   end if;

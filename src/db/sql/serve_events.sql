@@ -11,7 +11,7 @@ ended as materialized (
   order by r.finished_at limit 201),
 started as materialized (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, t.node_id, t.started_at
-  from span s, pgrab_internal.due_heads() h
+  from span s, pgrab.due_heads() h
   cross join lateral (
     select t.* from pgrab.task t
     where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()

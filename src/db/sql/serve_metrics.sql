@@ -3,7 +3,7 @@
 -- limit and of those that cannot run twenty thousand; where a count stopped there, `truncated` is 1.
 with seen as materialized (
   select 1 as part, h.lane, h.shard, t.status, t.due_at as since
-  from pgrab_internal.due_heads() h
+  from pgrab.due_heads() h
   cross join lateral (
     select t.status, t.due_at from pgrab.task t
     where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()

@@ -1,0 +1,115 @@
+-- Who acts, and what is written down of it.
+--
+-- A function with the rights of pgrab's owner cannot ask who called it: current_user is the owner there, and
+-- session_user is whoever logged in, also inside a function that somebody else has planted.  So the caller is
+-- written down on the way in, while current_user still says it: by the default of a column that nobody may
+-- write (pgrab.task.owner; call.caller), or by a trigger that runs with the caller's rights just before ours
+-- (pgrab.note_caller()).
+--
+-- The functions for people (pgrab.pause(), ...) insert into a view, pgrab_internal.call.  Their bodies are
+-- parsed, so that they reach it without a right on its schema, and nobody else reaches it at all; its trigger
+-- does the work (50_control.sql).
+
+insert into pgrab_internal.key (name, value)
+values ('call', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
+
+create view pgrab_internal.call as
+select null::text as verb, null::bigint[] as ids, null::text as word, null::jsonb as file,
+  null::text as caller, null::pgrab.task[] as tasks, null::pgrab.node as node, null::boolean as done,
+  null::bigint as n
+where false;
+comment on view pgrab_internal.call is
+  'Internal: an insert calls a function for people. Its trigger answers in tasks, node, done and n.';
+comment on column pgrab_internal.call.verb is 'What is to be done.';
+comment on column pgrab_internal.call.ids is 'To which tasks.';
+comment on column pgrab_internal.call.word is 'To which node, or for which source.';
+comment on column pgrab_internal.call.file is 'What pgrab.apply() is given.';
+comment on column pgrab_internal.call.caller is 'By whom: current_user of the insert.';
+comment on column pgrab_internal.call.tasks is 'Answer: the tasks it changed.';
+comment on column pgrab_internal.call.node is 'Answer: the node.';
+comment on column pgrab_internal.call.done is
+  'Answer: was there anything to do? Also: pgrab.apply() may prune.';
+comment on column pgrab_internal.call.n is 'Answer: how many.';
+alter view pgrab_internal.call alter column caller set default current_user;
+
+-- A setting that only the owner of pgrab can make, because nobody else can read the key.
+create or replace function pgrab_internal.call_begin(p_verb text, p_caller text) returns text[]
+language plpgsql as $$
+declare
+  c_before constant text[] := array[
+    coalesce(current_setting('pgrab.call', true), ''), coalesce(current_setting('pgrab.caller', true), '')];
+begin
+  perform set_config('pgrab.call', k.value || p_verb, true), set_config('pgrab.caller', p_caller, true)
+  from pgrab_internal.key k where k.name = 'call';
+  return c_before;
+end $$;
+comment on function pgrab_internal.call_begin(text, text) is
+  'From here on the caller acts, by one of our functions. Returns what call_end() is given.';
+
+create or replace function pgrab_internal.call_end(p_before text[]) returns void
+language plpgsql as $$
+begin
+  perform set_config('pgrab.call', p_before[1], true), set_config('pgrab.caller', p_before[2], true);
+end $$;
+comment on function pgrab_internal.call_end(text[]) is 'The end of call_begin().';
+
+create or replace function pgrab_internal.call_verb() returns text
+language plpgsql stable as $$
+declare
+  c_setting constant text := current_setting('pgrab.call', true);
+begin
+  return case when c_setting <> '' then (
+    select substr(c_setting, length(k.value) + 1) from pgrab_internal.key k
+    where k.name = 'call' and starts_with(c_setting, k.value)) end;
+end $$;
+comment on function pgrab_internal.call_verb() is
+  'Which of our functions for people is at work. Null: none, a person writes to the tables.';
+
+create or replace function pgrab_internal.in_call() returns boolean
+language sql stable
+return pgrab_internal.call_verb() is not null;
+comment on function pgrab_internal.in_call() is 'Is one of our functions for people at work?';
+
+create or replace function pgrab_internal.caller() returns text
+language sql stable
+return coalesce(nullif(current_setting('pgrab.caller', true), ''), session_user);
+comment on function pgrab_internal.caller() is
+  'Who acts, for functions that run after call_begin() or pgrab.note_caller().';
+
+-- ------------------------------------------------------------------------------------- what is written down
+
+create or replace function pgrab_internal.event(
+  p_what text, p_role text, t pgrab.task, p_detail jsonb default null)
+returns void
+language plpgsql as $$
+begin
+  insert into pgrab.event (what, role, task_id, task, owner, detail)
+  values (p_what, p_role, t.id, coalesce(t.name, t.key), t.owner, p_detail);
+end $$;
+comment on function pgrab_internal.event(text, text, pgrab.task, jsonb) is
+  'Writes down what somebody has done to a task.';
+
+-- Of each value as much as says what it was.
+create or replace function pgrab_internal.edits(p_old jsonb, p_new jsonb) returns jsonb
+language sql immutable
+begin atomic
+  select jsonb_object_agg(n.key, jsonb_build_array(left(p_old ->> n.key, 200), left(n.value #>> '{}', 200)))
+  from jsonb_each(p_new) n
+  where n.value is distinct from p_old -> n.key and n.key not in ('version', 'updated_at', 'incarnation',
+    'node_id', 'due_at', 'fire_at', 'claimed_at', 'attempt', 'settled', 'status', 'shard', 'lane', 'needs',
+    'met', 'chain');
+end;
+comment on function pgrab_internal.edits(jsonb, jsonb) is
+  'Which columns that people write have changed: {column: [old, new]}, 200 characters of each.';
+
+-- A function that pauses writes its own line; what an apply edits is an edit.
+create or replace function pgrab_internal.event_edit(o pgrab.task, n pgrab.task) returns void
+language plpgsql as $$
+begin
+  if coalesce(pgrab_internal.call_verb(), 'apply') = 'apply' then
+    perform pgrab_internal.event('edit', pgrab_internal.caller(), n,
+      pgrab_internal.edits(to_jsonb(o), to_jsonb(n)));
+  end if;
+end $$;
+comment on function pgrab_internal.event_edit(pgrab.task, pgrab.task) is
+  'Writes down the edit of a task, with the columns that changed.';

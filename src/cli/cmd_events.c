@@ -1,0 +1,50 @@
+/* pgrab events */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/commands.h"
+
+struct options {
+	struct cli_common common;
+	char *task, *role, *since;
+	int64_t limit;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"task", 't', OPTION_TEXT, offsetof(struct options, task), NULL, 0, 0, NULL, "TASK",
+	"only what was done to this task: its id, key or name", false},
+    {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
+	"only what this role did", false},
+    {"since", 0, OPTION_TEXT, offsetof(struct options, since), NULL, 0, 0, NULL, "TIME",
+	"at or after this: 2h (ago), or a time as PostgreSQL reads it", false},
+    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
+	false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_events(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct cli_time since;
+	char id[CLI_ID_SIZE] = "";
+	int code = o->task == NULL ? CLI_DONE : cli_task_id(c, o->task, id);
+	const char *params[] = {*id != '\0' ? id : NULL, o->role, cli_time(o->since, &since)};
+
+	if (code != CLI_DONE)
+		return code;
+	return cli_list_some(c, "cli_events", 3, params, o->limit, "nothing was done");
+}
+
+const struct command cmd_events = {
+    .name = "events",
+    .group = GROUP_LOOK,
+    .usage = "[OPTIONS]",
+    .summary = "list who did what to tasks, limits and nodes, newest first",
+    .details = "The view pgrab.events. What the tasks did themselves: pgrab runs.",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .exec = run_events,
+};

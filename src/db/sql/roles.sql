@@ -1,0 +1,25 @@
+-- The roles for separate rights; see docs/security.md.  Nobody logs in as one of them: grant them to those
+-- who do.  It needs CREATEROLE, and may be run again: a role that is there stays as it is.
+-- Serves: pgrab migrate --roles, pgrab sql --roles.
+do $$
+declare
+  c_kinds constant text[] := '{sql,noop,notify,shell,exec,http}';
+  v_role text;
+begin
+  foreach v_role in array '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read}'::text[]
+    || array(select 'pgrab_kind_' || k from unnest(c_kinds) k)
+  loop
+    if to_regrole(v_role) is null then
+      execute format('create role %I nologin', v_role);
+    end if;
+  end loop;
+  -- what can do no more than its owner; shell, exec and http are granted one by one
+  foreach v_role in array '{pgrab_kind_sql,pgrab_kind_noop,pgrab_kind_notify}'::text[] loop
+    if not pg_has_role('pgrab_submit', v_role, 'MEMBER') then
+      execute format('grant %I to pgrab_submit', v_role);
+    end if;
+  end loop;
+  if not pg_has_role('pgrab_owner', 'MEMBER') then
+    execute format('grant pgrab_owner to %I', current_user);
+  end if;
+end $$

@@ -1,0 +1,90 @@
+-- Names and rights: whose names a function finds, and what nobody may.
+begin;
+select plan(22);
+
+-- ------------------------------------------------------------------------------------------------- names
+select is(
+  array(
+    select p.oid::regprocedure::text from pg_proc p
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and p.prosqlbody is null
+      and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)
+    order by 1),
+  '{}'::text[], 'a function is parsed when it is made, or its path is pinned');
+select is(
+  array(
+    select distinct p.proname::text from pg_proc p
+    where p.pronamespace = 'pgrab_internal'::regnamespace and p.prosqlbody is null and not p.prosecdef
+    order by 1),
+  array['end_sql_backends'], 'what is internal runs as the owner, but what must not');
+select is(
+  (select count(*) from pg_proc p
+  where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and p.prosecdef
+    and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)), 0::bigint,
+  'nothing with the rights of the owner goes by a path of others');
+select is(
+  (select count(*) from pg_class c
+  where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'v'
+    and not coalesce(c.reloptions @> array['security_invoker=true'], false)), 0::bigint,
+  'views have the rights of who reads them');
+
+-- ------------------------------------------------------------------------------------------------- rights
+select is(
+  array(
+    select distinct p.proname::text from pg_proc p
+      cross join aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and a.grantee = 0
+    order by 1),
+  array['call_verb', 'in_call'], 'everybody may call nothing but what triggers ask');
+select is(
+  (select count(*) from pg_class c cross join aclexplode(c.relacl) a
+  where c.relnamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and a.grantee = 0),
+  0::bigint, 'nor read or write any table');
+select is(
+  (select count(*) from pg_namespace n cross join aclexplode(n.nspacl) a
+  where n.nspname in ('pgrab', 'pgrab_internal') and a.grantee = 0), 0::bigint, 'nor get into the schemas');
+
+-- --------------------------------------------------------------------------------- rows that would poison
+insert into pgrab.task (id, kind, run_at) overriding system value values (1, 'noop', '2099-01-01');
+select throws_ok('update pgrab.task set version = 9223372036854775807 where id = 1', '23514');
+select throws_ok($$update pgrab.task set version = version + 1, due_at = '-infinity' where id = 1$$, '23514');
+select throws_ok($$update pgrab.task set version = version + 1, fire_at = 'infinity' where id = 1$$, '23514');
+select throws_ok($$update pgrab.task set version = version + 1, started_at = 'infinity' where id = 1$$, '23514');
+select throws_ok($$update pgrab.task set version = version + 1, misfire_limit = 2147483647 where id = 1$$,
+  '23514');
+select throws_ok($$insert into pgrab.task (kind, command, args) values ('http', 'http://x',
+  jsonb_build_object('headers', (select jsonb_object_agg('h' || i, 'x') from generate_series(1, 1001) i)))$$,
+  '22023');
+select throws_ok($$insert into pgrab.task (kind, require)
+  values ('noop', jsonb_build_object('a', repeat('x', 3000)))$$, '22023');
+select throws_ok($$update pgrab.task set require = jsonb_build_object('a', repeat('x', 3000)) where id = 1$$,
+  '22023');
+insert into pgrab.task (id, kind, owner, run_at) overriding system value
+values (2, 'noop', 'somebody', '2099-01-01');
+select is((select owner from pgrab.task where id = 2), current_user::text,
+  'the owner is who inserts, whatever the row says');
+
+-- ----------------------------------------------------------------------------------- who acts, and events
+select set_config('pgrab.call', 'pause', true), set_config('pgrab.caller', 'forged', true);
+update pgrab.task set priority = 3 where id = 1;
+select is((select (what, role)::text from pgrab.event where task_id = 1), format('(edit,%s)', current_user),
+  'a setting that somebody makes himself says nothing');
+select is((select detail from pgrab.event where task_id = 1), '{"priority": ["0", "3"]}',
+  'an edit says what has changed');
+select count(*) from pgrab.pause(array[1, 2]);
+select is((select count(*) from pgrab.event where what = 'pause' and task_id in (1, 2)), 2::bigint,
+  'each task that is paused');
+delete from pgrab.task where id = 2;
+select is((select count(*) from pgrab.event where what = 'delete' and task_id = 2), 1::bigint, 'a delete');
+insert into pgrab.task (kind) select 'noop' from generate_series(1, 10);
+insert into pgrab.task (id, kind, schedule) overriding system value values (1003, 'noop', '@daily');
+select is((select array_agg(task_id) from pgrab.event where what = 'insert'), array[1003::bigint],
+  'of inserts only schedules');
+insert into pgrab.secret (name, value) values ('a', 'b');
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, paused = false,
+  due_at = now() where id = 1;
+select is((select array_agg(s.name || s.value)
+    from pgrab_internal.secrets(array[1, 1, 1003, 1], array[7, 8, 7, 7], array['a', 'a', 'a', 'z']) s),
+  array['ab'], 'a secret is given for a run that is under way, and only that');
+
+select * from finish();
+rollback;

@@ -1,0 +1,289 @@
+"""Separate roles, made by a role that is no superuser: each does its part with a real node, and nothing else."""
+import json
+
+import psycopg
+import pytest
+from cluster import Db, Nodes, run_pgrab
+from psycopg import conninfo, errors, sql
+
+GROUPS = {"alice": "pgrab_submit", "bob": "pgrab_submit", "op": "pgrab_operator", "rd": "pgrab_read", "machine": "pgrab_node"}
+
+
+class Roles:
+    """A database whose owner may make roles and nothing more, and a login for each part."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.boss = self.role("boss", "createrole")
+        name = f"{cluster.prefix}_roles"
+        cluster.admin(sql.SQL("grant {} to current_user").format(sql.Identifier(self.boss)))
+        cluster.admin(sql.SQL("create database {} owner {}").format(sql.Identifier(name), sql.Identifier(self.boss)))
+        self.db = Db(cluster, name)
+
+    def role(self, word, options=""):
+        name = f"{self.cluster.prefix}_{word}"
+        self.cluster.admin(sql.SQL("create role {} login " + options).format(sql.Identifier(name)))
+        return name
+
+    def dsn(self, word):
+        return conninfo.make_conninfo(self.db.dsn, user=f"{self.cluster.prefix}_{word}")
+
+    def members(self):
+        for word, group in GROUPS.items():
+            name = self.role(word)
+            self.ask("boss", f'grant {group} to "{name}"')
+
+    def ask(self, word, statement, *params):
+        with psycopg.connect(self.dsn(word), autocommit=True) as conn:
+            cursor = conn.execute(statement, params or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def close(self):
+        self.db.close()
+        self.cluster.drop_database(self.db.name)
+        for word in (*GROUPS, "boss"):
+            self.cluster.superuser(f'drop role if exists "{self.cluster.prefix}_{word}"')
+
+
+@pytest.fixture(scope="module")
+def roles(shared_server):
+    made = Roles(shared_server)
+    try:
+        run_pgrab("migrate", dsn=made.dsn("boss"), timeout=60)
+        made.ask("boss", "insert into pgrab.task (kind, key, schedule) values ('noop', 'old', '@every 1h')")
+        run_pgrab("migrate", "--roles", dsn=made.dsn("boss"), timeout=60)
+        made.members()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def node(roles, tmp_path):
+    """A node that logs in as a member of pgrab_node."""
+    nodes = Nodes(roles.db, tmp_path)
+    yield nodes
+    nodes.end()
+
+
+def insert(roles, word, **columns):
+    names = ", ".join(columns)
+    values = ", ".join(["%s"] * len(columns))
+    return roles.ask(word, f"insert into pgrab.task ({names}) values ({values}) returning id", *columns.values())[0][0]
+
+
+def ended(roles, task, timeout=15.0):
+    return roles.db.wait(f"select max(outcome) from pgrab.run where task_id = {task} and ended is not null", timeout=timeout)
+
+
+@pytest.fixture(autouse=True)
+def look_as_operator(roles):
+    """What the tests look at themselves they see as an operator."""
+    roles.db.close()
+    roles.db.conn = psycopg.connect(roles.dsn("op"), autocommit=True, row_factory=psycopg.rows.namedtuple_row)
+
+
+def start(roles, node, name="n1", **options):
+    return node.start(name, dsn=roles.dsn("machine"), **options)
+
+
+def test_all_belongs_to_a_role_that_nobody_is(roles):
+    owners = roles.ask("boss", """select distinct pg_get_userbyid(c.relowner) from pg_class c where c.relnamespace in ('pgrab'::regnamespace,
+        'pgrab_internal'::regnamespace) union select pg_get_userbyid(p.proowner) from pg_proc p where p.pronamespace in ('pgrab'::regnamespace,
+        'pgrab_internal'::regnamespace)""")
+    assert owners == [("pgrab_owner",)]
+    assert roles.ask("boss", "select rolcanlogin, rolsuper from pg_roles where rolname = 'pgrab_owner'") == [(False, False)]
+    assert "up to date" in run_pgrab("migrate", dsn=roles.dsn("boss"), timeout=60).stdout
+    assert "up to date" in run_pgrab("migrate", "--roles", dsn=roles.dsn("boss"), timeout=60).stdout
+
+
+def test_a_node_does_all_its_work_as_pgrab_node(roles, node):
+    n = start(roles, node)
+    plain = insert(roles, "alice", kind="noop")
+    failing = insert(roles, "alice", kind="noop", command="", args=json.dumps({}), max_attempts=2, schedule="@every 1h", key="hourly")
+    parent = insert(roles, "alice", kind="noop")
+    child = insert(roles, "alice", kind="noop", parent_id=insert(roles, "alice", kind="noop", run_at="2099-01-01"))
+    roles.ask("alice", "insert into pgrab.limit (key, max_running) values ('mine', 1)")
+    limited = insert(roles, "alice", kind="noop", limit_key="mine")
+    once = insert(roles, "alice", kind="notify", command="hello", delivery="at_most_once")
+    for task in (plain, parent, limited, once):
+        assert ended(roles, task) == "succeeded"
+    roles.ask("alice", "select pgrab.run_now(%s), pgrab.run_now((select parent_id from pgrab.task where id = %s))", failing, child)
+    assert ended(roles, child) == "succeeded"
+    roles.db.wait(f"select exists (select from pgrab.run where task_id = {failing})")
+    assert "permission denied" not in n.log() and "event=error" not in n.log(), n.log()
+
+
+def test_what_a_dead_node_held_is_taken_over(roles, node):
+    first = start(roles, node, "dead")
+    roles.ask("boss", f'grant pgrab_kind_shell to "{roles.cluster.prefix}_alice"')
+    task = insert(roles, "alice", kind="shell", command="sleep 2; true")
+    roles.db.wait(f"select status = 'running' from pgrab.task where id = {task}")
+    first.kill9()
+    second = start(roles, node, "heir")
+    assert ended(roles, task, timeout=40) == "succeeded"
+    assert "permission denied" not in second.log(), second.log()
+    roles.ask("boss", f'revoke pgrab_kind_shell from "{roles.cluster.prefix}_alice"')
+
+
+def test_a_kind_is_a_grant(roles):
+    with pytest.raises(errors.InsufficientPrivilege, match="may not have tasks of kind shell"):
+        insert(roles, "bob", kind="shell", command="id")
+    task = insert(roles, "bob", kind="noop", run_at="2099-01-01")
+    with pytest.raises(errors.InsufficientPrivilege, match="kind shell"):
+        roles.ask("bob", "update pgrab.task set kind = 'shell', command = 'id' where id = %s", task)
+
+
+def test_a_submitter_sees_and_changes_only_his_own(roles):
+    task = insert(roles, "alice", kind="noop", run_at="2099-01-01", key="hers", name="payroll")
+    assert roles.ask("bob", "select from pgrab.task where id = %s", task) == []
+    assert roles.ask("bob", "select from pgrab.tasks where id = %s", task) == []
+    assert roles.ask("bob", "select count(*) from pgrab.export() e where e::text like '%%hers%%'") == [(0,)]
+    for call in ("pause", "cancel", "run_now", "delete", "explain", "delete_chain"):
+        with pytest.raises(errors.NoDataFound, match="does not exist"):
+            roles.ask("bob", f"select pgrab.{call}(%s::bigint)", task)
+    with pytest.raises(errors.NoDataFound, match="no task has the key or name 'hers'"):
+        roles.ask("bob", "select pgrab.pause('hers')")
+    with pytest.raises(errors.RaiseException, match="there is no such task|cannot be a parent") as refused:
+        try:
+            insert(roles, "bob", kind="noop", parent_id=task)
+        except psycopg.Error as e:
+            assert "alice" not in str(e)
+            raise errors.RaiseException(str(e)) from e
+    assert "there is no such task" in str(refused.value)
+    with pytest.raises(errors.UniqueViolation):
+        insert(roles, "bob", kind="noop", key="hers")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("bob", "insert into pgrab.task (kind, key) values ('noop', 'hers') on conflict (key) do update set kind = 'notify', command = 'x'")
+    with pytest.raises(psycopg.Error, match="the key is taken"):
+        roles.ask("bob", """select pgrab.apply('[{"key": "hers", "kind": "noop"}]')""")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("bob", "insert into pgrab.task (kind, owner) values ('noop', 'alice')")
+    for column in ("version = 1", "status = 'running'", "owner = 'bob'", "due_at = now()"):
+        with pytest.raises(errors.InsufficientPrivilege):
+            roles.ask("alice", f"update pgrab.task set {column} where id = %s", task)
+    assert roles.ask("alice", "select pgrab.id_of('hers')") == [(task,)]
+    assert len(roles.ask("alice", "select pgrab.delete('hers')")) == 1
+
+
+def test_operators_say_when_and_never_what(roles):
+    task = insert(roles, "alice", kind="noop", run_at="2099-01-01")
+    roles.ask("op", "update pgrab.task set run_at = '2098-01-01', priority = 50 where id = %s", task)
+    with pytest.raises(errors.InsufficientPrivilege, match="cannot change what it runs"):
+        roles.ask("op", "update pgrab.task set kind = 'notify', command = 'x' where id = %s", task)
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("op", "update pgrab.task set owner = 'x' where id = %s", task)
+    assert len(roles.ask("op", "select pgrab.pause(%s)", task)) == 1
+    assert len(roles.ask("op", "select pgrab.cancel(%s)", task)) == 1
+    assert roles.ask("op", "select paused from pgrab.pause_all()") == [(True,)]
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("alice", "select pgrab.resume_all()")
+    roles.ask("op", "select pgrab.resume_all()")
+
+
+def test_readers_read(roles):
+    task = insert(roles, "alice", kind="noop", run_at="2099-01-01")
+    for view in ("overview", "tasks", "due", "running", "late", "parked", "history", "nodes", "ownership", "failing", "overdue", "chains",
+                 "chain_runs", "limits", "events"):
+        roles.ask("rd", f"select * from pgrab.{view}")
+    assert roles.ask("rd", "select owner like '%%alice' from pgrab.task where id = %s", task) == [(True,)]
+    for statement in ("delete from pgrab.task", "update pgrab.task set paused = true", "insert into pgrab.task (kind) values ('noop')",
+                      f"select pgrab.pause({task})", "select value from pgrab.secret", "select pgrab.upkeep()"):
+        with pytest.raises(errors.InsufficientPrivilege):
+            roles.ask("rd", statement)
+
+
+@pytest.mark.parametrize("command", [("status",), ("tasks",), ("runs",), ("nodes",), ("chains",), ("forecast",), ("events",), ("limit",), ("doctor",),
+                                     ("next", "@daily"), ("top", "--json"), ("export",)])
+def test_the_command_line_works_for_a_reader(roles, command):
+    assert run_pgrab(*command, dsn=roles.dsn("rd"), check=False).returncode in (0, 1, 3)
+    said = run_pgrab(*command, dsn=roles.dsn("rd"), check=False)
+    assert "permission denied" not in said.stderr, said.stderr
+
+
+def test_nobody_but_the_node_gets_to_what_is_internal(roles):
+    for word in ("alice", "op", "rd"):
+        with pytest.raises(errors.InsufficientPrivilege, match="schema pgrab_internal"):
+            roles.ask(word, "select pgrab_internal.in_call()")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("machine", "update pgrab.task set command = 'x'")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("machine", "insert into pgrab.task (kind) values ('noop')")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("machine", "select pgrab_internal.alert_insert('{}', 'alice', '{}')")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("machine", "select value from pgrab.secret")
+
+
+def test_bounds_of_who_submits(roles):
+    for columns in ({"priority": 10}, {"misfire": "all", "misfire_limit": 1001}):
+        with pytest.raises(errors.InvalidParameterValue, match="cannot be"):
+            insert(roles, "alice", kind="noop", run_at="2099-01-01", **columns)
+    insert(roles, "alice", kind="noop", run_at="2099-01-01", priority=9)
+
+
+def test_what_was_done_is_written_down(roles):
+    task = insert(roles, "alice", kind="noop", key="audited", schedule="@daily")
+    roles.ask("alice", "update pgrab.task set schedule = '@hourly' where id = %s", task)
+    roles.ask("op", "select pgrab.pause(%s)", task)
+    roles.ask("op", "select pgrab.resume(%s)", task)
+    roles.ask("op", "update pgrab.task set paused = true where id = %s", task)
+    roles.ask("alice", "delete from pgrab.task where id = %s", task)
+    plain = insert(roles, "alice", kind="noop", run_at="2099-01-01")
+    seen = roles.ask("alice", "select what, role from pgrab.event where task_id = %s order by at", task)
+    alice, op = f"{roles.cluster.prefix}_alice", f"{roles.cluster.prefix}_op"
+    assert seen == [("insert", alice), ("edit", alice), ("pause", op), ("resume", op), ("edit", op), ("delete", alice)]
+    assert roles.ask("alice", "select detail -> 'schedule' from pgrab.event where task_id = %s and what = 'edit' order by at limit 1", task) == [
+        (["@daily", "@hourly"],)]
+    assert roles.ask("alice", "select from pgrab.event where task_id = %s", plain) == []
+    assert roles.ask("bob", "select from pgrab.event where task_id = %s", task) == []
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("op", "insert into pgrab.event (what) values ('edit')")
+    listed = json.loads(run_pgrab("events", "--task", str(task), "--json", dsn=roles.dsn("rd")).stdout)
+    assert [e["what"] for e in listed] == ["delete", "edit", "resume", "pause", "edit", "insert"]
+
+
+def test_copy_is_refused_and_merge_obeys(roles):
+    with psycopg.connect(roles.dsn("alice"), autocommit=True) as conn, pytest.raises(errors.FeatureNotSupported, match="COPY FROM not supported with row-level security"):
+        with conn.cursor().copy("copy pgrab.task (kind) from stdin") as copy:
+            copy.write("noop\n")
+    task = insert(roles, "alice", kind="noop", run_at="2099-01-01", key="merged")
+    roles.ask("alice", """merge into pgrab.task t using (values ('merged')) v(key) on t.key = v.key
+        when matched then update set run_at = '2098-01-01' when not matched then insert (kind, key) values ('noop', v.key)""")
+    with pytest.raises(errors.UniqueViolation):
+        roles.ask("bob", """merge into pgrab.task t using (values ('merged')) v(key) on t.key = v.key
+            when matched then delete when not matched then insert (kind, key) values ('noop', v.key)""")
+    assert roles.ask("alice", "select extract(year from run_at)::int from pgrab.task where id = %s", task) == [(2098,)]
+
+
+def test_planted_names_are_never_found(roles):
+    """Functions and operators in public that fit better than PostgreSQL's own: nobody runs them."""
+    roles.ask("boss", "create schema if not exists trap")
+    roles.ask("boss", f'grant create, usage on schema trap to "{roles.cluster.prefix}_bob"')
+    roles.ask("boss", f'grant usage on schema trap to public')
+    with psycopg.connect(roles.dsn("bob"), autocommit=True) as bob:
+        bob.execute("create or replace function trap.sprung() returns void language plpgsql as $$ begin raise exception 'sprung by %', current_user; end $$")
+        for name, args, result in (("cardinality", "a bigint[]", "integer"), ("cardinality", "a text[]", "integer"), ("coalesced", "a text", "text"),
+                                   ("unnest", "a bigint[]", "setof bigint"), ("array_position", "a bigint[], b bigint", "integer"),
+                                   ("left", "a text, b integer", "text"), ("format", "a text", "text"), ("pg_notify", "a text, b text", "void"),
+                                   ("octet_length", "a text", "integer"), ("quote_literal", "a text", "text"), ("isfinite", "a timestamptz", "boolean")):
+            bob.execute(f"create or replace function trap.{name}({args}) returns {result} language plpgsql as $$ begin perform trap.sprung(); end $$")
+        bob.execute("create function trap.eq(a bigint, b bigint) returns boolean language plpgsql as $$ begin perform trap.sprung(); end $$")
+        bob.execute("create operator trap.= (leftarg = bigint, rightarg = bigint, function = trap.eq)")
+        bob.execute("create function trap.teq(a text, b text) returns boolean language plpgsql as $$ begin perform trap.sprung(); end $$")
+        bob.execute("create operator trap.= (leftarg = text, rightarg = text, function = trap.teq)")
+    for word in ("alice", "op", "rd"):
+        with psycopg.connect(roles.dsn(word), autocommit=True) as conn:
+            conn.execute("set search_path = trap, pg_catalog")
+            with pytest.raises(errors.RaiseException, match="sprung"):
+                conn.execute("select 'a'::text = 'a'::text")
+            if word == "alice":
+                conn.execute("insert into pgrab.task (kind, run_at, key, schedule, args, max_runs) values ('noop', '2099-01-01', 'trapped', '@daily', '{}', 3)")
+                conn.execute("update pgrab.task set schedule = '@hourly' where key operator(pg_catalog.=) 'trapped'")
+                conn.execute("select pgrab.pause('trapped'), pgrab.resume('trapped')")
+                conn.execute("""select pgrab.apply('[{"key": "trapped", "kind": "noop", "schedule": "@daily"}]')""")
+                conn.execute("select pgrab.delete('trapped')")
+            for view in ("overview", "tasks", "late", "nodes", "chains", "failing", "overdue", "limits", "events"):
+                conn.execute(f"select * from pgrab.{view}")
+            conn.execute("select pgrab.next_fire('*/5 * * * *', 'Europe/Berlin')")
+            conn.execute("select * from pgrab.forecast()")
