@@ -68,7 +68,8 @@ begin
     select c.oid::regclass as name from pg_class c
     where c.relnamespace = 'pgrab'::regnamespace and not c.relispartition
       and (c.relkind = 'v' or c.relname in ('task', 'run', 'event', 'registration', 'beat', 'weight',
-        'hold', 'drained', 'kind', 'cluster', 'migration', 'api', 'edge', 'chain', 'incident', 'alert', 'cancel_request', 'live', 'pool', 'limit',
+        'hold', 'drained', 'kind', 'cluster', 'migration', 'api', 'edge', 'chain', 'incident', 'alert',
+        'cancel_request', 'live', 'pool', 'limit',
         'limit_place', 'limit_use', 'limit_start'))
   loop
     execute format('grant select on %s to pgrab_submit, pgrab_operator, pgrab_read', r.name);

@@ -6,7 +6,8 @@ declare
 begin
   for v_name in
     select n.oid::regnamespace from pg_namespace n
-    where n.nspname in ('pgrab', 'pgrab_internal', 'pgrab_sql') and pg_get_userbyid(n.nspowner) <> 'pgrab_owner'
+    where n.nspname in ('pgrab', 'pgrab_internal', 'pgrab_sql')
+      and pg_get_userbyid(n.nspowner) <> 'pgrab_owner'
   loop
     execute format('alter schema %s owner to pgrab_owner', v_name);
   end loop;
