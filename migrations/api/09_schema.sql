@@ -41,8 +41,9 @@ create or replace function pgrab_internal.schema_size(p_schema jsonb, p_value js
 returns table (size numeric, low numeric, high numeric, unit text)
 language sql immutable parallel safe
 begin atomic
-  select (p_value #>> '{}')::numeric, pgrab_internal.schema_bound(p_schema, 'minimum'),
-    pgrab_internal.schema_bound(p_schema, 'maximum'), ''
+  -- By a CASE as the two below: with a constant, the planner works these out whatever the WHERE says.
+  select case jsonb_typeof(p_value) when 'number' then (p_value #>> '{}')::numeric end,
+    pgrab_internal.schema_bound(p_schema, 'minimum'), pgrab_internal.schema_bound(p_schema, 'maximum'), ''
   where jsonb_typeof(p_value) = 'number'
   union all
   select length(p_value #>> '{}'), pgrab_internal.schema_bound(p_schema, 'minLength'),
