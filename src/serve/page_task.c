@@ -173,7 +173,7 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 void
 page_task(struct call *c, struct db *db)
 {
-	struct parts p = {NULL};
+	struct parts p = {0};
 
 	if (ask_fields(c, db, &p) && ask_rest(c, db, &p))
 		put_parts(c, &p);
