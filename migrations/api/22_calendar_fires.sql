@@ -123,4 +123,5 @@ begin atomic
   select pgrab_internal.schedule_check($1, $2);
 end;
 comment on function pgrab.schedule_check(text, text) is
-  'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist, with a HINT.';
+  'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist, with a '
+  'HINT.';
