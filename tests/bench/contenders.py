@@ -7,7 +7,7 @@ import sys
 
 import cluster
 from process import Failed, Process
-from server import ROOT
+from server import MEASURED_ROLE, ROOT
 
 NODE_MODULES_STAMP = ".package-lock.json"
 RIVAL_WORKERS = 24  # jobs at once in a process, as in graphile-worker's own benchmark
@@ -64,7 +64,9 @@ class Pgrab(Contender):
 
     def load(self, db, tasks, work):
         kind, command = next(iter(work.items()), ("noop", ""))
+        db.query(f"set role {MEASURED_ROLE}")  # sql runs as its owner, and the node has no other login
         db.query("insert into pgrab.task (kind, command) select %s, %s from generate_series(1, %s)", kind, command, tasks)
+        db.query("reset role")
 
     def count_inserted(self, db):
         return db.one("select count(*) from pgrab.task")
