@@ -39,8 +39,8 @@ begin atomic
 end;
 comment on function pgrab_internal.may_kind(text, text) is
   'May this role have tasks of this kind? Always, where one role does everything; else the members of '
-  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and at each '
-  'start.';
+  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and by '
+  'nodes every 30 seconds.';
 
 create or replace function pgrab_internal.kind_refuse(p_owner text, p_kind text) returns void
 language plpgsql as $$

@@ -113,6 +113,8 @@ begin atomic
         then format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) else 'due in ' end
       || date_trunc('second', t.due_at - statement_timestamp())
     when t.status = 'claimed' then pgrab_internal.why_claimed(t)
+    when not pgrab_internal.may_kind(t.owner, t.kind)
+      then format('%s may not have tasks of kind %s any more', t.owner, t.kind)
     when (select c.paused from pgrab.cluster c) then 'all tasks are paused'
     else pgrab_internal.why_nodes(t) end;
 end;

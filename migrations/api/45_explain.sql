@@ -58,6 +58,10 @@ begin atomic
     case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id)
       else 'Not paused.' end
   union all
+  select 'kind', 'blocked', format('%s may not have tasks of kind %s any more: grant %I to %I.',
+    t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner)
+  where not pgrab_internal.may_kind(t.owner, t.kind)
+  union all
   select 'all paused', 'blocked', format('All tasks are paused since %s by %s: select pgrab.resume_all() '
     'lets them go.', pgrab_internal.cut(c.paused_at), c.paused_by)
   from pgrab.cluster c where c.paused

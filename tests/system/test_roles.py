@@ -3,7 +3,7 @@ import json
 
 import psycopg
 import pytest
-from cluster import Db, Nodes, run_pgrab
+from cluster import Db, Nodes, run_pgrab, stays
 from psycopg import conninfo, errors, sql
 
 GROUPS = {"alice": "pgrab_submit", "bob": "pgrab_submit", "op": "pgrab_operator", "rd": "pgrab_read", "machine": "pgrab_node"}
@@ -132,6 +132,19 @@ def test_a_kind_is_a_grant(roles):
     task = insert(roles, "bob", kind="noop", run_at="2099-01-01")
     with pytest.raises(errors.InsufficientPrivilege, match="kind shell"):
         roles.ask("bob", "update pgrab.task set kind = 'shell', command = 'id' where id = %s", task)
+
+
+def test_what_was_revoked_is_not_taken(roles, node):
+    grantee = f'"{roles.cluster.prefix}_alice"'
+    roles.ask("boss", f"grant pgrab_kind_shell to {grantee}")
+    task = insert(roles, "alice", kind="shell", command="true")
+    roles.ask("boss", f"revoke pgrab_kind_shell from {grantee}")
+    start(roles, node)
+    assert ended(roles, insert(roles, "alice", kind="noop")) == "succeeded"
+    stays(lambda: roles.db.one("select status from pgrab.task where id = %s", task) == "scheduled", 4)
+    assert "may not have tasks of kind shell any more" in roles.db.one("select why from pgrab.late where id = %s", task)
+    assert ("kind", "blocked") in roles.ask("alice", "select gate, verdict from pgrab.explain(%s)", task)
+    roles.ask("alice", "select pgrab.delete(%s)", task)
 
 
 def test_a_submitter_sees_and_changes_only_his_own(roles):

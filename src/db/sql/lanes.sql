@@ -1,6 +1,7 @@
 -- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides
 -- it.
 -- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
+-- A right to a kind that has been revoked counts from here on.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 with node as materialized (
   select n.* from pgrab.node n where n.state = 'up')
@@ -12,4 +13,5 @@ select l.lane, (
 from (
   select distinct on (l.lane) l.lane, l.owner, l.kind, l.require from pgrab.lane l
   where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)
+    and pgrab_internal.may_kind(l.owner, l.kind)
   order by l.lane) l
