@@ -27,6 +27,7 @@
 #define NODE_ID   "0"
 #define NODE_NAME "floor"
 #define KINDS     "{noop}"
+#define OWNERS    "{contender,postgres}" /* whoever inserted them */
 #define NO_MARK   INT64_MIN
 
 struct row {
@@ -101,9 +102,9 @@ look(struct lane *l)
 	snprintf(limit, sizeof limit, "%u", l->batch);
 	snprintf(last, sizeof last, "{%u}", own);
 
-	const char *params[] = {
-	    l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "0", KINDS, "{}", "t", limit};
-	PGresult *res = query(l, "look", 10, params);
+	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "0", KINDS,
+	    "{}", "t", limit, OWNERS, "{}"};
+	PGresult *res = query(l, "look", 12, params);
 
 	l->n_rows = PQntuples(res);
 	remember(l, res);
@@ -191,8 +192,8 @@ forget_marks(struct lane *l)
 static bool
 find_lane(struct lane *l)
 {
-	const char *params[] = {KINDS, "{}"};
-	PGresult *res = query(l, "lanes", 2, params);
+	const char *params[] = {KINDS, "{}", OWNERS, "{}"};
+	PGresult *res = query(l, "lanes", 4, params);
 	bool found = PQntuples(res) > 0;
 
 	if (found)
