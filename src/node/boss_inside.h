@@ -1,5 +1,6 @@
 /*
- * The inside of the boss, for boss.c (the thread) and boss_mail.c (what others call) only.
+ * The inside of the boss, for boss*.c only: boss.c is the thread, boss_queue.c what waits, boss_stop.c what is to stop,
+ * boss_room.c what may be claimed, boss_mail.c what other threads call.
  */
 #ifndef PGRAB_NODE_BOSS_INSIDE_H
 #define PGRAB_NODE_BOSS_INSIDE_H
@@ -78,5 +79,30 @@ struct boss {
 	bool draining;
 	enum pgrab_stop stopping;
 };
+
+/* For the boss thread only.  now: clock_mono_us. */
+
+/* boss_queue.c */
+void boss_heaps_create(struct boss *b); /* n_crews is set */
+void boss_heaps_destroy(struct boss *b);
+void boss_take(struct boss *b, struct run *r, int64_t now); /* claimed */
+void boss_ripen(struct boss *b, int64_t now);               /* what has become due waits for a worker now */
+void boss_dispatch(struct boss *b);
+void boss_review(struct boss *b, int64_t now);
+void boss_release_unstarted(struct boss *b);
+void boss_unqueue(struct boss *b, struct run *r); /* out of the heap that it waits in */
+void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no heap */
+
+/* boss_stop.c */
+void boss_stop_all(struct boss *b, enum pgrab_stop why);
+void boss_stop_one(struct boss *b, const struct command *c);
+void boss_drop_all(struct boss *b);             /* a fence: what waits is forgotten, what runs is stopped */
+void boss_watch(struct boss *b, struct run *r); /* it has begun: its time counts */
+void boss_time_out(struct boss *b, int64_t now);
+bool boss_lease_watched(const struct boss *b, int64_t lease);
+void boss_watch_lease(struct boss *b);
+
+/* boss_room.c: says how much may be claimed, and tells a hungry loader when it grew. */
+void boss_publish_room(struct boss *b, int64_t now);
 
 #endif

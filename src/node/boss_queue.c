@@ -1,0 +1,264 @@
+/*
+ * The boss: the tasks that wait in its hands, for their time or for a worker, and who is handed which.
+ */
+#include <assert.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "node/boss_inside.h"
+#include "node/context.h"
+#include "node/handlers.h"
+
+#define UNIT_MAX  256 /* instant runs handed to one worker at once */
+#define REVIEW_US (250 * US_PER_MS)
+#define AHEAD_MAX 512 /* runs handed to a quick pool beyond those it has slots for */
+
+static bool
+less_due(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	return x->due_mono_us != y->due_mono_us ? x->due_mono_us < y->due_mono_us : x->id < y->id;
+}
+
+static bool
+less_ready(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	if (run_rank_us(x) != run_rank_us(y))
+		return run_rank_us(x) < run_rank_us(y);
+	return x->id < y->id;
+}
+
+static bool
+less_deadline(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	return x->deadline_us != y->deadline_us ? x->deadline_us < y->deadline_us : x->id < y->id;
+}
+
+static void
+moved(void *item, size_t slot)
+{
+	((struct run *)item)->slot = slot;
+}
+
+static void
+moved_deadline(void *item, size_t slot)
+{
+	((struct run *)item)->deadline_slot = slot;
+}
+
+void
+boss_forget(struct boss *b, struct run *r)
+{
+	assert(r->slot == HEAP_NONE);
+	if (r->deadline_slot != HEAP_NONE)
+		heap_remove(b->timeouts, r->deadline_slot);
+	TAILQ_REMOVE(&b->in_hand, r, in_hand);
+	b->n_in_hand--;
+	run_free(r);
+}
+
+static void
+queue_ready(struct boss *b, struct run *r, int64_t now)
+{
+	r->phase = RUN_READY;
+	r->ready_since_us = now;
+	heap_push(b->crew[r->crew].ready, r);
+	b->n_ready++;
+}
+
+/* Out of the heap that it waits in. */
+void
+boss_unqueue(struct boss *b, struct run *r)
+{
+	if (r->phase == RUN_READY) {
+		heap_remove(b->crew[r->crew].ready, r->slot);
+		b->n_ready--;
+	} else {
+		heap_remove(b->delayed, r->slot);
+	}
+}
+
+static void
+go_out(struct boss *b, struct run *r)
+{
+	r->phase = RUN_OUT;
+	b->crew[r->crew].out++;
+}
+
+static void
+release(struct boss *b, struct run *r)
+{
+	boss_unqueue(b, r);
+	go_out(b, r);
+	r->release = true;
+	mailbox_push(b->node->start_queue, &r->note.mail);
+}
+
+void
+boss_take(struct boss *b, struct run *r, int64_t now)
+{
+	if (r->incarnation != atomic_load(&b->node->incarnation)) {
+		run_free(r); /* claimed by what we were before a fence: recovered like a stranger's */
+		return;
+	}
+	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
+	b->n_in_hand++;
+	r->crew = handlers_crew(b->node->handlers, r->kind);
+	if (r->due_mono_us - LEAD_US <= now) {
+		queue_ready(b, r, now);
+	} else {
+		r->phase = RUN_DELAYED;
+		heap_push(b->delayed, r);
+	}
+	if (b->draining && !r->started)
+		release(b, r);
+}
+
+void
+boss_ripen(struct boss *b, int64_t now)
+{
+	struct run *r;
+
+	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us - LEAD_US <= now) {
+		heap_pop(b->delayed);
+		queue_ready(b, r, now);
+	}
+}
+
+static struct run *
+pop_ready(struct boss *b, struct crew *c)
+{
+	struct run *r = heap_pop(c->ready);
+
+	b->n_ready--;
+	go_out(b, r);
+	return r;
+}
+
+/* Started instant runs go to a worker in units, so that the queue costs little per run. */
+static struct run *
+pop_unit(struct boss *b, struct crew *c)
+{
+	struct run *first = pop_ready(b, c), *last = first;
+	unsigned n = 1;
+
+	first->unit = NULL;
+	while (first->started && n < UNIT_MAX) {
+		struct run *r = heap_min(c->ready);
+
+		if (r == NULL || !r->started)
+			break;
+		pop_ready(b, c);
+		r->unit = NULL;
+		last->unit = r;
+		last = r;
+		n++;
+	}
+	return first;
+}
+
+/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at all of them. */
+static void
+open_stop(struct node *n, struct run *r)
+{
+	r->lent = r->crew > 0;
+	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* A pool that ends thousands a second gets the next ones before it has a slot for them: their start takes longer than
+ * the run.  Of those that may be started once only none waits behind others. */
+static bool
+may_dispatch(const struct crew *c, bool pool)
+{
+	const struct run *r = heap_min(c->ready);
+	int64_t ahead = pool ? c->burst / 2 : 0;
+
+	if (r == NULL)
+		return false;
+	if (ahead > AHEAD_MAX)
+		ahead = AHEAD_MAX;
+	return c->idle > 0 || (c->slots > 0 && !r->once && c->idle + ahead > 0);
+}
+
+static void
+dispatch_crew(struct boss *b, struct crew *c)
+{
+	struct node *n = b->node;
+
+	while (may_dispatch(c, c != &b->crew[0])) {
+		struct run *r = pop_unit(b, c);
+
+		if (r->started) {
+			c->idle--;
+			mailbox_push(n->run_queue, &r->note.mail);
+			continue;
+		}
+		open_stop(n, r);
+		r->release = r->stop_fd < 0; /* out of descriptors: hand it back */
+		c->idle -= r->release ? 0 : 1;
+		mailbox_push(n->start_queue, &r->note.mail);
+	}
+}
+
+void
+boss_dispatch(struct boss *b)
+{
+	for (size_t i = 0; i < b->n_crews; i++)
+		dispatch_crew(b, &b->crew[i]);
+}
+
+/* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of
+ * running: they stay. */
+void
+boss_review(struct boss *b, int64_t now)
+{
+	struct run *r, *next;
+	int64_t longest = b->node->set->steal_after_us;
+
+	if (now < b->next_review_us)
+		return;
+	b->next_review_us = now + REVIEW_US;
+	if (b->n_ready == 0)
+		return;
+	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, in_hand);
+		if (r->phase == RUN_READY && !r->started && now - r->ready_since_us > longest)
+			release(b, r);
+	}
+}
+
+void
+boss_release_unstarted(struct boss *b)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, in_hand);
+		if (r->phase != RUN_OUT && !r->started)
+			release(b, r);
+	}
+}
+
+void
+boss_heaps_create(struct boss *b)
+{
+	b->delayed = heap_create(less_due, moved);
+	for (size_t i = 0; i < b->n_crews; i++)
+		b->crew[i].ready = heap_create(less_ready, moved);
+	b->timeouts = heap_create(less_deadline, moved_deadline);
+	TAILQ_INIT(&b->in_hand);
+}
+
+void
+boss_heaps_destroy(struct boss *b)
+{
+	heap_destroy(&b->delayed);
+	for (size_t i = 0; i < b->n_crews; i++)
+		heap_destroy(&b->crew[i].ready);
+	heap_destroy(&b->timeouts);
+}

@@ -1,0 +1,88 @@
+/*
+ * The boss: how much the loaders may claim.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "node/boss_inside.h"
+#include "node/context.h"
+
+static void
+say_empty(struct boss *b) /* lock held */
+{
+	uint64_t one = 1;
+
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	if (b->posted > 0 && write(b->empty_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+static void
+turn_window(struct boss *b, int64_t now)
+{
+	bool over = now >= b->window_ends_us, next = now < b->window_ends_us + BURST_US;
+
+	for (size_t i = 0; i < b->n_crews; i++) {
+		struct crew *c = &b->crew[i];
+
+		if (over) {
+			c->done_before = next ? c->done_now : 0;
+			c->done_now = 0;
+		}
+		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
+		if (c->burst > BURST_MAX)
+			c->burst = BURST_MAX;
+	}
+	if (over)
+		b->window_ends_us = now + BURST_US;
+}
+
+/* A crew without slots, which is a pool without processes, takes nothing. */
+static int64_t
+crew_room(const struct boss *b, size_t i)
+{
+	const struct crew *c = &b->crew[i];
+	int64_t waiting = c->out + (int64_t)heap_count(c->ready);
+	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
+
+	/* Whose these are is not known, and few have pools.  Bounded all the same. */
+	if (i == 0)
+		waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
+	return c->slots > 0 ? c->slots + c->burst - waiting : 0;
+}
+
+/* How much may be claimed now; tells a hungry loader when it grew. */
+void
+boss_publish_room(struct boss *b, int64_t now)
+{
+	struct room room = {.timed = b->draining ? 0 : TIMED_MAX - (int64_t)heap_count(b->delayed)};
+	bool grew = false, opened = false;
+
+	turn_window(b, now);
+	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
+		room.ready[i] = crew_room(b, i);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	for (size_t i = 0; i < b->n_crews; i++) {
+		room.ready[i] -= b->taken.ready[i];
+		/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
+		 * hundred. */
+		grew = grew || room.ready[i] > b->crew[i].burst / 2;
+		opened = opened || (i > 0 && room.ready[i] > b->crew[i].burst / 2);
+		b->room.ready[i] = room.ready[i] > 0 ? room.ready[i] : 0;
+	}
+	room.timed -= b->taken.timed;
+	b->room.timed = room.timed > 0 ? room.timed : 0;
+	b->in_hand_shown = b->n_in_hand;
+	if (b->n_in_hand == 0)
+		say_empty(b);
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
+	atomic_store_explicit(&b->node->brisk,
+	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->node->set->workers, memory_order_relaxed);
+	if (grew && b->wake != NULL &&
+	    (atomic_load(&b->node->hungry) > 0 || (opened && atomic_load(&b->node->crowded) > 0)))
+		b->wake(b->wake_ctx);
+}
