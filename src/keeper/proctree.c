@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -172,18 +173,25 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 	return n == 0 && all.blind ? 1 : n; /* who could not look has seen nothing */
 }
 
+/* Who is our child, dead or alive, keeps its number until we reap it. */
+static bool
+is_child(pid_t pid)
+{
+	siginfo_t info;
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* No look at /proc here: it takes longer than such a process lives. */
 void
 proctree_chase(pid_t dead)
 {
-	pid_t root = getpid();
-	struct proc p;
-
 	signal_group(getpgid(dead), getsid(dead), SIGKILL);
 	for (pid_t pid = dead + 1; pid <= dead + CHASE_PIDS; pid++) {
-		if (!read_stat(pid, &p) || p.parent != root)
+		if (!is_child(pid))
 			continue;
-		signal_group(p.group, p.session, SIGKILL);
-		signal_one(&p, SIGKILL);
+		kill(pid, SIGKILL);
+		signal_group(getpgid(pid), getsid(pid), SIGKILL);
 	}
 }
 
