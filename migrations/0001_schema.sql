@@ -414,6 +414,7 @@ create table pgrab.beat (
   in_hand          integer     not null default 0,
   running          integer     not null default 0,
   bell             boolean     not null default true,
+  busy             boolean     not null default false,
   state            text        not null,
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
@@ -444,6 +445,8 @@ comment on column pgrab.beat.running is 'Tasks it runs.';
 comment on column pgrab.beat.bell is
   'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the'
   ' NOTIFY.';
+comment on column pgrab.beat.busy is
+  'True: none of its workers has been free for a while; others take what is due in its place, at once.';
 comment on column pgrab.beat.state is
   'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
 

@@ -64,6 +64,7 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 		labels += m->item[i].labels.count;
 	}
 	c->node = xcalloc(m->count + 1, sizeof *c->node);
+	c->busy = xcalloc(m->count + 1, sizeof *c->busy);
 	c->label = label = xcalloc(labels, sizeof *label);
 	c->text = at = xmalloc(text);
 	c->refs = 1;
@@ -76,6 +77,7 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 			continue;
 		if (self)
 			found = c->view.n_nodes;
+		c->busy[c->view.n_nodes] = one->busy;
 		fill_node(&c->node[c->view.n_nodes++], one, &label, &at);
 	}
 	c->view.self = found != SIZE_MAX ? found : c->view.n_nodes;
@@ -102,6 +104,22 @@ cluster_same_shape(const struct cluster *a, const struct cluster *b)
 	return true;
 }
 
+bool
+cluster_same_busy(const struct cluster *a, const struct cluster *b)
+{
+	return memcmp(a->busy, b->busy, a->view.n_nodes * sizeof *a->busy) == 0;
+}
+
+bool
+cluster_has_free(const struct cluster *c)
+{
+	for (size_t i = 0; i < c->view.n_nodes; i++) {
+		if (i != c->view.self && !c->busy[i])
+			return true;
+	}
+	return false;
+}
+
 void
 cluster_slot_init(struct cluster_slot *s)
 {
@@ -115,6 +133,7 @@ unref(struct cluster *c) /* lock held */
 	if (c == NULL || --c->refs > 0)
 		return;
 	free(c->node);
+	free(c->busy);
 	free(c->label);
 	free(c->text);
 	free(c);

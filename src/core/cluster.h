@@ -15,6 +15,7 @@ struct cluster {
 	struct pgrab_cluster view;
 	struct pgrab_node *node;
 	struct pgrab_label *label;
+	bool *busy;    /* of each of the nodes: others take what is due in its place */
 	char *text;    /* names and labels */
 	unsigned refs; /* guarded by the slot's lock */
 };
@@ -25,6 +26,11 @@ struct cluster *cluster_build(const struct members *m, int64_t self_id, bool sel
 
 /* Same nodes with the same weights, labels and slots?  (in_hand changes all the time and does not count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
+
+/* Of two of one shape: are the same nodes busy? */
+bool cluster_same_busy(const struct cluster *a, const struct cluster *b);
+/* Is somebody else there who is not busy? */
+bool cluster_has_free(const struct cluster *c);
 
 /* Where the current picture hangs.  Embedded; any thread. */
 struct cluster_slot {

@@ -42,6 +42,7 @@ take_row(struct member *m, const struct member_row *row)
 	m->slots = row->slots > 0 ? row->slots : 1;
 	m->in_hand = row->in_hand > 0 ? row->in_hand : 0;
 	m->draining = row->draining;
+	m->busy = row->busy;
 	m->heartbeat_us = row->heartbeat_us;
 	m->dead_after_us = row->dead_after_us;
 	if (pairs_parse(row->labels, strlen(row->labels), &m->labels, &ignored) != RC_OK)
@@ -71,6 +72,15 @@ members_observe(struct members *m, const struct member_row *rows, size_t n, int6
 	m->item = fresh;
 	m->count = n;
 	m->last_look_us = now_us;
+}
+
+void
+members_busy(struct members *m, int64_t id)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		if (m->item[i].id == id)
+			m->item[i].busy = true;
+	}
 }
 
 bool

@@ -28,6 +28,7 @@ struct member_row {
 	int64_t slots;
 	int64_t in_hand;
 	bool draining;
+	bool busy;            /* none of its workers has been free for a while */
 	const char *labels;   /* netstrings, "" = none */
 	int64_t heartbeat_us; /* how often it means to beat */
 	int64_t
@@ -43,6 +44,7 @@ struct member {
 	int64_t slots;
 	int64_t in_hand;
 	bool draining;
+	bool busy;
 	struct pairs labels;
 	int64_t heartbeat_us;
 	int64_t dead_after_us;
@@ -61,6 +63,9 @@ void members_fini(struct members *m);
 
 /* Takes in one complete reading (rows sorted by id) made at now_us (clock_mono_us). */
 void members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us);
+
+/* It has said itself, since the last reading, that it is busy. */
+void members_busy(struct members *m, int64_t id);
 
 /* Fit to own shards: beat lately (2.5 of its own heartbeats) and not draining. */
 bool member_live(const struct member *m);

@@ -117,6 +117,7 @@ enum {
 	LABELS,
 	HEARTBEAT,
 	DEAD_AFTER,
+	BUSY,
 	DRAIN,
 	STOPS,
 	OUTPUTS
@@ -159,7 +160,8 @@ read_members(const PGresult *res, struct members *m)
 		    .draining = strcmp(db_text(res, i, STATE), "draining") == 0,
 		    .labels = db_text(res, i, LABELS),
 		    .heartbeat_us = db_int64(res, i, HEARTBEAT),
-		    .dead_after_us = db_int64(res, i, DEAD_AFTER)};
+		    .dead_after_us = db_int64(res, i, DEAD_AFTER),
+		    .busy = db_bool(res, i, BUSY)};
 	}
 	members_observe(m, rows, n, clock_mono_us());
 	free(rows);
@@ -170,7 +172,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
     int64_t *db_now_us_out, struct err *err)
 {
 	char text[4 + COUNT__COUNT][NUMBER_MAX];
-	const char *params[7 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
+	const char *params[8 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
 	    b->draining ? "draining" : "up", b->bell ? "t" : "f", number(text[2], b->in_hand),
 	    number(text[3], b->running)};
 	PGresult *res = NULL;
@@ -179,7 +181,8 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 	for (int i = 0; i < COUNT__COUNT; i++)
 		params[6 + i] = number(text[4 + i], b->add[i]);
 	params[6 + COUNT__COUNT] = others != NULL ? "t" : "f";
-	rc = db_query(db, sql_text("node_beat"), 7 + COUNT__COUNT, params, &res, err);
+	params[7 + COUNT__COUNT] = b->busy ? "t" : "f";
+	rc = db_query(db, sql_text("node_beat"), 8 + COUNT__COUNT, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");

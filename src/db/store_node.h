@@ -75,7 +75,7 @@ enum {
 
 struct node_beat {
 	int64_t node_id, incarnation;
-	bool draining, bell;
+	bool draining, bell, busy;
 	int64_t in_hand, running;
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };

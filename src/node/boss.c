@@ -11,6 +11,10 @@
  *   timed  a fixed number of tasks that are due within lookahead.
  * A due task that found no worker for steal_after is handed back, for a node that has one.
  *
+ * Busy.  A node none of whose workers has been free for a moment says so; others that are not take what is due in
+ * its place, at once (lanes.h).  Then it claims nothing ahead, and what it has goes back a moment before it is due.
+ * One whose runs are short is not busy, however many there are: its tasks are better off where they are.
+ *
  * Lease.  The heartbeat may be stuck in a call when the lease ends, so its end is looked for here: nothing that
  * runs outlives it.
  */
@@ -100,7 +104,7 @@ settled(struct boss *b, struct run *r)
 	if (!r->release && !r->started)
 		c->idle++; /* the starter was refused: its worker never saw the run */
 	c->out--;
-	c->done_now++;
+	c->done_now += r->release ? 0 : 1;
 	boss_forget(b, r);
 }
 
@@ -160,8 +164,10 @@ next_event(const struct boss *b)
 	r = heap_min(b->timeouts);
 	if (r != NULL && r->deadline_us < until)
 		until = r->deadline_us;
-	if (b->n_ready > 0 && b->next_review_us < until)
+	if ((b->n_ready > 0 || (heap_count(b->delayed) > 0 && boss_helped(b))) && b->next_review_us < until)
 		until = b->next_review_us;
+	if (boss_next_busy(b) < until)
+		until = boss_next_busy(b);
 	return until;
 }
 
@@ -187,8 +193,10 @@ boss_main(void *arg)
 		boss_ripen(b, now);
 		boss_time_out(b, now);
 		boss_dispatch(b);
+		boss_turn_window(b, now);
+		boss_note_busy(b, now);
 		boss_review(b, now);
-		boss_publish_room(b, now);
+		boss_publish_room(b);
 	}
 }
 

@@ -37,6 +37,9 @@ void boss_give(struct boss *b, struct run *claimed, struct room taken);
 /* The next time the room grows, `wake` is called (by the boss thread).  Set once, before boss_start. */
 void boss_on_room(struct boss *b, void (*wake)(void *ctx), void *ctx);
 
+/* When the node has become busy, `tell` is called (by the boss thread).  Set once, before boss_start. */
+void boss_on_busy(struct boss *b, void (*tell)(void *ctx), void *ctx);
+
 /* From a worker: it begins this run, its timeout counts from run->begun_us; and: it is free again (first run
  * of its unit), to be said before the run is handed to the finisher. */
 void boss_begun(struct boss *b, struct run *r);

@@ -1,6 +1,6 @@
 /*
  * The inside of the boss, for boss*.c only: boss.c is the thread, boss_queue.c what waits, boss_stop.c what is to stop,
- * boss_room.c what may be claimed, boss_mail.c what other threads call.
+ * boss_room.c what may be claimed, boss_busy.c who may help, boss_mail.c what other threads call.
  */
 #ifndef PGRAB_NODE_BOSS_INSIDE_H
 #define PGRAB_NODE_BOSS_INSIDE_H
@@ -65,6 +65,8 @@ struct boss {
 	unsigned posted, obeyed; /* commands */
 	void (*wake)(void *ctx);
 	void *wake_ctx;
+	void (*tell_busy)(void *ctx);
+	void *tell_busy_ctx;
 
 	/* owned by the boss thread */
 	struct heap *delayed;  /* by (due, id) */
@@ -75,6 +77,8 @@ struct boss {
 	size_t n_crews, n_ready;
 	int64_t window_ends_us;
 	int64_t next_review_us;
+	int64_t full_since_us; /* no worker is free; 0: one is */
+	int64_t next_busy_us;  /* not said again before */
 	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */
 	bool draining;
 	enum pgrab_stop stopping;
@@ -102,7 +106,13 @@ void boss_time_out(struct boss *b, int64_t now);
 bool boss_lease_watched(const struct boss *b, int64_t lease);
 void boss_watch_lease(struct boss *b);
 
-/* boss_room.c: says how much may be claimed, and tells a hungry loader when it grew. */
-void boss_publish_room(struct boss *b, int64_t now);
+/* boss_room.c */
+void boss_turn_window(struct boss *b, int64_t now); /* how many runs end: crew.burst */
+void boss_publish_room(struct boss *b); /* how much may be claimed; tells a hungry loader when it grew */
+
+/* boss_busy.c */
+void boss_note_busy(struct boss *b, int64_t now);
+int64_t boss_next_busy(const struct boss *b); /* when to ask again though nothing happens */
+bool boss_helped(const struct boss *b);       /* we are busy, and somebody else is not */
 
 #endif

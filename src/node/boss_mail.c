@@ -29,6 +29,13 @@ room_ready(const struct room *r)
 	return all;
 }
 
+void
+boss_on_busy(struct boss *b, void (*tell)(void *ctx), void *ctx)
+{
+	b->tell_busy = tell;
+	b->tell_busy_ctx = ctx;
+}
+
 struct room
 boss_take_room(struct boss *b)
 {

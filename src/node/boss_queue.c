@@ -9,9 +9,11 @@
 #include "node/context.h"
 #include "node/handlers.h"
 
-#define UNIT_MAX  256 /* instant runs handed to one worker at once */
-#define REVIEW_US (250 * US_PER_MS)
-#define AHEAD_MAX 512 /* runs handed to a quick pool beyond those it has slots for */
+#define UNIT_MAX       256 /* instant runs handed to one worker at once */
+#define REVIEW_US      (250 * US_PER_MS)
+#define HELP_REVIEW_US (50 * US_PER_MS)
+#define HELP_AHEAD_US  (500 * US_PER_MS) /* what is due so soon, another node has time to claim */
+#define AHEAD_MAX      512               /* runs handed to a quick pool beyond those it has slots for */
 
 static bool
 less_due(const void *a, const void *b)
@@ -212,22 +214,30 @@ boss_dispatch(struct boss *b)
 		dispatch_crew(b, &b->crew[i]);
 }
 
-/* What is due and found no worker for steal_after goes back.  Started ones are the database's idea of
- * running: they stay. */
+/* Others are quicker: what has waited for steal_after, and, when others help a busy node, what will soon be due. */
+static bool
+belongs_back(const struct boss *b, const struct run *r, int64_t now)
+{
+	if (r->phase == RUN_OUT || r->started)
+		return false; /* started ones are the database's idea of running: they stay */
+	if (r->crew == 0 && boss_helped(b))
+		return r->due_mono_us - HELP_AHEAD_US <= now;
+	return r->phase == RUN_READY && now - r->ready_since_us > b->node->set->steal_after_us;
+}
+
 void
 boss_review(struct boss *b, int64_t now)
 {
 	struct run *r, *next;
-	int64_t longest = b->node->set->steal_after_us;
 
 	if (now < b->next_review_us)
 		return;
-	b->next_review_us = now + REVIEW_US;
-	if (b->n_ready == 0)
+	b->next_review_us = now + (boss_helped(b) ? HELP_REVIEW_US : REVIEW_US);
+	if (b->n_ready == 0 && !boss_helped(b))
 		return;
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, in_hand);
-		if (r->phase == RUN_READY && !r->started && now - r->ready_since_us > longest)
+		if (belongs_back(b, r, now))
 			release(b, r);
 	}
 }

@@ -20,8 +20,8 @@ say_empty(struct boss *b) /* lock held */
 		abort();
 }
 
-static void
-turn_window(struct boss *b, int64_t now)
+void
+boss_turn_window(struct boss *b, int64_t now)
 {
 	bool over = now >= b->window_ends_us, next = now < b->window_ends_us + BURST_US;
 
@@ -56,12 +56,12 @@ crew_room(const struct boss *b, size_t i)
 
 /* How much may be claimed now; tells a hungry loader when it grew. */
 void
-boss_publish_room(struct boss *b, int64_t now)
+boss_publish_room(struct boss *b)
 {
-	struct room room = {.timed = b->draining ? 0 : TIMED_MAX - (int64_t)heap_count(b->delayed)};
+	bool ahead = !b->draining && !boss_helped(b);
+	struct room room = {.timed = ahead ? TIMED_MAX - (int64_t)heap_count(b->delayed) : 0};
 	bool grew = false, opened = false;
 
-	turn_window(b, now);
 	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
 		room.ready[i] = crew_room(b, i);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));

@@ -68,6 +68,8 @@ struct node {
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
 	_Atomic bool brisk;  /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic int crowded; /* loaders that passed by lanes whose crew had no room */
+	_Atomic bool busy;   /* no worker has been free for a while; by the boss */
+	_Atomic bool helped; /* another node has, or so it seems; by the heartbeat */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */

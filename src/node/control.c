@@ -105,6 +105,14 @@ on_ask(void *ctx, int64_t node_id)
 }
 
 static void
+on_busy(void *ctx, int64_t node_id)
+{
+	struct control *c = ctx;
+
+	heartbeat_busy(c->heartbeat, node_id);
+}
+
+static void
 open_control(struct control *c, struct node *n, enum control_end on_sig)
 {
 	c->node = n;
@@ -143,7 +151,8 @@ enum control_end
 control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat)
 {
 	struct control c = {.loaders = loaders, .heartbeat = heartbeat};
-	const struct doorbell_calls calls = {.ring = on_ring, .wish = on_wish, .ask = on_ask, .ctx = &c};
+	const struct doorbell_calls calls = {
+	    .ring = on_ring, .wish = on_wish, .ask = on_ask, .busy = on_busy, .ctx = &c};
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);

@@ -251,6 +251,8 @@ read_notifies(struct doorbell *d)
 		bool wish = strcmp(note->extra, "wish") == 0;
 		int64_t asked = 0;
 		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;
+		int64_t busy_id = 0;
+		bool busy = sscanf(note->extra, "busy %" SCNd64, &busy_id) == 1;
 		unsigned n = parse_shards(note->extra, shards);
 
 		PQfreemem(note);
@@ -258,6 +260,8 @@ read_notifies(struct doorbell *d)
 			d->calls.wish(d->calls.ctx);
 		else if (ask)
 			d->calls.ask(d->calls.ctx, asked);
+		else if (busy)
+			d->calls.busy(d->calls.ctx, busy_id);
 		else
 			d->calls.ring(d->calls.ctx, shards, n);
 	}

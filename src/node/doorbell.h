@@ -21,6 +21,8 @@ struct doorbell_calls {
 	void (*wish)(void *ctx);
 	/* Somebody asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
+	/* A node says that it is busy. */
+	void (*busy)(void *ctx, int64_t node_id);
 	void *ctx;
 };
 

@@ -72,9 +72,12 @@ heartbeat_publish(struct heartbeat *h)
 	struct node *n = h->node;
 	struct cluster *c = cluster_build(&h->members, atomic_load(&n->node_id), node_draining(n));
 	struct cluster *old = cluster_slot_get(&n->cluster);
-	bool same = cluster_same_shape(c, old);
+	bool same = cluster_same_shape(c, old) && cluster_same_busy(c, old);
 
 	cluster_put(&n->cluster, old);
+	if (c->view.self < c->view.n_nodes)
+		c->busy[c->view.self] = atomic_load(&n->busy);
+	atomic_store(&n->helped, cluster_has_free(c));
 	cluster_slot_set(&n->cluster, c);
 	if (!same && h->changed != NULL)
 		h->changed(h->changed_ctx);
@@ -94,6 +97,7 @@ make_beat(struct heartbeat *h)
 	    .incarnation = atomic_load(&n->incarnation),
 	    .draining = node_draining(n),
 	    .bell = atomic_load(&n->hungry) == 0,
+	    .busy = atomic_load(&n->busy),
 	    .in_hand = atomic_load(&n->in_hand),
 	    .running = atomic_load(&n->running)};
 
@@ -230,6 +234,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 
 	h->node = n;
 	gate_init(&h->gate);
+	PTHREAD_OK(pthread_mutex_init(&h->lock, NULL));
 	if (gethostname(h->host, sizeof h->host - 1) != 0)
 		strcpy(h->host, "?");
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
@@ -247,6 +252,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	db_destroy(&h->db);
 	members_fini(&h->members);
 	gate_fini(&h->gate);
+	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
 	free(h);
 	*out = NULL;
 	return rc;
@@ -354,7 +360,13 @@ heartbeat_main(void *arg)
 	struct node *n = h->node;
 	int64_t next = clock_mono_us(), pause;
 
-	while (gate_wait(&h->gate, next) != GATE_STOPPED) {
+	for (;;) {
+		enum gate_wake wake = gate_wait(&h->gate, next);
+
+		if (wake == GATE_STOPPED)
+			break;
+		if (!heartbeat_take_busy(h) && wake == GATE_RUNG)
+			continue;
 		int64_t incarnation = atomic_load(&n->incarnation);
 		struct err err = {0};
 		enum rc rc = beat(h, &err);
@@ -391,12 +403,6 @@ heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx)
 }
 
 void
-heartbeat_ring(struct heartbeat *h)
-{
-	gate_ring(&h->gate);
-}
-
-void
 heartbeat_stop(struct heartbeat **hp, bool in_order)
 {
 	struct heartbeat *h = *hp;
@@ -407,6 +413,7 @@ heartbeat_stop(struct heartbeat **hp, bool in_order)
 	db_destroy(&h->db);
 	members_fini(&h->members);
 	gate_fini(&h->gate);
+	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
 	free(h);
 	*hp = NULL;
 }

@@ -1,5 +1,6 @@
 /*
- * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_fence.c and heartbeat_name.c (whose the name is) only.
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_fence.c and heartbeat_name.c (whose
+ * the name is) only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_INSIDE_H
 #define PGRAB_NODE_HEARTBEAT_INSIDE_H
@@ -13,6 +14,7 @@
 #include "node/context.h"
 
 #define CLOCK_SAMPLES 8
+#define BUSY_MAX      64 /* more are seen with the next reading of all */
 
 /* Another holder of our name, as we saw it. */
 struct name_watch {
@@ -26,6 +28,12 @@ struct heartbeat {
 	struct gate gate;
 	void (*changed)(void *ctx);
 	void *changed_ctx;
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	int64_t busy[BUSY_MAX]; /* nodes that have just said that they are */
+	size_t n_busy;
+	bool rung; /* there is something to read */
 
 	/* owned by the thread (by main before it starts) */
 	struct db *db;
@@ -50,6 +58,9 @@ enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
 void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
 /* The picture of the cluster, for the loaders; the dead, for recover. */
 void heartbeat_publish(struct heartbeat *h);
+
+/* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
+bool heartbeat_take_busy(struct heartbeat *h);
 
 /* From the loss of the lease to a new incarnation.  Returns early on stop. */
 void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);

@@ -24,10 +24,10 @@ lanes_fini(struct lanes *ls)
 	ls->count = 0;
 }
 
-/* The cluster as the strategy sees it for one lane: only who is able. */
+/* The cluster as the strategy sees it for one lane: only who is able, and, if not_busy says so, not busy. */
 static void
-narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_node *node,
-    struct pgrab_cluster *out)
+narrow(const struct pgrab_cluster *c, const struct lane_row *row, const bool *not_busy,
+    struct pgrab_node *node, struct pgrab_cluster *out)
 {
 	*out = *c;
 	out->nodes = node;
@@ -38,7 +38,7 @@ narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_n
 
 		for (size_t k = 0; k < row->n_able && !able; k++)
 			able = row->able[k] == c->nodes[i].id;
-		if (!able)
+		if (!able || (not_busy != NULL && not_busy[i] && !self))
 			continue;
 		if (self)
 			out->self = out->n_nodes;
@@ -46,6 +46,41 @@ narrow(const struct pgrab_cluster *c, const struct lane_row *row, struct pgrab_n
 	}
 	if (out->self == SIZE_MAX)
 		out->self = out->n_nodes;
+}
+
+static bool
+is_busy(const struct pgrab_cluster *c, const bool *busy, int64_t id)
+{
+	for (size_t i = 0; i < c->n_nodes; i++) {
+		if (c->nodes[i].id == id)
+			return busy[i];
+	}
+	return false;
+}
+
+/* What this node reads of one lane: its own shards, and its part of those whose owners are busy. */
+static void
+own_of(struct strategy *s, const struct pgrab_cluster *c, const struct lane_row *row, const bool *busy,
+    struct pgrab_node *node, struct pgrab_shard_set *own)
+{
+	struct pgrab_cluster able, rest;
+	struct pgrab_shard_set theirs = {0}, more;
+
+	narrow(c, row, NULL, node, &able);
+	strategy_shards(s, &able, able.self, own);
+	if (busy == NULL || c->self >= c->n_nodes || busy[c->self])
+		return;
+	for (size_t i = 0; i < able.n_nodes; i++) {
+		if (!is_busy(c, busy, node[i].id))
+			continue;
+		strategy_shards(s, &able, i, &more);
+		for (size_t w = 0; w < PGRAB_SHARD_SET_WORDS; w++)
+			theirs.word[w] |= more.word[w];
+	}
+	narrow(c, row, busy, node, &rest);
+	strategy_shards(s, &rest, rest.self, &more);
+	for (size_t w = 0; w < PGRAB_SHARD_SET_WORDS; w++)
+		own->word[w] |= more.word[w] & theirs.word[w];
 }
 
 static bool
@@ -80,7 +115,7 @@ by_band(const void *a, const void *b)
 
 void
 lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
-    const struct pgrab_cluster *c)
+    const struct pgrab_cluster *c, const bool *busy)
 {
 	struct pgrab_node *node = xcalloc(c->n_nodes + 1, sizeof *node);
 
@@ -88,16 +123,13 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 	ls->item = xcalloc(n + 1, sizeof *ls->item);
 	for (size_t i = 0; i < n; i++) {
 		struct lane *l = &ls->item[ls->count++];
-		struct pgrab_cluster able;
 
 		l->number = rows[i].lane;
 		l->crew = rows[i].crew;
-		if (i > 0 && same_able(&rows[i - 1], &rows[i])) {
+		if (i > 0 && same_able(&rows[i - 1], &rows[i]))
 			l->own = l[-1].own;
-		} else {
-			narrow(c, &rows[i], node, &able);
-			strategy_shards(s, &able, able.self, &l->own);
-		}
+		else
+			own_of(s, c, &rows[i], busy, node, &l->own);
 		deal_shards(ls, l, c);
 	}
 	qsort(ls->item, ls->count, sizeof *ls->item, by_band);

@@ -39,9 +39,10 @@ struct lanes {
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
-/* Takes over which lanes there are and who is able to run each; marks are forgotten. */
+/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy: which of the nodes of c
+ * are (NULL: none); what is theirs belongs to those who are not, too, divided as if the busy ones were not there. */
 void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
-    const struct pgrab_cluster *c);
+    const struct pgrab_cluster *c, const bool *busy);
 
 enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */

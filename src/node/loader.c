@@ -60,6 +60,14 @@ shard_count(const struct pgrab_shard_set *set)
 	return n;
 }
 
+static void
+deal_lanes(struct loader *l)
+{
+	lanes_refresh(
+	    &l->lanes, l->lane_rows, l->n_lane_rows, l->strategy, &l->cluster->view, l->cluster->busy);
+	l->next_full_us = 0;
+}
+
 /* Takes over the newest picture of the cluster; on a new shape asks the strategy which shards are ours. */
 static void
 refresh_cluster(struct loader *l)
@@ -67,7 +75,9 @@ refresh_cluster(struct loader *l)
 	struct cluster *c = cluster_slot_get(&l->node->cluster), *old = l->cluster;
 
 	l->cluster = c;
-	if (c != NULL && !cluster_same_shape(c, old)) {
+	if (c != NULL && cluster_same_shape(c, old) && !cluster_same_busy(c, old)) {
+		deal_lanes(l);
+	} else if (c != NULL && !cluster_same_shape(c, old)) {
 		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
 		l->next_lanes_us = 0;
 		l->published = 0;
@@ -92,15 +102,18 @@ refresh_lanes(struct loader *l, struct err *err)
 	if (now < l->next_lanes_us)
 		return RC_OK;
 	rc = store_lanes(l->db, &able, &rows, &n, err);
-	if (rc == RC_OK) {
-		for (size_t i = 0; i < n; i++)
-			rows[i].crew = handlers_crew(l->node->handlers, rows[i].kind);
-		lanes_refresh(&l->lanes, rows, n, l->strategy, &l->cluster->view);
-		l->next_lanes_us = now + LANES_EVERY_US;
-		l->next_full_us = 0;
+	if (rc != RC_OK) {
+		lane_rows_free(&rows, n);
+		return rc;
 	}
-	lane_rows_free(&rows, n);
-	return rc;
+	lane_rows_free(&l->lane_rows, l->n_lane_rows);
+	for (size_t i = 0; i < n; i++)
+		rows[i].crew = handlers_crew(l->node->handlers, rows[i].kind);
+	l->lane_rows = rows;
+	l->n_lane_rows = n;
+	deal_lanes(l);
+	l->next_lanes_us = now + LANES_EVERY_US;
+	return RC_OK;
 }
 
 /* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
@@ -444,6 +457,7 @@ loaders_destroy(struct loaders **ls)
 		gate_fini(&l->gate);
 		PTHREAD_OK(pthread_mutex_destroy(&l->bell_lock));
 		lanes_fini(&l->lanes);
+		lane_rows_free(&l->lane_rows, l->n_lane_rows);
 		look_fini(&l->query);
 	}
 	free(*ls);

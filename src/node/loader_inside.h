@@ -39,6 +39,8 @@ struct loader {
 	struct cluster *cluster;    /* a reference, or NULL */
 	struct pgrab_shard_set own; /* of a lane that everybody can run; for pgrab.ownership */
 	struct lanes lanes;
+	struct lane_row *lane_rows; /* what they were made of */
+	size_t n_lane_rows;
 	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
 	int64_t found_us;      /* when a look last found something, or something rang */

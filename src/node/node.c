@@ -227,11 +227,18 @@ struct crew {
 	struct loaders *loaders;
 };
 
+static void
+tell_busy(void *ctx)
+{
+	heartbeat_ring(ctx);
+}
+
 /* Consumers before producers, so that nothing waits for somebody who is not there; loaders last. */
 static void
 start_threads(struct node *n, struct crew *c)
 {
 	boss_on_room(n->boss, loaders_wake, c->loaders);
+	boss_on_busy(n->boss, tell_busy, c->heartbeat);
 	n->teller = n->lives.teller = teller_start(n);
 	c->finisher = finisher_start(n);
 	c->workers = workers_start(n);

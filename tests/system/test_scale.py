@@ -107,3 +107,36 @@ def test_what_is_put_back_is_read_by_its_key(db):
         plan = conn.execute("explain (analyze, buffers, format json) select pgrab_internal.release_held(77)").fetchone()[0][0]["Plan"]
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000, plan
     assert db.one("select count(*) from pgrab.task where status = 'claimed'") == 0
+def shards_of(db, node):
+    return {r.shard for r in db.query("select shard from pgrab.ownership where node = %s", node)}
+
+
+def ids_in(db, shards, n, first):
+    return [r.id for r in db.query("select i as id from generate_series(%s, %s + 200000) i where pgrab.shard(i) = any (%s) limit %s",
+                                   first, first, list(shards), n)]
+
+
+@pytest.mark.deadline(90)
+@pytest.mark.parametrize("ahead", ["0 s", "4 s"])
+def test_a_busy_owner_keeps_nobody_waiting(db, nodes, ahead):
+    """All workers of one node are at work for long: what is due in its shards starts on another, that is not, at once; also what it had claimed ahead."""
+    for name in ("a", "b"):
+        nodes.start(name, wait=False, allow="shell,noop", workers=4, lookahead="5s", steal_after="20s")
+    wait_until(lambda: db.one("select count(distinct node) = 2 and count(node) = 1024 from pgrab.ownership"), 20, "two owners")
+    mine = shards_of(db, "a")
+    tasks = ids_in(db, mine, 20, 3_000_000)
+    if ahead != "0 s":  # claimed by a, which has workers still
+        db.query("insert into pgrab.task (id, kind, run_at) overriding system value select i, 'noop', now() + %s::interval from unnest(%s::bigint[]) i", ahead, tasks)
+        db.wait("select count(*) = 20 from pgrab.task where status = 'claimed'")
+    db.query("insert into pgrab.task (id, kind, command) overriding system value select i, 'shell', 'sleep 20' from unnest(%s::bigint[]) i", ids_in(db, mine, 4, 1_000_000))
+    db.wait("select count(*) = 4 from pgrab.task t join pgrab.node n on n.id = t.node_id where t.status = 'running' and n.name = 'a'")
+    db.wait("select busy from pgrab.node where name = 'a'")
+    if ahead == "0 s":
+        for i in tasks:
+            db.query("insert into pgrab.task (id, kind) overriding system value values (%s, 'noop')", i)
+            db.wait_run(i)
+    db.wait("select count(*) = 20 from pgrab.run where task_id = any (%s)", tasks)
+    assert db.query("select distinct node from pgrab.run where task_id = any (%s)", tasks) == [("b",)]
+    late = late_by(db, tasks)
+    assert statistics.median(late) < 0.1 and late[-1] < 0.5, late
+    assert not db.one("select busy from pgrab.node where name = 'b'")

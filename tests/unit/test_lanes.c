@@ -65,7 +65,7 @@ a_lane_is_divided_among_those_who_are_able(void **unused)
 			if (able[i])
 				mine[n++] = rows[i];
 		}
-		lanes_refresh(&ls, mine, n, s, &c);
+		lanes_refresh(&ls, mine, n, s, &c, NULL);
 		assert_int_equal(ls.count, n);
 		for (size_t i = 0; i < n; i++)
 			seen[ls.item[i].number / 8 - 1] += own_count(&ls.item[i]);
@@ -92,8 +92,8 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	c.n_nodes = 1;
 	lanes_init(&first, 0, 2);
 	lanes_init(&second, 1, 2);
-	lanes_refresh(&first, rows, 2, s, &c);
-	lanes_refresh(&second, rows, 2, s, &c);
+	lanes_refresh(&first, rows, 2, s, &c, NULL);
+	lanes_refresh(&second, rows, 2, s, &c, NULL);
 	lanes_part(&first, LANES_OWN, NULL, NULL, 0, &q);
 	assert_int_equal(q.n_lanes, 2);
 	assert_int_equal(q.lane[0].lane, 8 + 5);
@@ -125,7 +125,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	fill_cluster(&c, node, 0);
 	c.n_nodes = 1;
 	lanes_init(&ls, 0, 1);
-	lanes_refresh(&ls, &row, 1, s, &c);
+	lanes_refresh(&ls, &row, 1, s, &c, NULL);
 	assert_true(ls.item[0].mark[3] == LOOK_NO_MARK);
 	lanes_progress(&ls, found, 5);
 	assert_int_equal(ls.item[0].mark[3], 100);

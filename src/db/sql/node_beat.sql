@@ -1,21 +1,21 @@
 -- One heartbeat: the row after the last one of this node (see pgrab.beat).  0 rows: somebody declared us
 -- dead, or our name has a new owner; we are fenced.  It waits for no lock on any row: what somebody has
--- locked stays for upkeep to delete.
+-- locked stays for upkeep to delete.  That it has become busy is told at once, by the doorbell.
 -- Answers what people want of us: to drain, which of our runs to stop (task and version, by spaces), and
 -- whether to show an output; and, when asked, everybody who is not down (as node_list.sql), so that an idle
 -- node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 in hand, $6 running, $7.. what to add: attempted, won, lost,
--- stolen, started, succeeded, failed, stale, fences, recovered; $17 the others, too?
+-- stolen, started, succeeded, failed, stale, fences, recovered; $17 the others, too?; $18 busy.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, in_hand, running,
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, in_hand, running,
     claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
     stale_finishes, fences, recovered)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
-    $4::boolean, $5::int, $6::int,
+    $4::boolean, $18::boolean, $5::int, $6::int,
     l.claims_attempted + $7::bigint, l.claims_won + $8::bigint, l.claims_lost + $9::bigint,
     l.claims_stolen + $10::bigint, l.runs_started + $11::bigint, l.runs_succeeded + $12::bigint,
     l.runs_failed + $13::bigint, l.stale_finishes + $14::bigint, l.fences + $15::bigint,
@@ -33,7 +33,8 @@ select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
   exists (select from pgrab.drained d where d.node_id = $1::bigint) as drain,
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
    where c.incarnation = $2::bigint) as stops,
-  exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs
-from beat b left join lateral (
+  exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
+  case when $18::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told
+from beat b cross join last p left join lateral (
   select :node_columns from pgrab.node n where n.state <> 'down') l on $17::boolean
 order by l.id
