@@ -23,7 +23,7 @@
 
 #define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
 
-#define CHASE_PIDS 16 /* numbers looked at behind a dead one */
+#define CHASE_PIDS 64 /* numbers looked at behind a dead one */
 
 struct proc {
 	pid_t pid, parent, group, session;
@@ -173,26 +173,35 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 	return n == 0 && all.blind ? 1 : n; /* who could not look has seen nothing */
 }
 
-/* Who is our child, dead or alive, keeps its number until we reap it. */
+/* A child that is not yet reaped keeps its number. */
 static bool
-is_child(pid_t pid)
+is_live_child(pid_t pid)
 {
-	siginfo_t info;
+	siginfo_t info = {0};
 
-	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+void
+proctree_kill_group(pid_t member)
+{
+	signal_group(getpgid(member), getsid(member), SIGKILL);
 }
 
 /* No look at /proc here: it takes longer than such a process lives. */
-void
+bool
 proctree_chase(pid_t dead)
 {
-	signal_group(getpgid(dead), getsid(dead), SIGKILL);
+	bool caught = false;
+
 	for (pid_t pid = dead + 1; pid <= dead + CHASE_PIDS; pid++) {
-		if (!is_child(pid))
+		if (!is_live_child(pid))
 			continue;
 		kill(pid, SIGKILL);
-		signal_group(getpgid(pid), getsid(pid), SIGKILL);
+		proctree_kill_group(pid);
+		caught = true;
 	}
+	return caught;
 }
 
 size_t

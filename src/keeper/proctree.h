@@ -27,10 +27,14 @@ size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
  */
 size_t proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx);
 
-/* For a process that must lose all its descendants, when one of them has died and is not yet waited for: kills
- * the dead one's process group, and what the dead one may have forked last and handed on to us.  Everything
- * below us must be meant to die. */
-void proctree_chase(pid_t dead);
+/*
+ * For a process that must lose all its descendants, since everything below it is meant to die.
+ * The process group of one of its children, which may be dead, but not yet waited for.
+ */
+void proctree_kill_group(pid_t member);
+/* Children with the numbers that follow one that has died: what the dead one may have forked last and handed on to
+ * us.  False: there are none that live. */
+bool proctree_chase(pid_t dead);
 
 struct proctree {
 	pid_t *pid;

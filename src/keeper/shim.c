@@ -37,6 +37,8 @@
 #define KILL_TICK_US \
 	(200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
 
+#define CHASE_ROUNDS 1000 /* of microseconds each */
+
 enum phase { RUNNING, ENDING, KILLING };
 
 struct shim {
@@ -141,34 +143,49 @@ find_dead(void)
 }
 
 /*
- * Takes note of the dead.  False: nothing is left.
  * As long as the main process is not reaped its id still is that of its group, so the group can be killed in one
  * stroke, from which not even a fork can escape.  Hence each of the dead is looked at first and reaped then, by
  * its id: a main process that dies in between must not slip through.
  */
+static void
+reap_one(struct shim *s, pid_t pid)
+{
+	int status;
+
+	if (pid == s->main && s->phase == RUNNING) {
+		kill(-s->main, SIGKILL);
+		s->phase = KILLING;
+	}
+	if (s->phase == KILLING)
+		proctree_kill_group(pid);
+	if (waitpid(pid, &status, 0) != pid)
+		return;
+	if (pid == s->main) {
+		s->main_ended = true;
+		s->status = status;
+	} else if (s->main_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		s->leftovers++;
+	}
+}
+
+/* Takes note of the dead, and chases what the last of them has left, which may be dead a moment later and have left
+ * something itself.  False: nothing is left. */
 static bool
 reap(struct shim *s)
 {
-	int status;
-	pid_t pid;
+	pid_t pid, last = 0;
 
-	while ((pid = find_dead()) > 0) {
-		if (pid == s->main && s->phase == RUNNING) {
-			kill(-s->main, SIGKILL);
-			s->phase = KILLING;
+	for (int round = 0; round < CHASE_ROUNDS; round++) {
+		while ((pid = find_dead()) > 0) {
+			reap_one(s, pid);
+			last = pid;
 		}
-		if (s->phase == KILLING)
-			proctree_chase(pid);
-		if (waitpid(pid, &status, 0) != pid)
-			continue;
-		if (pid == s->main) {
-			s->main_ended = true;
-			s->status = status;
-		} else if (s->main_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-			s->leftovers++;
-		}
+		if (pid < 0)
+			return false;
+		if (s->phase != KILLING || last == 0 || !proctree_chase(last))
+			break;
 	}
-	return pid == 0;
+	return true;
 }
 
 int64_t
