@@ -42,7 +42,7 @@
  * who did not ring because nobody wanted it may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
-/* New lanes ring; this is for a ring that was lost. */
+/* New lanes ring; this is for a ring that was lost.  When nothing can ring they are looked for in every poll. */
 #define LANES_EVERY_US (30 * US_PER_S)
 
 struct loaders {
@@ -112,7 +112,7 @@ refresh_lanes(struct loader *l, struct err *err)
 	l->lane_rows = rows;
 	l->n_lane_rows = n;
 	deal_lanes(l);
-	l->next_lanes_us = now + LANES_EVERY_US;
+	l->next_lanes_us = now + (atomic_load(&l->node->bell_heard) ? LANES_EVERY_US : l->node->set->poll_us);
 	return RC_OK;
 }
 

@@ -44,14 +44,19 @@ loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bo
 static void
 note_contended(struct loader *l, bool contended)
 {
-	if (contended && l->contended_for_us == 0)
+	int64_t now = clock_mono_us();
+
+	if (contended && l->contended_for_us == 0 &&
+	    (l->contended_said_us == 0 || now >= l->contended_said_us + CONTENDED_MAX_US)) {
+		l->contended_said_us = now;
 		log_info("locked", "rows=claim hint=\"%s\"",
 		    "somebody has due tasks locked in an open transaction; the others go on");
+	}
 	l->contended_for_us = !contended                               ? 0
 			      : l->contended_for_us == 0               ? CONTENDED_US
 			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
 								       : CONTENDED_MAX_US;
-	l->contended_until_us = clock_mono_us() + l->contended_for_us;
+	l->contended_until_us = now + l->contended_for_us;
 }
 
 /* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */

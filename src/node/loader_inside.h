@@ -57,6 +57,7 @@ struct loader {
 	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time the lock is still
 	 * there when that is over, for twice as long: 0, nothing is locked. */
 	int64_t contended_until_us, contended_for_us;
+	int64_t contended_said_us; /* 0: never */
 };
 
 /* qsort's: by id, the lock order. */
