@@ -45,6 +45,7 @@ struct option_section {
 	/* Adds one of that name to settings: the struct whose fields its keys set, at their defaults, valid until
 	 * the next call.  NULL: refused, err says why, without the place. */
 	void *(*add)(void *settings, const char *name, struct err *err);
+	const char *about; /* for the manual, in sentences; NULL: it is not in it */
 };
 
 /* Sets every field to its default.  Aborts on a bad default: that is our bug. */

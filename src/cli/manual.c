@@ -159,6 +159,20 @@ put_setting(struct buf *out, const struct option_key *k)
 	buf_fini(&text);
 }
 
+/* Keys that stand below a line [word NAME]. */
+static void
+put_section(struct buf *out, const struct option_section *section)
+{
+	struct buf title = {0};
+
+	buf_addf(&title, "KEYS OF [%s NAME]", section->word);
+	manual_section(out, buf_str(&title));
+	buf_fini(&title);
+	manual_text(out, section->about);
+	for (const struct option_key *k = section->table; k->name != NULL; k++)
+		put_setting(out, k);
+}
+
 static void
 page_config(struct buf *out)
 {
@@ -179,6 +193,8 @@ page_config(struct buf *out)
 		if (strcmp(k->name, "config") != 0)
 			put_setting(out, k);
 	}
+	for (const struct option_section *section = settings_sections; section->word != NULL; section++)
+		put_section(out, section);
 	manual_section(out, "FILES");
 	manual_item(out, "/etc/pgrab/main.conf", NULL, "the settings of the unit pgrab@main.service");
 	manual_section(out, "EXAMPLE");
@@ -228,6 +244,16 @@ put_comment(struct buf *out, const char *text)
 	buf_addc(out, '\n');
 }
 
+static void
+put_example(struct buf *out, const struct option_key *k)
+{
+	put_comment(out, k->help);
+	if (k->fallback == NULL)
+		buf_addf(out, "#%s =%s\n", k->name, k->type == OPTION_FLAG ? " off" : "");
+	else
+		buf_addf(out, "#%s = %s\n", k->name, k->fallback);
+}
+
 void
 manual_example_config(struct buf *out)
 {
@@ -237,10 +263,15 @@ manual_example_config(struct buf *out)
 		if (strcmp(k->name, "config") == 0)
 			continue;
 		buf_addc(out, '\n');
-		put_comment(out, k->help);
-		if (k->fallback == NULL)
-			buf_addf(out, "#%s =%s\n", k->name, k->type == OPTION_FLAG ? " off" : "");
-		else
-			buf_addf(out, "#%s = %s\n", k->name, k->fallback);
+		put_example(out, k);
+	}
+	for (const struct option_section *s = settings_sections; s->word != NULL; s++) {
+		buf_adds(out, "\n\n");
+		put_comment(out, s->about);
+		buf_addf(out, "#[%s NAME]\n", s->word);
+		for (const struct option_key *k = s->table; k->name != NULL; k++) {
+			buf_addc(out, '\n');
+			put_example(out, k);
+		}
 	}
 }

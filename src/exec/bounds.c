@@ -79,7 +79,7 @@ make_surroundings(
 	if (rc == RC_OK)
 		rc = surroundings_user(&b->around, place(t, "run_as", where, sizeof where), t->run_as, err);
 	if (rc == RC_OK)
-		rc = surroundings_env(&b->around, c->job_env, err);
+		rc = surroundings_env(&b->around, "job_env", c->job_env, err);
 	if (rc == RC_OK)
 		rc = surroundings_folder(
 		    &b->around, place(t, "directory", where, sizeof where), t->directory, err);

@@ -52,7 +52,7 @@ set_defaults(struct surroundings *s)
 }
 
 enum rc
-surroundings_env(struct surroundings *s, const char *env, struct err *err)
+surroundings_env(struct surroundings *s, const char *where, const char *env, struct err *err)
 {
 	while (env != NULL && *env != '\0') {
 		size_t n;
@@ -61,9 +61,9 @@ surroundings_env(struct surroundings *s, const char *env, struct err *err)
 		n = strcspn(env, ",");
 		if (n == 0 || env[0] == '=' || memchr(env, '=', n) == NULL)
 			return err_set(err, RC_BAD,
-			    "job_env: \"%.*s\" is not NAME=value; write it as "
+			    "%s: \"%.*s\" is not NAME=value; write it as "
 			    "HOME=/srv/jobs,TZ=Europe/Berlin",
-			    (int)(n < 60 ? n : 60), env);
+			    where, (int)(n < 60 ? n : 60), env);
 		set(s, env, n);
 		env += n + (env[n] == ',');
 	}
@@ -85,7 +85,7 @@ surroundings_make(
 	s->umask = (int)mask;
 	if (cwd[0] != '/')
 		return err_set(err, RC_BAD, "job_cwd: \"%.200s\" does not begin with a slash", cwd);
-	return surroundings_env(s, env, err);
+	return surroundings_env(s, "job_env", env, err);
 }
 
 struct user_entry {

@@ -36,7 +36,7 @@ CHECKED enum rc
 surroundings_user(struct surroundings *s, const char *where, const char *run_as, struct err *err);
 
 /* As env of surroundings_make. */
-CHECKED enum rc surroundings_env(struct surroundings *s, const char *env, struct err *err);
+CHECKED enum rc surroundings_env(struct surroundings *s, const char *where, const char *env, struct err *err);
 
 /* The folder to start in, and HOME.  NULL: nothing changes. */
 CHECKED enum rc

@@ -168,82 +168,6 @@ handlers_main(void *arg)
 	return NULL;
 }
 
-/* "a, b" as a list; one block. */
-static char **
-kinds_of(const char *text)
-{
-	size_t len = strlen(text), n = 0;
-	char **list = xmalloc((len / 2 + 2) * sizeof *list + len + 1);
-	char *copy = (char *)(list + len / 2 + 2), *save = NULL;
-
-	memcpy(copy, text, len + 1);
-	for (char *k = strtok_r(copy, ", \t", &save); k != NULL; k = strtok_r(NULL, ", \t", &save))
-		list[n++] = k;
-	list[n] = NULL;
-	return list;
-}
-
-static enum rc
-check_kinds(const struct handlers *h, size_t i, struct err *err)
-{
-	char **kinds = h->section[i].kinds;
-
-	if (kinds[0] == NULL)
-		return err_set(err, RC_BAD, "it names no kinds; kinds = send_email, send_sms, say");
-	for (size_t k = 0; kinds[k] != NULL; k++) {
-		if (!exec_kind_valid(kinds[k]))
-			return err_set(err, RC_BAD,
-			    "kinds: \"%.64s\" is not a name: a lower-case letter, then lower-case letters, "
-			    "digits "
-			    "and _, at most 32 characters",
-			    kinds[k]);
-		if (exec_kind_builtin(kinds[k]) || exec_set_find(h->node->execs, kinds[k]) != NULL)
-			return err_set(err, RC_BAD, "kinds: the kind \"%s\" exists", kinds[k]);
-		for (size_t j = 0; j < k; j++) {
-			if (strcmp(kinds[j], kinds[k]) == 0)
-				return err_set(err, RC_BAD, "kinds: \"%s\" stands twice", kinds[k]);
-		}
-		if (handlers_crew(h, kinds[k]) != i + 1)
-			return err_set(err, RC_BAD, "kinds: \"%s\" is another section's already", kinds[k]);
-	}
-	return RC_OK;
-}
-
-static enum rc
-make_setup(struct handlers *h, size_t i, struct err *err)
-{
-	const struct settings *set = h->node->set;
-	const struct worker_settings *w = &set->handlers[i];
-	struct pool_setup *s = &h->setup[i];
-	enum rc rc = pool_words(w->command == NULL ? "" : w->command, &h->section[i].argv, err);
-
-	h->section[i].kinds = kinds_of(w->kinds == NULL ? "" : w->kinds);
-	*s = (struct pool_setup){.name = w->name,
-	    .argv = (const char *const *)h->section[i].argv,
-	    .kinds = (const char *const *)h->section[i].kinds,
-	    .processes = (int)w->processes,
-	    .at_once = (int)w->concurrency,
-	    .max_tasks = w->max_tasks,
-	    .start_timeout_us = w->start_timeout_us,
-	    .ping_timeout_us = w->ping_timeout_us};
-	if (rc == RC_OK)
-		rc = surroundings_make(&s->around, NULL, w->cwd == NULL ? set->job_cwd : w->cwd,
-		    set->job_umask, (int)set->job_nice, err);
-	if (rc == RC_OK)
-		rc = surroundings_user(&s->around, "run_as", set->run_as, err);
-	if (rc == RC_OK)
-		rc = surroundings_env(&s->around, w->env == NULL ? set->job_env : w->env, err);
-	if (rc == RC_OK)
-		rc = surroundings_limit(
-		    &s->around, "limits", w->limits == NULL ? set->job_limits : w->limits, err);
-	h->n = i + 1;
-	if (rc == RC_OK)
-		rc = check_kinds(h, i, err);
-	if (rc != RC_OK)
-		err_prefix(err, "[worker %s]", w->name);
-	return rc;
-}
-
 static struct pool_host
 make_host(struct handlers *h)
 {
@@ -282,7 +206,7 @@ handlers_create(struct node *n, struct handlers **out, struct err *err)
 	gate_init(&h->gate);
 	PTHREAD_OK(pthread_mutex_init(&h->lock, NULL));
 	for (size_t i = 0; rc == RC_OK && i < count; i++)
-		rc = make_setup(h, i, err);
+		rc = handlers_section(h, i, err);
 	host = make_host(h);
 	if (rc == RC_OK)
 		h->pools = pools_create(h->setup, h->n, &host);

@@ -1,6 +1,6 @@
 /*
- * The inside of the node's handlers, for handlers.c (settings, the pools' thread) and handlers_announce.c (what the
- * database is told) only.
+ * The inside of the node's handlers, for handlers.c (the pools' thread), handlers_section.c (from the file to pools) and
+ * handlers_announce.c (what the database is told) only.
  */
 #ifndef PGRAB_NODE_HANDLERS_INSIDE_H
 #define PGRAB_NODE_HANDLERS_INSIDE_H
@@ -45,6 +45,9 @@ struct handlers {
 	pthread_mutex_t lock;
 	struct announced *news; /* n */
 };
+
+/* Makes pool i of what the file says; counts it in h->n, also after an error. */
+CHECKED enum rc handlers_section(struct handlers *h, size_t i, struct err *err);
 
 /* The announcer's thread; ends when the gate is stopped. */
 void *handlers_announce_main(void *handlers);

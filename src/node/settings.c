@@ -73,9 +73,14 @@ const struct option_key settings_keys[] = {
     {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
 	"what a shell or exec task may use at most; args.limits may ask for less", false},
     {"run_as", 0, OPTION_TEXT, FIELD(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
-	"who shell and exec tasks run as, with that user's groups; default: the user of the node", false},
+	"who shell and exec tasks and handler processes run as, with that user's groups; default: the user "
+	"of the node",
+	false},
     {"allow_root", 0, OPTION_FLAG, FIELD(allow_root), NULL, 0, 0, NULL, NULL,
-	"let shell and exec tasks run as root, where the node is root and run_as says nothing else", false},
+	"let shell and exec tasks and handler processes run as root, where the node is root and run_as says "
+	"nothing "
+	"else",
+	false},
     {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with :PORT or without; "
 	"default: "

@@ -31,6 +31,7 @@ struct worker_settings {
 	char *command; /* a program and its arguments */
 	char *kinds;   /* comma-separated */
 	int64_t processes, concurrency, max_tasks;
+	char *run_as;             /* NULL: as the node's */
 	char *cwd, *env, *limits; /* NULL: as job_cwd and so on */
 	int64_t start_timeout_us, ping_timeout_us;
 };
@@ -69,6 +70,9 @@ struct settings {
 };
 
 extern const struct option_key settings_keys[];
+
+/* [owner NAME] and [worker NAME] of the file; the last has no word. */
+extern const struct option_section settings_sections[];
 
 /* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks what hangs together.
  * RC_BAD: err says what and where. */

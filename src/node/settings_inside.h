@@ -4,7 +4,6 @@
 
 #include "node/settings.h"
 
-extern const struct option_section settings_sections[];
 void settings_free_sections(struct settings *s);
 
 #endif

@@ -43,6 +43,8 @@ static const struct option_key worker_keys[] = {
 	"tasks that one process has at once, at most; 0: as many as it says", false},
     {"max_tasks", 0, OPTION_INT, WORKER(max_tasks), "0", 0, 1e12, NULL, "N",
 	"a process that has had so many is replaced; 0: never", false},
+    {"run_as", 0, OPTION_TEXT, WORKER(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+	"who they run as, with that user's groups; default: the node's run_as", false},
     {"cwd", 0, OPTION_TEXT, WORKER(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
 	false},
     {"env", 0, OPTION_TEXT, WORKER(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
@@ -124,9 +126,14 @@ add_owner(void *settings, const char *name, struct err *err)
 }
 
 const struct option_section settings_sections[] = {
-    {"owner", owner_keys, add_owner},
-    {"worker", worker_keys, add_worker},
-    {NULL, NULL, NULL},
+    {"owner", owner_keys, add_owner,
+	"What the tasks of one owner, a role of the database, get, and may not go beyond. "
+	"What is not said here is as the keys above say it."},
+    {"worker", worker_keys, add_worker,
+	"Processes that stay and handle tasks of some kinds; the name is for people. "
+	"A file holds at most 16 of these sections. "
+	"A node that is root does not start unless run_as, here or above, names a user or allow_root is on."},
+    {NULL, NULL, NULL, NULL},
 };
 
 void

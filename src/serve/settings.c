@@ -86,7 +86,8 @@ add_role(void *settings, const char *name, struct err *err)
 	return NULL;
 }
 
-static const struct option_section sections[] = {{"role", role_keys, add_role}, {NULL, NULL, NULL}};
+static const struct option_section sections[] = {
+    {"role", role_keys, add_role, NULL}, {NULL, NULL, NULL, NULL}};
 
 bool
 serve_in_list(const char *list, const char *word)

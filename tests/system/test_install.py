@@ -62,6 +62,9 @@ def test_the_manual_says_what_help_says(installed):
     settings = text_of(installed, "man5/pgrab.conf.5")
     for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", run_pgrab("help", "run").stdout, re.M):
         assert flag == "config" or f" {flag.replace('-', '_')} = " in settings, flag
+    owner, worker = settings.split("KEYS OF [owner NAME]")[1].split("KEYS OF [worker NAME]")
+    assert " directory = " in owner and " run_as = " in owner and " processes = " not in owner
+    assert " processes = " in worker and " run_as = " in worker
 
 
 def test_the_manual_describes_the_schema(installed, db):
@@ -79,7 +82,7 @@ def test_the_example_is_a_configuration(installed, tmp_path, db):
     assert not re.search(r"^[^#\n]", text, re.M)
     # Every default that it shows is one that the program takes; what is no setting of that kind is left out.
     config = tmp_path / "all.conf"
-    config.write_text(re.sub(r"^#(\w+ = .+)$", r"\1", text, flags=re.M) + "\nworkers = none\n")
+    config.write_text(re.sub(r"^#(\w+ = .+|\[.+\])$", r"\1", text, flags=re.M) + "\n[pgrab]\nworkers = none\n")
     done = run_pgrab("run", "--config", config, check=False)
     assert done.returncode == 2 and "workers cannot be" in done.stderr, done.stderr
 

@@ -1,14 +1,20 @@
 """Handlers in processes that stay: what they get, what becomes of their results, and of their deaths."""
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import alive, stays, wait_until
+from cluster import alive, clean_env, pgrab_bin, stays, wait_until
 from handlers import Handlers, pids_of
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="running handlers as another user needs root")
 
 ECHO = """
 @task("echo")
@@ -365,17 +371,99 @@ def test_a_stop_that_does_not_wait_hands_the_task_on(db, nodes, handlers):
     db.query("delete from pgrab.task")
 
 
-def test_a_file_that_is_wrong_is_refused_in_plain_words(db, tmp_path, handlers):
-    import subprocess
-    from cluster import clean_env, pgrab_bin
+def refusal(db, config, env=None):
+    """What a node says that does not start with this file."""
+    done = subprocess.run([pgrab_bin(), "run", "--dsn", db.dsn, "--config", str(config)], capture_output=True, text=True, timeout=20,
+                          env=clean_env(**(env or {})), check=False)
+    assert done.returncode in (1, 2), done.stderr
+    return done.stderr.replace('\\"', '"')
+
+
+def test_a_file_that_is_wrong_is_refused_in_plain_words(db, handlers):
     for text, error in (("[worker w]\nkinds = a\n", "[worker w]: command is empty"),
                         ("[worker w]\ncommand = a\n", "[worker w]: it names no kinds"),
                         ("[worker w]\ncommand = a\nkinds = Send-Mail\n", 'kinds: "Send-Mail" is not a name'),
                         ("[worker w]\ncommand = a\nkinds = shell\n", 'the kind "shell" exists'),
                         ("[worker w]\ncommand = a\nkinds = x\n[worker v]\ncommand = a\nkinds = x\n", 'kinds: "x" is another section'),
                         ("[worker w]\ncommand = a 'b\nkinds = x\n", "a quote is not closed"),
+                        ("[worker w]\ncommand = a\nkinds = x\nrun_as = no_such\n", '[worker w]: run_as: there is no user "no_such"'),
+                        ("[worker w]\ncommand = a\nkinds = x\ncwd = srv\n", '[worker w]: cwd: "srv" does not begin with a slash'),
+                        ("[worker w]\ncommand = a\nkinds = x\nenv = A\n", '[worker w]: env: "A" is not NAME=value'),
+                        ("[worker w]\ncommand = a\nkinds = x\nlimits = memory=x\n", "[worker w]: limits"),
                         ("[worker w]\nprocesses = 0\n", "processes"), ("[worker a b]\n", "a name is letters, digits")):
-        path = handlers.config(text)
-        done = subprocess.run([pgrab_bin(), "run", "--dsn", db.dsn, "--config", str(path)], capture_output=True, text=True, timeout=20,
-                              env=clean_env(), check=False)
-        assert done.returncode in (1, 2) and error in done.stderr.replace('\\"', '"'), done.stderr
+        assert error in refusal(db, handlers.config(text))
+
+
+WHO = """
+printf '{"type":"hello","version":1,"kinds":{"who":{}}}\\n' >&4
+while read -r line <&3; do
+	case $line in
+	*'"type":"task"'*) printf '{"type":"result","run":%s,"ok":true,"value":"%s"}\\n' \\
+		"$(printf %s "$line" | sed -n 's/.*"run":\\([0-9]*\\).*/\\1/p')" "$(id -un) $(id -gn) $(pwd) $HOME $FLAVOUR" >&4 ;;
+	*'"type":"ping"'*) printf '{"type":"pong","n":%s}\\n' "$(printf %s "$line" | sed 's/.*"n":\\([0-9]*\\).*/\\1/')" >&4 ;;
+	esac
+done
+"""
+NOT_ROOT = {"PGRAB_ALLOW_ROOT": "no"}
+
+
+@pytest.fixture
+def who(tmp_path_factory):
+    """A command that every user of the machine may run: its tasks of kind `who` say who it is."""
+    folder = Path(tempfile.mkdtemp(prefix="pgrab-who-"))
+    folder.chmod(0o755)
+    (folder / "who.sh").write_text(WHO)
+    (folder / "who.sh").chmod(0o644)
+    yield f"/bin/sh {folder}/who.sh"
+    shutil.rmtree(folder)
+
+
+@root
+def test_each_section_runs_as_its_own_user_or_as_the_node_s(db, nodes, handlers, who):
+    def said():
+        run = db.wait_run(db.add(kind="who"))
+        assert run.outcome == "succeeded", run.error
+        return json.loads(run.output)
+
+    section = f"[worker w]\ncommand = {who}\nkinds = who\nenv = FLAVOUR=vanilla\n"
+    first = nodes.start("n1", env=NOT_ROOT, config=handlers.config("run_as = nobody\n" + section))
+    assert said() == "nobody nogroup / /nonexistent vanilla"
+    first.term()
+    first.wait_exit(8)
+    config = handlers.config("run_as = nobody\njob_cwd = /var\n" + section + "run_as = daemon:mail\ncwd = /usr\n")
+    second = nodes.start("n2", env=NOT_ROOT, config=config)
+    assert said() == "daemon mail /usr /usr/sbin vanilla"
+    second.term()
+    second.wait_exit(8)
+    nodes.start("n3", allow="noop", env=NOT_ROOT, config=handlers.config(section + "run_as = root\n"))
+    assert said().startswith("root root")
+
+
+@root
+def test_a_node_that_is_root_does_not_make_its_handlers_root_unless_told_to(db, nodes, handlers, who):
+    section = f"[worker w]\ncommand = {who}\nkinds = who\n"
+    error = refusal(db, handlers.config(section), NOT_ROOT)
+    assert "[worker w]: this node is root, and so would its processes be" in error and "run_as = USER" in error
+    assert "and so would its processes be" in refusal(db, handlers.config("[owner x]\nrun_as = nobody\n" + section), NOT_ROOT)
+    nodes.start("n1", env=NOT_ROOT, config=handlers.config("allow_root = yes\n" + section))
+    assert db.wait_run(db.add(kind="who")).outcome == "succeeded"
+
+
+def test_what_an_owner_is_allowed_holds_for_handlers(db, nodes, handlers, who):
+    me = db.one("select current_user")
+    nodes.start("n1", config=handlers.config(f"[owner {me}]\nallow = noop\n[worker w]\ncommand = {who}\nkinds = who\n"))
+    handlers.wait_up(db)
+    task = db.add(kind="who")
+    stays(lambda: db.one("select status from pgrab.task where id = %s", task) == "scheduled" and not db.runs(task), 1.5, "it is not taken")
+
+
+def test_limits_are_of_each_process(db, nodes, handlers):
+    handlers.start(nodes, """
+@task("eat")
+def eat(megabytes):
+    return len(b"x" * (megabytes << 20))
+""", "eat", limits="memory=300MB")
+    assert db.wait_run(db.add(kind="eat", args={"megabytes": 10})).output == f"{10 << 20}\n"
+    much = db.wait_run(db.add(kind="eat", args={"megabytes": 600}, max_attempts=1), timeout=20)
+    assert much.outcome == "failed" and ("MemoryError" in much.error or "its process ended" in much.error), much.error
+    assert db.wait_run(db.add(kind="eat", args={"megabytes": 10}), timeout=20).outcome == "succeeded"

@@ -331,7 +331,7 @@ add_pet(void *settings, const char *name, struct err *err)
 	return &s->pet[s->n_pets++];
 }
 
-static const struct option_section sections[] = {{"pet", pet_keys, add_pet}, {NULL, NULL, NULL}};
+static const struct option_section sections[] = {{"pet", pet_keys, add_pet, NULL}, {NULL, NULL, NULL, NULL}};
 
 static enum rc
 read_sections(struct fixture *f, const char *text)
