@@ -169,7 +169,7 @@ comment on column pgrab.task.stall_after is
   'A run that shows no sign of life for so long is stopped, as timed_out: prints nothing and reports no '
   'progress. Of sql that reports none it is one more time-out. Null: only its timeout counts.';
 comment on column pgrab.task.keep is
-  'How long its history is kept. Null: as long as the nodes'' retention setting says.';
+  'How long its history is kept, also after its end. Null: as long as the nodes'' retention setting says.';
 comment on column pgrab.task.kind is
   'What carries it out: sql, shell, exec, http, notify, noop, or a plugged-in executor (pgrab.kind lists '
   'them). A node runs only the kinds its own `allow` setting names.';
@@ -320,6 +320,33 @@ comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
 
+-- What tasks were before somebody changed them.  A version that a run had (pgrab.run.version) lies between
+-- two rows, and the lower one is what it ran: so a run needs no reference, and a task that nobody ever edits
+-- or deletes has no row here at all.
+create table pgrab.definition (
+  task_id    bigint      not null,
+  version    bigint      not null,
+  since      timestamptz not null,
+  until      timestamptz,
+  role       text        not null,
+  owner      text        not null,
+  definition jsonb       not null,
+  constraint definition_pkey primary key (task_id, version)
+);
+comment on table pgrab.definition is
+  'How tasks were defined, written when a schedule, or a task that has run, is edited or deleted; once for '
+  'each change, and kept as long as a run refers to it. Read it through pgrab.definition_of() and '
+  'pgrab.changes().';
+comment on column pgrab.definition.task_id is 'The task.';
+comment on column pgrab.definition.version is
+  'Runs whose version (pgrab.run.version) is this or higher, up to the next row, had this definition.';
+comment on column pgrab.definition.since is 'Since when.';
+comment on column pgrab.definition.until is 'Until when. Null: it is the last one.';
+comment on column pgrab.definition.role is 'Who made it so.';
+comment on column pgrab.definition.owner is 'Owner of the task.';
+comment on column pgrab.definition.definition is
+  'Kind, name, and all columns that people write and that are not the default; not run_at, not paused.';
+
 -- Whatever comes on a day that nobody has made a partition for.  It has a replica identity because its rows
 -- are moved: those of the others never change.
 create table pgrab.run_rest partition of pgrab.run default;
@@ -337,6 +364,10 @@ comment on index pgrab.run_finished_idx is 'The newest runs.';
 -- Serves: pgrab.chain_runs, parent outputs.
 create index run_chain_idx on pgrab.run (chain_id) where chain_id is not null;
 comment on index pgrab.run_chain_idx is 'The runs of one run of a chain.';
+
+-- Serves: pgrab_internal.runs_leave(), days_drop().  Nobody's keep, nothing in it.
+create index run_keep_idx on pgrab.run (finished_at) where definition ? 'keep';
+comment on index pgrab.run_keep_idx is 'The ends of tasks that said how long their history is kept.';
 
 -- A node is what it said of itself when it registered, its last beat, and the weight that a person may have
 -- given it; pgrab.node (a view) puts them together.  They stand apart because of who writes them: what a
@@ -912,26 +943,30 @@ create table pgrab.alert (
   owner     text,
   task_like text,
   source    text,
+  node_like text,
   template  jsonb   not null,
   enabled   boolean not null default true,
   set_by    text    not null default current_user,
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,late}' and cardinality(events) > 0
+    events <@ '{failed,parked,recovered,late,node_down,node_up}' and cardinality(events) > 0
     and array_position(events, null) is null)
 );
 comment on table pgrab.alert is
-  'Whom to tell about which tasks: each row inserts a task, once when a task begins to fail and once when it '
-  'has recovered. A task of its own: pgrab.task.on_failure. See docs/alerts.md.';
+  'Whom to tell about which tasks and nodes: each row inserts a task, once when a task begins to fail and '
+  'once when it has recovered. For one task alone: pgrab.task.on_failure. See docs/alerts.md.';
 comment on column pgrab.alert.name is 'Name of the alert.';
 comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
-  'recovered (a success after either, or after late), late (no success within expect_within).';
+  'recovered (a success after either, or after late), late (no success within expect_within); node_down (a '
+  'node has died or fallen silent; not: has been stopped), node_up (it is back).';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
   'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';
 comment on column pgrab.alert.source is 'Only tasks of this source. Null: of any.';
+comment on column pgrab.alert.node_like is
+  'Of node_down and node_up: only nodes whose name is LIKE this. Null: any.';
 comment on column pgrab.alert.template is
   'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given the'
   ' facts as its parameters.';
@@ -960,9 +995,26 @@ comment on column pgrab.incident.failures is 'Fires that have failed since.';
 comment on column pgrab.incident.succeeded_at is 'When the task last succeeded before that. Null: never.';
 comment on column pgrab.incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
+-- The same of nodes, from the moment that one is seen to be dead until its name registers anew.
+create table pgrab.node_incident (
+  node_id bigint      not null,
+  since   timestamptz not null,
+  fault   text,
+  constraint node_incident_pkey primary key (node_id)
+);
+comment on table pgrab.node_incident is
+  'Nodes that have died or fallen silent and are not back yet. One that was stopped is not among them.';
+comment on column pgrab.node_incident.node_id is 'The node.';
+comment on column pgrab.node_incident.since is 'When it was last heard of.';
+comment on column pgrab.node_incident.fault is 'Why an alert could not be inserted. Null: all is well.';
+
 -- Serves: pgrab.overdue.  No column of it is written by claim, start or finish.
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;
 comment on index pgrab.task_expect_idx is 'Tasks of which a success is expected.';
+
+-- Serves: pgrab_internal.runs_leave(), days_drop().
+create index task_keep_idx on pgrab.task (id) where keep is not null;
+comment on index pgrab.task_keep_idx is 'Tasks that say how long their history is kept.';
 
 create table pgrab.token (
   hash         bytea       not null,

@@ -185,6 +185,7 @@ begin
     return null;
   end if;
   perform pgrab_internal.event_edit(old, t);
+  perform pgrab_internal.definition_edited(old, t);
   perform pgrab_internal.task_check(t);
   perform pgrab_internal.plan_check(t);
   if t.limit_key is distinct from old.limit_key then

@@ -57,6 +57,96 @@ comment on function pgrab.definition(pgrab.task) is
   'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: '
   'all default.';
 
+-- -------------------------------------------------------------------------------------- what it has been
+
+create or replace function pgrab_internal.definition_whole(t pgrab.task) returns jsonb
+language sql stable parallel safe
+begin atomic
+  select jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'name', t.name))
+    || coalesce(pgrab_internal.definition_own(t), '{}');
+end;
+comment on function pgrab_internal.definition_whole(pgrab.task) is
+  'What is kept in pgrab.definition: the definition with its kind and name.';
+
+create or replace function pgrab_internal.definition_end(t pgrab.task, p_definition jsonb) returns void
+language plpgsql as $$
+begin
+  update pgrab.definition d set until = clock_timestamp()
+  where d.task_id = t.id and d.version <= t.version and d.until is null;
+  if not found then
+    insert into pgrab.definition (task_id, version, since, until, role, owner, definition)
+    values (t.id, 0, t.created_at, clock_timestamp(), t.owner, t.owner, p_definition)
+    on conflict do nothing;
+  end if;
+end $$;
+comment on function pgrab_internal.definition_end(pgrab.task, jsonb) is
+  'The definition that a task had is over, and kept.';
+
+-- Of what has never run nobody can ask what it ran; but a schedule is worth its history from the start.  The
+-- new definition begins with the next version, also while a run goes on that has this one.
+create or replace function pgrab_internal.definition_edited(o pgrab.task, t pgrab.task) returns void
+language plpgsql as $$
+declare
+  c_old constant jsonb := pgrab_internal.definition_whole(o);
+  c_new constant jsonb := pgrab_internal.definition_whole(t);
+begin
+  if c_old = c_new or not (o.schedule is not null or t.schedule is not null or o.attempt > 0 or o.runs > 0
+      or exists (select from pgrab.definition d where d.task_id = t.id)) then
+    return;
+  end if;
+  perform pgrab_internal.definition_end(t, c_old);
+  insert into pgrab.definition (task_id, version, since, role, owner, definition)
+  values (t.id, t.version + 1, clock_timestamp(), pgrab_internal.caller(), t.owner, c_new)
+  on conflict (task_id, version) do update set since = excluded.since, role = excluded.role,
+    definition = excluded.definition;
+end $$;
+comment on function pgrab_internal.definition_edited(pgrab.task, pgrab.task) is
+  'Keeps the definition that a task had before an edit, and the one it has now.';
+
+-- What ended, or was deleted by pgrab.delete(), has its definition in the history.
+create or replace function pgrab_internal.definition_deleted(t pgrab.task) returns void
+language plpgsql as $$
+begin
+  if (t.schedule is not null or t.attempt > 0 or t.runs > 0)
+    and not exists (select from pgrab.run r where r.task_id = t.id and r.ended is not null) then
+    perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
+  end if;
+end $$;
+comment on function pgrab_internal.definition_deleted(pgrab.task) is
+  'Keeps the definition of a task that a person has deleted.';
+
+-- Serves: pgrab.upkeep().
+create or replace function pgrab_internal.definitions_leave(p_retention interval) returns void
+language sql as $$
+  update pgrab.definition d set until = clock_timestamp()
+  where d.until is null and not exists (select from pgrab.task t where t.id = any (array[d.task_id]));
+  with span as (
+    select d.task_id, d.version, d.until,
+      lead(d.version, 1, 9223372036854775807) over (partition by d.task_id order by d.version) as next
+    from pgrab.definition d)
+  delete from pgrab.definition d using span s
+  where s.task_id = d.task_id and s.version = d.version and s.until < clock_timestamp() - p_retention
+    and not exists (select from pgrab.run r
+      where r.task_id = s.task_id and r.version >= s.version and r.version < s.next)
+$$;
+comment on function pgrab_internal.definitions_leave(interval) is
+  'Deletes definitions that are over for longer than the retention and that no run refers to any more.';
+
+create or replace function pgrab.definition_of(p_task_id bigint, p_version bigint) returns jsonb
+language sql stable
+begin atomic
+  select coalesce(
+    (select d.definition from pgrab.definition d
+     where d.task_id = p_task_id and d.version <= p_version order by d.version desc limit 1),
+    (select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
+       || coalesce(r.definition, '{}') from pgrab.run r
+     where r.task_id = p_task_id and r.ended is not null order by r.finished_at desc limit 1),
+    (select pgrab_internal.definition_whole(t) from pgrab.task t where t.id = p_task_id));
+end;
+comment on function pgrab.definition_of(bigint, bigint) is
+  'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Also of '
+  'tasks that were edited since, or deleted. What is default is left out.';
+
 -- Netstrings: so that no user's JSON is parsed outside the database.
 create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe

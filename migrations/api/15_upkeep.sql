@@ -84,6 +84,58 @@ $$;
 comment on function pgrab_internal.days_make(integer) is
   'Makes the partitions that are missing, so many days ahead.';
 
+-- The history of a task with a `keep` shorter than the retention.  A live task's at most ten thousand rows at
+-- once; of one that has ended the last run says it, and the attempts before it go with it.  What a chain that
+-- is under way may still ask for stays.
+create or replace function pgrab_internal.runs_leave() returns void
+language plpgsql set enable_seqscan = off as $$
+declare
+  t record;
+begin
+  for t in select x.id, clock_timestamp() - x.keep as before from pgrab.task x where x.keep is not null loop
+    delete from pgrab.run r
+    where r.task_id = t.id and r.finished_at <= (
+        select max(o.finished_at) from (
+          select x.finished_at from pgrab.run x where x.task_id = t.id and x.finished_at < t.before
+          order by x.finished_at limit 10000) o)
+      and not exists (select from pgrab.chain c where c.chain_id = r.chain_id);
+  end loop;
+  with gone as (
+    delete from pgrab.run r
+    where r.definition ? 'keep' and r.finished_at < clock_timestamp() - (r.definition ->> 'keep')::interval
+      and not exists (select from pgrab.chain c where c.chain_id = r.chain_id)
+    returning r.task_id)
+  delete from pgrab.run r using gone g
+  where r.task_id = g.task_id and not coalesce(r.definition ? 'keep', false);
+end $$;
+comment on function pgrab_internal.runs_leave() is 'Deletes the history of tasks that want it kept for less.';
+
+-- A day goes as a whole, unless a task wants its history kept for longer: then all but that goes.
+create or replace function pgrab_internal.day_drop(p_name text, p_day date) returns boolean
+language plpgsql as $$
+declare
+  c_age constant interval := clock_timestamp() - p_day::timestamp at time zone 'UTC';
+  c_kept constant bigint[] := case when p_name like 'run%' then array(
+    select t.id from pgrab.task t where t.keep is not null and t.keep > c_age
+    union
+    select r.task_id from pgrab.run r
+    where r.definition ? 'keep' and (r.definition ->> 'keep')::interval > c_age) end;
+  v_kept boolean := false;
+begin
+  if cardinality(c_kept) > 0 then
+    execute format('select exists (select from pgrab.%I r where r.task_id = any ($1))', p_name)
+    into v_kept using c_kept;
+  end if;
+  if v_kept then
+    execute format('delete from pgrab.%I r where r.task_id <> all ($1)', p_name) using c_kept;
+  else
+    execute format('drop table pgrab.%I', p_name);
+  end if;
+  return not v_kept;
+end $$;
+comment on function pgrab_internal.day_drop(text, date) is
+  'Drops a partition of the history or the events, or what is not to be kept of it. True: it is gone.';
+
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits for a reader
 -- of the history only for a moment: the next round tries again.
 create or replace function pgrab_internal.days_drop(p_retention interval) returns setof text
@@ -98,8 +150,9 @@ begin
         <= (clock_timestamp() at time zone 'UTC' - p_retention)::date
     order by 1
   loop
-    execute format('drop table pgrab.%I', v_name);
-    return next v_name;
+    if pgrab_internal.day_drop(v_name, to_date(right(v_name, 8), 'YYYYMMDD')) then
+      return next v_name;
+    end if;
   end loop;
 exception when lock_not_available then
   return;
@@ -244,6 +297,9 @@ begin
   perform pgrab_internal.lanes_leave();
   perform pgrab_internal.nodes_leave(p_retention);
   perform pgrab_internal.beats_leave();
+  perform pgrab_internal.node_incidents_end();
+  perform pgrab_internal.runs_leave();
+  perform pgrab_internal.definitions_leave(p_retention);
   perform pgrab_internal.rest_make();
   return query select 'made', m from pgrab_internal.days_make(p_days_ahead) m;
   return query select 'dropped', d from pgrab_internal.days_drop(p_retention) d;

@@ -370,6 +370,7 @@ begin
   if old.status = 'running' then
     perform pgrab_internal.run_deleted(old);
   end if;
+  perform pgrab_internal.definition_deleted(old);
   if old.chain is not null then
     perform pgrab_internal.link_deleted(old);
   end if;

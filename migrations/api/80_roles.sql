@@ -40,7 +40,7 @@ begin
   perform pgrab_internal.rights_rows(x.name, x.own) from (values
     ('pgrab.task'::regclass, 'owner = current_user'), ('pgrab.run', 'owner = current_user'),
     ('pgrab.secret', 'owner = current_user'), ('pgrab.alert', 'set_by = current_user'),
-    ('pgrab.token', 'pg_has_role(role, ''MEMBER'')'),
+    ('pgrab.definition', 'owner = current_user'), ('pgrab.token', 'pg_has_role(role, ''MEMBER'')'),
     ('pgrab.event', 'owner = current_user or role = current_user'), ('pgrab.limit', 'owner = current_user'),
     ('pgrab.edge', 'exists (select from pgrab.task t where t.id = child_id)'),
     ('pgrab.chain', 'exists (select from pgrab.task t where t.chain = chain.chain)'),
@@ -69,7 +69,7 @@ begin
     where c.relnamespace = 'pgrab'::regnamespace and not c.relispartition
       and (c.relkind = 'v' or c.relname in ('task', 'run', 'event', 'registration', 'beat', 'weight',
         'hold', 'drained', 'kind', 'cluster', 'migration', 'api', 'edge', 'chain', 'incident', 'alert',
-        'cancel_request', 'live', 'pool', 'limit',
+        'node_incident', 'definition', 'cancel_request', 'live', 'pool', 'limit',
         'limit_place', 'limit_use', 'limit_start'))
   loop
     execute format('grant select on %s to pgrab_submit, pgrab_operator, pgrab_read', r.name);
@@ -80,8 +80,8 @@ begin
     to pgrab_submit, pgrab_operator;
   grant insert (key, max_running, per_second), update (key, max_running, per_second), delete on pgrab.limit
     to pgrab_submit, pgrab_operator;
-  grant insert (name, events, owner, task_like, source, template, enabled),
-    update (name, events, owner, task_like, source, template, enabled), delete on pgrab.alert
+  grant insert (name, events, owner, task_like, source, node_like, template, enabled),
+    update (name, events, owner, task_like, source, node_like, template, enabled), delete on pgrab.alert
     to pgrab_submit, pgrab_operator;
   grant update (weight) on pgrab.node to pgrab_operator;
   grant select (owner, name), insert (name, value), update (name, value), delete on pgrab.secret
@@ -128,7 +128,7 @@ language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
     limit_tick,lanes_tick,ring,link_parked,args_for,secrets,run_key_make,run_proof,check_run,finish_run,
-    pools_announce}';
+    pools_announce,node_died,node_back}';
   r record;
 begin
   grant usage on schema pgrab, pgrab_internal to pgrab_node;

@@ -12,6 +12,7 @@ const struct command *const cli_commands[] = {
     &cmd_tasks,
     &cmd_runs,
     &cmd_events,
+    &cmd_diff,
     &cmd_show,
     &cmd_logs,
     &cmd_explain,

@@ -7,7 +7,7 @@ enum rc
 store_farewell(struct db *db, int64_t node_id, int64_t incarnation, const char *by, struct recovered *out,
     struct err *err)
 {
-	enum rc rc = store_node_leave(db, node_id, incarnation, err);
+	enum rc rc = store_node_leave(db, node_id, incarnation, "its process has died", err);
 
 	if (rc == RC_OK)
 		rc = store_recover(db, by, incarnation, out, err);

@@ -248,12 +248,12 @@ store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_ba
 }
 
 enum rc
-store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err *err)
+store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err)
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX];
-	const char *params[] = {number(id, node_id), number(inc, incarnation)};
+	const char *params[] = {number(id, node_id), number(inc, incarnation), died};
 
-	return db_query(db, sql_text("node_leave"), 2, params, NULL, err);
+	return db_query(db, sql_text("node_leave"), 3, params, NULL, err);
 }
 
 enum rc

@@ -123,7 +123,10 @@ struct server_mark {
 };
 CHECKED enum rc store_server_mark(struct db *db, struct server_mark *out, struct err *err);
 
-CHECKED enum rc store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, struct err *err);
+/* Marks a node down, if this incarnation still has its row.  died: what of, for those who want to be told; NULL when it
+ * was stopped in good order. */
+CHECKED enum rc
+store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err);
 
 /* May at_most_once tasks be run here?  (Could a start that was acknowledged be lost?)  async_ok: a standby that may lack it is
  * accepted.  *out false: why->text says why. */

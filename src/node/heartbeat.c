@@ -316,7 +316,7 @@ say_goodbye(struct heartbeat *h)
 	hand_back(h);
 	last.draining = true;
 	if (store_node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
-	    store_node_leave(h->db, last.node_id, last.incarnation, &err) != RC_OK)
+	    store_node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
 		log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
 }
 

@@ -1,14 +1,16 @@
 """What operating a cluster takes: alerts that arrive, the switch for all, files of tasks, a crontab, a doctor."""
 import http.server
 import json
+import os
 import queue
 import re
+import signal
 import subprocess
 import threading
 
 import psycopg
 import pytest
-from cluster import clean_env, pgrab_bin, run_pgrab, stays, wait_until
+from cluster import clean_env, pgrab_bin, process_table, run_pgrab, stays, wait_until
 
 
 def pgrab(db, *args, **options):
@@ -104,6 +106,39 @@ def test_a_lost_run_is_told_of(db, nodes):
     node.kill9()
     nodes.start("n2", allow="noop")
     db.wait("select exists (select from pgrab.task where source = 'pgrab.alert' and args ->> 'payload' like 'long is parked%%')", timeout=30)
+
+
+@pytest.mark.parametrize("how", ["killed", "with its keeper", "frozen"])
+def test_a_webhook_hears_once_that_a_node_is_down_and_once_that_it_is_back(db, nodes, webhook, how):
+    nodes.start("n1", allow="http,noop")
+    dies = nodes.start("n2", allow="noop")
+    db.query("insert into pgrab.alert (name, events, node_like, template) values ('nodes', '{node_down,node_up}', 'n2', %s)", json.dumps(
+        {"kind": "http", "command": webhook.url, "args": {"body": {"event": "{{event}}", "text": "{{text}}", "node": "{{node}}"}}}))
+    if how == "frozen":
+        dies.stop()
+    else:
+        dies.stop()
+        for pid, (parent, _, _) in process_table().items():
+            if parent == dies.pid and how == "with its keeper":
+                os.kill(pid, signal.SIGKILL)
+        dies.kill9()
+    down = json.loads(webhook.got.get(timeout=20)[1])
+    assert (down["event"], down["node"]) == ("node_down", "n2") and re.match(r"node n2 on \S+ is down: ", down["text"]), down
+    assert db.one("select count(*) from pgrab.node_incident") == 1
+    if how == "frozen":
+        dies.cont()
+    else:
+        nodes.start("n2", allow="noop")
+    up = json.loads(webhook.got.get(timeout=20)[1])
+    assert (up["event"], up["node"]) == ("node_up", "n2") and "is back: it was down since " in up["text"], up
+    assert db.one("select count(*) from pgrab.node_incident") == 0 and webhook.got.empty()
+
+
+def test_a_node_that_is_stopped_is_no_incident(db, nodes):
+    db.query("insert into pgrab.alert (name, events, template) values ('nodes', '{node_down,node_up}', '{\"kind\": \"noop\"}')")
+    nodes.start("n1", allow="noop").end()
+    nodes.start("n1", allow="noop").end()
+    assert db.one("select count(*) from pgrab.node_incident") == 0 and db.one("select count(*) from pgrab.run") == 0 == db.one("select count(*) from pgrab.task")
 
 
 # --------------------------------------------------------------------------------------------------- why it does not run
@@ -313,6 +348,27 @@ def test_import_says_what_it_leaves_out(tmp_path):
     assert done.returncode == 1 and json.loads(done.stdout)["tasks"][0]["command"] == "run-parts /etc/cron.hourly"
     assert done.stderr == "pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is not a crontab line\n"
     assert run_pgrab("import", "systemd", path, check=False).returncode == 2
+
+
+# -------------------------------------------------------------------------------------------------------------- changes
+
+def test_diff_says_who_changed_what_also_after_delete(db, nodes):
+    nodes.start(allow="shell")
+    task = db.add(kind="shell", command="echo one", key="nightly", schedule="@every 1h")
+    assert pgrab(db, "diff", "nightly") == "its definition has not changed\n"
+    db.one("select id from pgrab.run_now('nightly')")
+    db.wait_run(task)
+    pgrab(db, "edit", "nightly", "--timeout", "5m", "echo two")
+    db.one("select id from pgrab.run_now('nightly')")
+    db.wait_run(task, count=2)
+    role = db.one("select current_user")
+    want = [("command", "echo one", "echo two", role), ("timeout", "01:00:00", "00:05:00", role)]
+    assert [(c["changed"], c["before"], c["after"], c["role"]) for c in as_json(db, "diff", "nightly")] == want
+    assert as_json(db, "diff", "nightly", "--since", "0s") == [] and len(as_json(db, "diff", task, "--limit", 1)) == 1
+    pgrab(db, "delete", "nightly")
+    assert len(as_json(db, "diff", "nightly")) == 2
+    assert [r[0] for r in db.query("select pgrab.definition_of(r.task_id, r.version) ->> 'command' from pgrab.run r where started_at is not null order by version")] == ["echo one", "echo two"]
+    assert "no task has the key or name 'nobody'" in fails(3, db, "diff", "nobody")
 
 
 # ------------------------------------------------------------------------------------------------ limits, chains, doctor

@@ -93,8 +93,12 @@ from (
   from o
   union all
   select 17, 'alerts', 'none has failed', (select format(
-    'an alert of task %s could not be inserted: %s', x.task_id, x.fault)
-    from pgrab.incident x where x.fault is not null order by x.since desc limit 1)
+    'an alert of %s could not be inserted: %s', x.of, x.fault)
+    from (
+      select 'task ' || i.task_id as of, i.since, i.fault from pgrab.incident i
+      union all
+      select 'node ' || i.node_id, i.since, i.fault from pgrab.node_incident i) x
+    where x.fault is not null order by x.since desc limit 1)
   union all
   select 18, 'alert tasks', 'none is parked', (select format('%s alerts are parked, the last: %s', count(*),
     (array_agg(x.last_error order by x.id desc))[1])

@@ -1,7 +1,7 @@
 -- A node that was seen silent for dead_after is marked down, unless it has beaten since (then 0 rows): both
 -- insert the number after the beat that was seen, and one of them goes through.  That number is where a
 -- zombie's heartbeat and its peers meet.  Its sql backends are ended, for they would work on with nobody to
--- fence them.
+-- fence them.  Who wants to hear of it is told (pgrab.alert).
 -- Serves: recover.  $1 node, $2 incarnation, $3 the beat that was seen.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
@@ -13,6 +13,7 @@ dead as (
     l.stale_finishes, l.fences, l.recovered
   from last l where l.incarnation = $2::bigint and l.beat = $3::bigint and l.state <> 'down'
   on conflict do nothing
-  returning incarnation)
-select d.incarnation, e.ended from dead d cross
-  join lateral pgrab_internal.end_sql_backends(array['pgrab sql ' || d.incarnation]) e
+  returning node_id, incarnation, heartbeat_at)
+select d.incarnation, e.ended, pgrab_internal.node_died(d.node_id, d.heartbeat_at,
+  'no heartbeat since ' || date_trunc('second', d.heartbeat_at))
+from dead d cross join lateral pgrab_internal.end_sql_backends(array['pgrab sql ' || d.incarnation]) e

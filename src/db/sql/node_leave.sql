@@ -1,14 +1,17 @@
 -- The last word of a node that stopped in good order, or of its keeper.  Serves: heartbeat, farewell.
--- $1 node, $2 incarnation.
+-- $1 node, $2 incarnation, $3 what it died of, of which people are told (pgrab.alert); null: it was stopped.
 with pools as (
   delete from pgrab.pool p using pgrab.node n
   where p.node_id = $1::bigint and n.id = $1::bigint and n.incarnation = $2::bigint),
 last as materialized (
-  select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1)
-insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, claims_attempted, claims_won,
-  claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered)
-select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(), 'down', false, l.claims_attempted,
-  l.claims_won, l.claims_lost, l.claims_stolen, l.runs_started, l.runs_succeeded, l.runs_failed,
-  l.stale_finishes, l.fences, l.recovered
-from last l where l.incarnation = $2::bigint and l.state <> 'down'
-on conflict do nothing
+  select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
+down as (
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, claims_attempted, claims_won,
+    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered)
+  select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(), 'down', false, l.claims_attempted,
+    l.claims_won, l.claims_lost, l.claims_stolen, l.runs_started, l.runs_succeeded, l.runs_failed,
+    l.stale_finishes, l.fences, l.recovered
+  from last l where l.incarnation = $2::bigint and l.state <> 'down'
+  on conflict do nothing
+  returning node_id, heartbeat_at)
+select pgrab_internal.node_died(d.node_id, d.heartbeat_at, $3::text) from down d where $3::text is not null

@@ -1,0 +1,82 @@
+-- Telling people of nodes: one that has died, or has fallen silent, is told of once, in the transaction that
+-- marks it down, and once more when its name registers anew.  One that was stopped in good order is no news.
+
+-- The same facts as of a task, so that one template does for both.
+create or replace function pgrab_internal.node_facts(
+  p_event text, n pgrab.node, p_since timestamptz, p_why text)
+returns jsonb
+language sql stable
+begin atomic
+  select jsonb_object_agg(f.key, coalesce(f.value, ''))
+  from (values
+    ('event', p_event), ('task', 'node ' || n.name), ('id', 'node-' || n.id), ('key', ''), ('name', n.name),
+    ('kind', ''), ('source', ''), ('owner', ''), ('outcome', ''), ('failures', ''), ('finished_at', ''),
+    ('node', n.name), ('database', current_database()), ('since', to_json(p_since) #>> '{}'),
+    ('text', case p_event
+      when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
+        pgrab_internal.cut(p_since))
+      else format('node %s on %s is down: %s', n.name, n.host, p_why) end),
+    ('error', p_why)) f(key, value);
+end;
+comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
+  'What is known of a node that has died or is back, as strings.';
+
+-- Whatever is wrong with a template, the death is recorded, and who is back may register.
+create or replace function pgrab_internal.node_tell(
+  p_event text, p_node_id bigint, p_since timestamptz, p_why text)
+returns void
+language plpgsql as $$
+declare
+  n pgrab.node;
+begin
+  select * into n from pgrab.node x where x.id = p_node_id;
+  perform pgrab_internal.alert_insert(a.template, a.set_by,
+    pgrab_internal.node_facts(p_event, n, p_since, p_why))
+  from pgrab.alert a
+  where a.enabled and p_event = any (a.events) and coalesce(n.name like a.node_like, true);
+exception when others then
+  update pgrab.node_incident i set fault = left(sqlerrm, 1000) where i.node_id = p_node_id;
+  raise warning 'an alert for node % could not be inserted: %', n.name, sqlerrm;
+end $$;
+comment on function pgrab_internal.node_tell(text, bigint, timestamptz, text) is
+  'Tells whoever wants to know of a node.';
+
+-- Serves: declare_dead.sql, node_leave.sql.
+create or replace function pgrab_internal.node_died(p_node_id bigint, p_heard_at timestamptz, p_why text)
+returns void
+language plpgsql as $$
+begin
+  insert into pgrab.node_incident (node_id, since) values (p_node_id, p_heard_at) on conflict do nothing;
+  if found then
+    perform pgrab_internal.node_tell('node_down', p_node_id, p_heard_at, p_why);
+  end if;
+end $$;
+comment on function pgrab_internal.node_died(bigint, timestamptz, text) is
+  'A node has been marked down that did not say so itself: it is told of, once until it is back.';
+
+-- Serves: node_register.sql.  A row that somebody has locked stays until the next upkeep.
+create or replace function pgrab_internal.node_back(p_node_id bigint) returns void
+language plpgsql as $$
+declare
+  v_since timestamptz;
+begin
+  delete from pgrab.node_incident i
+  where i.node_id in (
+    select x.node_id from pgrab.node_incident x where x.node_id = p_node_id for update skip locked)
+  returning i.since into v_since;
+  if found then
+    perform pgrab_internal.node_tell('node_up', p_node_id, v_since, null);
+  end if;
+end $$;
+comment on function pgrab_internal.node_back(bigint) is 'A node has registered: if it had died, it is back.';
+
+-- Serves: pgrab.upkeep().
+create or replace function pgrab_internal.node_incidents_end() returns void
+language sql as $$
+  select pgrab_internal.node_back(i.node_id)
+  from pgrab.node_incident i join pgrab.node n on n.id = i.node_id where n.state <> 'down';
+  delete from pgrab.node_incident i
+  where not exists (select from pgrab.registration r where r.id = i.node_id)
+$$;
+comment on function pgrab_internal.node_incidents_end() is
+  'Incidents of nodes that are back, or gone for longer than the retention.';

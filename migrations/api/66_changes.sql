@@ -1,0 +1,43 @@
+-- How tasks have changed.
+
+-- A task that was deleted answers to the last key or name that it had.
+create or replace function pgrab.defined_id(p_task text) returns bigint
+language sql stable
+begin atomic
+  select case when d.task_id is null or p_task ~ '^-?[0-9]{1,18}$'
+      or exists (select from pgrab.task t where p_task in (t.key, t.name))
+    then pgrab.id_of(p_task) else d.task_id end
+  from (select) one left join (
+    select x.task_id from pgrab.definition x
+    where p_task in (x.definition ->> 'key', x.definition ->> 'name')
+    order by x.since desc limit 1) d on true;
+end;
+comment on function pgrab.defined_id(text) is
+  'pgrab.id_of(), and of tasks that were deleted as long as pgrab.definition knows them.';
+
+create or replace function pgrab.changes(p_id bigint)
+returns table (at timestamptz, role text, version bigint, changed text, before text, after text)
+language sql stable
+begin atomic
+  with span as (
+    select d.since, d.role, d.version, d.definition as new,
+      lag(d.definition) over (order by d.version) as old
+    from pgrab.definition d where d.task_id = p_id)
+  select s.since, s.role, s.version, k.key, coalesce(s.old ->> k.key, f.fallback ->> k.key),
+    coalesce(s.new ->> k.key, f.fallback ->> k.key)
+  from span s cross join lateral jsonb_object_keys(s.old || s.new) k(key)
+    cross join pgrab_internal.apply_defaults() f(fallback)
+  where s.old is not null and s.old -> k.key is distinct from s.new -> k.key
+  order by s.version, k.key;
+end;
+comment on function pgrab.changes(bigint) is
+  'How the definition of a task has changed, the oldest change first: one row for each column. Runs from '
+  'that version on (pgrab.run.version) had it so. What the retention has taken is missing.';
+
+create or replace function pgrab.changes(p_task text)
+returns table (at timestamptz, role text, version bigint, changed text, before text, after text)
+language sql stable
+begin atomic
+  select * from pgrab.changes(pgrab.defined_id(p_task));
+end;
+comment on function pgrab.changes(text) is 'The same for a task that is named by its key or its name.';

@@ -1,0 +1,45 @@
+/* pgrab diff */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/commands.h"
+
+struct options {
+	struct cli_common common;
+	char *since;
+	int64_t limit;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"since", 0, OPTION_TEXT, offsetof(struct options, since), NULL, 0, 0, NULL, "TIME",
+	"at or after this: 2h (ago), or a time as PostgreSQL reads it", false},
+    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
+	false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_diff(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct cli_time since;
+	const char *params[] = {c->operands[0], cli_time(o->since, &since)};
+
+	return cli_list_some(c, "cli_diff", 2, params, o->limit, "its definition has not changed");
+}
+
+const struct command cmd_diff = {
+    .name = "diff",
+    .group = GROUP_LOOK,
+    .usage = "TASK [OPTIONS]",
+    .summary = "show how the definition of a task has changed, by whom and when, the last change first",
+    .details = "The function pgrab.changes(), also of a task that was deleted. What one run had:\n"
+	       "select pgrab.definition_of(r.task_id, r.version) from pgrab.run r where ...",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 1,
+    .max_operands = 1,
+    .exec = run_diff,
+};
