@@ -442,8 +442,17 @@ create table pgrab.beat (
   stale_finishes   bigint      not null default 0,
   fences           bigint      not null default 0,
   recovered        bigint      not null default 0,
+  keepers_lost     bigint      not null default 0,
+  log_dropped      bigint      not null default 0,
   in_hand          integer     not null default 0,
   running          integer     not null default 0,
+  to_start         integer     not null default 0,
+  to_run           integer     not null default 0,
+  to_finish        integer     not null default 0,
+  children         integer     not null default 0,
+  connections      integer     not null default 0,
+  lease_left       interval,
+  round_trip       interval,
   bell             boolean     not null default true,
   busy             boolean     not null default false,
   state            text        not null,
@@ -471,8 +480,18 @@ comment on column pgrab.beat.stale_finishes is
   'Results that came too late and were refused by the fence.';
 comment on column pgrab.beat.fences is 'How often it lost its lease and stopped its own runs.';
 comment on column pgrab.beat.recovered is 'Tasks of dead nodes it put back.';
+comment on column pgrab.beat.keepers_lost is
+  'Keeper processes that died or stood still, and were replaced; their runs were stopped.';
+comment on column pgrab.beat.log_dropped is 'Lines of its log that nobody read in time.';
 comment on column pgrab.beat.in_hand is 'Tasks it holds, claimed and running.';
 comment on column pgrab.beat.running is 'Tasks it runs.';
+comment on column pgrab.beat.to_start is 'Messages that wait for its starter.';
+comment on column pgrab.beat.to_run is 'Runs, or chains of instant ones, that wait for a worker.';
+comment on column pgrab.beat.to_finish is 'Outcomes that wait to be written down.';
+comment on column pgrab.beat.children is 'Runs and handlers that its keeper looks after, as processes.';
+comment on column pgrab.beat.connections is 'Connections to the database that it has open.';
+comment on column pgrab.beat.lease_left is 'What was left of its lease when this heartbeat was sent.';
+comment on column pgrab.beat.round_trip is 'How long the heartbeat before this one took.';
 comment on column pgrab.beat.bell is
   'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the'
   ' NOTIFY.';

@@ -15,6 +15,10 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.runs_started, 0) as runs_started, coalesce(b.runs_succeeded, 0) as runs_succeeded,
   coalesce(b.runs_failed, 0) as runs_failed, coalesce(b.stale_finishes, 0) as stale_finishes,
   coalesce(b.fences, 0) as fences, coalesce(b.recovered, 0) as recovered,
+  coalesce(b.keepers_lost, 0) as keepers_lost, coalesce(b.log_dropped, 0) as log_dropped,
+  coalesce(b.to_start, 0) as to_start, coalesce(b.to_run, 0) as to_run,
+  coalesce(b.to_finish, 0) as to_finish, coalesce(b.children, 0) as children,
+  coalesce(b.connections, 0) as connections, b.lease_left, b.round_trip,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
 from pgrab.registration r
   left join lateral (
@@ -68,6 +72,18 @@ comment on column pgrab.node.runs_failed is 'Runs that did not.';
 comment on column pgrab.node.stale_finishes is 'Results that came too late and were refused by the fence.';
 comment on column pgrab.node.fences is 'How often it lost its lease and stopped its own runs.';
 comment on column pgrab.node.recovered is 'Tasks of dead nodes it put back.';
+comment on column pgrab.node.keepers_lost is
+  'Keeper processes that died or stood still, and were replaced; their runs were stopped.';
+comment on column pgrab.node.log_dropped is 'Lines of its log that nobody read in time.';
+comment on column pgrab.node.to_start is 'Messages that wait for its starter.';
+comment on column pgrab.node.to_run is 'Runs, or chains of instant ones, that wait for a worker.';
+comment on column pgrab.node.to_finish is 'Outcomes that wait to be written down.';
+comment on column pgrab.node.children is 'Runs and handlers that its keeper looks after, as processes.';
+comment on column pgrab.node.connections is 'Connections to the database that it has open.';
+comment on column pgrab.node.lease_left is
+  'What was left of its lease when the last heartbeat was sent. Null: it is down.';
+comment on column pgrab.node.round_trip is
+  'How long the heartbeat before the last one took. Null: it is down, or has just started.';
 comment on column pgrab.node.live is
   'Has it been heard of lately, by the database''s clock? For people: nodes judge each other by beat.';
 

@@ -44,6 +44,7 @@ static struct {
 	char ring[RING_BYTES];
 	size_t head, len; /* the oldest byte, how many there are */
 	uint64_t dropped; /* lines since the writer said so last */
+	int64_t dropped_ever;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void
@@ -152,8 +153,9 @@ enqueue(const struct log_text *t)
 		ring_put(t->text, n);
 		PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	} else if (running) {
-		queue
-		    .dropped++; /* from the first one on, until the writer has said so: no gap without a word */
+		/* From the first one on, until the writer has said so: no gap without a word. */
+		queue.dropped++;
+		queue.dropped_ever++;
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	return running;
@@ -278,6 +280,17 @@ await_empty(void)
 			return false;
 	}
 	return true;
+}
+
+int64_t
+log_dropped(void)
+{
+	int64_t n;
+
+	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	n = queue.dropped_ever;
+	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
+	return n;
 }
 
 void

@@ -30,6 +30,9 @@ CHECKED enum rc log_start(struct err *err);
 void log_flush(void);
 void log_stop(void);
 
+/* How many lines have been dropped since log_start. */
+int64_t log_dropped(void);
+
 /* Names the calling thread in its lines; the string must be a literal (it is kept by pointer). */
 void log_thread(const char *name);
 

@@ -1,13 +1,13 @@
 /* libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules. */
 #include "db/pg_inside.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "db/aside.h"
 #include "db/dial.h"
 #include "db/fault.h"
 #include "db/sql.h"
@@ -54,9 +54,19 @@ db_destroy(struct db **db)
 	*db = NULL;
 }
 
+static _Atomic int64_t open_count;
+
+int64_t
+db_open_count(void)
+{
+	return atomic_load(&open_count);
+}
+
 void
 db_disconnect(struct db *db)
 {
+	if (db->conn != NULL)
+		atomic_fetch_sub(&open_count, 1);
 	PQfinish(db->conn);
 	db->conn = NULL;
 	db->since[0] = '\0';
@@ -202,6 +212,7 @@ db_connect(struct db *db, struct err *err)
 	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &db->conn, err);
 	if (rc == RC_OK) {
 		db->generation++;
+		atomic_fetch_add(&open_count, 1);
 		PQsetnonblocking(db->conn, 1);
 		rc = db->plain ? RC_OK : settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
@@ -359,35 +370,6 @@ db_script(struct db *db, const char *sql, struct err *err)
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
 	return rc == RC_OK ? collect(db, until, -1, NULL, NULL, err) : rc;
-}
-
-static void
-send_cancel(void *arg)
-{
-	char text[256];
-
-	PQcancel(arg, text, sizeof text); /* a failure shows as no answer to the statement */
-}
-
-static void
-drop_cancel(void *arg)
-{
-	PQfreeCancel(arg);
-}
-
-/* PQcancel connects, and knows no deadline.  One that is still under way when the time is up could hit a later
- * statement: so the connection is given up. */
-enum rc
-db_cancel(struct db *db, int64_t until_us, struct err *err)
-{
-	PGcancel *c = PQgetCancel(db->conn);
-
-	if (c != NULL && !aside_call(send_cancel, drop_cancel, c, until_us)) {
-		db_disconnect(db);
-		return err_set(err, RC_UNKNOWN, "the statement could not be cancelled within the deadline");
-	}
-	PQfreeCancel(c);
-	return RC_OK;
 }
 
 enum rc

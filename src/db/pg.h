@@ -44,6 +44,9 @@ void db_patient(struct db *db);
 /* Is this connection to a pooler?  Then each transaction may be another server's. */
 bool db_pooled(const struct db *db);
 
+/* How many connections this process has open at this moment.  Any thread. */
+int64_t db_open_count(void);
+
 /* How many connections were made so far: a new one may be to another server. */
 unsigned db_generation(const struct db *db);
 

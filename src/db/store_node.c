@@ -171,18 +171,20 @@ enum rc
 store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
     int64_t *db_now_us_out, struct err *err)
 {
-	char text[4 + COUNT__COUNT][NUMBER_MAX];
-	const char *params[8 + COUNT__COUNT] = {number(text[0], b->node_id), number(text[1], b->incarnation),
-	    b->draining ? "draining" : "up", b->bell ? "t" : "f", number(text[2], b->in_hand),
-	    number(text[3], b->running)};
+	char id[NUMBER_MAX], inc[NUMBER_MAX], gauge[GAUGE__COUNT][NUMBER_MAX], add[COUNT__COUNT][NUMBER_MAX];
+	const char *params[6 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
+	    number(inc, b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f"};
+	int n = 4;
 	PGresult *res = NULL;
 	enum rc rc;
 
+	for (int i = 0; i < GAUGE__COUNT; i++)
+		params[n++] = number(gauge[i], b->gauge[i]);
 	for (int i = 0; i < COUNT__COUNT; i++)
-		params[6 + i] = number(text[4 + i], b->add[i]);
-	params[6 + COUNT__COUNT] = others != NULL ? "t" : "f";
-	params[7 + COUNT__COUNT] = b->busy ? "t" : "f";
-	rc = db_query(db, sql_text("node_beat"), 8 + COUNT__COUNT, params, &res, err);
+		params[n++] = number(add[i], b->add[i]);
+	params[n++] = others != NULL ? "t" : "f";
+	params[n++] = b->busy ? "t" : "f";
+	rc = db_query(db, sql_text("node_beat"), n, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");

@@ -70,13 +70,29 @@ enum {
 	COUNT_STALE,
 	COUNT_FENCES,
 	COUNT_RECOVERED,
+	COUNT_KEEPERS_LOST,
+	COUNT_LOG_DROPPED,
 	COUNT__COUNT
+};
+
+/* How a node is at a heartbeat. */
+enum {
+	GAUGE_IN_HAND,
+	GAUGE_RUNNING,
+	GAUGE_TO_START,
+	GAUGE_TO_RUN,
+	GAUGE_TO_FINISH,
+	GAUGE_CHILDREN,
+	GAUGE_CONNECTIONS,
+	GAUGE_LEASE_LEFT, /* us */
+	GAUGE_ROUND_TRIP, /* us, of the heartbeat before; 0: there was none */
+	GAUGE__COUNT
 };
 
 struct node_beat {
 	int64_t node_id, incarnation;
 	bool draining, bell, busy;
-	int64_t in_hand, running;
+	int64_t gauge[GAUGE__COUNT];
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };
 

@@ -146,6 +146,23 @@ keeper_pid(struct keeper *k)
 	return pid;
 }
 
+int64_t
+keeper_runs(const struct keeper *k)
+{
+	return atomic_load(&k->page->runs);
+}
+
+int64_t
+keeper_lost(struct keeper *k)
+{
+	int64_t lost;
+
+	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	lost = (int64_t)k->life - 1;
+	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
+	return lost;
+}
+
 int
 keeper_alive_fd(const struct keeper *k)
 {

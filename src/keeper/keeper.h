@@ -67,6 +67,10 @@ void keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation);
 /* The keeper process at this moment; 0: there is none, a new one is being made. */
 pid_t keeper_pid(struct keeper *k);
 
+/* Runs that the keeper process looks after, and how many keeper processes were lost so far.  Any thread. */
+int64_t keeper_runs(const struct keeper *k);
+int64_t keeper_lost(struct keeper *k);
+
 /* A descriptor that becomes readable when there has been no keeper for so long that the node had better end.
  * Owned by the keeper; only poll it. */
 int keeper_alive_fd(const struct keeper *k);

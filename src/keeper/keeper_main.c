@@ -270,6 +270,7 @@ round_of_news(struct guard *g)
 	for (size_t i = 0; i < g->count; i++)
 		p[GUARD__COUNT + i] =
 		    (struct pollfd){.fd = g->run[i].overdue_us == 0 ? g->run[i].fd : -1, .events = POLLRDHUP};
+	atomic_store(&g->page->runs, (int64_t)g->count);
 	atomic_fetch_add(&g->page->tick, 1);
 	if (poll(p, g->count + GUARD__COUNT, timeout_ms(g)) < 0)
 		return;

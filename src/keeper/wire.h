@@ -19,6 +19,7 @@
 struct wire_page {
 	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
 	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
+	_Atomic int64_t runs;  /* that it looks after; by the keeper */
 	/* Whose death the keeper has to report; incarnation 0: nobody's.  By the node. */
 	_Atomic int64_t node_id, incarnation;
 };

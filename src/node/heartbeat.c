@@ -1,6 +1,6 @@
 /*
- * Heartbeat.  Each beat: one HOT update of the own row (the lease counts from before it was sent), one
- * reading of all rows.
+ * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with a reading of
+ * everybody's.
  *
  * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node
  * stops: nothing more is claimed, started or finished (incarnation 0), the keeper's lease is dropped so that
@@ -89,32 +89,6 @@ heartbeat_publish(struct heartbeat *h)
 	}
 }
 
-static struct node_beat
-make_beat(struct heartbeat *h)
-{
-	struct node *n = h->node;
-	struct node_beat b = {.node_id = atomic_load(&n->node_id),
-	    .incarnation = atomic_load(&n->incarnation),
-	    .draining = node_draining(n),
-	    .bell = atomic_load(&n->hungry) == 0,
-	    .busy = atomic_load(&n->busy),
-	    .in_hand = atomic_load(&n->in_hand),
-	    .running = atomic_load(&n->running)};
-
-	for (int i = 0; i < COUNT__COUNT; i++)
-		b.add[i] = atomic_exchange(&n->count[i], 0);
-	return b;
-}
-
-/* What did not go through is counted again with the next beat.  (After a lost reply it may be counted twice:
- * these are numbers for people.) */
-static void
-give_back_counts(struct heartbeat *h, const struct node_beat *b)
-{
-	for (int i = 0; i < COUNT__COUNT; i++)
-		node_count(h->node, i, b->add[i]);
-}
-
 /* A person's drain.  (A node that stops drains anyway, and the boss knows.) */
 static void
 obey_drain(struct node *n, bool wanted)
@@ -199,14 +173,16 @@ beat(struct heartbeat *h, struct err *err)
 {
 	struct node_beat b;
 	struct node_wishes wishes;
-	int64_t sent = clock_boot_us(), db_now = 0;
+	int64_t sent = clock_boot_us(), asked, db_now = 0;
 	bool others = clock_mono_us() >= h->next_others_us;
 	enum rc rc = same_server(h, err);
 
 	if (rc != RC_OK)
 		return rc;
-	b = make_beat(h);
+	b = heartbeat_figures(h);
+	asked = clock_mono_us();
 	rc = store_node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
+	h->round_trip_us = clock_mono_us() - asked;
 
 	/* A lease that ran out is not renewed: what it covered has been stopped. */
 	if (rc == RC_OK && !lease_holds(&h->node->lease, clock_boot_us()))
@@ -221,7 +197,7 @@ beat(struct heartbeat *h, struct err *err)
 			plan_others(h);
 		heartbeat_publish(h);
 	} else {
-		give_back_counts(h, &b);
+		heartbeat_give_back(h, &b);
 	}
 	return rc;
 }
@@ -309,7 +285,7 @@ static void
 say_goodbye(struct heartbeat *h)
 {
 	struct err err = {0};
-	struct node_beat last = make_beat(h);
+	struct node_beat last = heartbeat_figures(h);
 	struct node_wishes ignored;
 	int64_t db_now;
 

@@ -1,6 +1,6 @@
 /*
- * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_fence.c and heartbeat_name.c (whose
- * the name is) only.
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c, heartbeat_fence.c and
+ * heartbeat_name.c (whose the name is) only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_INSIDE_H
 #define PGRAB_NODE_HEARTBEAT_INSIDE_H
@@ -44,12 +44,14 @@ struct heartbeat {
 	char host[256];
 	int64_t mine; /* the last incarnation we tried to register */
 	struct name_watch watch;
-	struct server_mark server; /* what answered last; system 0: nothing is known */
-	unsigned generation;       /* of the connection that `server` is about */
-	int64_t beat;              /* our row's, at least */
-	int64_t wish_us;           /* see next_wish() */
-	int64_t next_others_us;    /* when to read the others again */
-	struct run *back;          /* chain of copies to be handed back */
+	struct server_mark server;         /* what answered last; system 0: nothing is known */
+	unsigned generation;               /* of the connection that `server` is about */
+	int64_t beat;                      /* our row's, at least */
+	int64_t wish_us;                   /* see next_wish() */
+	int64_t next_others_us;            /* when to read the others again */
+	int64_t round_trip_us;             /* of the last beat; 0: none yet */
+	int64_t keepers_lost, log_dropped; /* counted so far */
+	struct run *back;                  /* chain of copies to be handed back */
 	bool in_order;
 };
 
@@ -61,6 +63,11 @@ void heartbeat_publish(struct heartbeat *h);
 
 /* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
 bool heartbeat_take_busy(struct heartbeat *h);
+
+/* What this node says with its next beat, and so often since the last; what did not go through is counted again
+ * with the next.  (After a lost reply it may be counted twice: these are numbers for people.) */
+struct node_beat heartbeat_figures(struct heartbeat *h);
+void heartbeat_give_back(struct heartbeat *h, const struct node_beat *b);
 
 /* From the loss of the lease to a new incarnation.  Returns early on stop. */
 void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -10,6 +11,7 @@ import time
 import pytest
 from cluster import clean_env, pgrab_bin, wait_until
 from proxy import Proxy
+from test_keeper import keeper_of
 
 
 def samples(text):
@@ -56,6 +58,38 @@ def test_metrics_tell_of_nodes_and_runs(db, nodes, serving):
     open_metrics = serve.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert open_metrics.text.endswith("# EOF\n") and "# TYPE pgrab_runs counter" in open_metrics.text
     assert open_metrics.headers["Content-Type"].startswith("application/openmetrics-text")
+
+
+def test_metrics_tell_what_only_a_node_knows(db, nodes, serving):
+    """Its lease, its queues, its children and connections come with its heartbeats, and go with it."""
+    serve = serving()
+    node = nodes.start("n1")
+    for _ in range(2):
+        db.add(kind="shell", command="sleep 60")
+    of_node = lambda: {name: value for name, value in samples(serve.get("/metrics").text).items() if 'node="n1"' in name}
+    m = wait_until(lambda: (lambda m: m if m['pgrab_node_children{node="n1"}'] == 2 else None)(of_node()), 10, "two children", step=0.2)
+    assert 0 < m['pgrab_node_lease_left_seconds{node="n1"}'] <= 14 and 0 < m['pgrab_node_round_trip_seconds{node="n1"}'] < 10
+    assert 2 <= m['pgrab_node_connections{node="n1"}'] <= 10
+    assert {m[f'pgrab_node_queue{{node="n1",queue="{queue}"}}'] for queue in ("start", "run", "finish")} == {0}
+    assert m['pgrab_node_keepers_lost_total{node="n1"}'] == m['pgrab_node_log_dropped_total{node="n1"}'] == 0
+    os.kill(keeper_of(node), signal.SIGKILL)
+    wait_until(lambda: of_node()['pgrab_node_keepers_lost_total{node="n1"}'] == 1, 10, "the lost keeper to be counted", step=0.2)
+    db.query("delete from pgrab.task")
+    node.end()
+    m = of_node()
+    assert m['pgrab_node_keepers_lost_total{node="n1"}'] == 1 and m['pgrab_node_up{node="n1"}'] == 0
+    assert not [name for name in m if "lease_left" in name or "queue" in name or "children" in name]
+
+
+def test_outcomes_that_cannot_be_written_show_as_a_queue(db, nodes):
+    """The history is locked: what has ended waits in the node, whose heartbeats say so."""
+    nodes.start("n1", workers=4)
+    db.wait_run(db.add(kind="noop"))
+    with db.connect(autocommit=False) as other:
+        other.execute("lock table pgrab.run in access exclusive mode")
+        db.query("insert into pgrab.task (kind, command) select 'shell', 'exit 0' from generate_series(1, 20)")
+        db.wait("select to_finish > 0 from pgrab.node", timeout=20)
+    db.wait("select to_finish = 0 and in_hand = 0 from pgrab.node", timeout=20)
 
 
 def test_names_of_nodes_are_escaped(db, serving, nodes):

@@ -304,6 +304,7 @@ a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed(void **state
 	snprintf(want, sizeof want, "event=log_dropped lines=%d", dropped);
 	assert_int_equal(lines_until(fd, "event=after"), kept + 1);
 	assert_int_equal(lines_until(fd, want), kept);
+	assert_int_equal(log_dropped(), dropped);
 	log_stop();
 	close(fd);
 }

@@ -126,5 +126,13 @@ from (
       'bring all to one version', k.key, string_agg(distinct n.name, ', '))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id cross join lateral jsonb_each(p.kinds) k
     where p.up > 0 and n.live
-    group by k.key having count(distinct k.value) > 1 order by k.key limit 1)) c
+    group by k.key having count(distinct k.value) > 1 order by k.key limit 1)
+  union all
+  select 22, 'leases', 'every heartbeat comes in time',
+    (select format('node %s had %s s of its lease left when it sent its last heartbeat, and the one before '
+      'took %s s; without a lease it stops its runs: look for a slow database, network or machine',
+      x.name, round(extract(epoch from x.lease_left), 1), round(extract(epoch from x.round_trip), 1))
+    from pgrab.node x
+    where x.live and (x.lease_left < x.heartbeat_every or x.round_trip > interval '1 s')
+    order by x.lease_left limit 1)) c
 order by c.n

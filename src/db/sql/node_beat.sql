@@ -5,21 +5,25 @@
 -- whether to show an output; and, when asked, everybody who is not down (as node_list.sql), so that an idle
 -- node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end.
--- $1 node, $2 incarnation, $3 state, $4 bell, $5 in hand, $6 running, $7.. what to add: attempted, won, lost,
--- stolen, started, succeeded, failed, stale, fences, recovered; $17 the others, too?; $18 busy.
+-- $1 node, $2 incarnation, $3 state, $4 bell, $5.. how it is: in hand, running, to start, to run, to finish,
+-- children, connections, lease left us, round trip us (0: not known); $14.. what to add: attempted, won,
+-- lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines dropped; $26
+-- the others, too?; $27 busy.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
   insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, in_hand, running,
+    to_start, to_run, to_finish, children, connections, lease_left, round_trip,
     claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
-    stale_finishes, fences, recovered)
+    stale_finishes, fences, recovered, keepers_lost, log_dropped)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
-    $4::boolean, $18::boolean, $5::int, $6::int,
-    l.claims_attempted + $7::bigint, l.claims_won + $8::bigint, l.claims_lost + $9::bigint,
-    l.claims_stolen + $10::bigint, l.runs_started + $11::bigint, l.runs_succeeded + $12::bigint,
-    l.runs_failed + $13::bigint, l.stale_finishes + $14::bigint, l.fences + $15::bigint,
-    l.recovered + $16::bigint
+    $4::boolean, $27::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
+    $12::bigint * interval '1 us', nullif($13::bigint, 0) * interval '1 us',
+    l.claims_attempted + $14::bigint, l.claims_won + $15::bigint, l.claims_lost + $16::bigint,
+    l.claims_stolen + $17::bigint, l.runs_started + $18::bigint, l.runs_succeeded + $19::bigint,
+    l.runs_failed + $20::bigint, l.stale_finishes + $21::bigint, l.fences + $22::bigint,
+    l.recovered + $23::bigint, l.keepers_lost + $24::bigint, l.log_dropped + $25::bigint
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, beat),
@@ -34,7 +38,7 @@ select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
    where c.incarnation = $2::bigint) as stops,
   exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
-  case when $18::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told
+  case when $27::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told
 from beat b cross join last p left join lateral (
-  select :node_columns from pgrab.node n where n.state <> 'down') l on $17::boolean
+  select :node_columns from pgrab.node n where n.state <> 'down') l on $26::boolean
 order by l.id

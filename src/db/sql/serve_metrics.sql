@@ -62,7 +62,19 @@ from (
     ('node_claims', 'result', 'lost', n.claims_lost), ('node_claims', 'result', 'stolen', n.claims_stolen),
     ('node_runs', 'result', 'succeeded', n.runs_succeeded), ('node_runs', 'result', 'failed', n.runs_failed),
     ('node_stale_finishes', null, null, n.stale_finishes), ('node_fences', null, null, n.fences),
-    ('node_recovered', null, null, n.recovered)) x(family, label, value_of, value)
+    ('node_recovered', null, null, n.recovered), ('node_keepers_lost', null, null, n.keepers_lost),
+    ('node_log_dropped', null, null, n.log_dropped)) x(family, label, value_of, value)
+  union all
+  -- What a node that is down said last is true of nobody.
+  select x.family, 'node', n.name, x.label, x.value_of, x.value
+  from node n cross join lateral (values
+    ('node_queue', 'queue', 'start', n.to_start), ('node_queue', 'queue', 'run', n.to_run),
+    ('node_queue', 'queue', 'finish', n.to_finish), ('node_children', null, null, n.children),
+    ('node_connections', null, null, n.connections),
+    ('node_lease_left_seconds', null, null, extract(epoch from n.lease_left)),
+    ('node_round_trip_seconds', null, null, extract(epoch from n.round_trip)))
+    x(family, label, value_of, value)
+  where n.seen_as <> 'down' and x.value is not null
   union all
   select 'history_partitions', null, null, null, null, count(*)
   from pg_inherits i where i.inhparent = 'pgrab.run'::regclass

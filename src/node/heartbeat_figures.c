@@ -1,0 +1,58 @@
+/* What a node says of itself with a heartbeat. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/heartbeat_inside.h"
+
+/* What others count since they began goes in as what came since the last beat. */
+static void
+count_of_others(struct heartbeat *h)
+{
+	int64_t lost = h->node->keeper == NULL ? 0 : keeper_lost(h->node->keeper), dropped = log_dropped();
+
+	node_count(h->node, COUNT_KEEPERS_LOST, lost - h->keepers_lost);
+	node_count(h->node, COUNT_LOG_DROPPED, dropped - h->log_dropped);
+	h->keepers_lost = lost;
+	h->log_dropped = dropped;
+}
+
+static void
+read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
+{
+	struct node *n = h->node;
+	int64_t left = lease_until(&n->lease) - clock_boot_us();
+
+	gauge[GAUGE_IN_HAND] = atomic_load(&n->in_hand);
+	gauge[GAUGE_RUNNING] = atomic_load(&n->running);
+	gauge[GAUGE_TO_START] = (int64_t)mailbox_count(n->start_queue);
+	gauge[GAUGE_TO_RUN] = (int64_t)mailbox_count(n->run_queue);
+	gauge[GAUGE_TO_FINISH] = (int64_t)mailbox_count(n->finish_queue);
+	gauge[GAUGE_CHILDREN] = n->keeper == NULL ? 0 : keeper_runs(n->keeper);
+	gauge[GAUGE_CONNECTIONS] = db_open_count();
+	gauge[GAUGE_LEASE_LEFT] = left > 0 ? left : 0;
+	gauge[GAUGE_ROUND_TRIP] = h->round_trip_us;
+}
+
+struct node_beat
+heartbeat_figures(struct heartbeat *h)
+{
+	struct node *n = h->node;
+	struct node_beat b = {.node_id = atomic_load(&n->node_id),
+	    .incarnation = atomic_load(&n->incarnation),
+	    .draining = node_draining(n),
+	    .bell = atomic_load(&n->hungry) == 0,
+	    .busy = atomic_load(&n->busy)};
+
+	count_of_others(h);
+	read_gauges(h, b.gauge);
+	for (int i = 0; i < COUNT__COUNT; i++)
+		b.add[i] = atomic_exchange(&n->count[i], 0);
+	return b;
+}
+
+void
+heartbeat_give_back(struct heartbeat *h, const struct node_beat *b)
+{
+	for (int i = 0; i < COUNT__COUNT; i++)
+		node_count(h->node, i, b->add[i]);
+}
