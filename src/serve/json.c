@@ -14,7 +14,7 @@ json_text(struct buf *out, const char *s)
 	}
 	buf_addc(out, '"');
 	for (size_t n; *s != '\0'; s += n) {
-		n = utf8_sequence(s, strlen(s) < 4 ? strlen(s) : 4);
+		n = utf8_sequence(s, strnlen(s, 4));
 		if (n == 0) {
 			buf_adds(out, "\\ufffd");
 			n = 1;

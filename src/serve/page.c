@@ -218,14 +218,26 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 	buf_adds(o, "</tbody></table></div>\n");
 }
 
-/* Only to a path of ours: what a form says about where it stood comes from the browser. */
+/* What a form says about where it stood comes from the browser: only a path of ours counts.  Browsers leave tabs
+ * and line ends out of a URL, so that /<tab>/evil is //evil. */
+static bool
+is_our_path(const char *path)
+{
+	if (path[0] != '/' || path[1] == '/' || path[1] == '\\')
+		return false;
+	for (; *path != '\0'; path++) {
+		if (*path <= ' ' || *path >= 0x7f)
+			return false;
+	}
+	return true;
+}
+
 void
 page_back(struct call *c, const char *to)
 {
 	const char *from = call_form(c, "back");
 
-	if (from != NULL && from[0] == '/' && from[1] != '/' && from[1] != '\\' &&
-	    from[strcspn(from, "\r\n")] == '\0')
+	if (from != NULL && is_our_path(from))
 		to = from;
 	buf_reset(&c->out);
 	c->status = 303;

@@ -17,10 +17,7 @@ void page_form(struct call *c, const char *path, const char *class);
 /* A button of a form: <button name="name" value="value">label</button>. */
 void page_button(struct call *c, const char *name, const char *value, const char *label);
 
-/*
- * The rows of a text of src/db/sql: false when the database refused, and c holds the answer.  With hash joins: see
- * struct api.
- */
+/* The rows of a text of src/db/sql: false when the database refused, and c holds the answer. */
 bool
 page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 

@@ -64,18 +64,51 @@ page_act_node(struct call *c, struct db *db)
 		page_back(c, "/nodes");
 }
 
+static void
+put_member(struct buf *object, const char *name, const char *value)
+{
+	buf_addf(object, "%s\"%s\":", object->len == 0 ? "{" : ",", name);
+	json_text(object, value);
+}
+
+/* What was left empty is no limit. */
+static bool
+set_limit(struct call *c, struct db *db, const char *key)
+{
+	struct buf limit = {0};
+	const char *params[2] = {key, NULL};
+	bool ok;
+
+	put_member(&limit, "max_running", call_form(c, "max_running"));
+	put_member(&limit, "per_second", call_form(c, "per_second"));
+	buf_addc(&limit, '}');
+	params[1] = buf_str(&limit);
+	ok = act(c, db, "serve_limit_set", 2, params);
+	buf_fini(&limit);
+	return ok;
+}
+
+static bool
+delete_limit(struct call *c, struct db *db, const char *key)
+{
+	PGresult *r = NULL;
+	bool ok = page_ask(c, db, "serve_limit_delete", 1, &key, &r), there = PQntuples(r) > 0;
+
+	PQclear(r);
+	if (ok && !there)
+		call_problem(c, 404, "there is no such limit", NULL);
+	return ok && there;
+}
+
 void
 page_act_limit(struct call *c, struct db *db)
 {
-	const char *action = call_form(c, "action"), *running = call_form(c, "max_running");
-	const char *starts = call_form(c, "per_second");
-	const char *params[] = {
-	    call_form(c, "key"), running == NULL ? "none" : running, starts == NULL ? "none" : starts};
+	const char *action = call_form(c, "action"), *key = call_form(c, "key");
 
-	if (params[0] == NULL)
+	if (key == NULL)
 		call_problem(c, 400, "the limit has no key", NULL);
-	else if (action != NULL && strcmp(action, "delete") == 0 ? act(c, db, "serve_limit_delete", 1, params)
-								 : act(c, db, "cli_limit_set", 3, params))
+	else if (action != NULL && strcmp(action, "delete") == 0 ? delete_limit(c, db, key)
+								 : set_limit(c, db, key))
 		page_back(c, "/limits");
 }
 

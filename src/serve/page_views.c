@@ -99,34 +99,55 @@ put_option(struct buf *o, const char *value, const char *label, const char *chos
 	    chosen != NULL && strcmp(chosen, value) == 0 ? " selected" : "", label);
 }
 
-static void
-put_select(struct call *c, const char *name, const char *label, const char *const *values)
-{
-	const char *chosen = call_query(c, name);
+/* What a list can be searched by: words to choose from, or with NULL anything. */
+struct filter {
+	const char *name, *label;
+	const char *const *values;
+};
 
-	buf_addf(&c->out, "<label>%s <select name=\"%s\">", label, name);
-	put_option(&c->out, "", "any", chosen);
-	for (; *values != NULL; values++)
-		put_option(&c->out, *values, *values, chosen);
+static void
+put_filter(struct call *c, const struct filter *f)
+{
+	const char *given = call_query(c, f->name);
+
+	if (f->values == NULL) {
+		buf_addf(&c->out, "<label>%s <input name=\"%s\" value=\"", f->label, f->name);
+		html_text(&c->out, given == NULL ? "" : given);
+		buf_adds(&c->out, "\"></label>\n");
+		return;
+	}
+	buf_addf(&c->out, "<label>%s <select name=\"%s\">", f->label, f->name);
+	put_option(&c->out, "", "any", given);
+	for (const char *const *v = f->values; *v != NULL; v++)
+		put_option(&c->out, *v, *v, given);
 	buf_adds(&c->out, "</select></label>\n");
 }
 
+/* The head of a list, with a form to search it; ended by one without a name. */
 static void
-put_input(struct call *c, const char *name, const char *label)
+begin_list(struct call *c, const char *title, const struct filter *filters)
 {
-	const char *value = call_query(c, name);
-
-	buf_addf(&c->out, "<label>%s <input name=\"%s\" value=\"", label, name);
-	html_text(&c->out, value == NULL ? "" : value);
-	buf_adds(&c->out, "\"></label>\n");
+	page_begin(c, title, true);
+	buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
+	for (const struct filter *f = filters; f->name != NULL; f++)
+		put_filter(c, f);
+	buf_adds(&c->out, "<button>Search</button></form>\n");
 }
 
-/* A link to the page behind this one: the same question, with another cursor. */
+static int
+rows_shown(const PGresult *r)
+{
+	return PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
+}
+
+/* A row more than is shown says that there is a page behind this one: the same question, with another cursor. */
 static void
-put_next_page(struct call *c, const char *cursor)
+put_next_page(struct call *c, const PGresult *r)
 {
 	struct evkeyval *kv;
 
+	if (PQntuples(r) <= PAGE_ROWS)
+		return;
 	buf_addf(&c->out, "<p><a rel=\"next\" href=\"%.*s?", (int)strcspn(c->uri, "?"), c->uri);
 	TAILQ_FOREACH (kv, &c->query, next) {
 		if (strcmp(kv->key, "cursor") == 0)
@@ -137,7 +158,7 @@ put_next_page(struct call *c, const char *cursor)
 		buf_adds(&c->out, "&amp;");
 	}
 	buf_adds(&c->out, "cursor=");
-	html_url(&c->out, cursor);
+	html_url(&c->out, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
 	buf_adds(&c->out, "\">Older</a></p>\n");
 }
 
@@ -167,29 +188,21 @@ tasks(struct call *c, struct db *db)
 {
 	static const char *const statuses[] = {
 	    "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
+	static const struct filter filters[] = {{"q", "Name", NULL}, {"status", "Status", statuses},
+	    {"kind", "Kind", NULL}, {"node", "Node", NULL}, {"source", "Source", NULL}, {NULL, NULL, NULL}};
 	char *like = pattern_of(call_query(c, "q"));
 	const char *params[] = {call_query(c, "status"), call_query(c, "kind"), like, NULL,
 	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
 	PGresult *r = NULL;
 
 	if (page_ask(c, db, "serve_tasks_page", 8, params, &r)) {
-		int rows = PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
-
-		page_begin(c, "Tasks", true);
-		buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
-		put_input(c, "q", "Name");
-		put_select(c, "status", "Status", statuses);
-		put_input(c, "kind", "Kind");
-		put_input(c, "node", "Node");
-		put_input(c, "source", "Source");
-		buf_adds(&c->out, "<button>Search</button></form>\n");
+		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
-		page_table(c, r, rows, "No such tasks.", true);
-		if (rows > 0)
+		page_table(c, r, rows_shown(r), "No such tasks.", true);
+		if (PQntuples(r) > 0)
 			put_bulk_actions(c);
 		buf_adds(&c->out, "</form>\n");
-		if (PQntuples(r) > PAGE_ROWS)
-			put_next_page(c, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
+		put_next_page(c, r);
 		page_end(c);
 	}
 	PQclear(r);
@@ -201,22 +214,17 @@ history(struct call *c, struct db *db)
 {
 	static const char *const outcomes[] = {
 	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
+	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL}, {NULL, NULL, NULL}};
 	char *like = pattern_of(call_query(c, "q"));
 	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
 	    call_query(c, "node"), NULL, NULL, NULL, call_query(c, "cursor"), "51"};
 	PGresult *r = NULL;
 
 	if (page_ask(c, db, "serve_runs_page", 10, params, &r)) {
-		page_begin(c, "History", true);
-		buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
-		put_input(c, "q", "Name");
-		put_input(c, "task", "Task");
-		put_select(c, "outcome", "Outcome", outcomes);
-		put_input(c, "node", "Node");
-		buf_adds(&c->out, "<button>Search</button></form>\n");
-		page_table(c, r, PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r), "No such runs.", false);
-		if (PQntuples(r) > PAGE_ROWS)
-			put_next_page(c, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
+		begin_list(c, "History", filters);
+		page_table(c, r, rows_shown(r), "No such runs.", false);
+		put_next_page(c, r);
 		page_end(c);
 	}
 	PQclear(r);

@@ -143,7 +143,7 @@ def test_forms_of_others_are_refused(db, serving):
     visitor.post("/all", {"action": "pause"}, status=403, csrf=False)
     visitor.post("/all", {"action": "pause", "csrf": "0" * 32}, status=403, csrf=False)
     assert not db.one("select paused from pgrab.cluster")
-    for back in ("https://evil.example/", "//evil.example/", "/\\evil.example", "/x\r\nSet-Cookie: a=b"):
+    for back in ("https://evil.example/", "//evil.example/", "/\\evil.example", "/x\r\nSet-Cookie: a=b", "/\t/evil.example"):
         assert visitor.post("/all", {"action": "resume", "back": back}).headers["Location"] == "/"
 
 

@@ -3,13 +3,6 @@
 -- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 cursor (null: the first page),
 -- $8 limit.
 :tasks_page
-select a.id, a.name, a.kind, a.status, a.attempt, a.due_at, a.node, a.finished_at,
-  concat(a.part, '~', a.ended_at, '~', a.id) as cursor
-from (
-  select l.*, 'live' as part, null::timestamptz as ended_at from live l
-  union all
-  select e.id, e.name, e.kind, e.ended, e.attempt, null, e.node, date_trunc('second', e.finished_at), 'ended',
-    e.finished_at
-  from ended e) a
-order by a.part desc, a.ended_at desc, a.id desc
-limit $8
+select q.id, q.name, q.kind, q.status, q.attempt, q.due_at, q.node, q.finished_at, q.cursor
+from q
+order by q.part desc, q.ended_at desc, q.id desc
