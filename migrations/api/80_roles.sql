@@ -5,6 +5,7 @@
 --   pgrab_submit    its own tasks, runs, chains, limits, alerts, secrets
 --   pgrab_operator  the tasks of all: when and whether they run, not what they run
 --   pgrab_read      sees everything but secrets
+--   pgrab_serve     pgrab serve: a reader that knows tokens when it sees them
 --
 -- src/db/sql/roles.sql makes them.
 
@@ -51,6 +52,7 @@ begin
     ('pgrab.limit_use', 'exists (select from pgrab.limit l where l.key = limit_use.key)'),
     ('pgrab.limit_start', 'exists (select from pgrab.limit l where l.key = limit_start.key)')) x(name, own);
   create policy shared on pgrab.limit for select to pgrab_submit using (pgrab_internal.may_operate(owner));
+  create policy known on pgrab.token to pgrab_serve using (true);
   create policy own_secret on pgrab.secret to pgrab_operator
     using (owner = current_user) with check (owner = current_user);
 end $$;
@@ -88,6 +90,7 @@ begin
     to pgrab_submit, pgrab_operator;
   grant select (role, name, expires_at), insert (hash, role, name, expires_at), delete on pgrab.token
     to pgrab_submit, pgrab_operator;
+  grant select (hash, role, expires_at, last_used_at), update (last_used_at) on pgrab.token to pgrab_serve;
   grant insert (verb, ids, word, file, done), select on pgrab_internal.call to pgrab_submit, pgrab_operator;
 end $$;
 comment on function pgrab_internal.rights_people() is

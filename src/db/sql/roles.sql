@@ -6,7 +6,8 @@ declare
   c_kinds constant text[] := '{sql,noop,notify,shell,exec,http}';
   v_role text;
 begin
-  foreach v_role in array '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read}'::text[]
+  foreach v_role in array
+    '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve}'::text[]
     || array(select 'pgrab_kind_' || k from unnest(c_kinds) k)
   loop
     if to_regrole(v_role) is null then
@@ -19,6 +20,9 @@ begin
       execute format('grant %I to pgrab_submit', v_role);
     end if;
   end loop;
+  if not pg_has_role('pgrab_serve', 'pgrab_read', 'MEMBER') then
+    grant pgrab_read to pgrab_serve;
+  end if;
   if not pg_has_role('pgrab_owner', 'MEMBER') then
     execute format('grant pgrab_owner to %I', current_user);
   end if;
