@@ -12,7 +12,7 @@ from serving import free_port
 from test_serve_page import HOSTILE, PAGES, fill
 
 pytestmark = pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")),
-                                reason="no browser: scripts/deps browser")
+                                reason="no browser: scripts/deps check")
 
 # What a person who cannot see or use a mouse needs, as far as it can be counted.
 CHECKS = """
