@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +27,7 @@
 #define FLUSH_US   (500 * US_PER_MS)
 
 /* Set by log_init before the first thread starts, read only afterwards. */
-static enum log_level min_level = LOG_INFO;
+static _Atomic int min_level = LOG_INFO;
 static enum log_format format = LOG_TEXT;
 static char node_name[256];
 
@@ -48,9 +49,21 @@ static struct {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void
+log_set_level(enum log_level level)
+{
+	atomic_store(&min_level, (int)level);
+}
+
+enum log_level
+log_level(void)
+{
+	return (enum log_level)atomic_load(&min_level);
+}
+
+void
 log_init(enum log_level level, enum log_format fmt, const char *node)
 {
-	min_level = level;
+	log_set_level(level);
 	format = fmt;
 	snprintf(node_name, sizeof node_name, "%s", node == NULL ? "" : node);
 }
@@ -64,7 +77,7 @@ log_thread(const char *name)
 bool
 log_enabled(enum log_level level)
 {
-	return level >= min_level;
+	return (int)level >= atomic_load_explicit(&min_level, memory_order_relaxed);
 }
 
 /* Time, level, thread: none of them holds anything to escape. */

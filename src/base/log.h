@@ -18,6 +18,8 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 /* Call before the first thread starts.  `node` stands in every line when not NULL; it is copied. */
 void log_init(enum log_level level, enum log_format format, const char *node);
+void log_set_level(enum log_level level); /* any thread, any time */
+enum log_level log_level(void);
 
 /*
  * From here on no line waits for stderr: a thread of the log's own writes them, from a buffer of 256 KiB; lines that

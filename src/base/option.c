@@ -352,3 +352,25 @@ option_free(const struct option_key *table, void *settings)
 		clear_field(table, settings);
 	}
 }
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool
+option_same(const struct option_key *key, const void *a, const void *b)
+{
+	const char *x = (const char *)a + key->offset, *y = (const char *)b + key->offset;
+
+	switch (key->type) {
+	case OPTION_TEXT: return same_text(*(char *const *)(const void *)x, *(char *const *)(const void *)y);
+	case OPTION_INT:
+	case OPTION_DURATION: return memcmp(x, y, sizeof(int64_t)) == 0;
+	case OPTION_REAL: return memcmp(x, y, sizeof(double)) == 0;
+	case OPTION_ENUM: return memcmp(x, y, sizeof(int)) == 0;
+	case OPTION_FLAG: return memcmp(x, y, sizeof(bool)) == 0;
+	default: return false;
+	}
+}

@@ -51,6 +51,8 @@ struct option_section {
 /* Sets every field to its default.  Aborts on a bad default: that is our bug. */
 void option_defaults(const struct option_key *table, void *settings);
 void option_free(const struct option_key *table, void *settings); /* frees TEXT fields */
+/* Has one key the same value in both? */
+bool option_same(const struct option_key *key, const void *a, const void *b);
 
 /* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": stands in the error.  RC_BAD names key, value and what
  * would be right. */

@@ -213,8 +213,8 @@ boss_create(struct node *n)
 	b->inbox = mailbox_create();
 	b->n_crews = 1 + handlers_count(n->handlers);
 	boss_heaps_create(b);
-	b->crew[0].slots = b->crew[0].idle = n->set->workers;
-	b->room = (struct room){.ready = {n->set->workers}, .timed = TIMED_MAX};
+	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
+	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX};
 	PTHREAD_OK(pthread_mutex_init(&b->lock, NULL));
 	PTHREAD_OK(pthread_condattr_init(&attr));
 	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));

@@ -81,7 +81,7 @@ boss_publish_room(struct boss *b)
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
 	atomic_store_explicit(&b->node->brisk,
-	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->node->set->workers, memory_order_relaxed);
+	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->crew[0].slots, memory_order_relaxed);
 	if (grew && b->wake != NULL &&
 	    (atomic_load(&b->node->hungry) > 0 || (opened && atomic_load(&b->node->crowded) > 0)))
 		b->wake(b->wake_ctx);

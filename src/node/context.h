@@ -41,7 +41,6 @@ struct recover;
 struct node {
 	/* constant after start */
 	const struct settings *set;
-	char *labels;  /* JSON */
 	char *kinds;   /* array text of what may be claimed here */
 	char *instant; /* array text of instant kinds */
 	struct owners owners;
@@ -50,6 +49,14 @@ struct node {
 	struct bounds_list bounds; /* by owner */
 	struct keeper *keeper;
 	int will_fd; /* what the keeper needs to report our death; see farewell.h */
+
+	/* what a HUP may change (reload.h): by the main thread, read by all */
+	_Atomic(char *) labels; /* JSON; what it was before stays until the end, somebody may be reading it */
+	char **old_labels;
+	size_t n_old_labels;
+	_Atomic double weight;
+	_Atomic int64_t workers;
+	_Atomic bool untold; /* the database does not know of it yet; the heartbeat tells */
 
 	/* written by the heartbeat, read by all */
 	struct lease lease;
@@ -117,8 +124,10 @@ node_may_act(const struct node *n, int64_t incarnation, int64_t now_boot_us)
 static inline struct ability
 node_ability(const struct node *n)
 {
-	return (struct ability){
-	    .kinds = n->kinds, .labels = n->labels, .owners = n->owners.all, .bounds = n->owners.bounds};
+	return (struct ability){.kinds = n->kinds,
+	    .labels = atomic_load(&n->labels),
+	    .owners = n->owners.all,
+	    .bounds = n->owners.bounds};
 }
 
 /* A connection for a thread of this node, named for pg_stat_activity. */

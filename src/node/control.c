@@ -13,15 +13,17 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/doorbell.h"
-#include "node/early.h"
+#include "node/signals.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
+#include "node/reload.h"
 #include "node/teller.h"
 
 struct control {
 	struct node *node;
 	struct loaders *loaders;
 	struct heartbeat *heartbeat;
+	struct workers *workers; /* NULL: it stops */
 	struct event_base *base;
 	struct event *term, *intr, *hup, *keeper, *empty, *timer;
 	enum control_end end;
@@ -44,12 +46,19 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 	end_loop(c, c->on_signal);
 }
 
-/* What a terminal that goes away, or an init script's reload, sends. */
+/* What a terminal that goes away sends, or an init script's reload. */
 static void
 on_hup(evutil_socket_t sig, short what, void *arg)
 {
-	log_warn("signal", "name=HUP hint=\"%s\"",
-	    "settings are read at the start only: nothing was changed; end this node with TERM and start it");
+	struct control *c = arg;
+
+	if (c->workers == NULL) {
+		log_info("reload", "hint=\"the node is stopping: nothing was changed\"");
+		return;
+	}
+	reload(c->node, c->workers);
+	loaders_ring_lanes(c->loaders);
+	heartbeat_ring(c->heartbeat);
 }
 
 static void
@@ -126,7 +135,7 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 	c->hup = evsignal_new(c->base, SIGHUP, on_hup, c);
 	event_add(c->intr, NULL);
 	event_add(c->hup, NULL);
-	early_unblock();
+	signals_unblock();
 	if (n->keeper != NULL) {
 		c->keeper = event_new(c->base, keeper_alive_fd(n->keeper), EV_READ, on_keeper, c);
 		event_add(c->keeper, NULL);
@@ -136,7 +145,7 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 static enum control_end
 close_control(struct control *c)
 {
-	early_block(); /* what comes between two loops waits for the next */
+	signals_block(); /* what comes between two loops waits for the next */
 	struct event *const all[] = {c->term, c->intr, c->hup, c->keeper, c->empty, c->timer};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -148,9 +157,9 @@ close_control(struct control *c)
 }
 
 enum control_end
-control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat)
+control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat, struct workers *workers)
 {
-	struct control c = {.loaders = loaders, .heartbeat = heartbeat};
+	struct control c = {.loaders = loaders, .heartbeat = heartbeat, .workers = workers};
 	const struct doorbell_calls calls = {
 	    .ring = on_ring, .wish = on_wish, .ask = on_ask, .busy = on_busy, .ctx = &c};
 	struct doorbell *bell;

@@ -10,6 +10,7 @@
 struct heartbeat;
 struct loaders;
 struct node;
+struct workers;
 
 enum control_end {
 	CONTROL_STOP,   /* TERM or INT: stop in good order */
@@ -18,7 +19,8 @@ enum control_end {
 };
 
 /* Until a reason to stop. */
-enum control_end control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat);
+enum control_end
+control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat, struct workers *workers);
 
 /* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the
  * boss was told to drain. CONTROL_STOP: empty. */

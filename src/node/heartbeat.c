@@ -354,6 +354,7 @@ heartbeat_main(void *arg)
 		next = next_beat(h);
 		backoff_reset(&h->backoff);
 		hand_back(h);
+		heartbeat_tell_change(h);
 		pause = next_wish(h);
 		if (pause > clock_mono_us())
 			(void)gate_pause(&h->gate, pause < next ? pause : next);

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "keeper/keeper.h"
-#include "node/early.h"
+#include "node/signals.h"
 #include "node/handlers.h"
 #include "node/heartbeat_inside.h"
 
@@ -25,8 +25,8 @@ new_incarnation(void)
 	return v;
 }
 
-static struct node_identity
-identity(struct heartbeat *h)
+struct node_identity
+heartbeat_identity(const struct heartbeat *h)
 {
 	const struct node *n = h->node;
 
@@ -34,15 +34,30 @@ identity(struct heartbeat *h)
 	    .host = h->host,
 	    .version = version_text(),
 	    .strategy = n->set->strategy,
-	    .labels = n->labels,
+	    .labels = atomic_load(&n->labels),
 	    .kinds = n->kinds,
 	    .owners = n->owners.others,
 	    .bounds = n->owners.bounds,
 	    .pid = getpid(),
-	    .slots = n->set->workers + handlers_slots(n->handlers),
+	    .slots = atomic_load(&n->workers) + handlers_slots(n->handlers),
 	    .heartbeat_us = n->set->heartbeat_us,
 	    .dead_after_us = n->set->dead_after_us,
-	    .weight = n->set->weight};
+	    .weight = atomic_load(&n->weight)};
+}
+
+/* What a HUP has changed.  When somebody has the row locked, with the next beat. */
+void
+heartbeat_tell_change(struct heartbeat *h)
+{
+	struct node *n = h->node;
+	struct node_identity now = heartbeat_identity(h);
+	struct err err = {0};
+	bool told = false;
+
+	if (!atomic_exchange(&n->untold, false))
+		return;
+	if (store_node_change(h->db, atomic_load(&n->node_id), &now, &told, &err) != RC_OK || !told)
+		atomic_store(&n->untold, true);
 }
 
 /* What was restored elsewhere must not fire there as well. */
@@ -62,7 +77,7 @@ heed_copy(struct heartbeat *h, struct err *err)
 static enum rc
 take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err)
 {
-	struct node_identity who = identity(h);
+	struct node_identity who = heartbeat_identity(h);
 	struct node_holder now;
 	int64_t incarnation = new_incarnation(), id = 0, sent = clock_boot_us();
 	enum rc rc;
@@ -112,7 +127,7 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
 	    "it did not say goodbye; waiting until it is seen to be silent");
 	while (clock_mono_us() - since < first.dead_after_us) {
-		if (!early_wait(h->node->set->heartbeat_us))
+		if (!signals_wait(h->node->set->heartbeat_us))
 			return RC_CLOSED;
 		rc = store_node_find(h->db, h->node->set->name, holder, err);
 		if (rc != RC_OK || !holder->exists || holder->down)
@@ -142,7 +157,7 @@ heartbeat_name_first(struct heartbeat *h, struct err *err)
 		if (!waiting)
 			log_warn("waiting", "for=database error=\"%s\"", err->text);
 		waiting = true;
-	} while (early_wait(backoff_next_us(&h->backoff)));
+	} while (signals_wait(backoff_next_us(&h->backoff)));
 	return RC_CLOSED;
 }
 

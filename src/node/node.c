@@ -18,19 +18,17 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/control.h"
-#include "node/early.h"
+#include "node/signals.h"
 #include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/handlers.h"
 #include "node/heartbeat.h"
+#include "node/last_resort.h"
 #include "node/loader.h"
 #include "node/recover.h"
 #include "node/starter.h"
 #include "node/teller.h"
 #include "node/worker.h"
-
-#define STOP_US \
-	(2500 * US_PER_MS) /* of a stop, beyond drain_timeout and kill_grace: then the process ends itself */
 
 struct db *
 node_db(const struct node *n, const char *what)
@@ -89,9 +87,11 @@ static enum rc
 prepare(struct node *n, struct err *err)
 {
 	enum rc rc = exec_set_create(n->set->allow, n->set->executors, &n->execs, err);
+	char *labels = NULL;
 
 	if (rc == RC_OK)
-		rc = settings_labels_json(n->set->labels, &n->labels, err);
+		rc = settings_labels_json(n->set->labels, &labels, err);
+	atomic_store(&n->labels, labels);
 	if (rc == RC_OK)
 		rc = owners_make(&n->owners, n->set, err);
 	if (rc == RC_OK)
@@ -202,7 +202,7 @@ meet_database(struct node *n, struct err *err)
 		if (!said)
 			log_warn("waiting", "for=database error=\"%s\"", err->text);
 		said = true;
-		if (!early_wait(backoff_next_us(&wait))) {
+		if (!signals_wait(backoff_next_us(&wait))) {
 			rc = RC_CLOSED;
 			break;
 		}
@@ -264,49 +264,6 @@ drain(struct node *n)
 	}
 }
 
-/* Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent. */
-struct last_resort {
-	pthread_t thread;
-	struct gate gate; /* stopped: the node has stopped in good order */
-	int64_t until_us;
-	struct node *node;
-};
-
-static void *
-last_resort_main(void *arg)
-{
-	struct last_resort *l = arg;
-
-	if (gate_pause(&l->gate, l->until_us)) {
-		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
-		    "something does not end; the process exits, and others find by its silence what it held");
-		keeper_hurry(l->node->keeper, clock_mono_us() + US_PER_S / 2);
-		log_flush();
-		_exit(1); /* threads still run: nothing may be torn down under them */
-	}
-	return NULL;
-}
-
-static void
-watch_stop(struct last_resort *l, struct node *n, enum control_end why)
-{
-	const struct settings *set = n->set;
-
-	l->node = n;
-	l->until_us = clock_mono_us() + set->kill_grace_us + STOP_US +
-		      (why == CONTROL_STOP ? set->drain_timeout_us : 2 * US_PER_S);
-	gate_init(&l->gate);
-	thread_start(&l->thread, "last_resort", last_resort_main, l);
-}
-
-static void
-end_watch(struct last_resort *l)
-{
-	gate_stop(&l->gate);
-	thread_join(l->thread);
-	gate_fini(&l->gate);
-}
-
 /* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the lease until nothing is in hand,
  * and then goes first, because it calls the others. */
 static void
@@ -315,7 +272,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	struct last_resort last;
 	bool empty = true;
 
-	watch_stop(&last, n, why);
+	last_resort_start(&last, n, why);
 	atomic_store(&n->leaving, true);
 	loaders_stop(c->loaders);
 	if (why == CONTROL_STOP) {
@@ -346,7 +303,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	mailbox_close(n->finish_queue);
 	finisher_stop(&c->finisher);
 	boss_stop(n->boss);
-	end_watch(&last);
+	last_resort_end(&last);
 }
 
 static enum rc
@@ -373,7 +330,7 @@ run(struct node *n, struct err *err)
 	start_threads(n, &crew);
 	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
 	    version_text(), n->set->strategy, n->set->workers, n->set->allow);
-	why = control_run(n, crew.loaders, crew.heartbeat);
+	why = control_run(n, crew.loaders, crew.heartbeat, crew.workers);
 	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
 	    atomic_load(&n->running));
 	stop_threads(n, &crew, why);
@@ -402,7 +359,10 @@ fini(struct node *n)
 	mailbox_destroy(&n->back_queue);
 	bounds_fini(&n->bounds);
 	owners_fini(&n->owners);
-	free(n->labels);
+	for (size_t i = 0; i < n->n_old_labels; i++)
+		free(n->old_labels[i]);
+	free(n->old_labels);
+	free(atomic_load(&n->labels));
 	free(n->kinds);
 	free(n->instant);
 }
@@ -410,13 +370,13 @@ fini(struct node *n)
 int
 node_main(const struct settings *set)
 {
-	struct node n = {.set = set, .will_fd = -1};
+	struct node n = {.set = set, .will_fd = -1, .weight = set->weight, .workers = set->workers};
 	struct err err = {0};
 	enum rc rc;
 
 	log_init((enum log_level)set->log_level, (enum log_format)set->log_format, set->name);
 	log_thread("main");
-	early_block();
+	signals_block();
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.hurry);
 	holds_init(&n.holds);

@@ -224,6 +224,16 @@ load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
 	return rc;
 }
 
+static char **
+copy_flags(int argc, char **argv)
+{
+	char **copy = xcalloc((size_t)argc + 1, sizeof *copy);
+
+	for (int i = 0; i < argc; i++)
+		copy[i] = xstrdup(argv[i]);
+	return copy;
+}
+
 enum rc
 settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err)
 {
@@ -232,6 +242,7 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 
 	memset(out, 0, sizeof *out);
 	option_defaults(settings_keys, out);
+	out->flags = copy_flags(argc, argv);
 	rc = load(argc, argv, out, help_out, err);
 	if (rc == RC_OK && !*help_out) {
 		rc = check_name(out, err);
@@ -244,9 +255,23 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 	return rc;
 }
 
+enum rc
+settings_reload(const struct settings *old, struct settings *out, struct err *err)
+{
+	bool help = false;
+	int n = 0;
+
+	while (old->flags[n] != NULL)
+		n++;
+	return settings_load(n, old->flags, out, &help, err);
+}
+
 void
 settings_fini(struct settings *s)
 {
+	for (char **f = s->flags; f != NULL && *f != NULL; f++)
+		free(*f);
+	free(s->flags);
 	settings_free_sections(s);
 	option_free(settings_keys, s);
 }

@@ -67,6 +67,7 @@ struct settings {
 	size_t n_owners;
 	struct worker_settings *handlers;
 	size_t n_handlers;
+	char **flags; /* as they were given, for another reading; ended by NULL */
 };
 
 extern const struct option_key settings_keys[];
@@ -78,6 +79,11 @@ extern const struct option_section settings_sections[];
  * RC_BAD: err says what and where. */
 CHECKED enum rc settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err);
 void settings_fini(struct settings *s);
+
+/* Reads them once more, with the flags of `old`.  As settings_load. */
+CHECKED enum rc settings_reload(const struct settings *old, struct settings *out, struct err *err);
+/* Does the file say the same of owners and workers? */
+bool settings_same_sections(const struct settings *a, const struct settings *b);
 
 /* NULL: the file has no section for that owner. */
 const struct owner_settings *settings_owner(const struct settings *s, const char *name);

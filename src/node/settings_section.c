@@ -150,3 +150,27 @@ settings_free_sections(struct settings *s)
 	}
 	free(s->handlers);
 }
+
+static bool
+same_section(const struct option_key *keys, const void *a, const void *b)
+{
+	for (; keys->name != NULL; keys++) {
+		if (!option_same(keys, a, b))
+			return false;
+	}
+	return true;
+}
+
+bool
+settings_same_sections(const struct settings *a, const struct settings *b)
+{
+	bool same = a->n_owners == b->n_owners && a->n_handlers == b->n_handlers;
+
+	for (size_t i = 0; same && i < a->n_owners; i++)
+		same = strcmp(a->owners[i].name, b->owners[i].name) == 0 &&
+		       same_section(owner_keys, &a->owners[i], &b->owners[i]);
+	for (size_t i = 0; same && i < a->n_handlers; i++)
+		same = strcmp(a->handlers[i].name, b->handlers[i].name) == 0 &&
+		       same_section(worker_keys, &a->handlers[i], &b->handlers[i]);
+	return same;
+}

@@ -31,8 +31,9 @@ struct worker {
 };
 
 struct workers {
-	size_t count;
-	struct worker worker[];
+	struct node *node; /* borrowed */
+	struct worker **worker;
+	size_t count; /* threads; more than node->workers after these were made fewer */
 };
 
 /* The context behind pgrab_host for one run. */
@@ -246,26 +247,63 @@ worker_main(void *arg)
 	return NULL;
 }
 
+static enum rc
+add_worker(struct workers *w, struct err *err)
+{
+	struct worker *one = xcalloc(1, sizeof *one);
+	enum rc rc;
+
+	one->node = w->node;
+	one->state = xcalloc(exec_set_count(w->node->execs) + 1, sizeof(void *));
+	rc = thread_try(&one->thread, "worker", worker_main, one, err);
+	if (rc != RC_OK) {
+		free(one->state);
+		free(one);
+		return rc;
+	}
+	w->worker = xrealloc(w->worker, (w->count + 1) * sizeof *w->worker);
+	w->worker[w->count++] = one;
+	return RC_OK;
+}
+
 struct workers *
 workers_start(struct node *n)
 {
-	size_t count = (size_t)n->set->workers;
-	struct workers *w = xcalloc(1, sizeof *w + count * sizeof w->worker[0]);
+	struct workers *w = xcalloc(1, sizeof *w);
+	struct err err = {0};
 
-	w->count = count;
-	for (size_t i = 0; i < count; i++) {
-		w->worker[i].node = n;
-		w->worker[i].state = xcalloc(exec_set_count(n->execs) + 1, sizeof(void *));
-		thread_start(&w->worker[i].thread, "worker", worker_main, &w->worker[i]);
+	w->node = n;
+	while (w->count < (size_t)n->set->workers) {
+		if (add_worker(w, &err) != RC_OK)
+			abort(); /* as every thread of the start */
 	}
 	return w;
+}
+
+enum rc
+workers_resize(struct workers *w, int64_t count, struct err *err)
+{
+	struct node *n = w->node;
+	int64_t before = atomic_load(&n->workers);
+	enum rc rc = RC_OK;
+
+	while (rc == RC_OK && w->count < (size_t)count)
+		rc = add_worker(w, err);
+	if (rc != RC_OK)
+		return rc;
+	atomic_store(&n->workers, count);
+	boss_slots(n->boss, 0, count - before);
+	return RC_OK;
 }
 
 void
 workers_stop(struct workers **w)
 {
 	for (size_t i = 0; i < (*w)->count; i++)
-		thread_join((*w)->worker[i].thread);
+		thread_join((*w)->worker[i]->thread);
+	for (size_t i = 0; i < (*w)->count; i++)
+		free((*w)->worker[i]);
+	free((*w)->worker);
 	free(*w);
 	*w = NULL;
 }

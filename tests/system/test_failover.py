@@ -115,10 +115,3 @@ def test_a_silent_host_does_not_keep_the_next_from_being_tried(db, nodes):
     nodes.start("n1", dsn=dsn, wait=False, fence_after="3s", dead_after="8s", heartbeat="1s").wait_up(timeout=20)
     assert db.wait_run(db.add(kind="noop"), timeout=15).outcome == "succeeded"
     silent.close()
-
-
-def test_a_hangup_changes_nothing_and_says_so(db, nodes):
-    node = nodes.start("n1")
-    node.proc.send_signal(signal.SIGHUP)
-    node.wait_log("event=signal name=HUP")
-    assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"

@@ -1,4 +1,4 @@
-#include "node/early.h"
+#include "node/signals.h"
 
 #include <signal.h>
 
@@ -15,19 +15,29 @@ stop_signals(void)
 	return set;
 }
 
-void
-early_block(void)
+static sigset_t
+all_signals(void)
 {
-	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	sigset_t set = stop_signals();
 
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+void
+signals_block(void)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, by_default = {.sa_handler = SIG_DFL};
+	sigset_t set = all_signals();
+
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGHUP, &ignore, NULL); /* the control loop says what it means */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	/* Under nohup it came ignored, and what is ignored does not wait for us. */
+	sigaction(SIGHUP, &by_default, NULL);
 }
 
 bool
-early_wait(int64_t us)
+signals_wait(int64_t us)
 {
 	struct timespec ts = {.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
 	sigset_t set = stop_signals();
@@ -37,9 +47,9 @@ early_wait(int64_t us)
 }
 
 void
-early_unblock(void)
+signals_unblock(void)
 {
-	sigset_t set = stop_signals();
+	sigset_t set = all_signals();
 
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -1,0 +1,14 @@
+/*
+ * HUP: the settings are read again.  log_level, workers, weight and labels change at once; the log names what else
+ * differs and wants a restart.  A file with a mistake changes nothing.
+ */
+#ifndef PGRAB_NODE_RELOAD_H
+#define PGRAB_NODE_RELOAD_H
+
+struct node;
+struct workers;
+
+/* Main thread.  Afterwards wake who reads what may have changed: loaders and heartbeat. */
+void reload(struct node *n, struct workers *workers);
+
+#endif
