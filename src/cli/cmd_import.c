@@ -1,17 +1,16 @@
-/* pgrab import crontab: the lines of a crontab as a file for pgrab apply, printed or applied. */
+/* pgrab import: what another scheduler has, as a file for pgrab apply, printed or applied. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
+#include "base/buf.h"
 #include "cli/commands.h"
 #include "cli/file.h"
+#include "cli/import.h"
 
 struct options {
 	struct cli_common common;
-	char *timezone, *source;
+	char *timezone, *source, *database, *role;
 	bool system, apply, dry_run;
 };
 
@@ -19,11 +18,15 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"in which cron reads it, such as Europe/Berlin; a line CRON_TZ= says so itself", false},
-    {"source", 0, OPTION_TEXT, offsetof(struct options, source), "crontab", 0, 0, NULL, "SOURCE",
-	"to which the tasks belong", false},
+	"in which it is read where it does not say so itself, such as Europe/Berlin", false},
+    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
+	"to which the tasks belong (default: crontab, pg_cron, pg_timetable or systemd)", false},
     {"system", 0, OPTION_FLAG, offsetof(struct options, system), NULL, 0, 0, NULL, NULL,
-	"lines name a user before the command, as in /etc/crontab", false},
+	"lines of a crontab name a user before the command, as in /etc/crontab", false},
+    {"database", 0, OPTION_TEXT, offsetof(struct options, database), NULL, 0, 0, NULL, "NAME",
+	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)", false},
+    {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
+	"of pg_cron: only the jobs of this role", false},
     {"apply", 0, OPTION_FLAG, offsetof(struct options, apply), NULL, 0, 0, NULL, NULL,
 	"make these tasks, instead of printing the file", false},
     {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
@@ -31,70 +34,42 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-struct crontab {
-	const struct options *options;
-	struct buf zone;
-	cJSON *env, *tasks;
-	int skipped; /* lines that cannot be had */
+static const struct {
+	const char *word;
+	int (*read)(struct import *m, const char *source);
+} readers[] = {
+    {"crontab", import_crontab},
+    {"pg_cron", import_pg_cron},
+    {"pg_timetable", import_pg_timetable},
+    {"systemd", import_systemd},
 };
 
-static char *
-word_end(char *s)
-{
-	return s + strcspn(s, " \t");
-}
-
-static char *
-next_word(char *s)
-{
-	s = word_end(s);
-	return s + strspn(s, " \t");
-}
-
-/* NAME=value, with or without blanks and quotes around. */
-static bool
-take_variable(struct crontab *t, char *line)
-{
-	size_t n = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
-	char *value = line + n + strspn(line + n, " \t");
-
-	if (n == 0 || *value != '=' || strchr("0123456789", *line) != NULL)
-		return false;
-	value += 1 + strspn(value + 1, " \t");
-	line[n] = '\0';
-	n = strlen(value);
-	if (n > 1 && (*value == '"' || *value == '\'') && value[n - 1] == *value) {
-		value[n - 1] = '\0';
-		value++;
-	}
-	if (strcmp(line, "CRON_TZ") == 0 || strcmp(line, "TZ") == 0) {
-		buf_reset(&t->zone);
-		buf_adds(&t->zone, value);
-	} else if (strcmp(line, "MAILTO") != 0 && strcmp(line, "SHELL") != 0) {
-		cJSON_DeleteItemFromObjectCaseSensitive(t->env, line);
-		cJSON_AddStringToObject(t->env, line, value);
-	}
-	return true;
-}
-
-/* The first % that is not escaped ends the command; the rest is its standard input, where % ends a line. */
 static void
-split_percent(const char *text, struct buf *command, struct buf *input, bool *has_input)
+say(const char *what, const char *verb, const char *text)
 {
-	struct buf *to = command;
+	struct buf line = {0};
 
-	*has_input = false;
-	for (; *text != '\0'; text++) {
-		if (*text == '\\' && text[1] == '%')
-			buf_addc(to, *++text);
-		else if (*text == '%' && to == command) {
-			to = input;
-			*has_input = true;
-		} else
-			buf_addc(to, *text == '%' ? '\n' : *text);
-	}
-	if (*has_input)
-		buf_addc(input, '\n');
+	buf_adds(&line, "pgrab import: ");
+	text_line(&line, what);
+	buf_adds(&line, verb);
+	text_line(&line, text);
+	buf_addc(&line, '\n');
+	fputs(buf_str(&line), stderr);
+	buf_fini(&line);
+}
+
+void
+import_leave_out(struct import *m, const char *what, const char *why)
+{
+	say(what, " is left out: ", why);
+	m->left_out++;
+}
+
+void
+import_note(struct import *m, const char *what, const char *note)
+{
+	(void)m;
+	say(what, ": ", note);
 }
 
 static bool
@@ -110,88 +85,20 @@ key_taken(const cJSON *tasks, const char *key)
 	return false;
 }
 
-/* The program's name, with a number where it comes again. */
-static void
-put_key(struct crontab *t, cJSON *task, const char *command)
+void
+import_add(struct import *m, cJSON *task)
 {
-	size_t end = strcspn(command, " \t;|&<>");
-	char key[100], base[80];
-	const char *name = command;
+	cJSON *key = cJSON_GetObjectItemCaseSensitive(task, "key");
+	struct buf numbered = {0};
 
-	for (const char *s = command; s < command + end; s++) {
-		if (*s == '/' && s + 1 < command + end)
-			name = s + 1;
+	buf_adds(&numbered, cJSON_GetStringValue(key));
+	for (int n = 2; key_taken(m->tasks, buf_str(&numbered)); n++) {
+		buf_reset(&numbered);
+		buf_addf(&numbered, "%s-%d", cJSON_GetStringValue(key), n);
 	}
-	snprintf(base, sizeof base, "%.*s", (int)(command + end - name), name);
-	snprintf(key, sizeof key, "%s", base);
-	for (int n = 2; key_taken(t->tasks, key); n++)
-		snprintf(key, sizeof key, "%s-%d", base, n);
-	cJSON_AddStringToObject(task, "key", key);
-}
-
-static void
-add_task(struct crontab *t, const char *schedule, const char *text)
-{
-	struct buf command = {0}, input = {0};
-	cJSON *task = cJSON_CreateObject(), *args = cJSON_CreateObject();
-	bool has_input;
-
-	split_percent(text, &command, &input, &has_input);
-	put_key(t, task, buf_str(&command));
-	cJSON_AddStringToObject(task, "kind", "shell");
-	cJSON_AddStringToObject(task, "command", buf_str(&command));
-	cJSON_AddStringToObject(task, "schedule", schedule);
-	cJSON_AddStringToObject(task, "timezone", buf_str(&t->zone));
-	/* cron tries once, and a run that was missed is missed. */
-	cJSON_AddNumberToObject(task, "max_attempts", 1);
-	cJSON_AddStringToObject(task, "misfire", "skip");
-	if (cJSON_GetArraySize(t->env) > 0)
-		cJSON_AddItemToObject(args, "env", cJSON_Duplicate(t->env, true));
-	if (has_input)
-		cJSON_AddStringToObject(args, "stdin", buf_str(&input));
-	cJSON_AddItemToObject(task, "args", args);
-	cJSON_AddItemToArray(t->tasks, task);
-	buf_fini(&command);
-	buf_fini(&input);
-}
-
-static void
-take_line(struct crontab *t, char *line, int number)
-{
-	char *rest = line;
-
-	for (int i = *line == '@' ? 1 : 5; i > 0; i--)
-		rest = next_word(rest);
-	if (*rest != '\0' && t->options->system)
-		rest = next_word(rest);
-	if (*rest == '\0' || strncmp(line, "@reboot", 7) == 0) {
-		fprintf(stderr, "pgrab import: line %d is left out: %s\n", number,
-		    *rest == '\0' ? "it is not a crontab line" : "@reboot has no counterpart");
-		t->skipped++;
-		return;
-	}
-	char *end = line;
-
-	for (int i = *line == '@' ? 1 : 5; i > 0; i--)
-		end = word_end(end + strspn(end, " \t"));
-	*end = '\0';
-	add_task(t, line, rest);
-}
-
-static void
-take_all(struct crontab *t, char *text)
-{
-	int number = 1;
-
-	for (char *line = text, *next; line != NULL; line = next, number++) {
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		line[strcspn(line, "\r")] = '\0';
-		line += strspn(line, " \t");
-		if (*line != '\0' && *line != '#' && !take_variable(t, line))
-			take_line(t, line, number);
-	}
+	cJSON_SetValuestring(key, buf_str(&numbered));
+	cJSON_AddItemToArray(m->tasks, task);
+	buf_fini(&numbered);
 }
 
 static int
@@ -214,45 +121,54 @@ give(struct cli *c, const struct options *o, char *file)
 }
 
 static int
+read_source(struct import *m, const char *word, const char *source)
+{
+	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+		if (strcmp(readers[i].word, word) == 0)
+			return readers[i].read(m, source);
+	}
+	return cli_usage(m->c->cmd, "it imports one of crontab, pg_cron, pg_timetable, systemd");
+}
+
+static int
 run_import(struct cli *c)
 {
 	const struct options *o = c->options;
-	struct crontab t = {.options = o, .env = cJSON_CreateObject(), .tasks = cJSON_CreateArray()};
-	struct buf text = {0};
+	struct import m = {.c = c,
+	    .timezone = o->timezone,
+	    .database = o->database,
+	    .role = o->role,
+	    .system = o->system,
+	    .tasks = cJSON_CreateArray()};
 	cJSON *file = cJSON_CreateObject();
-	char *printed = NULL;
-	int code;
+	char *printed;
+	int code = read_source(&m, c->operands[0], c->operands[1]);
 
-	if (strcmp(c->operands[0], "crontab") != 0)
-		code = cli_usage(c->cmd, "it imports a crontab: pgrab import crontab FILE");
-	else
-		code = cli_read_file(c, c->operands[1], &text);
-	buf_adds(&t.zone, o->timezone);
-	if (code == CLI_DONE && text.len > 0)
-		take_all(&t, text.data);
-	cJSON_AddStringToObject(file, "source", o->source);
-	cJSON_AddItemToObject(file, "tasks", t.tasks);
+	if (code == CLI_DONE && m.left_out > 0)
+		fprintf(stderr, "pgrab import: tasks: %d, left out: %d\n", cJSON_GetArraySize(m.tasks),
+		    m.left_out);
+	cJSON_AddStringToObject(file, "source", o->source != NULL ? o->source : c->operands[0]);
+	cJSON_AddItemToObject(file, "tasks", m.tasks);
 	printed = cJSON_Print(file);
 	if (code == CLI_DONE)
 		code = give(c, o, printed);
 	cJSON_free(printed);
 	cJSON_Delete(file);
-	cJSON_Delete(t.env);
-	buf_fini(&t.zone);
-	buf_fini(&text);
-	return code == CLI_DONE && t.skipped > 0 ? CLI_FAILED : code;
+	return code == CLI_DONE && m.left_out > 0 ? CLI_FAILED : code;
 }
 
 const struct command cmd_import = {
     .name = "import",
     .group = GROUP_DO,
-    .usage = "crontab FILE [OPTIONS]",
-    .summary = "turn the lines of a crontab into tasks: a file for pgrab apply, or at once with --apply",
+    .usage = "crontab|pg_cron|pg_timetable|systemd SOURCE [OPTIONS]",
+    .summary = "turn what another scheduler has into tasks: a file for pgrab apply, or at once with --apply",
     .details =
-	"crontab -l | pgrab import crontab - --timezone Europe/Berlin > tasks.json\n"
-	"Variables become args.env (MAILTO and SHELL are left out: see docs/alerts.md for mail), what "
-	"follows\n"
-	"a % the standard input. Nodes need --allow shell. Exit status 1 when a line could not be imported.",
+	"SOURCE is a file (crontab), a database (pg_cron, pg_timetable) or a folder of units (systemd).\n"
+	"  crontab -l | pgrab import crontab - --timezone Europe/Berlin > tasks.json\n"
+	"  pgrab import pg_cron 'host=db dbname=postgres' --database app > tasks.json\n"
+	"  pgrab import systemd /etc/systemd/system > tasks.json\n"
+	"What has no counterpart is left out and named, and the exit status is 1. Nodes need --allow shell\n"
+	"for a crontab, --allow exec for units. See docs/moving.md.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 2,

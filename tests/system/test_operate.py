@@ -346,8 +346,8 @@ def test_import_says_what_it_leaves_out(tmp_path):
     path.write_text("@reboot root x\n5 4 * *\n17 * * * * root run-parts /etc/cron.hourly\n")
     done = run_pgrab("import", "crontab", path, "--system", check=False)
     assert done.returncode == 1 and json.loads(done.stdout)["tasks"][0]["command"] == "run-parts /etc/cron.hourly"
-    assert done.stderr == "pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is not a crontab line\n"
-    assert run_pgrab("import", "systemd", path, check=False).returncode == 2
+    assert done.stderr == ("pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is not a crontab line\n"
+                           "pgrab import: tasks: 1, left out: 2\n")
 
 
 # -------------------------------------------------------------------------------------------------------------- changes

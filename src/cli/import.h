@@ -1,0 +1,43 @@
+/*
+ * Other people's schedules as tasks for pgrab apply.  Each source is one file; what cannot be had is left out, named and
+ * counted, and the rest goes on.
+ */
+#ifndef PGRAB_CLI_IMPORT_H
+#define PGRAB_CLI_IMPORT_H
+
+#include <stdbool.h>
+
+#include <cjson/cJSON.h>
+
+#include "cli/cli.h"
+
+struct import {
+	struct cli *c;
+	const char *timezone, *database, *role; /* options; NULL when not given */
+	bool system;
+	cJSON *tasks;
+	int left_out;
+};
+
+/* "pgrab import: WHAT is left out: WHY", and it is counted. */
+void import_leave_out(struct import *m, const char *what, const char *why);
+/* Something that does not keep it from being imported. */
+void import_note(struct import *m, const char *what, const char *note);
+
+/* Takes the task; a key that is there already gets a number. */
+void import_add(struct import *m, cJSON *task);
+
+/* Each reads one source.  CLI_DONE, or what it has reported. */
+int import_crontab(struct import *m, const char *path);
+int import_pg_cron(struct import *m, const char *dsn);
+int import_pg_timetable(struct import *m, const char *dsn);
+int import_systemd(struct import *m, const char *folder);
+
+/*
+ * A calendar expression of systemd as a schedule, and the time zone that it names ("": none).  False: *why says what has
+ * no counterpart.
+ */
+#define IMPORT_SCHEDULE_SIZE 256
+bool import_calendar(const char *text, char schedule[IMPORT_SCHEDULE_SIZE], char zone[64], const char **why);
+
+#endif

@@ -1,0 +1,288 @@
+/* pgrab import systemd: the timers of a folder, and what the services do that they start. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "cli/import.h"
+#include "cli/import_unit.h"
+
+/* One timer, while it is read. */
+struct timer {
+	struct import *m;
+	const char *folder, *file; /* "backup.timer" */
+	char name[200];            /* "backup" */
+	struct unit timer, service;
+	cJSON *env, *argv; /* argv: an array per command */
+	cJSON *careless;   /* for each command: its failure counts as success */
+	const char *why;   /* it is left out */
+};
+
+static void
+read_env(struct timer *t)
+{
+	const char *value;
+
+	for (size_t i = 0; (value = unit_value(&t->service, "Service", "Environment", i)) != NULL; i++) {
+		cJSON *words = unit_words(value), *word;
+
+		cJSON_ArrayForEach(word, words)
+		{
+			char *equals = strchr(word->valuestring, '=');
+
+			if (equals == NULL)
+				continue;
+			*equals = '\0';
+			cJSON_DeleteItemFromObjectCaseSensitive(t->env, word->valuestring);
+			cJSON_AddStringToObject(t->env, word->valuestring, equals + 1);
+		}
+		cJSON_Delete(words);
+	}
+}
+
+/* One line of Exec...=, behind its prefixes. */
+static bool
+read_command(struct timer *t, const char *text)
+{
+	bool careless = false, variables = true;
+	cJSON *words, *word, *argv;
+
+	for (;; text++) {
+		if (*text == '-')
+			careless = true;
+		else if (*text == ':')
+			variables = false;
+		else
+			break;
+	}
+	if (*text != '\0' && strchr("@+!|", *text) != NULL) {
+		t->why = "its command has a prefix (@, +, !, |) that has no counterpart";
+		return false;
+	}
+	words = unit_words(text);
+	if (words == NULL || cJSON_GetArraySize(words) == 0) {
+		cJSON_Delete(words);
+		t->why = "its command cannot be read";
+		return false;
+	}
+	argv = cJSON_CreateArray();
+	cJSON_ArrayForEach(word, words)
+	{
+		struct buf expanded = {0};
+
+		if (t->why == NULL && unit_expand(word->valuestring, t->env, variables, &expanded, &t->why))
+			cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
+		buf_fini(&expanded);
+	}
+	cJSON_Delete(words);
+	cJSON_AddItemToArray(t->argv, argv);
+	cJSON_AddItemToArray(t->careless, cJSON_CreateBool(careless));
+	return t->why == NULL;
+}
+
+static bool
+read_service(struct timer *t)
+{
+	static const char *const commands[] = {"ExecStartPre", "ExecStart", "ExecStartPost"};
+	const char *unit = unit_value(&t->timer, "Timer", "Unit", 0), *value;
+	char file[256], path[4096];
+	FILE *f;
+
+	snprintf(file, sizeof file, "%s%s", unit != NULL ? unit : t->name, unit != NULL ? "" : ".service");
+	snprintf(path, sizeof path, "%s/%s", t->folder, file);
+	f = fopen(path, "re");
+	if (f == NULL) {
+		t->why = "its service is not in the folder";
+		return false;
+	}
+	fclose(f);
+	if (unit_read(t->m->c, path, &t->service) != CLI_DONE) {
+		t->why = "its service cannot be read";
+		return false;
+	}
+	read_env(t);
+	for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
+		for (size_t i = 0; (value = unit_value(&t->service, "Service", commands[k], i)) != NULL;
+		     i++) {
+			if (!read_command(t, value))
+				return false;
+		}
+	}
+	if (cJSON_GetArraySize(t->argv) == 0)
+		t->why = "its service has no ExecStart";
+	return t->why == NULL;
+}
+
+static void
+put_span(cJSON *task, const char *column, const char *text)
+{
+	int64_t us = text != NULL ? unit_span_us(text) : 0;
+	char span[60];
+
+	snprintf(span, sizeof span, "%.15g s", (double)us / US_PER_S);
+	if (us > 0)
+		cJSON_AddStringToObject(task, column, span);
+}
+
+static void
+put_args(struct timer *t, cJSON *task, int command)
+{
+	cJSON *argv = cJSON_Duplicate(cJSON_GetArrayItem(t->argv, command), true),
+	      *program = cJSON_DetachItemFromArray(argv, 0), *args = cJSON_CreateObject();
+	const char *folder = unit_value(&t->service, "Service", "WorkingDirectory", 0);
+
+	cJSON_AddItemToObject(task, "command", program);
+	if (cJSON_GetArraySize(argv) > 0)
+		cJSON_AddItemToObject(args, "argv", argv);
+	else
+		cJSON_Delete(argv);
+	if (cJSON_GetArraySize(t->env) > 0)
+		cJSON_AddItemToObject(args, "env", cJSON_Duplicate(t->env, true));
+	if (folder != NULL && *folder == '/')
+		cJSON_AddStringToObject(args, "cwd", folder);
+	cJSON_AddItemToObject(task, "args", args);
+}
+
+/* The commands of the service, each the child of the one before it; the first has the schedule. */
+static void
+put_tasks(struct timer *t, const char *schedule, const char *zone)
+{
+	const char *parent = NULL;
+
+	for (int i = 0; i < cJSON_GetArraySize(t->argv); i++) {
+		cJSON *task = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(task, "key", t->name);
+		cJSON_AddStringToObject(task, "kind", "exec");
+		put_args(t, task, i);
+		if (i == 0) {
+			cJSON_AddStringToObject(task, "schedule", schedule);
+			cJSON_AddStringToObject(task, "timezone", *zone != '\0' ? zone : t->m->timezone);
+			cJSON_AddStringToObject(
+			    task, "misfire", unit_true(&t->timer, "Timer", "Persistent") ? "once" : "skip");
+			put_span(task, "jitter", unit_value(&t->timer, "Timer", "RandomizedDelaySec", 0));
+		} else {
+			cJSON_AddItemToObject(task, "parents", cJSON_CreateStringArray(&parent, 1));
+			if (cJSON_IsTrue(cJSON_GetArrayItem(t->careless, i - 1)))
+				cJSON_AddStringToObject(task, "run_if", "always");
+		}
+		put_span(task, "timeout", unit_value(&t->service, "Service", "TimeoutStartSec", 0));
+		cJSON_AddNumberToObject(task, "max_attempts", 1);
+		import_add(t->m, task);
+		parent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
+	}
+}
+
+/* OnUnitActiveSec and OnUnitInactiveSec: so long after its start, or its end. */
+static bool
+put_elapsed(struct timer *t, const char *key, const char *word)
+{
+	const char *value = unit_value(&t->timer, "Timer", key, 0);
+	int64_t us = value != NULL ? unit_span_us(value) : -1;
+	char schedule[60];
+
+	if (us < 0)
+		return false;
+	snprintf(schedule, sizeof schedule, "%s %.15gs", word, (double)us / US_PER_S);
+	put_tasks(t, schedule, "");
+	return true;
+}
+
+static void
+put_schedules(struct timer *t)
+{
+	char schedule[IMPORT_SCHEDULE_SIZE], zone[64];
+	const char *value;
+	size_t n = 0;
+
+	for (; (value = unit_value(&t->timer, "Timer", "OnCalendar", n)) != NULL; n++) {
+		const char *why;
+
+		if (import_calendar(value, schedule, zone, &why)) {
+			put_tasks(t, schedule, zone);
+		} else {
+			struct buf what = {0};
+
+			buf_addf(&what, "%s, OnCalendar=%s,", t->file, value);
+			import_leave_out(t->m, buf_str(&what), why);
+			buf_fini(&what);
+		}
+	}
+	n += put_elapsed(t, "OnUnitActiveSec", "@every");
+	n += put_elapsed(t, "OnUnitInactiveSec", "@after");
+	if (n == 0)
+		t->why = "it has no OnCalendar, OnUnitActiveSec or OnUnitInactiveSec with a counterpart";
+}
+
+static void
+put_notes(struct timer *t)
+{
+	static const struct {
+		const char *key, *note;
+	} notes[] = {
+	    {"User", "its User= is the node's matter: run_as in an [owner NAME] of the node's file"},
+	    {"EnvironmentFile", "its EnvironmentFile= is not read: put what it holds into args.env"},
+	    {"ExecCondition", "its ExecCondition= is left out"},
+	    {"ExecStopPost", "its ExecStopPost= is left out"},
+	};
+
+	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+		if (unit_value(&t->service, "Service", notes[i].key, 0) != NULL)
+			import_note(t->m, t->file, notes[i].note);
+	}
+}
+
+static void
+take_timer(struct import *m, const char *folder, const char *file)
+{
+	struct timer t = {.m = m,
+	    .folder = folder,
+	    .file = file,
+	    .env = cJSON_CreateObject(),
+	    .argv = cJSON_CreateArray(),
+	    .careless = cJSON_CreateArray()};
+	char path[4096];
+
+	snprintf(t.name, sizeof t.name, "%.*s", (int)(strlen(file) - strlen(".timer")), file);
+	snprintf(path, sizeof path, "%s/%s", folder, file);
+	if (unit_read(m->c, path, &t.timer) != CLI_DONE)
+		t.why = "it cannot be read";
+	else if (read_service(&t))
+		put_schedules(&t);
+	if (t.why != NULL)
+		import_leave_out(m, file, t.why);
+	else
+		put_notes(&t);
+	unit_fini(&t.timer);
+	unit_fini(&t.service);
+	cJSON_Delete(t.env);
+	cJSON_Delete(t.argv);
+	cJSON_Delete(t.careless);
+}
+
+static int
+is_timer(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return dot != NULL && dot != entry->d_name && strcmp(dot, ".timer") == 0;
+}
+
+int
+import_systemd(struct import *m, const char *folder)
+{
+	struct dirent **entry = NULL;
+	int n = scandir(folder, &entry, is_timer, alphasort);
+
+	if (n < 0)
+		return cli_failed(m->c, "could not read the folder %s: %s", folder, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		take_timer(m, folder, entry[i]->d_name);
+		free(entry[i]);
+	}
+	free(entry);
+	return CLI_DONE;
+}

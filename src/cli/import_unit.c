@@ -1,0 +1,244 @@
+/* See import_unit.h; systemd.syntax(7), systemd.service(5), systemd.time(7). */
+#include "cli/import_unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cli/file.h"
+
+static char *
+trim(char *s)
+{
+	size_t n;
+
+	s += strspn(s, " \t\r");
+	for (n = strlen(s); n > 0 && strchr(" \t\r", s[n - 1]) != NULL; n--)
+		s[n - 1] = '\0';
+	return s;
+}
+
+/* A line that ends with a backslash goes on in the next one that is no comment. */
+static void
+join_lines(struct buf *text)
+{
+	struct buf out = {0};
+
+	for (const char *p = buf_str(text); *p != '\0';) {
+		size_t n = strcspn(p, "\n");
+		const char *next = p + n + (p[n] == '\n');
+		const char *first = p + strspn(p, " \t");
+
+		if (*first != '#' && *first != ';') {
+			bool more = n > 0 && p[n - 1] == '\\';
+
+			buf_add(&out, p, more ? n - 1 : n);
+			buf_addc(&out, more ? ' ' : '\n');
+		}
+		p = next;
+	}
+	buf_fini(text);
+	*text = out;
+}
+
+static void
+add_line(struct unit *u, char *section, char *key, char *value)
+{
+	if ((u->n & (u->n - 1)) == 0)
+		u->line = xrealloc(u->line, (u->n == 0 ? 1 : 2 * u->n) * sizeof *u->line);
+	u->line[u->n++] = (struct unit_line){.section = section, .key = key, .value = value};
+}
+
+int
+unit_read(struct cli *c, const char *path, struct unit *u)
+{
+	static char none[] = "";
+	char *section = none, *rest = NULL;
+	int code = cli_read_file(c, path, &u->text);
+
+	if (code != CLI_DONE || u->text.len == 0)
+		return code;
+	join_lines(&u->text);
+	for (char *line = strtok_r(u->text.data, "\n", &rest); line != NULL;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *equals;
+
+		line = trim(line);
+		equals = strchr(line, '=');
+		if (*line == '[') {
+			section = line + 1;
+			section[strcspn(section, "]")] = '\0';
+		} else if (equals != NULL) {
+			*equals = '\0';
+			add_line(u, section, trim(line), trim(equals + 1));
+		}
+	}
+	return CLI_DONE;
+}
+
+void
+unit_fini(struct unit *u)
+{
+	buf_fini(&u->text);
+	free(u->line);
+	*u = (struct unit){0};
+}
+
+const char *
+unit_value(const struct unit *u, const char *section, const char *key, size_t i)
+{
+	size_t first = 0;
+
+	for (size_t n = 0; n < u->n; n++) {
+		if (*u->line[n].value == '\0' && strcmp(u->line[n].section, section) == 0 &&
+		    strcmp(u->line[n].key, key) == 0)
+			first = n + 1;
+	}
+	for (size_t n = first; n < u->n; n++) {
+		if (strcmp(u->line[n].section, section) == 0 && strcmp(u->line[n].key, key) == 0 && i-- == 0)
+			return u->line[n].value;
+	}
+	return NULL;
+}
+
+bool
+unit_true(const struct unit *u, const char *section, const char *key)
+{
+	const char *value = unit_value(u, section, key, 0);
+
+	return value != NULL &&
+	       (strcmp(value, "1") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "y") == 0 ||
+		   strcmp(value, "true") == 0 || strcmp(value, "t") == 0 || strcmp(value, "on") == 0);
+}
+
+int64_t
+unit_span_us(const char *text)
+{
+	static const struct {
+		const char *words;
+		int64_t us;
+	} units[] = {
+	    {" us usec ", 1},
+	    {" ms msec ", US_PER_MS},
+	    {"  s sec second seconds ", US_PER_S},
+	    {" m min minute minutes ", 60 * US_PER_S},
+	    {" h hr hour hours ", 3600 * US_PER_S},
+	    {" d day days ", 86400 * US_PER_S},
+	    {" w week weeks ", 7 * 86400 * US_PER_S},
+	};
+	int64_t sum = 0;
+
+	for (const char *p = text + strspn(text, " \t"); *p != '\0'; p += strspn(p, " \t")) {
+		char *end, word[24];
+		double number = strtod(p, &end);
+		size_t n, i = 0;
+
+		if (end == p || number < 0 || number > 1e9)
+			return -1;
+		p = end + strspn(end, " \t");
+		n = strspn(p, "abcdefghijklmnopqrstuvwxyz");
+		snprintf(word, sizeof word, " %.*s ", (int)n, p);
+		while (i < sizeof units / sizeof *units && strstr(units[i].words, word) == NULL)
+			i++;
+		if (i == sizeof units / sizeof *units)
+			return -1; /* a month or a year has no fixed length */
+		sum += (int64_t)(number * (double)units[i].us);
+		p += n;
+	}
+	return sum;
+}
+
+/* What a backslash means; returns behind it. */
+static const char *
+take_escape(const char *p, struct buf *out)
+{
+	static const char letters[] = "abfnrtvs", mean[] = "\a\b\f\n\r\t\v ";
+	const char *letter = *p != '\0' ? strchr(letters, *p) : NULL;
+
+	if (letter != NULL)
+		buf_addc(out, mean[letter - letters]);
+	else if (*p != '\0')
+		buf_addc(out, *p);
+	return *p != '\0' ? p + 1 : p;
+}
+
+cJSON *
+unit_words(const char *text)
+{
+	cJSON *words = cJSON_CreateArray();
+	struct buf word = {0};
+	char quote = '\0';
+	bool begun = false;
+
+	for (const char *p = text;;) {
+		if (*p == '\0' || (quote == '\0' && strchr(" \t", *p) != NULL)) {
+			if (begun)
+				cJSON_AddItemToArray(words, cJSON_CreateString(buf_str(&word)));
+			buf_reset(&word);
+			begun = false;
+			if (*p == '\0')
+				break;
+			p++;
+			continue;
+		}
+		begun = true;
+		if (*p == '\\')
+			p = take_escape(p + 1, &word);
+		else if (quote == '\0' && (*p == '"' || *p == '\''))
+			quote = *p++;
+		else if (*p == quote) {
+			quote = '\0';
+			p++;
+		} else
+			buf_addc(&word, *p++);
+	}
+	buf_fini(&word);
+	if (quote != '\0') {
+		cJSON_Delete(words);
+		return NULL;
+	}
+	return words;
+}
+
+/* ${NAME} or $NAME, behind the dollar; returns behind it, or NULL: nobody has set it here. */
+static const char *
+take_variable(const char *p, const cJSON *env, struct buf *out)
+{
+	bool brace = *p == '{';
+	size_t n;
+	char name[100];
+	const char *value;
+
+	p += brace;
+	n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+	snprintf(name, sizeof name, "%.*s", (int)n, p);
+	value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, name));
+	if (value == NULL || (brace && p[n] != '}'))
+		return NULL;
+	buf_adds(out, value);
+	return p + n + brace;
+}
+
+bool
+unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why)
+{
+	for (const char *p = word; *p != '\0';) {
+		if (*p == '%' && p[1] != '%') {
+			*why = "it has a specifier (%), which only systemd knows";
+			return false;
+		}
+		if (*p == '%' || (variables && *p == '$' && p[1] == '$')) {
+			buf_addc(out, *p);
+			p += 2;
+		} else if (variables && *p == '$') {
+			p = take_variable(p + 1, env, out);
+			if (p == NULL) {
+				*why = "it has a variable ($) that Environment= does not set";
+				return false;
+			}
+		} else
+			buf_addc(out, *p++);
+	}
+	return true;
+}

@@ -1,0 +1,46 @@
+/*
+ * Unit files of systemd, as far as a timer and the service that it starts need.
+ */
+#ifndef PGRAB_CLI_IMPORT_UNIT_H
+#define PGRAB_CLI_IMPORT_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+
+struct unit_line {
+	char *section, *key, *value; /* inside text */
+};
+
+struct unit {
+	struct buf text;
+	struct unit_line *line;
+	size_t n;
+};
+
+/* CLI_DONE, or what it has reported. */
+int unit_read(struct cli *c, const char *path, struct unit *u);
+void unit_fini(struct unit *u);
+
+/* The i-th value of a key, from 0; NULL when there are no more.  What stands before an empty one does not count. */
+const char *unit_value(const struct unit *u, const char *section, const char *key, size_t i);
+bool unit_true(const struct unit *u, const char *section, const char *key);
+
+/* "1h 30min" as microseconds; -1: it is none that has a fixed length. */
+int64_t unit_span_us(const char *text);
+
+/* Words in quotes and with escapes, as an array of strings.  NULL: a quote has no end. */
+cJSON *unit_words(const char *text);
+
+/*
+ * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what it asks for that
+ * only systemd knows.
+ */
+bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);
+
+#endif
