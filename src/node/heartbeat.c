@@ -42,27 +42,20 @@ heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
 		keeper_lease(h->node->keeper, lease_until(&h->node->lease));
 }
 
-/* The database's clock against ours.  A reading was made before its answer came, so each sample is at most
- * the truth: the largest is the best. */
 static void
-note_clock(struct heartbeat *h, int64_t db_now_us, int64_t mono_us)
+note_clock(struct heartbeat *h, int64_t db_now_us, int64_t sent_mono_us)
 {
-	int64_t best = INT64_MIN;
-
-	h->ahead[h->n_ahead++ % CLOCK_SAMPLES] = db_now_us - mono_us;
-	for (unsigned i = 0; i < CLOCK_SAMPLES && i < h->n_ahead; i++)
-		best = h->ahead[i] > best ? h->ahead[i] : best;
-	atomic_store(&h->node->db_ahead_us, best);
+	atomic_store(&h->node->db_ahead_us, skew_note(&h->skew, db_now_us, sent_mono_us, clock_mono_us()));
 }
 
 enum rc
 heartbeat_observe(struct heartbeat *h, struct err *err)
 {
-	int64_t db_now = 0;
+	int64_t db_now = 0, asked = clock_mono_us();
 	enum rc rc = store_node_observe(h->db, &h->members, &db_now, err);
 
 	if (rc == RC_OK && db_now != 0)
-		note_clock(h, db_now, clock_mono_us());
+		note_clock(h, db_now, asked);
 	return rc;
 }
 
@@ -192,7 +185,7 @@ beat(struct heartbeat *h, struct err *err)
 		heartbeat_renew(h, sent);
 		obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
-		note_clock(h, db_now, clock_mono_us());
+		note_clock(h, db_now, asked);
 		if (others)
 			plan_others(h);
 		heartbeat_publish(h);

@@ -10,11 +10,11 @@
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
+#include "core/skew.h"
 #include "db/store_node.h"
 #include "node/context.h"
 
-#define CLOCK_SAMPLES 8
-#define BUSY_MAX      64 /* more are seen with the next reading of all */
+#define BUSY_MAX 64 /* more are seen with the next reading of all */
 
 /* Another holder of our name, as we saw it. */
 struct name_watch {
@@ -39,8 +39,7 @@ struct heartbeat {
 	struct db *db;
 	struct members members;
 	struct backoff backoff;
-	int64_t ahead[CLOCK_SAMPLES]; /* db clock - mono, lower bounds of the last beats */
-	unsigned n_ahead;
+	struct skew skew;
 	char host[256];
 	int64_t mine; /* the last incarnation we tried to register */
 	struct name_watch watch;

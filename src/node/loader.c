@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/backoff.h"
+#include "core/skew.h"
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/handlers.h"
@@ -163,6 +164,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	struct candidate *c = NULL;
 	struct run *chain = NULL;
 	size_t found = 0, chosen, won = 0;
+	int64_t asked_us;
 	enum rc rc;
 
 	q->able = node_ability(n);
@@ -173,12 +175,16 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	q->limit = room_ready(&room) + room.timed < LOOK_MAX ? room_ready(&room) + room.timed : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 	q->free = clock_mono_us() < l->contended_until_us;
+	asked_us = clock_mono_us();
 	rc = store_look(l->db, q, &c, &found, err);
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
 		return rc;
-	if (found > 0)
+	if (found > 0) {
 		l->found_us = l->looked_us;
+		l->ahead_us = skew_within(
+		    atomic_load(&n->db_ahead_us), c->due_us + c->overdue_us, asked_us, l->looked_us);
+	}
 	if (part == LANES_OWN)
 		l->later_us = loader_put_off(c, found, n->set->lookahead_us);
 	chosen = loader_choose(l, c, found, room);

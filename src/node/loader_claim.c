@@ -110,12 +110,10 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 
 /* When each is due on our steady clock: never earlier than the database means it. */
 static void
-set_due(struct node *n, struct run *chain)
+set_due(const struct loader *l, struct run *chain)
 {
-	int64_t ahead = atomic_load(&n->db_ahead_us);
-
 	for (struct run *r = chain; r != NULL; r = run_next(r))
-		r->due_mono_us = r->due_us - ahead;
+		r->due_mono_us = r->due_us - l->ahead_us;
 }
 
 static void
@@ -135,6 +133,6 @@ loader_claim(
 	struct run *chain = claim(l, incarnation, c, n, won_out);
 
 	count_claims(l->node, n, *won_out, stolen);
-	set_due(l->node, chain);
+	set_due(l, chain);
 	return chain;
 }

@@ -85,26 +85,26 @@ class Cluster:
             os.chmod(self.folder, 0o755)
             self.start_own()
 
-    def scripts_pg(self, *args):
+    def scripts_pg(self, *args, **env):
         done = subprocess.run([ROOT / "scripts/pg", *args, "--dir", f"{self.folder}/pg"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=180, env=clean_env(), check=False)
+                              capture_output=True, text=True, timeout=180, env=clean_env(**env), check=False)
         if done.returncode != 0:
             raise AssertionError(f"scripts/pg {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def start_own(self):
+    def start_own(self, **env):
         reap("postgres")
-        out = self.scripts_pg("start")
+        out = self.scripts_pg("start", **env)
         self.dsn = subprocess.run(["sh", "-c", 'eval "$1"; printf %s "$PGRAB_DSN"', "sh", out], check=True,
                                   capture_output=True, text=True).stdout
 
     def must_be_stoppable(self):
         assert self.stoppable, "other tests use this server too: mark the test with @pytest.mark.private_server"
 
-    def pg_start(self):
-        """Nothing happens when it runs."""
+    def pg_start(self, **env):
+        """Nothing happens when it runs.  env: for the server."""
         self.must_be_stoppable()
-        self.start_own()
+        self.start_own(**env)
 
     def pg_stop(self, mode="fast"):
         """smart, fast or immediate; immediate is a crash of the server, recovery and all."""

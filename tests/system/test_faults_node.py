@@ -1,10 +1,12 @@
 """A node's own faults: one connection of many that cannot be made, a name that is taken, a server that is not there yet or went back in time."""
+import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from cluster import clean_env, pgrab_bin, stays, wait_until
+from cluster import clean_env, conninfo, pgrab_bin, stays, wait_until
 from faulty import as_role, hang_up, proxy, role  # noqa: F401 (fixtures)
 
 
@@ -210,3 +212,31 @@ def test_one_task_that_cannot_be_started_holds_up_no_other(db, nodes):
     assert "event=fault part=start" not in node.log() and not db.runs(bad)
     db.query("drop trigger no on pgrab.task")
     assert db.wait_run(bad).outcome == "succeeded"
+
+
+def readlink(path):
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return None  # closed meanwhile
+
+
+def tcp_timers(pid):
+    """Of each connection of a process: which timer the kernel keeps (2: keepalive), and when it goes off, in seconds."""
+    targets = [link for fd in Path(f"/proc/{pid}/fd").iterdir() if (link := readlink(fd))]
+    inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[9] in inodes and fields[3] == "01":
+            timer, _, when = fields[5].partition(":")
+            yield int(timer, 16), int(when, 16) / os.sysconf("SC_CLK_TCK")
+
+
+def test_every_connection_is_asked_whether_somebody_is_there(db, nodes):
+    """A flow that something in between has dropped says nothing: without keepalives it is not noticed for two hours."""
+    node = nodes.start(dsn=conninfo.make_conninfo(db.dsn, host="127.0.0.1"))
+    task = db.add(kind="sql", command="select pg_sleep(20)")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    wait_until(lambda: (t := list(tcp_timers(node.pid))) and len(t) >= 4 and all(kind == 2 and when <= 10 for kind, when in t),
+               10, "a keepalive within ten seconds on each connection")
+    db.query("select pgrab.cancel(%s)", task)
