@@ -83,6 +83,9 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	enum rc rc;
 
 	h->mine = incarnation;
+	/* Who is killed between the commit and its answer is spoken for, too; of one that came to nothing nobody knows. */
+	if (holder->exists)
+		keeper_vouch(h->node->keeper, holder->id, incarnation);
 	rc = store_run_key(h->db, incarnation, err);
 	if (rc == RC_OK)
 		rc = store_node_register(h->db, &who, incarnation, holder, &id, err);

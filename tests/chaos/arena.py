@@ -78,10 +78,16 @@ class Arena:
             wait_until(lambda: supervised(self.load.caught_up), QUIET_S, "the schedules to be in time", step=0.2)
             self.load.settle()
             wait_until(lambda: supervised(lambda: not self.load.left()), QUIET_S, "the rest", step=0.2)
+            wait_until(lambda: supervised(self.all_up), QUIET_S, "the nodes to have their names again", step=0.2)
         except AssertionError:
             late = self.db.query("select name, status, attempt, last_error from pgrab.task where schedule is not null and not paused")
             self.faults += [f"I10 {r.name}: its schedule is late, {r.status} (attempt {r.attempt}, {r.last_error})" for r in late]
             self.faults += [f"I10 {r.name}: still {r.status} (attempt {r.attempt}, {r.last_error})" for r in self.load.left()]
+
+    def all_up(self):
+        """Who was killed right after it had registered is declared dead by others, which they have to be there for."""
+        up = {(r.name, r.pid) for r in self.db.query("select name, pid from pgrab.node where state = 'up'")}
+        return up == {(node.name, node.pid) for node in self.nodes}
 
     def end_nodes(self):
         for node in self.nodes:

@@ -2,12 +2,19 @@
 import collections
 import datetime
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from arena import run_seed
 from check import History, check
 from faults import draw
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/mutants"))
+from mutants import Mutant  # noqa: E402 (its folder is not on the path before)
 
 SEEDS = [1, 2, 5, 9]
 
@@ -77,3 +84,12 @@ def test_a_seed_violates_nothing(cluster, tmp_path, seed):
     found, counts = run_seed(cluster, seed, str(tmp_path))
     assert not found, "\n".join(found)
     assert counts["starts"] > 60, "the load has run"
+
+
+def test_each_mutant_finds_its_guard():
+    """A guard that has moved would leave scripts/mutants with a program that is whole."""
+    for path in sorted(p for p in (ROOT / "tests/mutants").iterdir() if not p.suffix and p.is_file()):
+        for name, script in Mutant(path).edits:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            done = subprocess.run(["sed", script, ROOT / name], check=True, capture_output=True, text=True)
+            assert done.stdout != text, f"{path.name}: sed changes nothing in {name}"
