@@ -43,98 +43,8 @@
  * who did not ring because nobody wanted it may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
-/* New lanes ring; this is for a ring that was lost.  When nothing can ring they are looked for in every poll. */
-#define LANES_EVERY_US (30 * US_PER_S)
-
-struct loaders {
-	size_t count;
-	struct loader loader[];
-};
-
-static size_t
-shard_count(const struct pgrab_shard_set *set)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
-		n += (size_t)__builtin_popcountll(set->word[i]);
-	return n;
-}
-
-static void
-deal_lanes(struct loader *l)
-{
-	lanes_refresh(
-	    &l->lanes, l->lane_rows, l->n_lane_rows, l->strategy, &l->cluster->view, l->cluster->busy);
-	l->next_full_us = 0;
-}
-
-/* Takes over the newest picture of the cluster; on a new shape asks the strategy which shards are ours. */
-static void
-refresh_cluster(struct loader *l)
-{
-	struct cluster *c = cluster_slot_get(&l->node->cluster), *old = l->cluster;
-
-	l->cluster = c;
-	if (c != NULL && cluster_same_shape(c, old) && !cluster_same_busy(c, old)) {
-		deal_lanes(l);
-	} else if (c != NULL && !cluster_same_shape(c, old)) {
-		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
-		l->next_lanes_us = 0;
-		l->published = 0;
-		l->found_us = clock_mono_us();
-		if (l->index == 0)
-			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,
-			    shard_count(&l->own));
-	}
-	cluster_put(&l->node->cluster, old);
-}
-
-/* Which lanes there are for us, and who shares each with us. */
-static enum rc
-refresh_lanes(struct loader *l, struct err *err)
-{
-	int64_t now = clock_mono_us();
-	struct ability able = node_ability(l->node);
-	struct lane_row *rows = NULL;
-	size_t n = 0;
-	enum rc rc;
-
-	if (now < l->next_lanes_us)
-		return RC_OK;
-	rc = store_lanes(l->db, &able, &rows, &n, err);
-	if (rc != RC_OK) {
-		lane_rows_free(&rows, n);
-		return rc;
-	}
-	lane_rows_free(&l->lane_rows, l->n_lane_rows);
-	for (size_t i = 0; i < n; i++)
-		rows[i].crew = handlers_crew(l->node->handlers, rows[i].kind);
-	l->lane_rows = rows;
-	l->n_lane_rows = n;
-	deal_lanes(l);
-	l->next_lanes_us = now + (atomic_load(&l->node->bell_heard) ? LANES_EVERY_US : l->node->set->poll_us);
-	return RC_OK;
-}
-
-/* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
-static void
-publish_shards(struct loader *l)
-{
-	int64_t incarnation = atomic_load(&l->node->incarnation);
-	struct err err = {0};
-
-	if (l->index != 0 || l->cluster == NULL || incarnation == 0 || incarnation == l->published)
-		return;
-	if (store_node_shards(l->db, atomic_load(&l->node->node_id), incarnation, &l->own,
-		strategy_overlapping(l->strategy), &err) == RC_OK)
-		l->published = incarnation;
-	else
-		log_debug("publish_shards", "error=\"%s\"", err.text);
-}
-
-static void
-expect_echoes(struct loader *l)
+void
+loader_expect_echoes(struct loader *l)
 {
 	l->echo_gap_us = ECHO_US;
 	l->echo_us = clock_mono_us() + ECHO_US;
@@ -150,7 +60,7 @@ set_hungry(struct loader *l, bool hungry)
 		atomic_fetch_add(&l->node->hungry, 1);
 	} else {
 		atomic_fetch_sub(&l->node->hungry, 1);
-		expect_echoes(l);
+		loader_expect_echoes(l);
 	}
 }
 
@@ -345,7 +255,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	if (some)
 		*rc_out = check_durable(l, err);
 	if (*rc_out == RC_OK && some)
-		*rc_out = refresh_lanes(l, err);
+		*rc_out = loader_refresh_lanes(l, err);
 	if (*rc_out == RC_OK && some) {
 		bool full = now >= l->next_full_us;
 		bool rung = only_rung && !full && !l->hungry;
@@ -373,13 +283,13 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	if (more && room_ready(&taken) > 0)
 		return 0;
 	if (!l->hungry && want_bell(l)) {
-		expect_echoes(l);
+		loader_expect_echoes(l);
 		return 0;
 	}
 	return next_look(l, now);
 }
 
-static void *
+void *
 loader_main(void *arg)
 {
 	struct loader *l = arg;
@@ -399,8 +309,8 @@ loader_main(void *arg)
 			next = l->retry_us;
 			continue;
 		}
-		refresh_cluster(l);
-		publish_shards(l);
+		loader_refresh_cluster(l);
+		loader_publish_shards(l);
 		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
 
 		if (!may_look(l)) {
@@ -418,108 +328,4 @@ loader_main(void *arg)
 	set_crowded(l, false);
 	db_disconnect(l->db);
 	return NULL;
-}
-
-enum rc
-loaders_create(struct node *n, struct loaders **out, struct err *err)
-{
-	size_t count = (size_t)n->set->loaders;
-	struct loaders *ls = xcalloc(1, sizeof *ls + count * sizeof ls->loader[0]);
-	enum rc rc = RC_OK;
-
-	for (size_t i = 0; i < count && rc == RC_OK; i++) {
-		struct loader *l = &ls->loader[i];
-
-		rc = strategy_open(n->set->strategy, n->set->strategy_options, &l->strategy, err);
-		if (rc != RC_OK)
-			break;
-		l->node = n;
-		l->index = (unsigned)i;
-		l->db = node_db(n, "load");
-		lanes_init(&l->lanes, (unsigned)i, (unsigned)n->set->loaders);
-		l->bell_all = true;
-		expect_echoes(l);
-		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
-		gate_init(&l->gate);
-		PTHREAD_OK(pthread_mutex_init(&l->bell_lock, NULL));
-		ls->count++;
-	}
-	*out = ls;
-	if (rc != RC_OK)
-		loaders_destroy(out);
-	return rc;
-}
-
-void
-loaders_destroy(struct loaders **ls)
-{
-	if (*ls == NULL)
-		return;
-	for (size_t i = 0; i < (*ls)->count; i++) {
-		struct loader *l = &(*ls)->loader[i];
-
-		strategy_close(&l->strategy);
-		db_destroy(&l->db);
-		gate_fini(&l->gate);
-		PTHREAD_OK(pthread_mutex_destroy(&l->bell_lock));
-		lanes_fini(&l->lanes);
-		lane_rows_free(&l->lane_rows, l->n_lane_rows);
-		look_fini(&l->query);
-	}
-	free(*ls);
-	*ls = NULL;
-}
-
-void
-loaders_start(struct loaders *ls)
-{
-	for (size_t i = 0; i < ls->count; i++)
-		thread_start(&ls->loader[i].thread, "loader", loader_main, &ls->loader[i]);
-}
-
-void
-loaders_stop(struct loaders *ls)
-{
-	for (size_t i = 0; i < ls->count; i++)
-		gate_stop(&ls->loader[i].gate);
-	for (size_t i = 0; i < ls->count; i++)
-		thread_join(ls->loader[i].thread);
-}
-
-void
-loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		struct loader *l = &ls->loader[i];
-
-		PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
-		l->bell_all = l->bell_all || n == 0;
-		l->bell_rang = true;
-		for (unsigned k = 0; k < n; k++) {
-			if (shards[k] < PGRAB_SHARDS)
-				pgrab_shard_add(&l->bell, shards[k]);
-		}
-		PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
-		gate_ring(&l->gate);
-	}
-}
-
-void
-loaders_wake(void *arg)
-{
-	struct loaders *ls = arg;
-
-	/* Room or cluster: not tied to a shard. */
-	loaders_ring(ls, NULL, 0);
-}
-
-void
-loaders_ring_lanes(struct loaders *ls)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		PTHREAD_OK(pthread_mutex_lock(&ls->loader[i].bell_lock));
-		ls->loader[i].bell_lanes = true;
-		PTHREAD_OK(pthread_mutex_unlock(&ls->loader[i].bell_lock));
-	}
-	loaders_ring(ls, NULL, 0);
 }

@@ -1,5 +1,6 @@
 /*
- * The inside of a loader, for loader.c (the thread) and loader_choice.c (what it reads and takes) only.
+ * The inside of a loader, for loader.c (the thread), loader_lanes.c (which lanes and shards), loader_choice.c and
+ * loader_claim.c (what it takes), loaders.c (all of a node) only.
  */
 #ifndef PGRAB_NODE_LOADER_INSIDE_H
 #define PGRAB_NODE_LOADER_INSIDE_H
@@ -81,5 +82,16 @@ struct run *loader_claim(
 bool loader_left_behind(const struct candidate *c, size_t n);
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);
+
+/* loader.c: the thread. */
+void *loader_main(void *arg);
+void loader_expect_echoes(struct loader *l);
+
+/* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which shards are ours. */
+void loader_refresh_cluster(struct loader *l);
+/* Which lanes there are for us, and who shares each with us. */
+enum rc loader_refresh_lanes(struct loader *l, struct err *err);
+/* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
+void loader_publish_shards(struct loader *l);
 
 #endif

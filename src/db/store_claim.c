@@ -1,0 +1,178 @@
+/* Claiming, the holds that claims write, and what one node does for all.  See store_task.h. */
+#include "db/store_task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/fence.h"
+#include "db/number.h"
+#include "db/sql.h"
+#include "db/store_inside.h"
+
+void
+store_fill_definition(struct run *r, const PGresult *res, int row)
+{
+	struct err ignored;
+
+	r->started = db_bool(res, row, STARTED);
+	r->attempt = (int32_t)db_int64(res, row, ATTEMPT);
+	r->max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
+	r->once = db_bool(res, row, ONCE);
+	r->limited = db_bool(res, row, LIMITED);
+	free(r->kind);
+	r->kind = xstrdup(db_text(res, row, KIND));
+	if (!r->started)
+		return;
+	r->fire_us = db_int64(res, row, FIRE);
+	r->timeout_us = db_int64(res, row, TIMEOUT);
+	r->stall_us = db_int64(res, row, STALL);
+	r->name = xstrdup(db_text(res, row, NAME));
+	r->command = xstrdup(db_text(res, row, COMMAND));
+	r->owner = xstrdup(db_text(res, row, OWNER));
+	if (!PQgetisnull(res, row, PROOF))
+		r->proof = xstrdup(db_text(res, row, PROOF));
+	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) !=
+	    RC_OK)
+		pairs_fini(&r->args);
+}
+
+static struct run *
+chain_of(const PGresult *res, const struct claim *who)
+{
+	struct run *chain = NULL;
+
+	for (int i = PQntuples(res) - 1; i >= 0; i--) {
+		struct run *r = run_create(db_int64(res, i, ID), db_int64(res, i, VERSION), who->incarnation);
+
+		r->hold = hold_ref(who->hold);
+		r->due_us = db_int64(res, i, DUE);
+		r->band = (int)(db_int64(res, i, LANE) & BAND_MASK);
+		store_fill_definition(r, res, i);
+		chain = run_chain(r, chain);
+	}
+	return chain;
+}
+
+/* claim.sql raises each version by one; held.sql is asked for the raised ones.  Only rows that are in `only`, if it is given. */
+static enum rc
+claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c,
+    const struct fence *only, size_t n, int64_t raise, PGresult **res, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	struct pgarray over = {0};
+	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX];
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		if (only == NULL || only[i].state == FENCE_FREE) {
+			pgarray_int(&ids, c[i].id);
+			pgarray_int(&versions, c[i].version + raise);
+		}
+	}
+	for (size_t i = 0; i < who->n_over; i++)
+		pgarray_int(&over, who->over[i]);
+	number(node, who->node_id);
+	number(incarnation, who->incarnation);
+	number(batch, hold_batch(who->hold));
+	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation,
+	    who->instant, batch, pgarray_str(&over)};
+	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
+
+	rc = db_query(db, sql, raise ? 3 : 7, raise ? held_params : claim_params, res, err);
+	pgarray_fini(&over);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}
+
+static enum rc
+take_claimed(PGresult *res, enum rc rc, const struct claim *who, struct run **chain_out, size_t *won_out)
+{
+	*chain_out = NULL;
+	*won_out = 0;
+	if (rc == RC_OK) {
+		*won_out = (size_t)PQntuples(res);
+		*chain_out = chain_of(res, who);
+	}
+	PQclear(res);
+	return rc;
+}
+
+/* The candidates that nobody has locked. */
+static enum rc
+claim_free(
+    struct db *db, struct claim *who, const struct candidate *c, size_t n, PGresult **res, struct err *err)
+{
+	struct fence *rows = xcalloc(n + 1, sizeof *rows);
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct fence){.id = c[i].id, .version = c[i].version};
+	who->contended = false;
+	rc = fence_open(db, rows, n, err);
+	if (rc == RC_OK) {
+		for (size_t i = 0; i < n; i++)
+			who->contended = who->contended || rows[i].state == FENCE_LOCKED;
+		rc = claim_query(db, sql_text("claim"), who, c, rows, n, 0, res, err);
+		rc = fence_close(db, rc, err);
+	}
+	if (rc != RC_OK) {
+		PQclear(*res);
+		*res = NULL;
+	}
+	free(rows);
+	return rc;
+}
+
+enum rc
+store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t n, struct run **chain_out,
+    size_t *won_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = RC_OK;
+
+	if (!who->contended)
+		rc = claim_query(db, sql_text("claim"), who, c, NULL, n, 0, &res, err);
+	if (who->contended || fence_locked_out(rc, err))
+		rc = claim_free(db, who, c, n, &res, err);
+	return take_claimed(res, rc, who, chain_out, won_out);
+}
+
+enum rc
+store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain_out, size_t *won_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = claim_query(db, sql_text("held"), who, c, NULL, n, 1, &res, err);
+
+	return take_claimed(res, rc, who, chain_out, won_out);
+}
+
+enum rc
+store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err)
+{
+	struct pgarray batches = {0};
+	char inc[NUMBER_MAX];
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		pgarray_int(&batches, batch[i]);
+	const char *params[] = {number(inc, incarnation), pgarray_str(&batches)};
+
+	rc = db_query(db, sql_text("hold_drop"), 2, params, NULL, err);
+	pgarray_fini(&batches);
+	return rc;
+}
+
+enum rc
+store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("duties"), 0, NULL, &res, err);
+
+	*limits_out = rc == RC_OK && db_bool(res, 0, 2);
+	*orphans_out = rc == RC_OK && db_bool(res, 0, 3);
+	PQclear(res);
+	return rc;
+}

@@ -1,0 +1,35 @@
+/* What store_claim.c and store_start.c share: rows of claim.sql, held.sql, start.sql and limit_start.sql. */
+#ifndef PGRAB_DB_STORE_INSIDE_H
+#define PGRAB_DB_STORE_INSIDE_H
+
+#include <libpq-fe.h>
+
+#include "core/run.h"
+
+/* Their columns. */
+enum {
+	ID,
+	VERSION,
+	DUE,
+	LANE,
+	STARTED,
+	ATTEMPT,
+	MAX_ATTEMPTS,
+	KIND,
+	ONCE,
+	NAME,
+	COMMAND,
+	ARGS,
+	TIMEOUT,
+	STALL,
+	FIRE,
+	LIMITED,
+	OWNER,
+	PROOF
+};
+
+/* The definition, as it was when the run was started.  Args that do not parse cannot come from args_list(): empty
+ * then. */
+void store_fill_definition(struct run *r, const PGresult *res, int row);
+
+#endif

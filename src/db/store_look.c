@@ -1,0 +1,181 @@
+/* What a loader reads: lanes, and due tasks in them; misfires.  See store_task.h. */
+#include "db/store_task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/number.h"
+#include "db/sql.h"
+
+/* "17 523 900" to numbers. */
+static void
+parse_able(struct lane_row *row, const char *text)
+{
+	row->able = xcalloc(strlen(text) / 2 + 1, sizeof *row->able);
+	while (*text != '\0') {
+		char *end;
+
+		row->able[row->n_able++] = strtoll(text, &end, 10);
+		text = *end == ' ' ? end + 1 : end;
+	}
+}
+
+enum rc
+store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
+{
+	const char *params[] = {able->kinds, able->labels, able->owners, able->bounds};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("lanes"), 4, params, &res, err);
+
+	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
+	*out = xcalloc(*n_out + 1, sizeof **out);
+	for (size_t i = 0; i < *n_out; i++) {
+		(*out)[i].lane = (int32_t)db_int64(res, (int)i, 0);
+		(*out)[i].kind = xstrdup(db_text(res, (int)i, 2));
+		parse_able(&(*out)[i], db_text(res, (int)i, 1));
+	}
+	PQclear(res);
+	return rc;
+}
+
+void
+lane_rows_free(struct lane_row **rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free((*rows)[i].able);
+		free((*rows)[i].kind);
+	}
+	free(*rows);
+	*rows = NULL;
+}
+
+void
+look_reset(struct look *q)
+{
+	q->n_lanes = 0;
+}
+
+struct look_lane *
+look_add(struct look *q, int32_t lane, const int64_t *mark)
+{
+	if (q->n_lanes == q->room) {
+		q->room = q->room == 0 ? 4 : 2 * q->room;
+		q->lane = xrealloc(q->lane, q->room * sizeof *q->lane);
+	}
+	struct look_lane *l = &q->lane[q->n_lanes++];
+
+	l->lane = lane;
+	l->mark = mark;
+	l->n_shards = 0;
+	return l;
+}
+
+void
+look_fini(struct look *q)
+{
+	free(q->lane);
+	q->lane = NULL;
+	q->n_lanes = q->room = 0;
+}
+
+static void
+read_candidates(const PGresult *res, struct candidate *c)
+{
+	for (int i = 0; i < PQntuples(res); i++, c++) {
+		c->id = db_int64(res, i, 0);
+		c->version = db_int64(res, i, 1);
+		c->shard = (uint16_t)db_int64(res, i, 2);
+		c->lane = (int32_t)db_int64(res, i, 3);
+		c->priority = (int16_t)db_int64(res, i, 4);
+		c->overdue_us = db_int64(res, i, 5);
+		c->due_us = db_int64(res, i, 6);
+		c->has_require = db_bool(res, i, 7);
+		c->misfired = db_bool(res, i, 8);
+	}
+}
+
+/* The lanes of a look as arrays: where the shards of each begin and end, all shards, and the mark of each. */
+struct look_arrays {
+	struct pgarray lanes, first, last, shards, marks;
+};
+
+static void
+look_arrays_fill(struct look_arrays *a, const struct look *q)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < q->n_lanes; i++) {
+		const struct look_lane *l = &q->lane[i];
+
+		pgarray_int(&a->lanes, l->lane);
+		pgarray_int(&a->first, n + 1);
+		for (size_t k = 0; k < l->n_shards; k++, n++) {
+			int64_t mark = q->marks ? l->mark[l->shard[k]] : LOOK_NO_MARK;
+
+			pgarray_int(&a->shards, l->shard[k]);
+			if (mark == LOOK_NO_MARK)
+				pgarray_null(&a->marks);
+			else
+				pgarray_int(&a->marks, mark);
+		}
+		pgarray_int(&a->last, n);
+	}
+}
+
+static void
+look_arrays_fini(struct look_arrays *a)
+{
+	pgarray_fini(&a->lanes);
+	pgarray_fini(&a->first);
+	pgarray_fini(&a->last);
+	pgarray_fini(&a->shards);
+	pgarray_fini(&a->marks);
+}
+
+enum rc
+store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
+{
+	struct look_arrays a = {0};
+	char ahead[NUMBER_MAX], limit[NUMBER_MAX];
+	PGresult *res = NULL;
+	enum rc rc;
+
+	*out = NULL;
+	*n_out = 0;
+	look_arrays_fill(&a, q);
+	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
+	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->able.kinds,
+	    q->able.labels, q->once ? "t" : "f", number(limit, q->limit), q->able.owners, q->able.bounds};
+
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 12, params, &res, err);
+	if (rc == RC_OK) {
+		*n_out = (size_t)PQntuples(res);
+		*out = xcalloc(*n_out + 1, sizeof **out);
+		read_candidates(res, *out);
+	}
+	PQclear(res);
+	look_arrays_fini(&a);
+	return rc;
+}
+
+enum rc
+store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		pgarray_int(&ids, c[i].id);
+		pgarray_int(&versions, c[i].version);
+	}
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions)};
+
+	rc = db_query(db, sql_text("misfire"), 2, params, &res, err);
+	*settled_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	PQclear(res);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}

@@ -1,0 +1,154 @@
+/* Starting and releasing.  See store_task.h. */
+#include "db/store_task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "db/fence.h"
+#include "db/number.h"
+#include "db/sql.h"
+#include "db/store_inside.h"
+#include "db/store_node.h"
+
+struct fence_key {
+	int64_t id, version;
+};
+
+static int
+by_fence(const void *key, const void *element)
+{
+	const struct fence_key *k = key;
+	const struct run *r = *(struct run *const *)element;
+
+	if (k->id != r->id)
+		return k->id < r->id ? -1 : 1;
+	return k->version < r->version ? -1 : k->version > r->version;
+}
+
+/* (ids, versions, incarnation) is what start, held and release all take; only rows that are in `only`, if it is given. */
+static enum rc
+fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, const struct fence *only,
+    size_t n, PGresult **res, struct err *err)
+{
+	struct pgarray ids = {0}, versions = {0};
+	char inc[NUMBER_MAX];
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		if (only == NULL || only[i].state == FENCE_FREE) {
+			pgarray_int(&ids, runs[i]->id);
+			pgarray_int(&versions, runs[i]->version);
+		}
+	}
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
+
+	rc = db_query(db, sql, 3, params, res, err);
+	pgarray_fini(&ids);
+	pgarray_fini(&versions);
+	return rc;
+}
+
+/* The same; when somebody has one of the rows locked, for those that are free. */
+static enum rc
+free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
+    struct err *err)
+{
+	struct fence *rows;
+	bool contended = false;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++)
+		contended = contended || runs[i]->locked;
+	if (!contended) {
+		rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
+		if (!fence_locked_out(rc, err))
+			return rc;
+	}
+	*res = NULL;
+	rows = xcalloc(n + 1, sizeof *rows);
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct fence){.id = runs[i]->id, .version = runs[i]->version};
+	rc = fence_open(db, rows, n, err);
+	if (rc == RC_OK) {
+		for (size_t i = 0; i < n; i++)
+			runs[i]->locked = rows[i].state == FENCE_LOCKED;
+		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
+		rc = fence_close(db, rc, err);
+	}
+	if (rc != RC_OK) {
+		PQclear(*res);
+		*res = NULL;
+	}
+	free(rows);
+	return rc;
+}
+
+static enum rc
+start_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = free_query(db, sql, incarnation, runs, n, &res, err);
+
+	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
+		struct fence_key key = {db_int64(res, i, ID), db_int64(res, i, VERSION)};
+		struct run **r = bsearch(&key, runs, n, sizeof *runs, by_fence);
+
+		if (r != NULL)
+			store_fill_definition(*r, res, i);
+	}
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	size_t limited = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n; i++)
+		limited += runs[i]->limited ? 1 : 0;
+	if (limited < n)
+		rc = start_query(db, sql_text("start"), incarnation, runs, n, err);
+	/* Each of the two passes by what is the other's, so both get the whole list. */
+	if (rc == RC_OK && limited > 0)
+		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+	return rc;
+}
+
+enum rc
+store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs, size_t n,
+    bool *durable_out, struct err *why)
+{
+	enum rc rc = store_durable(db, async_ok, durable_out, why);
+	unsigned generation = db_generation(db);
+
+	if (rc != RC_OK || !*durable_out)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		runs[i]->locked = true; /* by way of a transaction of its own: fence_open */
+	rc = store_start(db, incarnation, runs, n, why);
+	/* Whoever answered may be another server than the one that was asked. */
+	if (rc == RC_OK && generation != db_generation(db))
+		rc = err_set(why, RC_UNKNOWN, "the connection was made anew while they were started");
+	return rc;
+}
+
+enum rc
+store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+{
+	return start_query(db, sql_text("held"), incarnation, runs, n, err);
+}
+
+enum rc
+store_release(
+    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = free_query(db, sql_text("release"), incarnation, runs, n, &res, err);
+
+	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	PQclear(res);
+	return rc;
+}
