@@ -62,9 +62,9 @@ CHECKED enum rc option_set(const struct option_key *table, void *settings, const
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
 
-/* An ini file through libinih.  Keys before the first section and under [pgrab] are the table's; sections may be
- * NULL.  Unknown keys are refused with file:line and the nearest key; so is any line longer than libinih can hold (it
- * would cut it silently) and any section that is none of these. */
+/* An ini file.  Keys before the first section and under [pgrab] are the table's; sections may be NULL.  Unknown keys
+ * are refused with file:line and the nearest key; so is any section that is none of these, and a line of more than
+ * 64 KiB. */
 CHECKED enum rc option_read_file(const struct option_key *table, const struct option_section *sections,
     void *settings, const char *path, struct err *err);
 

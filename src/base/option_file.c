@@ -1,18 +1,17 @@
 /*
- * The ini file, through libinih.  What libinih does silently is caught in the reader that feeds it its lines:
- * it cuts a line at 200 bytes and takes the rest for another, takes an indented line for more of the value
- * above, and passes over a section without keys.
+ * The ini file: `key = value` or `key: value` on a line of its own, under a section or before all of them; a line that
+ * begins with # or ; is a comment, and so is what stands behind a blank and a ;.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <ini.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/option.h"
+
+#define LINE_BYTES_MAX (64 * 1024)
 
 struct ini_reader {
 	const struct option_key *table; /* keys of the whole */
@@ -22,7 +21,8 @@ struct ini_reader {
 	void *target;
 	const char *path;
 	FILE *file;
-	int line; /* libinih does not tell its handler */
+	struct buf text; /* of the line */
+	int line;
 	struct err *err;
 	enum rc rc;
 };
@@ -39,30 +39,25 @@ is_blank(int c)
 	return c == ' ' || c == '\t';
 }
 
-/* One line without its indent and its end into str[0..size); false at the end of the file or on an error. */
+/* The next line without its end; false at the end of the file or on an error. */
 static bool
-take_line(struct ini_reader *r, char *str, size_t size)
+take_line(struct ini_reader *r)
 {
-	size_t n = 0;
 	int c;
 
-	while (is_blank(c = getc(r->file)))
-		;
+	buf_reset(&r->text);
 	r->line++;
-	for (; c != EOF && c != '\n' && r->rc == RC_OK; c = getc(r->file)) {
+	while ((c = getc(r->file)) != EOF && c != '\n' && r->rc == RC_OK) {
 		if (c == '\0')
 			refuse_line(r, "the file holds a NUL byte");
-		else if (n + 2 >= size) /* 2: "\n" and NUL */
-			refuse_line(r, "the line is too long (at most 198 bytes); give this key as a flag or "
-				       "as a PGRAB_ variable");
+		else if (r->text.len == LINE_BYTES_MAX)
+			refuse_line(r, "the line is longer than 64 KiB");
 		else
-			str[n++] = (char)c;
+			buf_addc(&r->text, (char)c);
 	}
-	if (ferror(r->file))
+	if (r->rc == RC_OK && ferror(r->file))
 		r->rc = err_set(r->err, RC_BAD, "could not read %s: %s", r->path, strerror(errno));
-	str[n] = '\n';
-	str[n + 1] = '\0';
-	return r->rc == RC_OK && (c != EOF || n > 0);
+	return r->rc == RC_OK && (c != EOF || r->text.len > 0);
 }
 
 static void
@@ -95,14 +90,14 @@ add_section(struct ini_reader *r, const struct option_section *s, const char *te
 	r->target = target;
 }
 
-/* text: the line after its "[", with its end. */
+/* text: the line after its "[". */
 static void
 enter_section(struct ini_reader *r, const char *text)
 {
 	const struct option_section *s = r->sections;
-	size_t n = strcspn(text, "]\n");
+	size_t n = strcspn(text, "]");
 
-	if (text[n] != ']' || strchr("\r\n;#", text[n + 1 + strspn(text + n + 1, " \t")]) == NULL)
+	if (text[n] != ']' || strchr("\r;#", text[n + 1 + strspn(text + n + 1, " \t")]) == NULL)
 		n = 0;
 	if (n == strlen("pgrab") && strncmp(text, "pgrab", n) == 0) {
 		r->here = r->table;
@@ -122,34 +117,60 @@ enter_section(struct ini_reader *r, const char *text)
 	refuse_section(r);
 }
 
-static char *
-read_line(char *str, int size, void *stream)
+/* Cuts blanks and the CR of a foreign line end off. */
+static void
+trim_end(char *text)
 {
-	static const char bom[] = "\xef\xbb\xbf";
-	struct ini_reader *r = stream;
-	char *text = str;
+	size_t n = strlen(text);
 
-	if (!take_line(r, str, (size_t)size))
-		return NULL;
-	if (r->line == 1 && strncmp(str, bom, 3) == 0)
-		text += 3;
-	if (text[0] == '[')
-		enter_section(r, text + 1);
-	return r->rc == RC_OK ? str : NULL;
+	while (n > 0 && strchr(" \t\r\v\f", text[n - 1]) != NULL)
+		n--;
+	text[n] = '\0';
 }
 
-/* Which section it is, enter_section knows: libinih would cut a long name. */
-static int
-take_key(void *user, const char *section, const char *name, const char *value)
+static void
+cut_comment(char *text)
 {
-	struct ini_reader *r = user;
-	char where[300];
-
-	if (r->rc == RC_OK) {
-		snprintf(where, sizeof where, "%.280s:%d", r->path, r->line);
-		r->rc = option_set(r->here, r->target, name, value, where, r->err);
+	for (char *p = text; *p != '\0'; p++) {
+		if (*p == ';' && p > text && is_blank(p[-1])) {
+			*p = '\0';
+			return;
+		}
 	}
-	return r->rc == RC_OK;
+}
+
+static void
+take_key(struct ini_reader *r, char *text)
+{
+	char where[300], *value;
+
+	cut_comment(text);
+	value = text + strcspn(text, "=:");
+	if (*value == '\0' || value == text) {
+		refuse_line(r, "this is not `key = value`");
+		return;
+	}
+	*value++ = '\0';
+	value += strspn(value, " \t");
+	trim_end(text);
+	trim_end(value);
+	snprintf(where, sizeof where, "%.280s:%d", r->path, r->line);
+	r->rc = option_set(r->here, r->target, text, value, where, r->err);
+}
+
+static void
+read_line(struct ini_reader *r)
+{
+	static const char bom[] = "\xef\xbb\xbf";
+	char *text = r->text.data;
+
+	if (r->line == 1 && strncmp(text, bom, 3) == 0)
+		text += 3;
+	text += strspn(text, " \t\r");
+	if (*text == '[')
+		enter_section(r, text + 1);
+	else if (*text != '\0' && *text != '#' && *text != ';')
+		take_key(r, text);
 }
 
 enum rc
@@ -164,14 +185,15 @@ option_read_file(const struct option_key *table, const struct option_section *se
 	    .path = path,
 	    .err = err,
 	    .rc = RC_OK};
-	int bad;
 
 	r.file = fopen(path, "re");
 	if (r.file == NULL)
 		return err_set(err, RC_BAD, "could not open %s: %s", path, strerror(errno));
-	bad = ini_parse_stream(read_line, &r, take_key, &r);
+	while (r.rc == RC_OK && take_line(&r)) {
+		if (r.text.len > 0)
+			read_line(&r);
+	}
 	fclose(r.file);
-	if (r.rc == RC_OK && bad != 0)
-		return err_set(err, RC_BAD, "%s:%d: this is not `key = value`", path, bad);
+	buf_fini(&r.text);
 	return r.rc;
 }
