@@ -40,8 +40,8 @@ put_bytes(struct log_text *t, const uint8_t *p, size_t n, bool valid)
 {
 	char out[8];
 
-	if (t->json && valid) { /* C1 is C2 80..9F: the second byte is the code point */
-		snprintf(out, sizeof out, "\\u%04x", p[n - 1]);
+	if (t->json && valid) {
+		snprintf(out, sizeof out, "\\u%04x", (unsigned)utf8_code_point(p, n) & 0xffff);
 		put_text(t, out);
 		return;
 	}

@@ -114,7 +114,7 @@ unit_at(const char *p, size_t n)
 		memcpy(u.text, p, u.in);
 		return u;
 	}
-	u.in = 1; /* C1 is two bytes long: its second one stands for itself next, as not being UTF-8 */
+	u.in = 1; /* the further bytes of a longer one come next, as not being UTF-8 */
 	u.out = (size_t)snprintf(u.text, sizeof u.text, "\\x%02X", (unsigned char)p[0]);
 	return u;
 }

@@ -2,7 +2,8 @@
  * What a run printed, bounded: the first half and the last half of `limit` bytes, whatever was in between is
  * counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored in a text column of
  * any server encoding's superset and shown by psql without harm: valid UTF-8 stays; TAB, LF stay; CR before
- * LF is dropped; NUL, other control characters (C0, DEL, C1) and bytes that are not valid UTF-8 become \xHH.
+ * LF is dropped; NUL, other control characters (C0, DEL, C1, those that turn the direction of text around) and bytes
+ * that are not valid UTF-8 become \xHH.
  * Memory is O(limit) for any amount of input.  Owned by one thread.
  */
 #ifndef PGRAB_BASE_OUTBUF_H

@@ -4,8 +4,6 @@
  */
 #include "base/utf8.h"
 
-#include <stdint.h>
-
 struct lead {
 	uint8_t first, last; /* of the first byte */
 	uint8_t length;
@@ -51,14 +49,26 @@ utf8_sequence(const void *p, size_t n)
 	return lead->length;
 }
 
+uint32_t
+utf8_code_point(const void *p, size_t len)
+{
+	const uint8_t *s = p;
+	uint32_t c = s[0];
+
+	if (len > 1)
+		c &= 0xffu >> (len + 1);
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | (s[i] & 0x3f);
+	return c;
+}
+
 bool
 utf8_is_control(const void *p, size_t len)
 {
-	const uint8_t *s = p;
+	uint32_t c = utf8_code_point(p, len);
+	bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 
-	if (len == 1)
-		return s[0] < 0x20 || s[0] == 0x7f;
-	return len == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || turns;
 }
 
 size_t

@@ -6,12 +6,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length of the well-formed sequence that p[0..n) begins with (no overlong forms, no surrogates), or 0.  n
  * may be 0. */
 size_t utf8_sequence(const void *p, size_t n);
 
-/* C0, DEL or C1, given a well-formed sequence. */
+/* The character of a well-formed sequence. */
+uint32_t utf8_code_point(const void *p, size_t len);
+
+/* Not to be shown as it is: C0, DEL, C1, or one that turns the direction of text around, so that a name would lie about
+ * the line it stands in.  Given a well-formed sequence. */
 bool utf8_is_control(const void *p, size_t len);
 
 /* Cuts an unfinished sequence from the end of s[0..n) and ends it with NUL; returns the new length. */

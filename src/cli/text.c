@@ -61,31 +61,17 @@ text_block(struct buf *out, const char *s)
 void
 text_json(struct buf *out, const char *s)
 {
-	/* The server escapes C0 inside strings; newlines between rows are its own.  DEL and C1 it leaves. */
+	/* The server escapes C0 inside strings; newlines between rows are its own.  DEL, C1 and what turns the direction it leaves. */
 	for (size_t n; *s != '\0'; s += n) {
 		bool plain;
 
 		n = next_char(s, &plain);
 		if (plain || *s == '\n')
 			buf_add(out, s, n);
-		else if (n == 2)
-			buf_addf(out, "\\u%04x", ((unsigned)s[0] & 0x1f) << 6 | ((unsigned)s[1] & 0x3f));
 		else
-			buf_addf(out, "\\u%04x", (unsigned char)s[0]);
+			buf_addf(out, "\\u%04x", (unsigned)utf8_code_point(s, n));
 	}
 	buf_addc(out, '\n');
-}
-
-static uint32_t
-code_point(const char *s, size_t n)
-{
-	uint32_t c = (unsigned char)s[0];
-
-	if (n > 1)
-		c &= 0xffu >> (n + 1);
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | ((unsigned char)s[i] & 0x3f);
-	return c;
 }
 
 /* Good enough for tables: combining marks take none, East Asian wide and emoji take two. */
@@ -116,7 +102,7 @@ text_width(const char *s)
 		bool plain;
 
 		n = next_char(s, &plain);
-		width += char_width(code_point(s, n));
+		width += char_width(utf8_code_point(s, n));
 	}
 	return width;
 }
@@ -130,7 +116,7 @@ text_fit(const char *s, size_t columns)
 		bool plain;
 
 		n = next_char(p, &plain);
-		used += char_width(code_point(p, n));
+		used += char_width(utf8_code_point(p, n));
 		if (used > columns)
 			break;
 	}

@@ -18,22 +18,12 @@ put_character(struct buf *out, const char *s, size_t n)
 	}
 }
 
-/* Characters that turn the direction of what follows would let a name lie about the line it stands in. */
-static bool
-turns(const char *s, size_t n)
-{
-	return n == 3 && (memcmp(s, "\xe2\x80", 2) == 0
-				 ? (unsigned char)s[2] >= 0xaa && (unsigned char)s[2] <= 0xae
-				 : memcmp(s, "\xe2\x81", 2) == 0 && (unsigned char)s[2] >= 0xa6 &&
-				       (unsigned char)s[2] <= 0xa9);
-}
-
 void
 html_text(struct buf *out, const char *s)
 {
 	for (size_t n; *s != '\0'; s += n) {
 		n = utf8_sequence(s, strnlen(s, 4));
-		if (n == 0 || turns(s, n) || (utf8_is_control(s, n) && *s != '\n' && *s != '\t')) {
+		if (n == 0 || (utf8_is_control(s, n) && *s != '\n' && *s != '\t')) {
 			buf_adds(out, "\xef\xbf\xbd");
 			n = n == 0 ? 1 : n;
 		} else {

@@ -139,6 +139,9 @@ values_are_escaped(void **state)
 	assert_line(state, "{\"time\":\"",
 	    "\",\"level\":\"info\",\"thread\":\"main\",\"event\":\"x\",\"a\":\"q\\\" "
 	    "c\\\\d\\n\\t\\u0001\\u007f\\\\xFF\\u0085\xc3\xa4\",\"b\":\"e\"}\n");
+	log_info("x", "a=%s", "exe\xe2\x80\xaetxt");
+	assert_line(state, "{\"time\":\"",
+	    "\",\"level\":\"info\",\"thread\":\"main\",\"event\":\"x\",\"a\":\"exe\\u202etxt\"}\n");
 }
 
 static void

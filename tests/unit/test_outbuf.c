@@ -101,6 +101,11 @@ text_keeps_utf8_and_escapes_the_rest(void **state)
 	assert_text("\xf4\x8f\xbf\xbf", 4, "\xf4\x8f\xbf\xbf");
 	assert_text("\xe2\x82", 2, "\\xE2\\x82");
 	assert_text("\xe2\x82z", 3, "\\xE2\\x82z");
+	/* What turns the direction of a line around; what is beside it stays. */
+	assert_text("exe\xe2\x80\xaetxt", 9, "exe\\xE2\\x80\\xAEtxt");
+	assert_text(
+	    "\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", 9, "\\xE2\\x80\\xAA\\xE2\\x81\\xA6\\xE2\\x81\\xA9");
+	assert_text("\xe2\x80\xaf\xe2\x81\xa5\xd7\x90", 8, "\xe2\x80\xaf\xe2\x81\xa5\xd7\x90");
 }
 
 static void

@@ -64,6 +64,8 @@ json_escapes_what_the_server_leaves_raw(void **state)
 	check(text_json, "{\"a\":\"\\u001b \xc3\xa4\"}", "{\"a\":\"\\u001b \xc3\xa4\"}\n");
 	check(text_json, "\"\x7f\xc2\x9b\"", "\"\\u007f\\u009b\"\n");
 	check(text_json, "[1, \n 2]", "[1, \n 2]\n");
+	check(text_json, "\"exe\xe2\x80\xaetxt\"", "\"exe\\u202etxt\"\n");
+	check(text_line, "exe\xe2\x80\xaetxt", "exe\\xe2\\x80\\xaetxt");
 }
 
 /* No byte below 0x20 but newline, no DEL, no C1, and always well-formed: whatever comes in. */
