@@ -237,7 +237,8 @@ complete(struct line *l)
 		offer_options(l);
 	else if (strcmp(l->cmd->name, "import") == 0 && operands == 0)
 		offer(l, "crontab");
-	else if (strcmp(l->cmd->name, "strategy") == 0 && operands == 0)
+	else if ((strcmp(l->cmd->name, "strategy") == 0 || strcmp(l->cmd->name, "executor") == 0) &&
+		 operands == 0)
 		offer(l, "list");
 	else
 		offer_things(l, operand_thing(l, operands));

@@ -21,6 +21,7 @@ const struct command *const cli_commands[] = {
     &cmd_forecast,
     &cmd_doctor,
     &cmd_strategy,
+    &cmd_executor,
     &cmd_add,
     &cmd_edit,
     &cmd_apply,

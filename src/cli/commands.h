@@ -13,6 +13,7 @@ extern const struct command cmd_complete;
 extern const struct command cmd_diff;
 extern const struct command cmd_doctor;
 extern const struct command cmd_drain, cmd_undrain; /* in cmd_drain.c */
+extern const struct command cmd_executor;
 extern const struct command cmd_explain;
 extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from cluster import ROOT, Db, clean_env, pgrab_bin, run_pgrab, wait_until
 
-COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "diff", "show", "explain", "chains", "next", "forecast", "doctor", "strategy", "add", "edit",
+COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "diff", "show", "explain", "chains", "next", "forecast", "doctor", "strategy", "executor", "add", "edit",
             "apply", "export", "import", "wait", "limit", "pause", "resume",
             "cancel", "retry", "run-now", "skip-next", "delete", "drain", "undrain", "help", "version"]
 ROOT_MIGRATIONS = ROOT / "migrations"

@@ -1,10 +1,11 @@
 """Executors of third parties, built against the installed header alone, and run by real nodes."""
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
-from cluster import ROOT
+from cluster import ROOT, run_pgrab
 
 BLOCK = re.compile(r"^```c\n(.*?)^```$", re.M | re.S)
 
@@ -52,3 +53,16 @@ def test_the_executor_of_the_page_builds_and_runs(db, nodes, tmp_path, installed
     nodes.start("n1", executors=tmp_path / "hello.so")
     db.wait("select exists (select from pgrab.kind where kind = 'hello')")
     assert db.wait_run(db.add(kind="hello", command="good day")).output == "good day"
+
+
+def test_executor_list_names_what_is_built_in_and_what_a_file_brings(file_so, tmp_path):
+    lines = run_pgrab("executor", "list").stdout.splitlines()
+    assert lines[0].split() == ["kind", "summary"]
+    assert sorted(line.split()[0] for line in lines[1:]) == ["exec", "http", "noop", "notify", "shell", "sql"]
+    rows = json.loads(run_pgrab("executor", "list", file_so, "--json").stdout)
+    assert [r["kind"] for r in rows if not r["builtin"]] == ["file"] and all(r["summary"] for r in rows)
+    (tmp_path / "none.so").write_text("no shared object")
+    bad = run_pgrab("executor", "list", tmp_path / "none.so", check=False)
+    assert bad.returncode == 1 and "could not load the executor" in bad.stderr
+    assert run_pgrab("executor", check=False).returncode == 2
+    assert run_pgrab("executor", "drop", check=False).returncode == 2
