@@ -83,25 +83,24 @@ replace(struct buf *b, const char *text, const char *what)
 	buf_adds(b, text);
 }
 
-/* All that stands in double quotes, but for the sign that libpq misses. */
+/*
+ * What stands behind the first double quote, but for the sign that libpq misses.  All of it, for what is quoted may hold
+ * quotes itself, and the text may be cut.
+ */
 static void
 replace_quoted(struct buf *b, const char *text)
 {
-	for (;;) {
-		size_t before = strcspn(text, "\""), n;
+	static const char sign[] = "\"=\"";
+	const char *first = strchr(text, '"');
 
-		buf_add(b, text, before);
-		text += before;
-		if (*text == '\0')
-			return;
-		n = strcspn(text + 1, "\"");
-		if (n == 1 && text[1] == '=')
-			buf_adds(b, "\"=\"");
-		else
-			buf_adds(b, "\"" STARS "\"");
-		text += n + 1;
-		text += *text == '"';
+	if (first != NULL && strncmp(first, sign, strlen(sign)) == 0)
+		first = strchr(first + strlen(sign), '"');
+	if (first == NULL) {
+		buf_adds(b, text);
+		return;
 	}
+	buf_add(b, text, (size_t)(first - text));
+	buf_adds(b, "\"" STARS "\"");
 }
 
 static void

@@ -1,9 +1,10 @@
 /*
  * Kind http: one request, and whether its reply is what the task expects.
  *
- * One libcurl multi handle with one easy handle per worker, kept between runs for their DNS cache and TLS
- * sessions.  The worker waits in curl_multi_poll on the transfer and on the host's stop_fd together; the
- * run's time limit is the node's to raise.
+ * One libcurl multi handle per worker, kept between runs for its DNS cache, and a share for TLS sessions.  The easy
+ * handle is made for one request: up to 8.0 libcurl takes a reply whose first header line begins with a blank for more
+ * of the last header of the reply before, which is freed memory.  The worker waits in curl_multi_poll on the transfer and
+ * on the host's stop_fd together; the run's time limit is the node's to raise.
  *
  * No connection is used twice: when a kept one turns out dead, libcurl sends the request once more on a new
  * one without asking, and a server that took the first and died over it would be asked to do its work twice.
@@ -36,7 +37,7 @@
 
 struct client {
 	CURLM *multi;
-	CURL *easy;
+	CURLSH *share;
 	const struct exec_env *env; /* NULL: there are no bounds */
 };
 
@@ -54,8 +55,8 @@ close_http(void *self)
 {
 	struct client *c = self;
 
-	curl_easy_cleanup(c->easy);
 	curl_multi_cleanup(c->multi);
+	curl_share_cleanup(c->share);
 	free(c);
 }
 
@@ -72,8 +73,9 @@ open_http(const void *internal, char *err, size_t err_size)
 	c = xcalloc(1, sizeof(*c));
 	c->env = internal;
 	c->multi = curl_multi_init();
-	c->easy = curl_easy_init();
-	if (c->multi == NULL || c->easy == NULL) {
+	c->share = curl_share_init(); /* of one thread: no locks */
+	if (c->multi == NULL || c->share == NULL ||
+	    curl_share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION) != CURLSHE_OK) {
 		snprintf(err, err_size, "libcurl could not be started: out of memory");
 		close_http(c);
 		return NULL;
@@ -153,7 +155,7 @@ set_callbacks(struct http_transfer *t)
 }
 
 static bool
-set_request(struct http_transfer *t, struct curl_slist *headers)
+set_request(const struct client *c, struct http_transfer *t, struct curl_slist *headers)
 {
 	const struct http_request *r = &t->request;
 	const char *method = r->method;
@@ -165,6 +167,7 @@ set_request(struct http_transfer *t, struct curl_slist *headers)
 		SET(fixed_options[i].option, fixed_options[i].value);
 	SET(CURLOPT_PROTOCOLS_STR, "http,https");
 	SET(CURLOPT_ACCEPT_ENCODING, ""); /* all that this libcurl can unpack */
+	SET(CURLOPT_SHARE, c->share);
 	SET(CURLOPT_CURLU, r->url);
 	SET(CURLOPT_HTTPHEADER, headers);
 	if (!t->listed) /* it is the address that has to be on the list, and a proxy's would hide it */
@@ -223,14 +226,15 @@ exchange(struct client *c, struct http_transfer *t)
 	struct curl_slist *headers = http_request_headers(&t->request, t->run);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 
-	curl_easy_reset(c->easy);
+	curl_easy_cleanup(t->easy); /* of the hop before */
+	t->easy = curl_easy_init();
 	t->detail[0] = '\0';
-	if (headers == NULL || !set_callbacks(t) || !set_request(t, headers))
+	if (t->easy == NULL || headers == NULL || !set_callbacks(t) || !set_request(c, t, headers))
 		goto out;
-	if (curl_multi_add_handle(c->multi, c->easy) != CURLM_OK)
+	if (curl_multi_add_handle(c->multi, t->easy) != CURLM_OK)
 		goto out;
 	code = drive(c->multi, t);
-	curl_multi_remove_handle(c->multi, c->easy);
+	curl_multi_remove_handle(c->multi, t->easy);
 out:
 	curl_slist_free_all(headers);
 	return code;
@@ -309,20 +313,20 @@ static void
 run_http(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct client *c = self;
-	struct http_transfer t = {.run = run, .host = host, .hosts = hosts_of(c, run), .easy = c->easy};
+	struct http_transfer t = {.run = run, .host = host, .hosts = hosts_of(c, run)};
 	struct err err;
 	enum rc rc;
 
 	rc = http_request_init(&t.request, run, &err);
 	if (rc == RC_OK) {
 		converse(c, &t, result);
-		result->exit_code = http_status(c->easy);
+		result->exit_code = http_status(t.easy);
 		result->has_exit_code = result->exit_code != 0;
 	} else {
 		result_fail(result, "%s", err.text);
 		result->not_started = rc == RC_AGAIN;
 	}
-	curl_easy_reset(c->easy); /* it must not keep pointers into this run */
+	curl_easy_cleanup(t.easy);
 	http_request_fini(&t.request);
 }
 

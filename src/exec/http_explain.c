@@ -18,7 +18,8 @@ http_status(CURL *easy)
 {
 	long status = 0;
 
-	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+	if (easy != NULL)
+		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 	return status >= 200 ? (int)status : 0;
 }
 
@@ -52,7 +53,8 @@ http_sent(const struct http_transfer *t)
 {
 	long bytes = 0;
 
-	curl_easy_getinfo(t->easy, CURLINFO_REQUEST_SIZE, &bytes);
+	if (t->easy != NULL)
+		curl_easy_getinfo(t->easy, CURLINFO_REQUEST_SIZE, &bytes);
 	return bytes > 0;
 }
 
@@ -120,7 +122,8 @@ failure_reason(const struct http_transfer *t, CURLcode code, char *text, size_t 
 {
 	long os_errno = 0;
 
-	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os_errno);
+	if (t->easy != NULL)
+		curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os_errno);
 	if (code == CURLE_COULDNT_CONNECT && t->socket_errno != 0)
 		os_errno = t->socket_errno;
 	if (code == CURLE_COULDNT_CONNECT && os_errno != 0)

@@ -77,7 +77,8 @@ http_request_place(const struct http_request *r, char *host, size_t size, uint16
 	char *name = part(r->url, CURLUPART_HOST);
 	char *port = part(r->url, CURLUPART_PORT);
 
-	snprintf(host, size, "%s", name);
+	/* One that does not fit is none: its beginning may be a name that is on the list. */
+	snprintf(host, size, "%s", strlen(name) < size ? name : "");
 	*port_out = (uint16_t)strtoul(port, NULL, 10);
 	free(name);
 	free(port);

@@ -57,7 +57,7 @@ void http_request_expected(const struct http_request *r, char *text, size_t size
 /* A URL for people: without its user and password, printable, cut to size. */
 void http_url_show(const char *url, char *text, size_t size);
 
-/* The host of the URL as it is written, and its port. */
+/* The host of the URL as it is written ("" when it is longer than any), and its port. */
 void http_request_place(const struct http_request *r, char *host, size_t size, uint16_t *port_out);
 
 /* "host port 80": whom we talk to, for an error message. */

@@ -20,7 +20,7 @@ struct http_transfer {
 	const struct pgrab_run *run;
 	const struct pgrab_host *host;
 	const struct http_hosts *hosts;
-	CURL *easy;
+	CURL *easy;                      /* of the last hop; NULL: there was none */
 	bool listed;                     /* the host of this hop is among hosts by its name */
 	size_t header_bytes, body_bytes; /* of all hops */
 	bool length_overflow;            /* the reply claims a length that no number holds */

@@ -297,12 +297,13 @@ take_message(const struct reading *r, struct message *m)
 	return err_set(r->err, RC_BAD, "it has no \"type\" that this node knows");
 }
 
+/* UTF-8 without control characters but blanks: cJSON takes any of them for a blank, and a NUL would cut a value. */
 static bool
-is_utf8(const char *p, size_t n)
+is_text(const char *p, size_t n)
 {
 	for (size_t i = 0, len; i < n; i += len) {
-		len = (unsigned char)p[i] < 0x80 ? 1 : utf8_sequence(p + i, n - i);
-		if (len == 0)
+		len = utf8_sequence(p + i, n - i);
+		if (len == 0 || ((unsigned char)p[i] < ' ' && p[i] != '\t' && p[i] != '\r'))
 			return false;
 	}
 	return true;
@@ -327,7 +328,7 @@ enum rc
 message_parse(const char *line, size_t n, struct message *out, struct err *err)
 {
 	struct reading r = {.line = line, .n = n, .err = err};
-	cJSON *all = n > PROTOCOL_LINE || !is_utf8(line, n) ? NULL : parse_object(line, n);
+	cJSON *all = n > PROTOCOL_LINE || !is_text(line, n) ? NULL : parse_object(line, n);
 	enum rc rc;
 
 	*out = (struct message){.retry_us = RETRY_DEFAULT};

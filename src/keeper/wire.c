@@ -245,6 +245,24 @@ wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err 
 	return RC_OK;
 }
 
+/* The space for them is rounded up, so that more may come than belong here: these are closed. */
+static int
+take_descriptors(const struct cmsghdr *c, int fds[WIRE_FD__COUNT])
+{
+	int n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+	for (int i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
+		if (i < WIRE_FD__COUNT)
+			fds[i] = fd;
+		else
+			close(fd);
+	}
+	return n < WIRE_FD__COUNT ? n : WIRE_FD__COUNT;
+}
+
 int
 wire_receive(int fd, int fds[WIRE_FD__COUNT])
 {
@@ -266,6 +284,5 @@ wire_receive(int fd, int fds[WIRE_FD__COUNT])
 	c = CMSG_FIRSTHDR(&msg);
 	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return 0;
-	memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-	return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	return take_descriptors(c, fds);
 }

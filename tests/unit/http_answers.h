@@ -169,15 +169,22 @@ answer_later(struct tiny *s, int fd, const char *path)
 	(void)tiny_say(fd, text);
 }
 
-static const struct tiny_route http_answers[] = {{"/overflow", answer_overflow}, {"/later/90", answer_later},
-    {"/later/999999999999999999999", answer_later}, {"/later/soon", answer_later},
-    {"/later/-5", answer_later}, {"/hang", answer_hang}, {"/trickle", answer_trickle}, {"/huge", answer_huge},
-    {"/bomb", answer_bomb}, {"/close", answer_nothing}, {"/partly", answer_partly},
-    {"/headers", answer_headers}, {"/interim", answer_interim}, {"/garbage", answer_garbage},
-    {"/to-ok/301", answer_redirect}, {"/to-ok/302", answer_redirect}, {"/to-ok/303", answer_redirect},
-    {"/to-ok/307", answer_redirect}, {"/loop", answer_loop}, {"/elsewhere", answer_elsewhere},
-    {"/ftp", answer_ftp}, {"/metadata", answer_metadata}, {"/status/204", answer_status},
-    {"/status/304", answer_status}, {"/status/404", answer_status}, {"/status/503", answer_status},
-    {NULL, answer_ok}};
+/* A first header line that continues one, and there is none. */
+static void
+answer_folded(struct tiny *s, int fd, const char *path)
+{
+	(void)tiny_say(fd, "HTTP/1.1 200 OK\r\n more: of it\r\nContent-Length: 2\r\n\r\nok");
+}
+
+static const struct tiny_route http_answers[] = {{"/overflow", answer_overflow}, {"/folded", answer_folded},
+    {"/later/90", answer_later}, {"/later/999999999999999999999", answer_later},
+    {"/later/soon", answer_later}, {"/later/-5", answer_later}, {"/hang", answer_hang},
+    {"/trickle", answer_trickle}, {"/huge", answer_huge}, {"/bomb", answer_bomb}, {"/close", answer_nothing},
+    {"/partly", answer_partly}, {"/headers", answer_headers}, {"/interim", answer_interim},
+    {"/garbage", answer_garbage}, {"/to-ok/301", answer_redirect}, {"/to-ok/302", answer_redirect},
+    {"/to-ok/303", answer_redirect}, {"/to-ok/307", answer_redirect}, {"/loop", answer_loop},
+    {"/elsewhere", answer_elsewhere}, {"/ftp", answer_ftp}, {"/metadata", answer_metadata},
+    {"/status/204", answer_status}, {"/status/304", answer_status}, {"/status/404", answer_status},
+    {"/status/503", answer_status}, {NULL, answer_ok}};
 
 #endif

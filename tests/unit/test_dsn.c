@@ -38,7 +38,8 @@ errors_have_no_password(void **state)
 	    "postgresql://127.0.0.1:1/x?password=tiger&sesame", "postgresql://127.0.0.1:1/x?passwort=tiger",
 	    "postgresql://scott:tiger@[::1/x", "host=127.0.0.1 port=1 password=tiger sesame swordfish",
 	    "host=127.0.0.1 port=1 password=a tiger=sesame", "password='tiger sesame",
-	    "password=tiger port=1x", "postgresql://a:tiger@h1@sesame:1,h2:1/x"};
+	    "password=tiger port=1x", "postgresql://scott:a%zz\"tiger\"b@127.0.0.1:1/x",
+	    "host=127.0.0.1 a\"tiger\" sesame", "postgresql://a:tiger@h1@sesame:1,h2:1/x"};
 
 	for (size_t i = 0; i < sizeof dsn / sizeof *dsn; i++)
 		expect_nothing_said(dsn[i]);
@@ -61,7 +62,7 @@ what_is_harmless_stays(void **state)
 	dsn_hide("host=db user=u password=pq", text, sizeof text);
 	assert_string_equal(text, "could not translate host name \"db\" to address");
 	dsn_hide("host=db a", text, sizeof text);
-	assert_string_equal(text, "could not translate host name \"***\" to address");
+	assert_string_equal(text, "could not translate host name \"***\"");
 	snprintf(text, sizeof text, "missing \"=\" after \"a");
 	dsn_hide("host=db a", text, sizeof text);
 	assert_string_equal(text, "missing \"=\" after \"***\"");

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/version.h"
+#include "exec/http_request.h"
 #include "http_harness.h"
 
 static void
@@ -379,6 +380,46 @@ http_tls_failure_is_told(void **state)
 	expect_error(&r, "could not make a TLS connection to 127.0.0.1 port *");
 }
 
+/* libcurl up to 8.0 took it for more of the last header of the reply before, which it had freed. */
+static void
+http_reply_that_begins_with_more_of_a_header_touches_no_reply_before(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		assert_true(run_path("/ok", NO_ARGS).succeeded);
+		(void)run_path("/folded", NO_ARGS); /* what it means is for libcurl to say */
+	}
+}
+
+/* Cut, it would be a name that is on the list. */
+static void
+http_host_longer_than_any_is_no_host(void **state)
+{
+	struct pgrab_run run = {.size = sizeof run, .kind = "http"};
+	struct http_request r;
+	struct err err;
+	struct buf url = {0};
+	char host[256];
+	uint16_t port;
+
+	buf_adds(&url, "http://");
+	for (int i = 0; i < 255 - (int)strlen(".example.org"); i++)
+		buf_addc(&url, 'a');
+	buf_adds(&url, ".example.org");
+	run.command = buf_str(&url);
+	assert_int_equal(http_request_init(&r, &run, &err), RC_OK);
+	http_request_place(&r, host, sizeof host, &port);
+	assert_non_null(strstr(host, ".example.org"));
+	assert_int_equal(port, 80);
+	http_request_fini(&r);
+	buf_adds(&url, ".evil.net");
+	run.command = buf_str(&url);
+	assert_int_equal(http_request_init(&r, &run, &err), RC_OK);
+	http_request_place(&r, host, sizeof host, &port);
+	assert_string_equal(host, "");
+	http_request_fini(&r);
+	buf_fini(&url);
+}
+
 int
 main(void)
 {
@@ -408,6 +449,9 @@ main(void)
 	    cmocka_unit_test_setup_teardown(http_lost_connection_is_told_and_never_retried, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_nobody_there_is_told_with_the_reason, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_tls_failure_is_told, setup, teardown),
+	    cmocka_unit_test_setup_teardown(
+		http_reply_that_begins_with_more_of_a_header_touches_no_reply_before, setup, teardown),
+	    cmocka_unit_test(http_host_longer_than_any_is_no_host),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

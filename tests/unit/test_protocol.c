@@ -62,6 +62,22 @@ hello_names_kinds_and_schemas(void **state)
 	message_fini(&m);
 }
 
+/* cJSON takes them for blanks, and what we keep of the value would end there. */
+static void
+a_line_with_a_control_character_is_refused(void **state)
+{
+	static const char line[] = "{\"type\":\"result\",\"run\":1,\"ok\":true,\"value\":{\"a\"\0:1}}";
+	struct message m;
+	struct err err = {0};
+
+	assert_int_equal(message_parse(line, sizeof line - 1, &m, &err), RC_BAD);
+	assert_non_null(strstr(err.text, "not a JSON object in UTF-8"));
+	message_fini(&m);
+	refuses("{\"type\":\"pong\",\x01\"n\":1}", "not a JSON object in UTF-8");
+	accepts("{\"type\":\"pong\",\t\"n\":1}\r", &m);
+	message_fini(&m);
+}
+
 static void
 a_wrong_hello_says_what_is_wrong(void **state)
 {
@@ -272,6 +288,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(hello_names_kinds_and_schemas),
+	    cmocka_unit_test(a_line_with_a_control_character_is_refused),
 	    cmocka_unit_test(a_wrong_hello_says_what_is_wrong),
 	    cmocka_unit_test(a_result_keeps_its_value_as_it_was_written),
 	    cmocka_unit_test(a_failure_says_when_to_try_again),
