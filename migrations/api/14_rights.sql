@@ -39,8 +39,22 @@ begin atomic
 end;
 comment on function pgrab_internal.may_kind(text, text) is
   'May this role have tasks of this kind? Always, where one role does everything; else the members of '
-  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and by '
-  'nodes every 30 seconds.';
+  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and when it '
+  'is started.';
+
+-- Once for each pair, however many tasks are started together.
+create or replace function pgrab_internal.kinds_granted(p_ids bigint[]) returns table (owner text, kind text)
+language sql stable
+begin atomic
+  select d.owner, d.kind
+  from (
+    select distinct t.owner::text as owner, t.kind
+    from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])) d
+  where pgrab_internal.may_kind(d.owner, d.kind);
+end;
+comment on function pgrab_internal.kinds_granted(bigint[]) is
+  'Of the owners and kinds of these tasks, those that go together. Asked at a start, where roles are '
+  'separate.';
 
 create or replace function pgrab_internal.kind_refuse(p_owner text, p_kind text) returns void
 language plpgsql as $$

@@ -2,7 +2,7 @@
 """Puts SQL files into a C source: embed.py OUT.c SQL_DIR MIGRATIONS_DIR.  See db/sql.h.
 Any other text files: embed.py --files OUT.c FILE...  See serve/asset.h.
 
-In a file of SQL_DIR `:name` alone stands for the text of name.inc, as psql's \\set would have it.
+In a file of SQL_DIR `:name` alone stands for the text of name.inc, as psql's \\set would have it; it may hold further ones.
 """
 import pathlib
 import re
@@ -19,7 +19,10 @@ def literal(text):
 
 def expand(path):
     included = {p.stem: p.read_text().rstrip() for p in path.parent.glob('*.inc')}
-    return re.sub(r'(?<![:\w]):([a-z_]+)\b', lambda m: included.get(m[1], m[0]), path.read_text())
+    text, before = path.read_text(), None
+    while text != before:
+        text, before = re.sub(r'(?<![:\w]):([a-z_]+)\b', lambda m: included.get(m[1], m[0]), text), text
+    return text
 
 
 def table(name, files):

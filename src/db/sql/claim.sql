@@ -8,10 +8,8 @@
 -- over.
 with won as (
   update pgrab.task t
-  set status = case when t.kind = any ($5::text[]) and t.due_at <= statement_timestamp()
-        and t.delivery = 'at_least_once' and t.limit_key is null then 'running' else 'claimed' end,
-    attempt = t.attempt + case when t.kind = any ($5::text[]) and t.due_at <= statement_timestamp()
-        and t.delivery = 'at_least_once' and t.limit_key is null then 1 else 0 end,
+  set status = case when :at_once then 'running' else 'claimed' end,
+    attempt = t.attempt + case when :at_once then 1 else 0 end,
     version = t.version + 1, node_id = $3::bigint, incarnation = $4::bigint, claimed_at = clock_timestamp(),
     started_at = null
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)

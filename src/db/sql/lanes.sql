@@ -1,7 +1,7 @@
 -- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides
 -- it.
 -- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
--- A right to a kind that has been revoked counts from here on.
+-- The right to a kind is asked for here, so that what was revoked is not taken, and again at the start.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 with node as materialized (
   select n.* from pgrab.node n where n.state = 'up')

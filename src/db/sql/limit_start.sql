@@ -2,9 +2,12 @@
 -- stand in line.  Serves: starter.  $1 ids, $2 versions, $3 incarnation.
 with placed as materialized (
   select p.id
-  from pgrab_internal.limit_take(
-    case when (select c.paused from pgrab.cluster c) then '{}' else $1::bigint[] end, $2::bigint[],
-    $3::bigint) p(id))
+  from (
+      select coalesce(array_agg(c.id), '{}') as ids, coalesce(array_agg(c.version), '{}') as versions
+      from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
+        join pgrab.task t on t.id = any (array[c.id])
+      where not (select c.paused from pgrab.cluster c) and :may_start) a
+    cross join lateral pgrab_internal.limit_take(a.ids, a.versions, $3::bigint) p(id))
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_timestamp(), t.due_at)
 from placed p join unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version) on c.id = p.id

@@ -1,5 +1,6 @@
 -- Hands claimed, unstarted tasks back, and says so to sleeping nodes.  Fenced: what is no longer ours is left
--- alone.
+-- alone.  Of what came back because its owner lost the right to its kind no node is told, but all are told to
+-- read anew which lanes they may run.
 -- Serves: starter (drain, no free worker, start refused).  Plan: task_pkey by id; HOT.
 -- $1 ids, $2 versions, $3 incarnation.
 with back as (
@@ -8,6 +9,8 @@ with back as (
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
     and t.status = 'claimed'
-  returning t.shard)
-select count(*), case when count(*) > 0 then pgrab_internal.ring((select array_agg(distinct b.shard)
-  from back b))::text end from back
+  returning t.shard, :may_start as may)
+select count(*), case when count(*) filter (where b.may) > 0
+    then pgrab_internal.ring(array_agg(distinct b.shard) filter (where b.may))::text end,
+  case when not bool_and(b.may) then pg_notify('pgrab', 'lanes')::text end
+from back b

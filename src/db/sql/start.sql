@@ -9,5 +9,5 @@ set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_tim
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
 where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
   and t.status = 'claimed' and t.limit_key is null and not (select c.paused from pgrab.cluster c)
-  and case when t.due_at <= clock_timestamp() + interval '3 ms' then true end
+  and case when t.due_at <= clock_timestamp() + interval '3 ms' then true end and :may_start
 returning :run_columns
