@@ -384,6 +384,7 @@ create table pgrab.registration (
   kinds           text[]           not null default '{}',
   owners          text[]           not null default array[session_user::text],
   bounds          jsonb            not null default '{}',
+  users           jsonb            not null default '{}',
   slots           integer          not null,
   heartbeat_every interval         not null,
   dead_after      interval         not null,
@@ -412,6 +413,9 @@ comment on column pgrab.registration.owners is
   'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
 comment on column pgrab.registration.bounds is
   'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
+comment on column pgrab.registration.users is
+  'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
+  'run_as its shell and exec tasks are the user of the node.';
 comment on column pgrab.registration.slots is 'Runs at once.';
 comment on column pgrab.registration.heartbeat_every is 'How often it means to beat.';
 comment on column pgrab.registration.dead_after is 'Silent for so long, others may take its tasks.';

@@ -4,7 +4,7 @@
 -- Plan: one probe of beat_pkey from the end for each node; so an old snapshot makes it no dearer.
 create or replace view pgrab.node as
 select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
-  coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.slots,
+  coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.users, r.slots,
   coalesce(b.state, 'down') as state,
   r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
   r.heartbeat_every, r.dead_after, r.shards, r.overlapping, coalesce(b.bell, false) as bell,
@@ -38,11 +38,13 @@ comment on column pgrab.node.weight is
   'Its share under the strategy `weight`: what a person has written here, or else its `weight` setting.';
 comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
 comment on column pgrab.node.kinds is 'Kinds it runs.';
-comment on column pgrab.node.slots is 'Runs at once.';
 comment on column pgrab.node.owners is
   'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
 comment on column pgrab.node.bounds is
   'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
+comment on column pgrab.node.users is
+  'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
+  'run_as its shell and exec tasks are the user of the node.';
 comment on column pgrab.node.slots is 'Runs at once.';
 comment on column pgrab.node.state is
   'up, draining (takes no new tasks), down (stopped, or seen to be dead).';

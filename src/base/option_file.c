@@ -107,9 +107,12 @@ enter_section(struct ini_reader *r, const char *text)
 	while (n > 0 && is_blank(text[n - 1]))
 		n--;
 	for (; s != NULL && s->word != NULL; s++) {
-		size_t word = strlen(s->word), name = word + strspn(text + word, " \t");
+		size_t word = strlen(s->word), name;
 
-		if (n > name && name > word && strncmp(text, s->word, word) == 0) {
+		if (n <= word || strncmp(text, s->word, word) != 0)
+			continue;
+		name = word + strspn(text + word, " \t");
+		if (n > name && name > word) {
 			add_section(r, s, text + name, n - name);
 			return;
 		}

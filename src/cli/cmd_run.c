@@ -27,6 +27,8 @@ run_node(int argc, char **argv)
 	} else if (rc != RC_OK) {
 		code = cli_usage(&cmd_run, err.text);
 	} else {
+		if (settings.core_dumps)
+			(void)prctl(PR_SET_DUMPABLE, 1);
 		code = node_main(&settings);
 		settings_fini(&settings);
 		/* Not by way of exit(): a look-up of a name may still be under way in a thread that was left

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "cli/text.h"
+#include "node/settings.h"
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",
     [GROUP_LOOK] = "Looking around",
@@ -34,6 +35,25 @@ cli_help(FILE *to)
 	    to);
 }
 
+/* Their keys are in the manual; here is what there is. */
+static void
+print_sections(void)
+{
+	puts("\nThe file of --config may also have these sections; their keys: man pgrab.conf.");
+	for (const struct option_section *s = settings_sections; s->word != NULL; s++) {
+		size_t column = (size_t)printf("  [%s NAME]  ", s->word), indent = column;
+
+		for (const struct option_key *k = s->table; k->name != NULL; k++) {
+			const char *comma = k[1].name != NULL ? "," : "";
+
+			if (column + strlen(k->name) + 2 > 98)
+				column = (size_t)printf("\n%*s", (int)indent, "") - 1;
+			column += (size_t)printf("%s%s ", k->name, comma);
+		}
+		putchar('\n');
+	}
+}
+
 void
 cli_help_command(const struct command *cmd)
 {
@@ -44,6 +64,8 @@ cli_help_command(const struct command *cmd)
 		puts("\nOptions:");
 		option_print_help(cmd->options);
 	}
+	if (cmd->options == settings_keys)
+		print_sections();
 }
 
 int

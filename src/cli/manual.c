@@ -181,7 +181,7 @@ page_config(struct buf *out)
 	manual_text(out,
 	    "`pgrab run --config FILE` reads lines `key = value`. A line that begins with # or ; is a "
 	    "comment. "
-	    "A line has at most 198 bytes. A key that is not known is refused with the nearest one that is.");
+	    "A line has at most 64 KiB. A key that is not known is refused with the nearest one that is.");
 	manual_paragraph(out, "Every key is also an option of `pgrab run`, --dead-after for dead_after, and "
 			      "a variable of its environment, "
 			      "PGRAB_DEAD_AFTER. The option goes before the file, the file before the "

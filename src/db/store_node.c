@@ -40,12 +40,12 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
 	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
 	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
 	    holder->exists ? number(old, holder->incarnation) : NULL,
-	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds};
+	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
-	rc = db_query(db, sql_text("node_register"), 16, params, &res, err);
+	rc = db_query(db, sql_text("node_register"), 17, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
@@ -234,6 +234,20 @@ store_node_shards(struct db *db, int64_t node_id, int64_t incarnation, const str
 		bits[s] = pgrab_shard_has(shards, s) ? '1' : '0';
 	bits[PGRAB_SHARDS] = '\0';
 	return db_query(db, sql_text("node_shards"), 4, params, NULL, err);
+}
+
+enum rc
+store_node_owners(
+    struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err)
+{
+	char id[NUMBER_MAX], inc[NUMBER_MAX];
+	const char *params[] = {number(id, node_id), number(inc, incarnation), owners};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("node_owners"), 3, params, &res, err);
+
+	*told_out = rc == RC_OK && PQntuples(res) > 0;
+	PQclear(res);
+	return rc;
 }
 
 enum rc

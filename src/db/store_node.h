@@ -19,6 +19,7 @@ struct node_identity {
 	const char *kinds;  /* array text */
 	const char *owners; /* array text: for whom it can log in, besides its own role */
 	const char *bounds; /* JSON object, as pgrab.node.bounds */
+	const char *users;  /* likewise */
 	int64_t pid, slots, heartbeat_us, dead_after_us;
 	double weight;
 };
@@ -118,6 +119,10 @@ CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
+
+/* For whom the node can log in now, array text.  *told_out: false when it is not that incarnation's to say. */
+CHECKED enum rc store_node_owners(
+    struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err);
 
 /* What pgrab.ownership shows of this incarnation. */
 CHECKED enum rc store_node_shards(struct db *db, int64_t node_id, int64_t incarnation,

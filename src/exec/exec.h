@@ -30,7 +30,9 @@ struct exec_env {
 	const char *database;  /* where */
 	const struct exec_login *logins; /* how to log in as other owners of sql tasks */
 	size_t n_logins;
-	bool superuser_ok; /* a login may be a superuser */
+	bool superuser_ok;                                  /* a login may be a superuser */
+	void (*login_failed)(void *ctx, const char *owner); /* told of one that is refused; may be NULL */
+	void *login_ctx;
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;

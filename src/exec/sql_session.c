@@ -147,21 +147,32 @@ take_notice(void *ctx, const PGresult *res)
 	buf_fini(&line);
 }
 
-enum rc
-sql_session_ready(struct sql_session *s, struct err *err)
+/* *login_out is set when the connection is a new one. */
+static enum rc
+connect_session(struct sql_session *s, struct login *login_out, struct err *err)
 {
-	struct login login;
 	enum rc rc;
 
 	db_drop_dead(s->db);
 	rc = db_connect(s->db, err);
 	if (rc != RC_OK || s->generation == db_generation(s->db))
 		return rc;
-	rc = exec_login_check(s->db, s->env, s->owner, &login, err);
-	if (rc != RC_OK) {
+	rc = exec_login_check(s->db, s->env, s->owner, login_out, err);
+	if (rc != RC_OK)
 		db_disconnect(s->db);
+	return rc;
+}
+
+enum rc
+sql_session_ready(struct sql_session *s, struct err *err)
+{
+	struct login login;
+	enum rc rc = connect_session(s, &login, err);
+
+	if (rc != RC_OK && !s->own && s->env->login_failed != NULL)
+		s->env->login_failed(s->env->login_ctx, s->owner);
+	if (rc != RC_OK || s->generation == db_generation(s->db))
 		return rc;
-	}
 	PQsetNoticeReceiver(db_conn(s->db), take_notice, s);
 	s->generation = db_generation(s->db);
 	/* A pooler makes up the number by which a client would cancel. */

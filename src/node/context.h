@@ -126,7 +126,7 @@ node_ability(const struct node *n)
 {
 	return (struct ability){.kinds = n->kinds,
 	    .labels = atomic_load(&n->labels),
-	    .owners = n->owners.all,
+	    .owners = owners_all(&n->owners),
 	    .bounds = n->owners.bounds};
 }
 

@@ -25,6 +25,7 @@
 #include "node/heartbeat.h"
 #include "node/last_resort.h"
 #include "node/loader.h"
+#include "node/logins.h"
 #include "node/recover.h"
 #include "node/starter.h"
 #include "node/teller.h"
@@ -225,12 +226,19 @@ struct crew {
 	struct workers *workers;
 	struct starter *starter;
 	struct loaders *loaders;
+	struct logins *logins;
 };
 
 static void
 tell_busy(void *ctx)
 {
 	heartbeat_ring(ctx);
+}
+
+static void
+ring_lanes(void *loaders)
+{
+	loaders_ring_lanes(loaders);
 }
 
 /* Consumers before producers, so that nothing waits for somebody who is not there; loaders last. */
@@ -240,6 +248,9 @@ start_threads(struct node *n, struct crew *c)
 	boss_on_room(n->boss, loaders_wake, c->loaders);
 	boss_on_busy(n->boss, tell_busy, c->heartbeat);
 	n->teller = n->lives.teller = teller_start(n);
+	c->logins = logins_start(n, ring_lanes, c->loaders);
+	n->exec_env.login_failed = logins_failed;
+	n->exec_env.login_ctx = c->logins;
 	c->finisher = finisher_start(n);
 	c->workers = workers_start(n);
 	c->starter = starter_start(n);
@@ -298,6 +309,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	starter_stop(&c->starter);
 	mailbox_close(n->run_queue);
 	workers_stop(&c->workers);
+	logins_stop(&c->logins);
 	handlers_stop(n->handlers);
 	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);

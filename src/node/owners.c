@@ -1,7 +1,10 @@
 #include "node/owners.h"
 
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -64,20 +67,45 @@ words(const char *list)
 }
 
 static char *
+print_and_delete(cJSON *json)
+{
+	char *text = cJSON_PrintUnformatted(json);
+	char *copy = xstrdup(text == NULL ? "{}" : text);
+
+	cJSON_free(text);
+	cJSON_Delete(json);
+	return copy;
+}
+
+static char *
 bounds(const struct settings *set)
 {
 	cJSON *all = cJSON_CreateObject();
-	char *text, *copy;
 
 	for (size_t i = 0; i < set->n_owners; i++) {
 		if (set->owners[i].allow != NULL)
 			cJSON_AddItemToObject(all, set->owners[i].name, words(set->owners[i].allow));
 	}
-	text = cJSON_PrintUnformatted(all);
-	copy = xstrdup(text == NULL ? "{}" : text);
-	cJSON_free(text);
-	cJSON_Delete(all);
-	return copy;
+	return print_and_delete(all);
+}
+
+/* For people: who shell and exec tasks are, on this machine. */
+static char *
+users(const struct settings *set)
+{
+	cJSON *all = cJSON_CreateObject(), *owners = cJSON_AddObjectToObject(all, "owners");
+	const struct passwd *self = getpwuid(geteuid());
+	char number[24];
+
+	snprintf(number, sizeof number, "%u", (unsigned)geteuid());
+	cJSON_AddStringToObject(all, "node", self != NULL ? self->pw_name : number);
+	if (set->run_as != NULL)
+		cJSON_AddStringToObject(all, "run_as", set->run_as);
+	for (size_t i = 0; i < set->n_owners; i++) {
+		if (set->owners[i].run_as != NULL)
+			cJSON_AddStringToObject(owners, set->owners[i].name, set->owners[i].run_as);
+	}
+	return print_and_delete(all);
 }
 
 /* A value of a connection string: ' and \ are escaped. */
@@ -98,7 +126,9 @@ owners_make(struct owners *o, const struct settings *set, struct err *err)
 {
 	memset(o, 0, sizeof *o);
 	o->bounds = bounds(set);
+	o->users = users(set);
 	o->login = xcalloc(set->n_owners + 1, sizeof *o->login);
+	o->out = xcalloc(set->n_owners + 1, sizeof *o->out);
 	for (size_t i = 0; i < set->n_owners; i++) {
 		const struct owner_settings *s = &set->owners[i];
 
@@ -128,15 +158,19 @@ owners_fini(struct owners *o)
 	free(o->login);
 	free(o->role);
 	free(o->database);
-	free(o->all);
-	free(o->others);
+	for (size_t i = 0; i < o->n_texts; i++)
+		free(o->texts[i]);
+	free(o->texts);
+	free(o->out);
 	free(o->bounds);
+	free(o->users);
 	memset(o, 0, sizeof *o);
 }
 
-static enum rc
-try_login(const struct exec_login *l, const struct exec_env *env, struct err *err)
+enum rc
+owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct err *err)
 {
+	const struct exec_login *l = &o->login[i];
 	struct db *db = db_create(l->dsn, "pgrab start", CALL_US);
 	struct login login;
 	enum rc rc = exec_login_check(db, env, l->owner, &login, err);
@@ -147,6 +181,19 @@ try_login(const struct exec_login *l, const struct exec_env *env, struct err *er
 	return rc;
 }
 
+/* There are only so many of them, however often they change. */
+static const char *
+keep_text(struct owners *o, const char *text)
+{
+	for (size_t i = 0; i < o->n_texts; i++) {
+		if (strcmp(o->texts[i], text) == 0)
+			return o->texts[i];
+	}
+	o->texts = xrealloc(o->texts, (o->n_texts + 1) * sizeof *o->texts);
+	o->texts[o->n_texts] = xstrdup(text);
+	return o->texts[o->n_texts++];
+}
+
 static void
 write_names(struct owners *o)
 {
@@ -154,15 +201,34 @@ write_names(struct owners *o)
 
 	pgarray_text(&all, o->role);
 	for (size_t i = 0; i < o->n_logins; i++) {
+		if (o->out[i])
+			continue;
 		pgarray_text(&all, o->login[i].owner);
 		pgarray_text(&others, o->login[i].owner);
 	}
-	free(o->all);
-	free(o->others);
-	o->all = xstrdup(pgarray_str(&all));
-	o->others = xstrdup(pgarray_str(&others));
+	atomic_store(&o->all, keep_text(o, pgarray_str(&all)));
+	atomic_store(&o->others, keep_text(o, pgarray_str(&others)));
 	pgarray_fini(&all);
 	pgarray_fini(&others);
+}
+
+void
+owners_take_out(struct owners *o, size_t i, bool out)
+{
+	o->out[i] = out;
+	write_names(o);
+}
+
+const char *
+owners_all(const struct owners *o)
+{
+	return atomic_load(&o->all);
+}
+
+const char *
+owners_others(const struct owners *o)
+{
+	return atomic_load(&o->others);
 }
 
 /* What a superuser's session could reach is everything: no text of somebody else's comes near one. */
@@ -200,7 +266,7 @@ owners_meet(
 	if (self.superuser)
 		rc = meet_superuser(o, set, err);
 	for (size_t i = 0; rc == RC_OK && i < o->n_logins; i++)
-		rc = try_login(&o->login[i], &at, err);
+		rc = owners_try(o, i, &at, err);
 	write_names(o);
 	return rc;
 }
@@ -220,7 +286,7 @@ end_one(const struct exec_login *l, const char *pid, const char *app)
 void
 owners_end_orphans(const struct owners *o, struct db *db)
 {
-	const char *params[] = {o->others};
+	const char *params[] = {owners_others(o)};
 	PGresult *res = NULL;
 	struct err ignored;
 

@@ -1,10 +1,11 @@
 /*
  * For whom this node runs what: whom it can log in as, so that it runs their sql tasks, and which kinds its file allows each
- * owner.  Constant after the start.
+ * owner.  Constant after the start, but for logins that were refused since (logins.h).
  */
 #ifndef PGRAB_NODE_OWNERS_H
 #define PGRAB_NODE_OWNERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,11 +16,16 @@ struct db;
 struct settings;
 
 struct owners {
-	char *role, *database;    /* whom the node itself logs in as, and where */
-	char *all, *others;       /* array text: for whom it can log in, with and without itself */
-	char *bounds;             /* JSON: {"alice": ["sql", "noop"]}, where the file says `allow` */
+	char *role, *database;             /* whom the node itself logs in as, and where */
+	_Atomic(const char *) all, others; /* array text: for whom it can log in, with and without itself */
+	char *bounds;                      /* JSON: {"alice": ["sql", "noop"]}, where the file says `allow` */
+	char *users;              /* JSON: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}} */
 	struct exec_login *login; /* of the others; owned, with what is in them */
 	size_t n_logins;
+	/* of whoever calls owners_take_out */
+	bool *out;    /* by login */
+	char **texts; /* all that were `all` or `others`, each once: somebody may still read them */
+	size_t n_texts;
 };
 
 /* From the sections of the file.  RC_BAD: they say something that cannot be. */
@@ -28,6 +34,16 @@ CHECKED enum rc owners_make(struct owners *o, const struct settings *set, struct
 /* Asks the server who the node is, and tries each login.  RC_BAD: a role is a superuser, or not the one that the file names. */
 CHECKED enum rc owners_meet(
     struct owners *o, const struct settings *set, const struct exec_env *env, struct db *db, struct err *err);
+
+/* Tries a login, by its number.  RC_BAD: it is refused, or not the owner's. */
+CHECKED enum rc owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct err *err);
+
+/* Out of what is announced and asked for, or in again.  One thread. */
+void owners_take_out(struct owners *o, size_t i, bool out);
+
+/* Any thread; they live as long as o. */
+const char *owners_all(const struct owners *o);
+const char *owners_others(const struct owners *o);
 
 /* Ends what nodes that are no more have left at work for owners whom this one can log in as. */
 void owners_end_orphans(const struct owners *o, struct db *db);

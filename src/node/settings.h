@@ -61,6 +61,7 @@ struct settings {
 	int64_t retention_us;
 	bool at_most_once_async;
 	bool allow_superuser;
+	bool core_dumps;
 	int log_level;  /* enum log_level */
 	int log_format; /* enum log_format */
 	struct owner_settings *owners;

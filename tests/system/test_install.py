@@ -65,6 +65,10 @@ def test_the_manual_says_what_help_says(installed):
     owner, worker = settings.split("KEYS OF [owner NAME]")[1].split("KEYS OF [worker NAME]")
     assert " directory = " in owner and " run_as = " in owner and " processes = " not in owner
     assert " processes = " in worker and " run_as = " in worker
+    sections = re.search(r"sections;.*", run_pgrab("help", "run").stdout, re.S)[0]
+    assert {"[owner NAME]", "[worker NAME]"} <= set(re.findall(r"\[\w+ NAME\]", sections))
+    for key in re.findall(r"(\w+)[,\n ]", sections.split("conf.", 1)[1].replace("NAME]", "")):
+        assert key in ("owner", "worker") or f" {key} = " in settings, key
 
 
 def test_the_manual_describes_the_schema(installed, db):

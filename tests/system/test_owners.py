@@ -301,6 +301,26 @@ def test_each_owner_is_served_by_the_nodes_that_can_log_in_as_him(db, nodes, con
     assert [r.owners for r in db.query("select owners from pgrab.node order by name")] == [[node, alice], [node, bob]]
 
 
+def test_an_owner_whose_login_breaks_is_left_to_others_until_it_works_again(db, nodes, config, alice):
+    n1 = nodes.start("n1", config=config(login(db, alice)))
+    node = db.one("select current_user")
+    db.query(f"alter role {alice} nologin")
+    with db.connect(user=node) as conn:  # she may own tasks all the same
+        conn.execute(f"grant {alice} to {node}")
+        conn.execute(f"set role {alice}")
+        task = conn.execute("insert into pgrab.task (kind, command) values ('sql', 'select session_user') returning id").fetchone()[0]
+    db.wait(f"select owners = array['{node}']::text[] from pgrab.node", timeout=20)
+    wait_until(lambda: db.one("select pgrab.why(t) from pgrab.task t where id = %s", task) == f"no live node has a connection for owner {alice}", 10)
+    stays(lambda: db.one("select (status, attempt)::text from pgrab.task where id = %s", task) == "(scheduled,0)", 1)
+    assert f'owner="{alice}"' in n1.log()
+    assert "event=owner_out" in n1.log() and "not permitted to log in" in n1.log()
+    db.query(f"alter role {alice} login")
+    run = db.wait_run(task, timeout=20)
+    assert (run.outcome, run.attempt, run.output) == ("succeeded", 1, alice)
+    db.wait(f"select owners = array['{node}', '{alice}']::text[] from pgrab.node", timeout=10)
+    assert "event=owner_back" in n1.log()
+
+
 # -------------------------------------------------------------------------------------------------- what it hands back
 def test_errors_keep_their_details_and_notices_are_output(db, nodes, at_home, alice):
     with db.connect(user=alice) as conn:

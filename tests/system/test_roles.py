@@ -147,6 +147,50 @@ def test_what_was_revoked_is_not_taken(roles, node):
     roles.ask("alice", "select pgrab.delete(%s)", task)
 
 
+def test_doctor_says_who_may_run_shell_and_as_whom(roles, node):
+    def said():
+        lines = run_pgrab("doctor", dsn=roles.dsn("op"), check=False).stdout.splitlines()
+        return next(line for line in lines if line.startswith("shell and exec"))
+
+    assert said().endswith("no node runs them")
+    start(roles, node)
+    assert "nobody was granted them" in said() and "on n1 they are the user" in said() and "so who has them is the node (no run_as)" in said()
+    alice = f"{roles.cluster.prefix}_alice"
+    roles.ask("boss", f'grant pgrab_kind_exec to "{alice}"')
+    assert f"who may have them: {alice}, and who owns pgrab;" in said()
+    roles.ask("boss", f'revoke pgrab_kind_exec from "{alice}"')
+
+
+@pytest.mark.parametrize("how", ["claimed ahead", "under a limit", "of an instant kind"])
+def test_what_is_revoked_between_claim_and_start_is_not_started(roles, node, how):
+    grantee = f'"{roles.cluster.prefix}_alice"' if how != "of an instant kind" else "pgrab_submit"
+    kind = "noop" if how == "of an instant kind" else "shell"
+    n = start(roles, node, lookahead="0" if kind == "noop" else "5s", log_level="debug")
+    roles.ask("boss", f"grant pgrab_kind_{kind} to {grantee}")
+    more = {}
+    if how == "under a limit":
+        roles.ask("alice", "insert into pgrab.limit (key, max_running) values ('narrow', 1)")
+        more["limit_key"] = "narrow"
+    # The lane is known to the node before.
+    assert ended(roles, insert(roles, "alice", kind=kind, command="true", **more)) == "succeeded"
+    task = insert(roles, "alice", kind=kind, command="echo never", run_at=roles.ask("alice", "select now() + interval '2 s'")[0][0], **more)
+    if kind == "shell":
+        roles.db.wait(f"select status = 'claimed' from pgrab.task where id = {task}")
+    roles.ask("boss", f"revoke pgrab_kind_{kind} from {grantee}")
+    try:
+        roles.db.wait(f"select due_at < now() - interval '1 s' and status = 'scheduled' from pgrab.task where id = {task}")
+        stays(lambda: roles.db.one("select status = 'scheduled' and attempt = 0 from pgrab.task where id = %s", task), 2)
+        assert roles.db.one("select count(*) from pgrab.run where task_id = %s", task) == 0
+        assert f"may not have tasks of kind {kind} any more" in roles.db.one("select why from pgrab.late where id = %s", task)
+        assert ("kind", "blocked") in roles.ask("alice", "select gate, verdict from pgrab.explain(%s)", task)
+        assert n.log().count("event=released") < 20, "it is not taken again and again"
+    finally:
+        roles.ask("alice", "select pgrab.delete(%s)", task)
+        roles.ask("alice", "delete from pgrab.limit where key = 'narrow'")
+        if kind == "noop":
+            roles.ask("boss", f"grant pgrab_kind_{kind} to {grantee}")
+
+
 def test_a_submitter_sees_and_changes_only_his_own(roles):
     task = insert(roles, "alice", kind="noop", run_at="2099-01-01", key="hers", name="payroll")
     assert roles.ask("bob", "select from pgrab.task where id = %s", task) == []

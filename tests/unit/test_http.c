@@ -398,7 +398,7 @@ http_host_longer_than_any_is_no_host(void **state)
 	struct http_request r;
 	struct err err;
 	struct buf url = {0};
-	char host[256];
+	char name[256];
 	uint16_t port;
 
 	buf_adds(&url, "http://");
@@ -407,15 +407,15 @@ http_host_longer_than_any_is_no_host(void **state)
 	buf_adds(&url, ".example.org");
 	run.command = buf_str(&url);
 	assert_int_equal(http_request_init(&r, &run, &err), RC_OK);
-	http_request_place(&r, host, sizeof host, &port);
-	assert_non_null(strstr(host, ".example.org"));
+	http_request_place(&r, name, sizeof name, &port);
+	assert_non_null(strstr(name, ".example.org"));
 	assert_int_equal(port, 80);
 	http_request_fini(&r);
 	buf_adds(&url, ".evil.net");
 	run.command = buf_str(&url);
 	assert_int_equal(http_request_init(&r, &run, &err), RC_OK);
-	http_request_place(&r, host, sizeof host, &port);
-	assert_string_equal(host, "");
+	http_request_place(&r, name, sizeof name, &port);
+	assert_string_equal(name, "");
 	http_request_fini(&r);
 	buf_fini(&url);
 }

@@ -60,7 +60,7 @@ from (
   select 12, 'kinds and labels', 'every lane has a node that runs it',
     (select case when x.kind = 'sql' and not x.login
         then format('no live node has a connection for owner %s, and %s tasks wait for one: give one a '
-          'section [owner %s]', x.owner, x.tasks, x.owner)
+          'section [owner %s], or mend the login that it names', x.owner, x.tasks, x.owner)
         else format('no live node runs kind %s%s with labels %s, and %s tasks wait for one', x.kind,
           case when x.bound then ' for owner ' || x.owner end, x.require, x.tasks) end
     from (
@@ -134,5 +134,24 @@ from (
       x.name, round(extract(epoch from x.lease_left), 1), round(extract(epoch from x.round_trip), 1))
     from pgrab.node x
     where x.live and (x.lease_left < x.heartbeat_every or x.round_trip > interval '1 s')
-    order by x.lease_left limit 1)) c
+    order by x.lease_left limit 1)
+  union all
+  select 23, 'shell and exec', coalesce((
+    select case when c.roles then format('who may have them: %s, and who owns pgrab', coalesce((
+        select array_to_string((array_agg(r.rolname::text order by r.rolname))[1:10], ', ')
+          || case when count(*) > 10 then ', ...' else '' end
+        from pg_roles r where r.rolcanlogin and not r.rolsuper and exists (
+          select from pg_roles k where k.rolname in ('pgrab_kind_shell', 'pgrab_kind_exec')
+            and pg_has_role(r.oid, k.oid, 'MEMBER'))), 'nobody was granted them'))
+      else 'who may have them: whoever may insert a task' end
+      || string_agg(format('; on %s they are the user %s', m.nodes, m.runs_as), '' order by m.nodes)
+    from pgrab.cluster c cross join (
+      select string_agg(n.name, ', ' order by n.name) as nodes,
+        case when n.users ? 'run_as' then format('%s (run_as)', n.users ->> 'run_as')
+          else format('%s, so who has them is the node (no run_as)', n.users ->> 'node') end
+        || coalesce((select '; but for ' || string_agg(o.key || ': ' || o.value, ', ' order by o.key)
+          from jsonb_each_text(n.users -> 'owners') o), '') as runs_as
+      from pgrab.node n where n.live and n.kinds && '{shell,exec}'
+      group by 2) m
+    group by c.roles), 'no node runs them'), null) c
 order by c.n
