@@ -20,12 +20,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Not assert(3): it has to hold in every build. */
-#define MUST(what)                                                                               \
-	do {                                                                                     \
-		if (!(what)) {                                                                   \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what); \
-			abort();                                                                 \
-		}                                                                                \
+#define MUST(what)                                                                          \
+	do {                                                                                \
+		if (!(what)) {                                                              \
+			dprintf(2, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what); \
+			abort();                                                            \
+		}                                                                           \
 	} while (0)
 
 /* Text that may be shown: UTF-8 without control characters, but for the ends of lines and tabs. */
