@@ -25,6 +25,7 @@ join_lines(struct buf *text)
 {
 	struct buf out = {0};
 
+	buf_adds(&out, ""); /* a text also where nothing is left */
 	for (const char *p = buf_str(text); *p != '\0';) {
 		size_t n = strcspn(p, "\n");
 		const char *next = p + n + (p[n] == '\n');
