@@ -23,8 +23,8 @@ run_forecast(struct cli *c)
 {
 	const struct options *o = c->options;
 	const char *horizon = c->n_operands > 0 ? c->operands[0] : "1h";
-	char interval[32], limit[24], text[160];
-	const char *params[] = {interval, limit};
+	char interval[32], text[160];
+	const char *params[] = {interval};
 	int64_t us;
 
 	if (!duration_parse(horizon, &us) || us <= 0) {
@@ -33,8 +33,7 @@ run_forecast(struct cli *c)
 		return cli_usage(c->cmd, text);
 	}
 	snprintf(interval, sizeof interval, "%lld us", (long long)us);
-	snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
-	return cli_list(c, "cli_forecast", 2, params, "nothing is planned for that time");
+	return cli_list_some(c, "cli_forecast", 1, params, o->limit, "nothing is planned for that time");
 }
 
 const struct command cmd_forecast = {

@@ -1,5 +1,6 @@
 /* pgrab show */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -70,6 +71,18 @@ print_output(struct buf *out, const PGresult *fields)
 	}
 }
 
+/* Of very many attempts the last hundred are shown. */
+static void
+print_before(struct buf *out, const PGresult *fields, int shown)
+{
+	const char *runs = field(fields, "runs");
+	long long all = runs != NULL ? strtoll(runs, NULL, 10) : 0;
+
+	if (shown == 100 && all > shown)
+		buf_addf(out, "... and %lld before these: pgrab runs --task %s\n", all - shown,
+		    field(fields, "id"));
+}
+
 /* Nothing when the task is in none: the array is empty. */
 static enum rc
 print_chain(struct cli *c, struct buf *out, const PGresult *fields)
@@ -97,6 +110,7 @@ print_parts(struct cli *c, struct buf *out, const char *const *params, const PGr
 		rc = report_rows(c->db, "cli_show_runs", 1, params, &runs, &c->err);
 	if (rc == RC_OK) {
 		print_rows(out, runs);
+		print_before(out, fields, PQntuples(runs));
 		print_output(out, fields);
 	}
 	PQclear(runs);

@@ -6,6 +6,8 @@
 #include "cli/text.h"
 #include "db/report.h"
 
+#define ATTENTION_MAX 40
+
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
 static const char *
@@ -49,11 +51,13 @@ print_attention(const PGresult *r)
 		buf_adds(&out, "\nNothing needs attention.\n");
 	else
 		buf_adds(&out, "\nneeds attention:\n");
-	for (int row = 0; row < PQntuples(r); row++) {
+	for (int row = 0; row < PQntuples(r) && row < ATTENTION_MAX; row++) {
 		buf_adds(&out, screen.color ? "  \033[31m" : "  ");
 		text_line(&out, db_text(r, row, 1));
 		buf_adds(&out, screen.color ? "\033[0m\n" : "\n");
 	}
+	if (PQntuples(r) > ATTENTION_MAX)
+		buf_adds(&out, "  ... and more: pgrab doctor, select * from pgrab.late\n");
 	fputs(buf_str(&out), stdout);
 	buf_fini(&out);
 }

@@ -1,4 +1,6 @@
 """Fixtures of the package's tests: those of the system tests, and a clean Debian in which the package is installed."""
+import concurrent.futures
+import contextlib
 import importlib.util
 import os
 import re
@@ -90,15 +92,23 @@ class Debian:
 
 
 @pytest.fixture(scope="session")
-def clean_root():
-    if os.getuid() != 0:
-        pytest.skip("a clean root is made by root")
-    return make("root")
+def making():
+    """What scripts/package makes, both at once: one waits for the network, the other for the compiler."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        wanted = ["root"] * (os.getuid() == 0) + ["deb"] * (not os.environ.get("PGRAB_DEB"))
+        yield {what: pool.submit(make, what) for what in wanted}
 
 
 @pytest.fixture(scope="session")
-def deb():
-    return Path(os.environ["PGRAB_DEB"]) if os.environ.get("PGRAB_DEB") else make("deb")
+def clean_root(making):
+    if "root" not in making:
+        pytest.skip("a clean root is made by root")
+    return making["root"].result()
+
+
+@pytest.fixture(scope="session")
+def deb(making):
+    return making["deb"].result() if "deb" in making else Path(os.environ["PGRAB_DEB"])
 
 
 @pytest.fixture(scope="session")
@@ -113,11 +123,43 @@ def older_deb(deb, tmp_path_factory):
     return older
 
 
-@pytest.fixture
-def debian(clean_root, tmp_path):
-    folder = tmp_path / "root"
-    subprocess.run(["cp", "-a", "--reflink=auto", clean_root, folder], check=True)
+@contextlib.contextmanager
+def copy(of, at):
+    """A Debian like the one in a folder: a layer above it where the kernel can do that, else a copy."""
+    folder, layer = at / "root", at / "layer"
+    for path in folder, layer / "upper", layer / "work":
+        path.mkdir(parents=True)
+    layered = subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={of},upperdir={layer}/upper,workdir={layer}/work", folder],
+                             capture_output=True, check=False).returncode == 0
+    if not layered:
+        subprocess.run(["cp", "-aT", "--reflink=auto", of, folder], check=True)
     root = Debian(folder)
-    yield root
-    root.end()
-    subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
+    try:
+        yield root
+    finally:
+        root.end()
+        if layered:
+            subprocess.run(["umount", folder], check=True)
+        subprocess.run(["rm", "-rf", "--one-file-system", folder, layer], check=True)
+
+
+@pytest.fixture
+def fresh_debian(clean_root, tmp_path):
+    """As it comes from Debian: what the package needs is downloaded and not installed."""
+    with copy(clean_root, tmp_path) as root:
+        yield root
+
+
+@pytest.fixture(scope="session")
+def furnished_root(clean_root, deb, tmp_path_factory):
+    """With all that the package needs, so that not every test has to wait for that."""
+    with copy(clean_root, tmp_path_factory.mktemp("furnished")) as root:
+        root.install(deb)
+        root.run("apt-get", "purge", "-q", "-y", "pgrab")
+        yield root.folder
+
+
+@pytest.fixture
+def debian(furnished_root, tmp_path):
+    with copy(furnished_root, tmp_path) as root:
+        yield root

@@ -21,7 +21,8 @@ def up(debian, db, process, name="main"):
     return wait_until(look, 30, f"node {name}")
 
 
-def test_it_installs_and_its_parts_are_at_their_places(debian, deb):
+def test_it_installs_and_its_parts_are_at_their_places(fresh_debian, deb):
+    debian = fresh_debian
     debian.install(deb)
     debian.run("apt-get", "install", "-q", "-y", "man-db")
     version = subprocess.run(["dpkg-deb", "-f", deb, "Version"], check=True, capture_output=True, text=True).stdout.strip()

@@ -89,9 +89,10 @@ class Stranger:
         return out
 
 
-def test_the_first_day(debian, deb, older_deb, db, cluster, webhook):
+def test_the_first_day(fresh_debian, deb, older_deb, db, cluster, webhook):
     empty = cluster.create_database(template="template0")
     dsn = conninfo.make_conninfo(cluster.dsn_of(empty), host="127.0.0.1")
+    debian = fresh_debian
     # What a stranger has: a Debian with cron, and the two packages.
     debian.run("apt-get", "install", "-q", "-y", "--no-install-recommends", "cron")
     debian.path("/srv/new").mkdir()

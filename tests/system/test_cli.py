@@ -699,3 +699,26 @@ def test_run_never_upgrades(db, nodes):
     node = nodes.start("n1", wait=False)
     assert node.wait_exit() == 1 and "pgrab migrate" in node.log()
     assert db.one("select hash from pgrab.api") == "older"
+
+
+# ------------------------------------------------------------------------------------------------------- a list that ends
+
+def test_every_list_that_ends_early_says_so(db):
+    db.query("insert into pgrab.task (name, kind, schedule) values ('often', 'noop', '@every 1m')")
+    text = pgrab(db, "forecast", "1h", "--limit", 3)
+    assert text.count("often") == 3 and text.endswith("... and more: --limit N shows more than 3\n")
+    assert len(as_json(db, "forecast", "1h", "--limit", 3)) == 3
+    task = db.one("select id from pgrab.task where name = 'often'")
+    db.query("insert into pgrab.run (task_id, version, finished_at, started_at, created_at, attempt, outcome, kind, owner) "
+             "select %s, n, now() - n * interval '1 s', now() - n * interval '1 s', now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 120) n", task)
+    db.query("update pgrab.task set runs = 120, version = version + 1 where id = %s", task)
+    text = pgrab(db, "show", "often")
+    assert text.count("succeeded") == 100 and f"... and 20 before these: pgrab runs --task {task}\n" in text
+    assert pgrab(db, "runs", "--task", task).endswith("... and more: --limit N shows more than 50\n")
+    assert pgrab(db, "tasks", "--limit", 1).count("often") == 1
+    # as many reasons for being late as there are labels that no node has
+    db.query("insert into pgrab.task (kind, require, run_at) select 'noop', jsonb_build_object('l', n::text), now() - interval '1 minute' from generate_series(1, 50) n")
+    db.query("insert into pgrab.registration (name, host, pid, pgrab_version, strategy, kinds, slots, heartbeat_every, dead_after, started_at) values ('n', 'h', 1, '0', 'x', '{noop}', 1, '1 h', '1 h', now())")
+    db.query("insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state) select id, 1, 1, now(), 'up' from pgrab.registration")
+    lines = pgrab(db, "status").splitlines()
+    assert lines[-1] == "  ... and more: pgrab doctor, select * from pgrab.late" and sum(" late: " in line for line in lines) == 40

@@ -1,5 +1,5 @@
 -- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first two
--- hundred late tasks tell the reasons, of many that fail the first thousand.
+-- hundred late tasks tell the reasons, of many that fail the first thousand.  One line more than is shown.
 with late as (
   select l.id, l.name, l.late_by, l.why from pgrab.late l limit 200),
 failing as (
@@ -45,4 +45,4 @@ from (
       case when o.all = 1000 then '+' else '' end) end
   from overdue o where o.n <= 6) a
 order by a.part, a.size desc
-limit 40
+limit 41
