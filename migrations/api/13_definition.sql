@@ -139,8 +139,9 @@ begin atomic
     (select d.definition from pgrab.definition d
      where d.task_id = p_task_id and d.version <= p_version order by d.version desc limit 1),
     (select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
-       || coalesce(r.definition, '{}') from pgrab.run r
-     where r.task_id = p_task_id and r.ended is not null order by r.finished_at desc limit 1),
+       || coalesce(r.definition, '{}') from (
+       select x.* from pgrab.run x where x.task_id = p_task_id offset 0) r
+     where r.ended is not null order by r.finished_at desc limit 1),
     (select pgrab_internal.definition_whole(t) from pgrab.task t where t.id = p_task_id));
 end;
 comment on function pgrab.definition_of(bigint, bigint) is

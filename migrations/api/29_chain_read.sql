@@ -89,7 +89,8 @@ begin
     into v_all
     from (
       select x.name, x.output, (count(*) over ())::integer as n, (
-        select r.kind from pgrab.run r where r.task_id = x.id order by r.finished_at desc limit 1) as kind
+        select r.kind from (select y.* from pgrab.run y where y.task_id = x.id offset 0) r
+        order by r.finished_at desc limit 1) as kind
       from pgrab_internal.parent_outputs(t) x) o;
     exit when octet_length(v_all::text) <= 65536;
   end loop;
@@ -233,8 +234,8 @@ begin atomic
   select l.root, l.depth, l.task, l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, l.path
   from pgrab_internal.chain_tree(coalesce(
     (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = p_id),
-    (select r.chain_id from pgrab.run r
-     where r.task_id = p_id and r.ended is not null order by r.finished_at desc limit 1))) l;
+    (select r.chain_id from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
+     where r.ended is not null order by r.finished_at desc limit 1))) l;
 end;
 comment on function pgrab.chain_of(bigint) is
   'The chain that a task is a link of, or was last, drawn as in pgrab.chains, all its roots in one pass.';

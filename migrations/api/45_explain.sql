@@ -17,8 +17,8 @@ language plpgsql stable as $$
 declare
   r pgrab.run;
 begin
-  select * into r from pgrab.run x
-  where x.task_id = p_seen and x.ended is not null order by x.finished_at desc limit 1;
+  select * into r from (select y.* from pgrab.run y where y.task_id = p_seen offset 0) x
+  where x.ended is not null order by x.finished_at desc limit 1;
   if not found then
     raise exception using errcode = 'P0002',
       message = format('task %s does not exist', coalesce(p_id::text, 'null')),

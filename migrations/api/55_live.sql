@@ -39,8 +39,8 @@ returns pgrab_internal.output_seen
 language sql stable as $$
   select r.version, false, false, null::bigint, null::integer, coalesce(r.output, ''), r.attempt, r.outcome,
     r.error, r.node, r.finished_at, r.output_truncated
-  from pgrab.run r
-  where r.task_id = p_id and r.version = coalesce(p_version, r.version)
+  from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
+  where r.version = coalesce(p_version, r.version)
     and r.outcome not in ('skipped', 'missed')
   order by r.finished_at desc limit 1
 $$;

@@ -219,11 +219,12 @@ begin
   select * into t from pgrab.task x where x.id = any (array[p_id]);
   if not found then
     select x.* into t
-    from pgrab.run r cross join lateral jsonb_populate_record(null::pgrab.task,
+    from (select y.* from pgrab.run y where y.task_id = p_id offset 0) r
+      cross join lateral jsonb_populate_record(null::pgrab.task,
       coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key,
         'kind', r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
         'source', coalesce(r.definition ->> 'source', ''))) x
-    where r.task_id = p_id and r.ended is not null
+    where r.ended is not null
     order by r.finished_at desc limit 1;
   end if;
   return t;

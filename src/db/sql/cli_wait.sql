@@ -5,6 +5,6 @@ select t.fires, t.status in ('parked', 'done', 'cancelled', 'skipped') or t.fire
 from pgrab.task t where t.id = $1::bigint
 union all
 (select 0, true, r.outcome, r.error
-from pgrab.run r
-where r.task_id = $1 and r.ended is not null and not exists (select from pgrab.task t where t.id = $1)
+from (select x.* from pgrab.run x where x.task_id = $1 offset 0) r
+where r.ended is not null and not exists (select from pgrab.task t where t.id = $1)
 order by r.finished_at desc limit 1)

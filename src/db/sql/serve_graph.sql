@@ -1,9 +1,10 @@
 -- Serves: the page of one task.  The links of its chain, to be drawn: at most 200, those nearest to the root.
--- Plan: task_chain_idx; edge_child_idx.  $1 id.
+-- Plan: task_chain_idx, found before it is put in order, as serve_task_runs; edge_child_idx.  $1 id.
 with recursive link as materialized (
   select t.id, left(coalesce(t.name, t.key, '#' || t.id), 22) as name, t.status, t.last_outcome, t.parent_id
-  from pgrab.task t
-  where t.chain = (select x.chain from pgrab.task x where x.id = $1::bigint)
+  from (
+    select y.* from pgrab.task y
+    where y.chain = (select x.chain from pgrab.task x where x.id = $1::bigint) offset 0) t
   order by t.id limit 200),
 edge as materialized (
   select l.parent_id, l.id as child_id from link l where l.parent_id is not null
