@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/option.h"
 #include "db/sql.h"
+#include "serve/cache.h"
 #include "serve/html.h"
 
 #define TASKS_MAX 1000
@@ -250,11 +251,14 @@ put_rows(struct call *c, const struct api *a, const PGresult *r, int64_t limit)
 }
 
 static enum rc
-ask(const struct api *a, struct db *db, const char *sql, struct given *g, PGresult **r, struct err *err)
+ask(struct call *c, const struct api *a, struct db *db, const char *sql, struct given *g, PGresult **r,
+    struct err *err)
 {
 	enum rc rc = a->hash_joins ? db_script(db, "set enable_hashjoin = on", err) : RC_OK;
 
-	if (rc == RC_OK)
+	if (rc == RC_OK && a->shared)
+		rc = cache_query(c->cache, db, c->role, sql, g->n, g->value, r, err);
+	else if (rc == RC_OK)
 		rc = db_query(db, sql, g->n, g->value, r, err);
 	if (a->hash_joins && db_conn(db) != NULL && db_script(db, "set enable_hashjoin = off", NULL) != RC_OK)
 		db_disconnect(db);
@@ -278,7 +282,7 @@ api_answer(struct call *c, struct db *db)
 		snprintf(g.text[g.n - 1], sizeof g.text[0], "%lld", (long long)g.limit + 1);
 	if (ok) {
 		build(&sql, a);
-		rc = ask(a, db, buf_str(&sql), &g, &r, &err);
+		rc = ask(c, a, db, buf_str(&sql), &g, &r, &err);
 		if (rc == RC_OK)
 			put_rows(c, a, r, g.limit);
 		else

@@ -44,10 +44,11 @@
 		API_TASKS, NULL, NULL, 0, false \
 	}
 
-static const struct api overview = {.sql = "serve_overview", .shape = API_OBJECT};
-static const struct api attention = {.sql = "cli_attention", .shape = API_ARRAY};
+static const struct api overview = {.sql = "serve_overview", .shape = API_OBJECT, .shared = true};
+static const struct api attention = {.sql = "cli_attention", .shape = API_ARRAY, .shared = true};
 static const struct api tasks = {.sql = "serve_tasks",
     .shape = API_PAGE,
+    .shared = true,
     .param = {QUERY("status"), QUERY("kind"), QUERY("name"), QUERY("key"), QUERY("node"), QUERY("source"),
 	QUERY("cursor"), COUNT("limit", "50", 1000)}};
 static const struct api add = {
@@ -75,36 +76,43 @@ static const struct api task_runs = {
     .sql = "serve_task_runs", .shape = API_ARRAY, .param = {ID, COUNT("limit", "50", 1000)}};
 static const struct api next = {.sql = "cli_next",
     .shape = API_ARRAY,
+    .shared = true,
     .param = {NEEDED("schedule"), QUERY_OR("timezone", "UTC"), QUERY("after"), COUNT("count", "5", 1000)}};
 static const struct api forecast = {.sql = "cli_forecast",
     .shape = API_ARRAY,
+    .shared = true,
     .param = {QUERY_OR("horizon", "1 day"), COUNT("limit", "100", 10000)}};
 static const struct api runs = {.sql = "serve_runs",
     .shape = API_PAGE,
+    .shared = true,
     .param = {QUERY("task"), QUERY("outcome"), QUERY("name"), QUERY("key"), QUERY("node"), QUERY("source"),
 	TIME("since"), TIME("until"), QUERY("cursor"), COUNT("limit", "50", 1000)}};
 static const struct api chains = {.sql = "cli_chains",
     .shape = API_ARRAY,
+    .shared = true,
     .param = {QUERY("task"), COUNT("limit", "200", 10000)},
     .hash_joins = true};
-static const struct api nodes = {.sql = "cli_nodes", .shape = API_ARRAY, .param = {QUERY("name")}};
+static const struct api nodes = {
+    .sql = "cli_nodes", .shape = API_ARRAY, .shared = true, .param = {QUERY("name")}};
 static const struct api drain = {.sql = "cli_drain", .shape = API_ARRAY, .param = {PART(0)}};
 static const struct api undrain = {.sql = "cli_undrain", .shape = API_ARRAY, .param = {PART(0)}};
-static const struct api limits = {.sql = "cli_limits", .shape = API_ARRAY, .param = {QUERY("key")}};
+static const struct api limits = {
+    .sql = "cli_limits", .shape = API_ARRAY, .shared = true, .param = {QUERY("key")}};
 static const struct api limit_set = {.sql = "serve_limit_set", .shape = API_JSON, .param = {PART(0), BODY}};
 static const struct api limit_delete = {.sql = "serve_limit_delete", .shape = API_JSON, .param = {PART(0)}};
-static const struct api alerts = {.sql = "serve_alerts", .shape = API_ARRAY};
+static const struct api alerts = {.sql = "serve_alerts", .shape = API_ARRAY, .shared = true};
 static const struct api alert_set = {.sql = "serve_alert_set", .shape = API_JSON, .param = {PART(0), BODY}};
 static const struct api alert_delete = {.sql = "serve_alert_delete", .shape = API_JSON, .param = {PART(0)}};
 static const struct api failing = {
-    .sql = "serve_failing", .shape = API_ARRAY, .param = {COUNT("limit", "100", 10000)}};
+    .sql = "serve_failing", .shape = API_ARRAY, .shared = true, .param = {COUNT("limit", "100", 10000)}};
 static const struct api overdue = {
-    .sql = "serve_overdue", .shape = API_ARRAY, .param = {COUNT("limit", "100", 10000)}};
+    .sql = "serve_overdue", .shape = API_ARRAY, .shared = true, .param = {COUNT("limit", "100", 10000)}};
 static const struct api late = {.sql = "cli_top_late",
     .shape = API_ARRAY,
+    .shared = true,
     .param = {COUNT("limit", "100", 10000), QUERY_OR("width", "200")}};
 static const struct api scale = {
-    .sql = "serve_scale", .shape = API_OBJECT, .param = {QUERY_OR("within", "1 minute")}};
+    .sql = "serve_scale", .shape = API_OBJECT, .shared = true, .param = {QUERY_OR("within", "1 minute")}};
 
 #define GET(path, arg)                                                                \
 	{                                                                             \

@@ -24,12 +24,14 @@
 struct route;
 struct serve_settings;
 struct metrics;
+struct cache;
 
 struct call {
 	struct mail mail;                 /* first */
 	struct evhttp_request *req;       /* the HTTP thread only */
 	const struct serve_settings *set; /* read only while the program serves */
 	struct metrics *metrics;          /* has its own lock */
+	struct cache *cache;              /* so has it */
 	const struct route *route;
 	char id[65];   /* of the request */
 	char peer[64]; /* "127.0.0.1", "unix:uid" */

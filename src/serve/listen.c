@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,12 +61,18 @@ listen_at(
 {
 	struct sockaddr_storage name;
 	socklen_t len = fill(a, &name);
+	int on = 1;
 
 	if (a->port == 0)
 		remove_left_over(&name, len);
 	*out = evconnlistener_new_bind(base, NULL, NULL, FLAGS, 128, (struct sockaddr *)&name, (int)len);
-	if (*out != NULL)
+	if (*out != NULL) {
+		/* Those that are accepted inherit it: else the last bytes of an answer wait for the client's ACK. */
+		if (a->port != 0)
+			(void)setsockopt(
+			    evconnlistener_get_fd(*out), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		return RC_OK;
+	}
 	if (a->port == 0)
 		return err_set(err, RC_BAD, "could not listen at unix:%s: %s", a->text, strerror(errno));
 	return err_set(err, RC_BAD, "could not listen at %s port %d: %s", a->text, a->port, strerror(errno));

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "base/version.h"
 #include "db/sql.h"
+#include "serve/cache.h"
 #include "serve/expose.h"
 
 #define KINDS_MAX 32
@@ -269,7 +270,7 @@ metrics_answer(struct call *c, struct db *db)
 	struct expose e = {.out = &c->out};
 	PGresult *r = NULL;
 	struct err err = {0};
-	enum rc rc = db_query(db, sql_text("serve_metrics"), 0, NULL, &r, &err);
+	enum rc rc = cache_query(c->cache, db, c->role, sql_text("serve_metrics"), 0, NULL, &r, &err);
 
 	if (rc == RC_OK)
 		rc = count_runs(c->metrics, db, &err);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "db/sql.h"
+#include "serve/cache.h"
 #include "serve/html.h"
 #include "serve/settings.h"
 
@@ -115,6 +116,18 @@ page_ask(struct call *c, struct db *db, const char *sql, int n, const char *cons
 	return rc == RC_OK;
 }
 
+bool
+page_ask_shared(
+    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
+{
+	struct err err = {0};
+	enum rc rc = cache_query(c->cache, db, c->role, sql_text(sql), n, params, out, &err);
+
+	if (rc != RC_OK)
+		call_failed(c, rc, &err);
+	return rc == RC_OK;
+}
+
 void
 page_heading(struct call *c, const char *text)
 {
@@ -173,6 +186,14 @@ columns(const PGresult *r)
 	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
 }
 
+/* A name of ours, for people. */
+static void
+put_words(struct buf *out, const char *name)
+{
+	for (; *name != '\0'; name++)
+		buf_addc(out, *name == '_' ? ' ' : *name);
+}
+
 static void
 put_row(struct call *c, const PGresult *r, int row, bool checks)
 {
@@ -187,7 +208,9 @@ put_row(struct call *c, const PGresult *r, int row, bool checks)
 		buf_adds(o, "\"></td>");
 	}
 	for (int col = 0; col < columns(r); col++) {
-		buf_addf(o, "<td data-label=\"%s\">", PQfname(r, col));
+		buf_adds(o, "<td data-label=\"");
+		put_words(o, PQfname(r, col));
+		buf_adds(o, "\">");
 		page_value(c, PQfname(r, col), db_text(r, row, col));
 		buf_adds(o, "</td>");
 	}
@@ -208,8 +231,7 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
 	for (int col = 0; col < columns(r); col++) {
 		buf_adds(o, "<th scope=\"col\">");
-		for (const char *p = PQfname(r, col); *p != '\0'; p++)
-			buf_addc(o, *p == '_' ? ' ' : *p);
+		put_words(o, PQfname(r, col));
 		buf_adds(o, "</th>");
 	}
 	buf_adds(o, "</tr></thead>\n<tbody>\n");

@@ -21,6 +21,10 @@ void page_button(struct call *c, const char *name, const char *value, const char
 bool
 page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 
+/* The same of a list or summary: it may be a second old, see cache.h. */
+bool page_ask_shared(
+    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
+
 /* A table of all columns; of no rows the sentence `nothing`.  checks: a box per row, named task, for bulk actions. */
 void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
 

@@ -71,11 +71,11 @@ overview(struct call *c, struct db *db)
 				 *const all[] = {NULL};
 	PGresult *r[5] = {NULL};
 
-	if (page_ask(c, db, "serve_overview", 0, NULL, &r[0]) &&
-	    page_ask(c, db, "cli_attention", 0, NULL, &r[1]) &&
-	    page_ask(c, db, "serve_failing", 1, failing_args, &r[2]) &&
-	    page_ask(c, db, "cli_nodes", 1, all, &r[3]) &&
-	    page_ask(c, db, "cli_forecast", 2, coming_args, &r[4])) {
+	if (page_ask_shared(c, db, "serve_overview", 0, NULL, &r[0]) &&
+	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
+	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
+	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
+	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1]);
@@ -195,7 +195,7 @@ tasks(struct call *c, struct db *db)
 	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "serve_tasks_page", 8, params, &r)) {
+	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
 		page_table(c, r, rows_shown(r), "No such tasks.", true);
@@ -221,7 +221,7 @@ history(struct call *c, struct db *db)
 	    call_query(c, "node"), NULL, NULL, NULL, call_query(c, "cursor"), "51"};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "serve_runs_page", 10, params, &r)) {
+	if (page_ask_shared(c, db, "serve_runs_page", 10, params, &r)) {
 		begin_list(c, "History", filters);
 		page_table(c, r, rows_shown(r), "No such runs.", false);
 		put_next_page(c, r);
@@ -253,7 +253,7 @@ nodes(struct call *c, struct db *db)
 	static const char *const all[] = {NULL};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "cli_nodes", 1, all, &r)) {
+	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r)) {
 		page_begin(c, "Nodes", true);
 		page_table(c, r, PQntuples(r), "There is no node. Start one: pgrab run", false);
 		for (int row = 0; row < PQntuples(r) && row < 200; row++)
@@ -269,7 +269,7 @@ chains(struct call *c, struct db *db)
 	const char *params[] = {NULL, "500"};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "cli_chains", 2, params, &r)) {
+	if (page_ask_shared(c, db, "cli_chains", 2, params, &r)) {
 		page_begin(c, "Chains", true);
 		page_table(c, r, PQntuples(r), "There is no chain.", false);
 		page_end(c);
@@ -283,7 +283,7 @@ limits(struct call *c, struct db *db)
 	const char *params[] = {NULL};
 	PGresult *r = NULL;
 
-	if (page_ask(c, db, "cli_limits", 1, params, &r)) {
+	if (page_ask_shared(c, db, "cli_limits", 1, params, &r)) {
 		page_begin(c, "Limits", true);
 		page_table(c, r, PQntuples(r), "There is no limit.", false);
 		page_heading(c, "Set a limit");

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "serve/cache.h"
 #include "serve/route.h"
 #include "serve/token.h"
 
@@ -19,6 +21,7 @@
 struct pool {
 	const struct serve_settings *set;
 	struct mailbox *calls, *done;
+	struct cache *cache;
 	int done_fd;
 	pthread_t *threads;
 	size_t n_threads;
@@ -92,7 +95,10 @@ answer(struct worker *w, struct call *c)
 		return;
 	int64_t begun = clock_mono_us();
 
+	c->cache = w->pool->cache;
 	c->route->answer(c, db_of(w, c->role));
+	if (strcmp(c->route->method, "GET") != 0)
+		cache_clear(c->cache);
 	atomic_store(&w->pool->round_trip_us, clock_mono_us() - begun);
 }
 
@@ -135,6 +141,7 @@ pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
 
 	p->set = set;
 	p->calls = mailbox_create();
+	p->cache = cache_create();
 	p->done = done;
 	p->done_fd = done_fd;
 	p->n_threads = (size_t)set->connections;
@@ -151,6 +158,7 @@ pool_destroy(struct pool **p)
 	for (size_t i = 0; i < (*p)->n_threads; i++)
 		thread_join((*p)->threads[i]);
 	mailbox_destroy(&(*p)->calls);
+	cache_destroy(&(*p)->cache);
 	free((*p)->threads);
 	free(*p);
 	*p = NULL;

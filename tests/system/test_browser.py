@@ -72,6 +72,19 @@ class Browser:
     def run(self, script, *args):
         return self.ask("POST", self.session + "/execute/sync", {"script": script, "args": list(args)})
 
+    def find(self, how, what):
+        found = self.ask("POST", self.session + "/element", {"using": how, "value": what})
+        return f"{self.session}/element/{next(iter(found.values()))}"
+
+    def click(self, how, what):
+        self.ask("POST", self.find(how, what) + "/click", {})
+
+    def type(self, selector, text):
+        self.ask("POST", self.find("css selector", selector) + "/value", {"text": text})
+
+    def text(self):
+        return self.run("return document.body.innerText")
+
     def log(self, kind):
         return self.ask("POST", self.session + "/se/log", {"type": kind})
 
@@ -124,6 +137,74 @@ def test_pages_in_a_browser(db, nodes, serving, browser):
              if '"Network.requestWillBeSent"' in e["message"]}
     asked = {url for url in asked if not url.startswith("chrome:")}  # the browser's own first page
     assert asked and all(url.startswith((serve.url, "data:")) for url in asked), asked
+
+
+ACTION = "form.actions button[value={}]"
+
+
+@pytest.mark.deadline(120)
+def test_a_person_adds_a_schedule_reads_along_pauses_and_retries(db, nodes, serving, browser, tmp_path):
+    """What docs/http.md promises, with mouse and keys: nothing is asked of the database but by the page."""
+    serve, gate = serving(), tmp_path / "gate"
+    nodes.start("n1")
+
+    def see(text, what):
+        wait_until(lambda: text in browser.text(), 25, f"the page to show {what}: {text!r}", step=0.3)
+
+    def add(**fields):
+        browser.click("link text", "Add a task")
+        for name, value in fields.items():
+            browser.type(f"[name={name}]", value)
+        browser.click("css selector", "button[value=add]")
+
+    browser.go(serve.url)
+    see("Nothing is planned", "an empty overview")
+    add(kind="shell", name="nightly report", schedule="@every 1s",
+        command=f"echo the first half; while [ ! -e {gate} ]; do sleep 0.1; done; echo the second half")
+    see("Task 1: nightly report", "the new task")
+    see("Output so far", "what it prints while it runs")
+    assert "the first half" in browser.text() and "the second half" not in browser.text().partition("Output so far")[2]
+    gate.touch()
+    see("Output of the last run", "its end")
+    wait_until(lambda: "the second half" in browser.text().partition("Output of the last run")[2], 25, "all of its output", step=0.3)
+    assert "succeeded" in browser.text()
+    browser.click("css selector", ACTION.format("pause"))
+    see("Paused: select pgrab.resume(1)", "that it is paused")
+    browser.click("css selector", ACTION.format("resume"))
+    see("Not paused", "that it goes on")
+    gate.unlink()
+    add(kind="shell", name="once", max_attempts="1", command=f"echo trying; [ -e {gate} ] && echo it works")
+    see("Out of attempts (1 of 1)", "that it is parked")
+    browser.click("link text", "Overview")
+    see("once", "the failing task on the overview")
+    gate.touch()
+    browser.click("link text", "Tasks")
+    browser.type("[name=q]", "once")
+    browser.click("css selector", "form.filter button")
+    browser.click("link text", "2")
+    browser.click("css selector", ACTION.format("retry"))
+    see("it works", "the output of the second try")
+    browser.click("link text", "History")
+    see("succeeded", "the history")
+    browser.go(f"{serve.url}/tasks/1")
+    browser.click("css selector", ACTION.format("delete"))
+    browser.ask("POST", browser.session + "/alert/accept", {})
+    db.wait("select not exists (select from pgrab.task where name = 'nightly report')")
+
+
+@pytest.mark.deadline(120)
+def test_pages_of_a_hundred_thousand_tasks_in_a_browser(db, serving, browser):
+    """They fit, and are there within two seconds."""
+    db.query("insert into pgrab.task (kind, name, run_at) select 'noop', 'task ' || g, '2040-01-01' from generate_series(1, 100000) g")
+    db.query("insert into pgrab.task (kind, name) select 'noop', 'due ' || g from generate_series(1, 2000) g")
+    db.query("analyze pgrab.task")
+    serve = serving()
+    task = db.one("select max(id) from pgrab.task")
+    for page in [*PAGES, f"/tasks/{task}"]:
+        browser.go(serve.url + page)
+        took = browser.run("const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd - t.startTime")
+        assert browser.run(CHECKS) == [], page
+        assert took < 2000, f"{page} took {took:.0f} ms"
 
 
 @pytest.mark.deadline(120)

@@ -76,8 +76,8 @@ def test_metrics_tell_what_only_a_node_knows(db, nodes, serving):
     wait_until(lambda: of_node()['pgrab_node_keepers_lost_total{node="n1"}'] == 1, 10, "the lost keeper to be counted", step=0.2)
     db.query("delete from pgrab.task")
     node.end()
-    m = of_node()
-    assert m['pgrab_node_keepers_lost_total{node="n1"}'] == 1 and m['pgrab_node_up{node="n1"}'] == 0
+    m = wait_until(lambda: (lambda m: m if m['pgrab_node_up{node="n1"}'] == 0 else None)(of_node()), 20, "n1 to be down", step=0.2)
+    assert m['pgrab_node_keepers_lost_total{node="n1"}'] == 1
     assert not [name for name in m if "lease_left" in name or "queue" in name or "children" in name]
 
 
@@ -113,6 +113,26 @@ def test_metrics_of_many_tasks_are_cheap(db, serving):
     assert 350000 < m["pgrab_tasks_estimate"] < 450000
     assert m["pgrab_oldest_due_age_seconds"] > 3000
     assert took < 1.0, f"it took {took:.2f} s"
+
+
+def test_lists_are_asked_for_once_a_second_and_after_each_change(db, serving):
+    """What others change shows a little later, what is changed here at once."""
+    serve = serving()
+    keys = lambda: [limit["key"] for limit in serve.api("GET", "/limits")]
+    for number in range(20):  # until the machine lets two questions be asked within half a second
+        serve.api("DELETE", "/limits/other", status=404 if number == 0 else 200)
+        begun = time.monotonic()
+        assert keys() == []
+        db.query("insert into pgrab.limit values ('other', 1, null)")
+        seen = keys()
+        if time.monotonic() - begun < 0.5:
+            break
+    assert seen == [], "the second question has the answer of the first"
+    wait_until(lambda: keys() == ["other"], 10, "the other's limit to show", step=0.2)
+    serve.api("PUT", "/limits/own", {"max_running": 2})
+    assert keys() == ["other", "own"]
+    serve.api("DELETE", "/limits/own")
+    assert keys() == ["other"]
 
 
 def test_refuses_other_hosts_methods_and_forms(serving):

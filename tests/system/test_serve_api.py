@@ -134,7 +134,7 @@ def test_scale_asks_for_more_when_there_is_a_backlog(db, serving):
     serve = serving()
     assert serve.api("GET", "/scale")["workers"] == 0
     db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 600)")
-    wanted = serve.api("GET", "/scale?within=1%20minute")
+    wanted = wait_until(lambda: (lambda w: w if w["due"] else None)(serve.api("GET", "/scale?within=1%20minute")), 10, "the backlog")
     assert wanted["due"] == 600 and wanted["workers"] == 10 and wanted["nodes"] == 2, wanted
 
 
