@@ -366,6 +366,11 @@ class Nodes:
         self.all.append(node)
         return node.wait_up() if wait else node
 
+    def hang_up(self):
+        """Who stays in the database when no node runs: the connections of a pooler."""
+        if self.pooled:
+            self.db.cluster.superuser(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '{self.db.name}'")
+
     def end(self):
         """Signals all of them first, so that they drain side by side; then fails for the first that did not end."""
         for node in filter(Node.running, self.all):

@@ -9,6 +9,7 @@ def copy_of(cluster, db, nodes):
     for node in nodes.all:
         node.end()
     db.close()
+    nodes.hang_up()
     return Db(cluster, cluster.create_database(template=db.name))
 
 
