@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <event2/event.h>
 
@@ -25,7 +26,7 @@ struct control {
 	struct heartbeat *heartbeat;
 	struct workers *workers; /* NULL: it stops */
 	struct event_base *base;
-	struct event *term, *intr, *hup, *keeper, *empty, *timer;
+	struct event *term, *intr, *quit, *hup, *keeper, *empty, *timer;
 	enum control_end end;
 	enum control_end on_signal;
 };
@@ -42,8 +43,8 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct control *c = arg;
 
-	log_info("signal", "name=%s", sig == SIGTERM ? "TERM" : "INT");
-	end_loop(c, c->on_signal);
+	log_info("signal", "name=%s", sigabbrev_np(sig));
+	end_loop(c, sig == SIGQUIT ? CONTROL_NOW : c->on_signal);
 }
 
 /* What a terminal that goes away sends, or an init script's reload. */
@@ -131,7 +132,9 @@ open_control(struct control *c, struct node *n, enum control_end on_sig)
 	c->on_signal = on_sig;
 	c->term = evsignal_new(c->base, SIGTERM, on_signal, c);
 	c->intr = evsignal_new(c->base, SIGINT, on_signal, c);
+	c->quit = evsignal_new(c->base, SIGQUIT, on_signal, c);
 	event_add(c->term, NULL);
+	event_add(c->quit, NULL);
 	c->hup = evsignal_new(c->base, SIGHUP, on_hup, c);
 	event_add(c->intr, NULL);
 	event_add(c->hup, NULL);
@@ -146,7 +149,7 @@ static enum control_end
 close_control(struct control *c)
 {
 	signals_block(); /* what comes between two loops waits for the next */
-	struct event *const all[] = {c->term, c->intr, c->hup, c->keeper, c->empty, c->timer};
+	struct event *const all[] = {c->term, c->intr, c->quit, c->hup, c->keeper, c->empty, c->timer};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		if (all[i] != NULL)

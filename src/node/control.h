@@ -14,7 +14,7 @@ struct workers;
 
 enum control_end {
 	CONTROL_STOP,   /* TERM or INT: stop in good order */
-	CONTROL_NOW,    /* a second one: stop at once, runs are told to end */
+	CONTROL_NOW,    /* a second one, or QUIT: stop at once, runs are told to end */
 	CONTROL_BROKEN, /* the keeper died: nothing can be watched any more */
 };
 

@@ -1,5 +1,5 @@
 /*
- * TERM, INT and HUP before the control loop runs: they are kept blocked, and where the main thread waits it asks
+ * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and where the main thread waits it asks
  * whether it is to stop.
  */
 #ifndef PGRAB_NODE_SIGNALS_H
@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Main thread, first thing: blocks TERM, INT and HUP, ignores PIPE.  They stay blocked in every thread started
+/* Main thread, first thing: blocks TERM, INT, QUIT and HUP, ignores PIPE.  They stay blocked in every thread started
  * meanwhile. */
 void signals_block(void);
 
-/* Waits so long (0: only looks); false at once when TERM or INT has come.  Main thread only. */
+/* Waits so long (0: only looks); false at once when TERM, INT or QUIT has come.  Main thread only. */
 bool signals_wait(int64_t us);
 
 /* From here on somebody else handles them (a signal that is pending is delivered then). */

@@ -1,5 +1,8 @@
 """Stopping in good order."""
+import signal
 import time
+
+import pytest
 
 
 def test_term_hands_back_what_is_unstarted_at_once_and_lets_the_running_end(db, nodes, probe):
@@ -49,13 +52,14 @@ def test_runs_that_outlast_the_drain_timeout_are_stopped_and_handed_on(db, nodes
     assert db.one("select status from pgrab.task where id = %s", task) == "scheduled", "to be tried again at once"
 
 
-def test_a_second_term_means_now(db, nodes, probe):
+@pytest.mark.parametrize("signals", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGQUIT), (signal.SIGQUIT,)])
+def test_a_second_term_or_quit_means_now(db, nodes, probe, signals):
     node = nodes.start("n1", drain_timeout="60s")
     db.add(**probe.shell("a", seconds=60))
     probe.wait("start", "a")
-    node.term()
-    node.wait_log("event=stopping")
-    node.term()
+    for one in signals:
+        node.proc.send_signal(one)
+        node.wait_log("event=stopping")
     assert node.wait_exit(5) == 0
     assert db.one("select count(*) from pgrab.task where status = 'scheduled'") == 1
 
