@@ -38,6 +38,18 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(db, nodes, proxy):
     assert db.one("select count(*) filter (where outcome = 'succeeded') from pgrab.run") == 1
 
 
+def test_the_work_of_a_run_that_is_another_s_now_is_rolled_back(db, nodes):
+    db.query("create table effect (n int)")
+    task = db.add(command="insert into public.effect values (1); select pg_sleep(1)", max_attempts=5, backoff="0")
+    nodes.start("n1")
+    db.wait("select exists (select from pg_stat_activity where query like 'select pg_sleep(1)%%' and datname = current_database())")
+    db.query("update pgrab.task set version = version + 1, node_id = 4711, incarnation = 4711 where id = %s", task)
+    db.query("insert into pgrab.hold values (4711, 1, array[%s])", task)
+    db.wait("select not exists (select from pgrab.task)", timeout=25)
+    assert [r.outcome for r in db.runs(task)].count("succeeded") == 1
+    assert db.one("select count(*) from effect") == 1, "what the first run did has not happened"
+
+
 def test_a_cancel_that_nobody_answers_ends_the_backend_instead(db, nodes, proxy):
     proxy.swallow = CANCEL
     task = db.add(command="select pg_sleep(60)", timeout="300 ms", max_attempts=1)
