@@ -177,6 +177,21 @@ def test_pause_all_stops_every_start_until_resume_all(db, nodes):
     assert "nothing was paused" in pgrab(db, "resume", "--all")
 
 
+def test_pause_all_stops_what_somebody_had_locked_at_that_moment_too(db, nodes):
+    """It waits for nobody's lock, so such a task stays with its node: it is the start that is refused."""
+    nodes.start("n1", lookahead="10s")
+    task = db.add(kind="shell", command="true", run_at=db.one("select now() + interval '3 s'"))
+    db.wait("select status = 'claimed' from pgrab.task where id = %s", task)
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = %s for update", [task])
+        pgrab(db, "pause", "--all")
+        person.rollback()
+    assert db.one("select status from pgrab.task where id = %s", task) == "claimed"
+    stays(lambda: not db.query("select from pgrab.run") and db.one("select status <> 'running' from pgrab.task where id = %s", task), 5, "no start")
+    pgrab(db, "resume", "--all")
+    assert db.wait_run(task).outcome == "succeeded"
+
+
 # --------------------------------------------------------------------------------------------------------- waiting
 
 def test_wait_ends_with_the_fire(db, nodes):
