@@ -61,7 +61,7 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 {
 	struct pgarray ids = {0}, versions = {0};
 	struct pgarray over = {0};
-	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX];
+	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX], due[NUMBER_MAX];
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -75,11 +75,12 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	number(node, who->node_id);
 	number(incarnation, who->incarnation);
 	number(batch, hold_batch(who->hold));
+	number(due, who->due_us);
 	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation,
-	    who->instant, batch, pgarray_str(&over)};
+	    who->at_once, batch, pgarray_str(&over), due};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
-	rc = db_query(db, sql, raise ? 3 : 7, raise ? held_params : claim_params, res, err);
+	rc = db_query(db, sql, raise ? 3 : 8, raise ? held_params : claim_params, res, err);
 	pgarray_fini(&over);
 	pgarray_fini(&ids);
 	pgarray_fini(&versions);

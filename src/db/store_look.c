@@ -54,6 +54,7 @@ void
 look_reset(struct look *q)
 {
 	q->n_lanes = 0;
+	q->limit = 0;
 }
 
 struct look_lane *

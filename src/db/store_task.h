@@ -63,7 +63,7 @@ struct look {
 	bool once;     /* may take at_most_once tasks */
 	int64_t limit; /* rows of each lane */
 };
-void look_reset(struct look *q);                                               /* no lanes */
+void look_reset(struct look *q);                                               /* no lanes, no rows */
 struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* with no shards yet */
 void look_fini(struct look *q);
 
@@ -89,7 +89,8 @@ store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settl
 
 struct claim {
 	int64_t node_id, incarnation;
-	const char *instant; /* kinds that are started with the claim, array text */
+	const char *at_once; /* kinds that are started with the claim, array text */
+	int64_t due_us;      /* of these, what was due by then; on the database's clock, since 1970 */
 	bool contended;      /* in: do not wait for locked rows; out: there was one */
 	struct hold *hold;   /* what is claimed is written down under its number; the runs won share it */
 	const int64_t *over; /* holds of this incarnation whose rows may go */

@@ -103,7 +103,7 @@ void process_watch(const struct process *p, struct pollfd news[NEWS__COUNT]);
 void process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now);
 /* What time has brought; returns when to come back. */
 int64_t process_time(struct process *p, int64_t now);
-void process_give(struct process *p, struct run *r);
+void process_give(struct process *p, struct run *r); /* process_write sends it */
 void process_look_at_stops(struct process *p, int64_t now);
 /* It is to end: in good order, when it has nothing; or at once, because of what the text says. */
 void process_retire(struct process *p);

@@ -83,6 +83,8 @@ void
 pool_enqueue(struct pool *pool, struct run *r, int64_t now)
 {
 	r->begun_us = now; /* since when it waits; set anew when it begins */
+	if (pool->all->host.stop(pool->all->host.ctx, r) != PGRAB_STOP_NONE)
+		pool->all->look_at_stops = true; /* said before it came here */
 	r->note.mail.next = NULL;
 	if (pool->last == NULL)
 		pool->first = r;
@@ -132,7 +134,8 @@ turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 	host->end(host->ctx, r, OUTCOME_NONE, &result);
 }
 
-/* Hands out what is due.  Returns when to come back. */
+/* Hands out what is due.  Those that wait stand in the order in which they came: behind the first that finds no
+ * process, and has time, none has to be looked at, unless one was told to stop.  Returns when to come back. */
 int64_t
 pool_deal(struct pool *pool, int64_t now)
 {
@@ -153,12 +156,16 @@ pool_deal(struct pool *pool, int64_t now)
 		} else if (p == NULL || early) {
 			next = earlier(next, early ? r->due_mono_us : r->begun_us + SURPLUS_US);
 			before = r;
+			if (p == NULL && !pool->all->look_at_stops)
+				break;
 		} else {
 			unlink_after(pool, before, r);
 			if (host->begin(host->ctx, r))
 				process_give(p, r);
 		}
 	}
+	for (int i = 0; i < pool->set->processes; i++)
+		process_write(&pool->process[i]);
 	return next;
 }
 

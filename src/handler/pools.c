@@ -100,7 +100,6 @@ do_round(struct pools *ps, int64_t now)
 		if (process_at(ps, i)->state != PROCESS_NONE)
 			process_look_at_stops(process_at(ps, i), now);
 	}
-	ps->look_at_stops = false;
 	begin_quit(ps);
 	for (size_t i = 0; i < n; i++)
 		next = earlier(next, process_time(process_at(ps, i), now));
@@ -108,6 +107,7 @@ do_round(struct pools *ps, int64_t now)
 		next = earlier(next, pool_fill(&ps->pool[i], now));
 		next = earlier(next, pool_deal(&ps->pool[i], now));
 	}
+	ps->look_at_stops = false;
 	return next;
 }
 

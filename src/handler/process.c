@@ -235,7 +235,6 @@ process_give(struct process *p, struct run *r)
 	run_fire_at(r, fire_at);
 	run_fence(r, fence);
 	protocol_task(&p->out, f->number, r, fire_at, fence);
-	process_write(p);
 }
 
 void

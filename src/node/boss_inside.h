@@ -14,6 +14,7 @@
 #define TIMED_MAX 1024 /* tasks held ahead of their time */
 #define BURST_MAX 4096 /* tasks held because many end per second */
 #define BURST_US  (100 * US_PER_MS)
+#define AHEAD_MAX 1024 /* runs handed to a quick pool beyond those it has slots for */
 
 enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
 
@@ -46,6 +47,7 @@ struct crew {
 	int64_t out;                   /* runs with starter, crew or finisher */
 	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
 	int64_t burst;                 /* the greater of the two, bounded */
+	int64_t ahead;                 /* of a pool: runs that it is handed beyond its slots */
 };
 
 struct boss {

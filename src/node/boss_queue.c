@@ -13,7 +13,6 @@
 #define REVIEW_US      (250 * US_PER_MS)
 #define HELP_REVIEW_US (50 * US_PER_MS)
 #define HELP_AHEAD_US  (500 * US_PER_MS) /* what is due so soon, another node has time to claim */
-#define AHEAD_MAX      512               /* runs handed to a quick pool beyond those it has slots for */
 
 static bool
 less_due(const void *a, const void *b)
@@ -101,6 +100,24 @@ release(struct boss *b, struct run *r)
 	mailbox_push(b->node->start_queue, &r->note.mail);
 }
 
+/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at all of them. */
+static void
+open_stop(struct node *n, struct run *r)
+{
+	r->lent = r->crew > 0;
+	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* Started with its claim: its room was free, see boss_room.c.  A pool that has lost its processes since hands it back. */
+static void
+hand_to_pool(struct boss *b, struct run *r)
+{
+	open_stop(b->node, r);
+	go_out(b, r);
+	b->crew[r->crew].idle--;
+	handlers_take(b->node->handlers, r);
+}
+
 void
 boss_take(struct boss *b, struct run *r, int64_t now)
 {
@@ -111,6 +128,10 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
 	b->n_in_hand++;
 	r->crew = handlers_crew(b->node->handlers, r->kind);
+	if (r->started && r->crew > 0) {
+		hand_to_pool(b, r);
+		return;
+	}
 	if (r->due_mono_us - LEAD_US <= now) {
 		queue_ready(b, r, now);
 	} else {
@@ -164,27 +185,13 @@ pop_unit(struct boss *b, struct crew *c)
 	return first;
 }
 
-/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at all of them. */
-static void
-open_stop(struct node *n, struct run *r)
-{
-	r->lent = r->crew > 0;
-	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-/* A pool that ends thousands a second gets the next ones before it has a slot for them: their start takes longer than
- * the run.  Of those that may be started once only none waits behind others. */
+/* Of those that may be started once only none waits behind others. */
 static bool
-may_dispatch(const struct crew *c, bool pool)
+may_dispatch(const struct crew *c)
 {
 	const struct run *r = heap_min(c->ready);
-	int64_t ahead = pool ? c->burst / 2 : 0;
 
-	if (r == NULL)
-		return false;
-	if (ahead > AHEAD_MAX)
-		ahead = AHEAD_MAX;
-	return c->idle > 0 || (c->slots > 0 && !r->once && c->idle + ahead > 0);
+	return r != NULL && (c->idle > 0 || (c->slots > 0 && !r->once && c->idle + c->ahead > 0));
 }
 
 static void
@@ -192,7 +199,7 @@ dispatch_crew(struct boss *b, struct crew *c)
 {
 	struct node *n = b->node;
 
-	while (may_dispatch(c, c != &b->crew[0])) {
+	while (may_dispatch(c)) {
 		struct run *r = pop_unit(b, c);
 
 		if (r->started) {

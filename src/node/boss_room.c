@@ -35,23 +35,36 @@ boss_turn_window(struct boss *b, int64_t now)
 		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
 		if (c->burst > BURST_MAX)
 			c->burst = BURST_MAX;
+		c->ahead = i == 0 ? 0 : c->burst < AHEAD_MAX ? c->burst : AHEAD_MAX;
 	}
 	if (over)
 		b->window_ends_us = now + BURST_US;
 }
 
-/* A crew without slots, which is a pool without processes, takes nothing. */
 static int64_t
-crew_room(const struct boss *b, size_t i)
+worker_room(const struct boss *b)
 {
-	const struct crew *c = &b->crew[i];
+	const struct crew *c = &b->crew[0];
 	int64_t waiting = c->out + (int64_t)heap_count(c->ready);
 	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
 
 	/* Whose these are is not known, and few have pools.  Bounded all the same. */
-	if (i == 0)
-		waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
-	return c->slots > 0 ? c->slots + c->burst - waiting : 0;
+	waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
+	return c->slots + c->burst - waiting;
+}
+
+/*
+ * What a pool is given is started with its claim, so it is no more than it begins at once: what it has slots for, and
+ * what it ends in one window, half of which is about the time that the next claim takes.  And no more than is
+ * written down as quickly as it ends.  A pool without processes takes nothing.
+ */
+static int64_t
+pool_room(const struct crew *c)
+{
+	int64_t ready = (int64_t)heap_count(c->ready), free = c->idle + c->ahead - ready;
+	int64_t kept_up = c->slots + c->ahead + c->burst - c->out - ready;
+
+	return c->slots <= 0 ? 0 : free < kept_up ? free : kept_up;
 }
 
 /* How much may be claimed now; tells a hungry loader when it grew. */
@@ -60,17 +73,18 @@ boss_publish_room(struct boss *b)
 {
 	bool ahead = !b->draining && !boss_helped(b);
 	struct room room = {.timed = ahead ? TIMED_MAX - (int64_t)heap_count(b->delayed) : 0};
-	bool grew = false, opened = false;
+	bool grew = false;
 
 	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
-		room.ready[i] = crew_room(b, i);
+		room.ready[i] = i == 0 ? worker_room(b) : pool_room(&b->crew[i]);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	for (size_t i = 0; i < b->n_crews; i++) {
 		room.ready[i] -= b->taken.ready[i];
 		/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
 		 * hundred. */
-		grew = grew || room.ready[i] > b->crew[i].burst / 2;
-		opened = opened || (i > 0 && room.ready[i] > b->crew[i].burst / 2);
+		bool enough = room.ready[i] > (i == 0 ? b->crew[i].burst / 2 : b->crew[i].ahead / 2);
+
+		grew = grew || (enough && atomic_load(&b->node->wanting[i]) > 0);
 		b->room.ready[i] = room.ready[i] > 0 ? room.ready[i] : 0;
 	}
 	room.timed -= b->taken.timed;
@@ -82,7 +96,6 @@ boss_publish_room(struct boss *b)
 	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
 	atomic_store_explicit(&b->node->brisk,
 	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->crew[0].slots, memory_order_relaxed);
-	if (grew && b->wake != NULL &&
-	    (atomic_load(&b->node->hungry) > 0 || (opened && atomic_load(&b->node->crowded) > 0)))
+	if (grew && b->wake != NULL)
 		b->wake(b->wake_ctx);
 }

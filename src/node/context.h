@@ -3,7 +3,7 @@
  * and the channels between them. Everything else belongs to one thread.
  *
  *     loader ---> boss ---> starter ---> workers or pools ---> finisher ---> boss
- *                   \______ (instant runs) ____/
+ *                   \______ (begun at once) ___/
  *
  * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, pools, recover, loaders, then the
  * control loop. Stop order: loaders; heartbeat, when nothing is in hand any more; then the reverse.
@@ -25,6 +25,7 @@
 #include "db/store_task.h"
 #include "exec/bounds.h"
 #include "exec/exec.h"
+#include "node/boss.h"
 #include "node/health.h"
 #include "node/live.h"
 #include "node/owners.h"
@@ -41,8 +42,9 @@ struct recover;
 struct node {
 	/* constant after start */
 	const struct settings *set;
-	char *kinds;   /* array text of what may be claimed here */
-	char *instant; /* array text of instant kinds */
+	char *kinds;   /* array text of what may be claimed here; of these: */
+	char *handled; /* those of handler processes */
+	char *at_once; /* those and the instant ones: begun when they are claimed */
 	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;
@@ -73,10 +75,11 @@ struct node {
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
-	_Atomic bool brisk;  /* a task started by its claim finds a worker within milliseconds; by the boss */
-	_Atomic int crowded; /* loaders that passed by lanes whose crew had no room */
-	_Atomic bool busy;   /* no worker has been free for a while; by the boss */
-	_Atomic bool helped; /* another node has, or so it seems; by the heartbeat */
+	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
+	_Atomic int wanting
+	    [CREWS_MAX]; /* loaders that left tasks of this crew behind, or passed them by for want of room */
+	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
+	_Atomic bool helped;                 /* another node has, or so it seems; by the heartbeat */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */

@@ -177,27 +177,36 @@ lanes_fit(const struct lanes *ls)
 	return ls->count <= LANES_PER_LOOK;
 }
 
+static int64_t
+rows_wanted(const struct lane *l, const int64_t *room, int64_t timed)
+{
+	return room[l->crew] + (l->backlog && room[l->crew] > 0 ? 0 : timed);
+}
+
 void
 lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
-    uint64_t chance, struct look *q)
+    int64_t timed, uint64_t chance, struct look *q)
 {
 	/* A ring names a few shards: then all lanes are no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
 
 	look_reset(q);
 	for (size_t i = 0; i < looked; i++) {
-		const struct lane *l = &ls->item[(ls->turn + i) % ls->count];
+		struct lane *l = &ls->item[(ls->turn + i) % ls->count];
 		struct look_lane *to;
 
-		if (l->crew > 0 && room[l->crew] <= 0)
+		l->wanted = rows_wanted(l, room, timed);
+		if (l->wanted <= 0 || (l->crew > 0 && room[l->crew] <= 0))
 			continue;
 		to = look_add(q, l->number, l->mark);
-
 		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
 			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
 						    : other_shards(ls, l, chance, to->shard);
+		l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
 		if (to->n_shards == 0)
 			q->n_lanes--;
+		else if (l->wanted > q->limit)
+			q->limit = l->wanted;
 	}
 	if (part == LANES_OWN && ls->count > 0)
 		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
@@ -214,13 +223,13 @@ lanes_crew(const struct lanes *ls, int32_t number)
 }
 
 bool
-lanes_all_have(const struct lanes *ls, const int64_t *room)
+lanes_has_crew(const struct lanes *ls, size_t crew)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].crew > 0 && room[ls->item[i].crew] <= 0)
-			return false;
+		if (ls->item[i].crew == crew)
+			return true;
 	}
-	return true;
+	return false;
 }
 
 void
@@ -238,6 +247,7 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 {
 	const struct candidate *left = NULL;
 	bool complete = true; /* so far, in this shard */
+	int64_t due = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0 || c[i - 1].shard != c[i].shard)
@@ -247,7 +257,9 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 			left = &c[i];
 		if (complete && c[i].overdue_us >= 0)
 			l->mark[c[i].shard] = c[i].due_us;
+		due += c[i].overdue_us >= 0;
 	}
+	l->backlog = due > 0 && due >= l->wanted;
 	for (size_t i = 0; i < l->n_shards; i++) {
 		if (l->shard[i] == (left != NULL ? left : &c[n - 1])->shard)
 			l->turn = i; /* it may have more */

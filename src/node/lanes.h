@@ -21,7 +21,9 @@ struct strategy;
 
 struct lane {
 	int32_t number;
-	size_t crew; /* who carries out its tasks */
+	size_t crew;    /* who carries out its tasks */
+	bool backlog;   /* the last look found more due than it asked for */
+	int64_t wanted; /* rows, by that look */
 	struct pgrab_shard_set own;
 	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
 	size_t n_shards;
@@ -54,14 +56,15 @@ enum lanes_part {
 bool lanes_fit(const struct lanes *ls);
 
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
- * bell: for LANES_RUNG.  room: by crew; a lane whose
- * crew has none is passed by.  chance: for LANES_OTHERS, so that thieves do not meet in the same shard. */
+ * bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is passed by.  timed: room for what is not due yet.
+ * chance: for LANES_OTHERS, so that thieves do not meet in the same shard.  q->limit: what the lane with the most to take
+ * can take; where more is due than that, what is not due yet is not asked for. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
-    const int64_t *room, uint64_t chance, struct look *q);
+    const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 
-/* Whose tasks stand in a lane, by its number; and: do all crews that have lanes have room? */
+/* Whose tasks stand in a lane, by its number; and: are there any of a crew? */
 size_t lanes_crew(const struct lanes *ls, int32_t number);
-bool lanes_all_have(const struct lanes *ls, const int64_t *room);
+bool lanes_has_crew(const struct lanes *ls, size_t crew);
 
 /* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may fall below a
  * mark.  c: in the order of the look. */

@@ -82,7 +82,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
 		      : room.timed > 0     ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
 					   : 0;
-	q->limit = room_ready(&room) + room.timed < LOOK_MAX ? room_ready(&room) + room.timed : LOOK_MAX;
+	q->limit = q->limit < LOOK_MAX ? q->limit : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 	q->free = clock_mono_us() < l->contended_until_us;
 	asked_us = clock_mono_us();
@@ -99,7 +99,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 		l->later_us = loader_put_off(c, found, n->set->lookahead_us);
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
-	*more_out = (int64_t)found >= q->limit || loader_left_behind(c, found);
+	*more_out = loader_left_behind(l, c, found, (int64_t)found >= q->limit);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
 	rc = loader_settle_misfires(l, c, found, more_out, err);
@@ -107,6 +107,7 @@ round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_ou
 		free(c);
 		return rc;
 	}
+	l->moved = loader_moved(l, c, found, room);
 	loader_keep_chosen(c, found);
 	if (chosen > 0 && node_may_act(n, incarnation, clock_boot_us())) {
 		chain = loader_claim(l, incarnation, c, chosen, part == LANES_OTHERS, &won);
@@ -190,7 +191,7 @@ steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct er
 	enum rc rc = RC_OK;
 
 	room.timed = 0;
-	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, l->backoff.random >> 20, &l->query);
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
 		rc = round_of(l, LANES_OTHERS, room, more_out, err);
@@ -222,13 +223,15 @@ next_look(struct loader *l, int64_t now)
 	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
 }
 
-/* Not all of a busy pool's lanes are read: when it has room again the boss wakes us. */
+/* Who has tasks that were left behind or not looked at: when that crew has room again, the boss wakes us. */
 static void
-set_crowded(struct loader *l, bool crowded)
+say_wants(struct loader *l, const bool *wants)
 {
-	if (crowded != l->crowded)
-		atomic_fetch_add(&l->node->crowded, crowded ? 1 : -1);
-	l->crowded = crowded;
+	for (size_t i = 0; i < CREWS_MAX; i++) {
+		if (wants[i] != l->said[i])
+			atomic_fetch_add(&l->node->wanting[i], wants[i] ? 1 : -1);
+		l->said[i] = wants[i];
+	}
 }
 
 static void
@@ -247,6 +250,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	int64_t now = clock_mono_us();
 	bool more = false, some;
 
+	l->moved = false;
+	memset(l->wants, 0, sizeof l->wants);
 	*rc_out = RC_OK;
 	l->quiet = is_quiet(l, now) && room.timed > 0;
 	l->later_us = INT64_MAX;
@@ -262,7 +267,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 
 		enum lanes_part part = rung ? LANES_RUNG : LANES_OWN;
 
-		lanes_part(&l->lanes, part, bell, room.ready, 0, &l->query);
+		lanes_part(&l->lanes, part, bell, room.ready, room.timed, 0, &l->query);
 		if (l->query.n_lanes > 0)
 			*rc_out = round_of(l, part, room, &more, err);
 		if (full)
@@ -270,8 +275,12 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	}
 	if (*rc_out == RC_OK && !more && room_ready(&room) > 0 && now >= l->next_steal_us)
 		*rc_out = steal(l, room, now, &more, err);
-	set_hungry(l, more || room_ready(&taken) == 0);
-	set_crowded(l, !lanes_all_have(&l->lanes, taken.ready));
+	/* What is left for others than those who are busy, or would be: whoever has room waits for the bell. */
+	set_hungry(l, (more && l->moved) || room_ready(&taken) == 0);
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		l->wants[i] = l->wants[i] || room_ready(&taken) == 0 ||
+			      (taken.ready[i] <= 0 && lanes_has_crew(&l->lanes, i));
+	say_wants(l, l->wants);
 	boss_give(n->boss, NULL, taken);
 	if (*rc_out != RC_OK)
 		return l->retry_us = now + backoff_next_us(&l->backoff);
@@ -280,7 +289,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	if (more && room_ready(&room) <
 			room_ready(&taken)) /* the strategy's quota: wait for a new picture of the others */
 		return now + n->set->heartbeat_us;
-	if (more && room_ready(&taken) > 0)
+	if (more && l->moved)
 		return 0;
 	if (!l->hungry && want_bell(l)) {
 		loader_expect_echoes(l);
@@ -325,7 +334,7 @@ loader_main(void *arg)
 	cluster_put(&l->node->cluster, l->cluster);
 	l->cluster = NULL;
 	set_hungry(l, false);
-	set_crowded(l, false);
+	say_wants(l, (bool[CREWS_MAX]){false});
 	db_disconnect(l->db);
 	return NULL;
 }

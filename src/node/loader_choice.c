@@ -95,10 +95,23 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 }
 
 bool
-loader_left_behind(const struct candidate *c, size_t n)
+loader_left_behind(struct loader *l, const struct candidate *c, size_t n, bool full)
+{
+	bool any = full;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!full && (c[i].chosen || c[i].refused || c[i].overdue_us < 0))
+			continue;
+		l->wants[lanes_crew(&l->lanes, c[i].lane)] = any = true;
+	}
+	return any;
+}
+
+bool
+loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!c[i].chosen && !c[i].refused && c[i].overdue_us >= 0)
+		if (c[i].chosen || c[i].refused || room.ready[lanes_crew(&l->lanes, c[i].lane)] > 0)
 			return true;
 	}
 	return false;

@@ -59,15 +59,29 @@ note_contended(struct loader *l, bool contended)
 	l->contended_until_us = now + l->contended_for_us;
 }
 
+/* Of those that were due when they were looked at: these took the room of who begins them at once. */
+static int64_t
+last_due(const struct candidate *c, size_t n)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (c[i].overdue_us >= 0 && c[i].due_us > last)
+			last = c[i].due_us;
+	}
+	return last;
+}
+
 /* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
 static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
 {
-	/* With every worker busy a started task would only seem to run. */
 	int64_t over[OVER_MAX];
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
-	    .instant = atomic_load(&l->node->brisk) ? l->node->instant : "{}",
+	    /* With every worker busy a started task would only seem to run; a pool has room for what it begins. */
+	    .at_once = atomic_load(&l->node->brisk) ? l->node->at_once : l->node->handled,
+	    .due_us = last_due(c, n),
 	    .contended = clock_mono_us() < l->contended_until_us,
 	    .hold = hold_open(&l->node->holds, incarnation),
 	    .over = over,

@@ -56,7 +56,10 @@ struct loader {
 	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
 	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;         /* the last look left rows behind */
-	bool crowded;        /* it passed by the lanes of a crew without room */
+	bool moved;          /* it has changed something: another one finds other rows */
+	bool wants
+	    [CREWS_MAX]; /* whose tasks it left behind, or passed by for want of room; and what the boss was told */
+	bool said[CREWS_MAX];
 	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time the lock is still
 	 * there when that is over, for twice as long: 0, nothing is locked. */
 	int64_t contended_until_us, contended_for_us;
@@ -78,8 +81,10 @@ enum rc loader_settle_misfires(
 struct run *loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
 
-/* Is anything due among them that could be taken, and was not? */
-bool loader_left_behind(const struct candidate *c, size_t n);
+/* Is anything due that could be taken, and was not, among them or behind them (full: the look was cut)?  Notes whose. */
+bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n, bool full);
+/* Does another look find other rows, or are these all of crews without room? */
+bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);
 

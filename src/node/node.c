@@ -51,24 +51,28 @@ add_kind(void *array, const char *kind)
 	pgarray_text(array, kind);
 }
 
-/* The kinds, as array texts for SQL: all that are allowed, and the instant ones. */
+/* The kinds, as array texts for SQL. */
 static void
 kind_arrays(struct node *n)
 {
-	struct pgarray all = {0}, instant = {0};
+	struct pgarray all = {0}, at_once = {0}, handled = {0};
 
 	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
 		const struct pgrab_executor *ex = exec_set_at(n->execs, i);
 
 		pgarray_text(&all, ex->kind);
 		if (ex->flags & PGRAB_EXECUTOR_INSTANT)
-			pgarray_text(&instant, ex->kind);
+			pgarray_text(&at_once, ex->kind);
 	}
 	handlers_kinds(n->handlers, add_kind, &all);
+	handlers_kinds(n->handlers, add_kind, &at_once);
+	handlers_kinds(n->handlers, add_kind, &handled);
 	n->kinds = xstrdup(pgarray_str(&all));
-	n->instant = xstrdup(pgarray_str(&instant));
+	n->at_once = xstrdup(pgarray_str(&at_once));
+	n->handled = xstrdup(pgarray_str(&handled));
 	pgarray_fini(&all);
-	pgarray_fini(&instant);
+	pgarray_fini(&at_once);
+	pgarray_fini(&handled);
 }
 
 static enum rc
@@ -376,7 +380,8 @@ fini(struct node *n)
 	free(n->old_labels);
 	free(atomic_load(&n->labels));
 	free(n->kinds);
-	free(n->instant);
+	free(n->at_once);
+	free(n->handled);
 }
 
 int

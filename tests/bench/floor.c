@@ -27,6 +27,7 @@
 #define NODE_ID   "0"
 #define NODE_NAME "floor"
 #define KINDS     "{noop}"
+#define ALL_DUE   "9000000000000000"     /* us since 1970 */
 #define OWNERS    "{contender,postgres}" /* whoever inserted them */
 #define NO_MARK   INT64_MIN
 
@@ -130,8 +131,8 @@ claim(struct lane *l)
 	snprintf(number, sizeof number, "%" PRId64, ++l->claims);
 
 	const char *params[] = {
-	    pgarray_str(&ids), pgarray_str(&versions), NODE_ID, l->incarnation, KINDS, number, over};
-	PGresult *res = query(l, "claim", 7, params);
+	    pgarray_str(&ids), pgarray_str(&versions), NODE_ID, l->incarnation, KINDS, number, over, ALL_DUE};
+	PGresult *res = query(l, "claim", 8, params);
 
 	l->n_rows = PQntuples(res);
 	for (int i = 0; i < l->n_rows; i++)

@@ -467,3 +467,29 @@ def eat(megabytes):
     much = db.wait_run(db.add(kind="eat", args={"megabytes": 600}, max_attempts=1), timeout=20)
     assert much.outcome == "failed" and ("MemoryError" in much.error or "its process ended" in much.error), much.error
     assert db.wait_run(db.add(kind="eat", args={"megabytes": 10}), timeout=20).outcome == "succeeded"
+
+
+def test_many_that_are_due_at_one_moment_are_begun_one_after_the_other(db, nodes, handlers):
+    handlers.start(nodes, "@task('f')\ndef f(): doze(0.02)", "f", processes=2)
+    handlers.wait_up(db, 2)
+    db.query("insert into pgrab.task (kind, run_at) select 'f', now() + interval '1.5 s' from generate_series(1, 200)")
+    db.wait("select not exists (select from pgrab.task)", timeout=25)
+    assert db.query("select outcome, attempt, count(*) from pgrab.run group by 1, 2") == [("succeeded", 1, 200)]
+    assert db.one("select max(finished_at) - min(fire_at) < interval '9 s' from pgrab.run"), "none was put off"
+
+
+def transactions(db):
+    return db.one("select xact_commit from pg_stat_database where datname = current_database()")
+
+
+def test_while_workers_are_busy_an_idle_pool_does_not_make_the_node_look_again_and_again(db, nodes, handlers):
+    handlers.start(nodes, "@task('f')\ndef f(): pass", "f", node={"workers": 1, "poll": "20s"})
+    handlers.wait_up(db)
+    db.query("insert into pgrab.task (kind, command) select 'sql', 'select pg_sleep(60)' from generate_series(1, 50)")
+    db.wait("select count(*) = 1 from pgrab.task where status = 'running'")
+    before = transactions(db)
+    stays(lambda: transactions(db) < before + 500, 4, "a look now and then")
+    for _ in range(3):
+        assert db.wait_run(db.add(kind="f"), timeout=6).outcome == "succeeded", "the pool is rung for"
+    db.query("select pgrab.cancel(array_agg(id)) from pgrab.task")
+    db.query("delete from pgrab.task")

@@ -85,6 +85,7 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	int64_t self[] = {10};
 	struct lane_row rows[] = {
 	    {.lane = 8 + 1, .able = self, .n_able = 1}, {.lane = 8 + 5, .able = self, .n_able = 1}};
+	const int64_t room[] = {8};
 	struct lanes first, second;
 	struct look q = {0};
 
@@ -94,7 +95,7 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	lanes_init(&second, 1, 2);
 	lanes_refresh(&first, rows, 2, s, &c, NULL);
 	lanes_refresh(&second, rows, 2, s, &c, NULL);
-	lanes_part(&first, LANES_OWN, NULL, NULL, 0, &q);
+	lanes_part(&first, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.n_lanes, 2);
 	assert_int_equal(q.lane[0].lane, 8 + 5);
 	assert_int_equal(q.lane[0].n_shards, PGRAB_SHARDS / 2);
@@ -136,6 +137,45 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	strategy_close(&s);
 }
 
+/* A pool with little room is not shown hundreds of rows that it can not take. */
+static void
+a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10}, room[] = {8, 3};
+	struct lane_row rows[] = {{.lane = 8 + 2, .able = self, .n_able = 1},
+	    {.lane = 16 + 2, .able = self, .n_able = 1, .crew = 1}};
+	struct candidate found[3] = {{.lane = 18, .shard = 3, .overdue_us = 50},
+	    {.lane = 18, .shard = 3, .overdue_us = 40}, {.lane = 18, .shard = 3, .overdue_us = 30}};
+	struct lanes ls;
+	struct look q = {0};
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, rows, 2, s, &c, NULL);
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.limit, 108);
+	lanes_progress(&ls, found, 3); /* fewer than were asked for: all there are */
+	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
+	assert_int_equal(q.limit, 8);
+	lanes_progress(&ls, found, 3); /* as many as there is room for */
+	room[0] = 0;
+	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q);
+	assert_int_equal(q.limit, 3);
+	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q); /* nothing was found any more */
+	assert_int_equal(q.limit, 5);
+	room[1] = 0;
+	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q); /* who has no room is passed by */
+	assert_int_equal(q.n_lanes, 1);
+	assert_int_equal(q.limit, 2);
+	lanes_fini(&ls);
+	look_fini(&q);
+	strategy_close(&s);
+}
+
 int
 main(void)
 {
@@ -143,6 +183,7 @@ main(void)
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
+	    cmocka_unit_test(a_look_at_a_backlog_asks_for_what_there_is_room_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

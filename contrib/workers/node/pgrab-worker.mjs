@@ -14,12 +14,16 @@ import net from 'node:net'
 export const VERSION = '0.1.0'
 const PROTOCOL = 1
 const LINE_MAX = 1024 * 1024
+const RETRY_MAX = 365 * 86400 // seconds
 
 /** Thrown by a handler: this run has failed.  retry: 'default', 'no', or in how many seconds it is tried again. */
 export class Fail extends Error {
   /** @param {string} message @param {{retry?: 'default' | 'no' | number}} [options] */
   constructor(message, { retry = 'default' } = {}) {
     super(message)
+    if (retry !== 'default' && retry !== 'no' && !(typeof retry === 'number' && retry >= 0 && retry <= RETRY_MAX)) {
+      throw new RangeError(`retry cannot be ${retry}: it is 'default', 'no', or a number of seconds from 0 to ${RETRY_MAX}`)
+    }
     this.name = 'Fail'
     this.retry = retry
   }
@@ -38,7 +42,8 @@ export class Stopped extends Error {
 export class Context {
   #run
   #send
-  #abort = new AbortController()
+  #abort = null // made when somebody asks: most handlers do not
+  #stopped = null
 
   constructor(message, send) {
     this.#run = message.run
@@ -58,17 +63,23 @@ export class Context {
 
   /** Aborted when the run is to stop: hand it to fetch and the like. @returns {AbortSignal} */
   get signal() {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.#stopped !== null) this.#abort.abort(this.#stopped)
+    }
     return this.#abort.signal
   }
 
   /** Throws when the run is to stop. */
   check() {
-    this.signal.throwIfAborted()
+    if (this.#stopped !== null) throw this.#stopped
   }
 
   /** How far it has come, 0 to 100, and in words. @param {number | null} percent @param {string | null} [text] */
   progress(percent, text = null) {
-    this.#send({ type: 'progress', run: this.#run, percent, text })
+    if (percent !== null && !Number.isFinite(percent)) throw new TypeError(`progress cannot be ${percent} percent`)
+    const bounded = percent === null ? null : Math.min(Math.max(percent, 0), 100)
+    this.#send({ type: 'progress', run: this.#run, percent: bounded, text: text === null ? null : String(text) })
   }
 
   /** A line of the run's output. @param {unknown} text */
@@ -78,7 +89,13 @@ export class Context {
 
   /** @internal */
   stop(reason) {
-    this.#abort.abort(new Stopped(reason))
+    this.#stopped ??= new Stopped(reason)
+    this.#abort?.abort(this.#stopped)
+  }
+
+  /** @internal The error that a handler ended with, when its run was to stop: that, and not what came of it. */
+  reasonOf(error) {
+    return this.#stopped !== null && error?.name === 'AbortError' ? this.#stopped : error
   }
 }
 
@@ -128,8 +145,11 @@ export async function addTask(client, kind, args = {}, columns = {}) {
   return result.rows[0].id
 }
 
+// Half a character is written as \ud800, which is JSON and means nothing.
+const whole = text => (text.includes('\\ud') ? text.replace(/\\(\\|ud[89a-f]..)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
+
 function line(message) {
-  const text = JSON.stringify(message) + '\n'
+  const text = whole(JSON.stringify(message)) + '\n'
   const bytes = text.length * 3 <= LINE_MAX ? 0 : Buffer.byteLength(text)
   if (bytes <= LINE_MAX) return text
   if (message.type === 'result') {
@@ -166,9 +186,11 @@ class Conversation {
   }
 
   // What one turn of the event loop says goes together.
-  send = message => {
+  send = message => this.#say(line(message))
+
+  #say(text) {
     if (this.#lines === '') setImmediate(() => this.#flush())
-    this.#lines += line(message)
+    this.#lines += text
   }
 
   #flush() {
@@ -196,13 +218,12 @@ class Conversation {
     let result
     try {
       const value = await handlers.get(message.kind).handler(message.args, ctx)
-      result = { type: 'result', run: message.run, ok: true, value }
-      JSON.stringify(value)
+      result = line({ type: 'result', run: message.run, ok: true, value })
     } catch (error) {
-      result = failed(message.run, ctx.signal.aborted && error?.name === 'AbortError' ? ctx.signal.reason : error)
+      result = line(failed(message.run, ctx.reasonOf(error)))
     }
     this.#contexts.delete(message.run)
-    this.send(result)
+    this.#say(result)
   }
 }
 

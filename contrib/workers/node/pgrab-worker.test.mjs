@@ -79,6 +79,25 @@ test('failures say what and where', async t => {
   }
 })
 
+test('whatever a handler says is a message', async t => {
+  const p = start(t, `task('say', ({ how }, ctx) => {
+    if (how === 'half') return ['\\ud800 and \\udcff', '\\\\ud800 \\ud83d\\ude00']
+    if (how === 'retry') throw new Fail('x', { retry: 'later' })
+    if (how === 'half a percent') ctx.progress('half')
+    if (how === 'big') return 1n
+    ctx.progress(1e9, 7)
+  })`)
+  await p.hear()
+  p.give(1, 'say', { how: 'half' })
+  assert.deepEqual((await p.hear()).value, ['\ufffd and \ufffd', '\\ud800 \ud83d\ude00'])
+  for (const [how, error] of [['retry', /retry cannot be later/], ['half a percent', /progress cannot be half/], ['big', /BigInt/]]) {
+    p.give(2, 'say', { how })
+    assert.match((await p.hear()).error, error)
+  }
+  p.give(3, 'say')
+  assert.deepEqual(await p.hear(), { type: 'progress', run: 3, percent: 100, text: '7' })
+})
+
 test('progress and log are messages, and end ends it', async t => {
   const p = start(t, "task('f', (args, ctx) => { ctx.progress(42, 'half'); ctx.log('a line') })")
   await p.hear()

@@ -35,6 +35,7 @@ __version__ = "0.1.0"
 
 PROTOCOL = 1
 LINE_MAX = 1024 * 1024
+RETRY_MAX = 365 * 86400  # seconds
 Retry = Union[str, float, int]
 
 
@@ -43,6 +44,8 @@ class Fail(Exception):
 
     def __init__(self, error: str, retry: Retry = "default") -> None:
         super().__init__(error)
+        if retry not in ("default", "no") and not (isinstance(retry, (int, float)) and 0 <= retry <= RETRY_MAX):
+            raise ValueError(f"retry cannot be {retry!r}: it is \"default\", \"no\", or a number of seconds from 0 to {RETRY_MAX}")
         self.retry = retry
 
 
@@ -63,7 +66,6 @@ class Context:
     def __init__(self, message: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
         self._run: int = message["run"]
         self._send = send
-        self._stopping = threading.Event()
         self.id: int = message["id"]
         self.kind: str = message["kind"]
         self.attempt: int = message["attempt"]
@@ -80,7 +82,7 @@ class Context:
     @property
     def stopping(self) -> bool:
         """True when the run is to stop.  What runs in a thread of its own has to look."""
-        return self._stopping.is_set()
+        return self.stop_reason is not None
 
     def check(self) -> None:
         """Raises Stopped when the run is to stop."""
@@ -89,15 +91,13 @@ class Context:
 
     def progress(self, percent: Optional[float] = None, text: Optional[str] = None) -> None:
         """How far it has come, 0 to 100, and in words."""
-        self._send({"type": "progress", "run": self._run, "percent": percent, "text": text})
+        if percent is not None:
+            percent = min(max(float(percent), 0.0), 100.0)
+        self._send({"type": "progress", "run": self._run, "percent": percent, "text": None if text is None else str(text)})
 
     def log(self, text: str) -> None:
         """A line of the run's output."""
         self._send({"type": "log", "run": self._run, "text": str(text)})
-
-    def _stop(self, reason: str) -> None:
-        self.stop_reason = reason
-        self._stopping.set()
 
 
 # --- handlers and their schemas
@@ -241,8 +241,11 @@ class _Wire:
         self.write(_line(message))
 
 
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def _line(message: dict[str, Any]) -> bytes:
-    line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
+    line = _json(message).encode("utf-8", "replace") + b"\n"
     if len(line) <= LINE_MAX:
         return line
     if message["type"] == "result":
@@ -251,26 +254,25 @@ def _line(message: dict[str, Any]) -> bytes:
     return _line({**message, "text": message["text"][:LINE_MAX // 8]})
 
 
-def _succeeded(ctx: Context, value: Any) -> dict[str, Any]:
+def _succeeded(ctx: Context, value: Any) -> bytes:
     try:
-        json.dumps(value)
-    except (TypeError, ValueError) as e:
+        return _line({"type": "result", "run": ctx._run, "ok": True, "value": value})
+    except (TypeError, ValueError, RecursionError) as e:
         return _failed(ctx, Fail(f"what the handler returned is no JSON: {e}"))
-    return {"type": "result", "run": ctx._run, "ok": True, "value": value}
 
 
-def _failed(ctx: Context, error: BaseException) -> dict[str, Any]:
+def _failed(ctx: Context, error: BaseException) -> bytes:
     message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}
     if isinstance(error, Fail):
-        return {**message, "error": str(error)[:2000], "retry": error.retry}
+        return _line({**message, "error": str(error)[:2000], "retry": error.retry})
     if isinstance(error, (Stopped, asyncio.CancelledError)):
-        return {**message, "error": f"stopped: {ctx.stop_reason}"}
+        return _line({**message, "error": f"stopped: {ctx.stop_reason}"})
     # From the handler on: our own frames say nothing.
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
         trace = trace.tb_next
     detail = "".join(traceback.format_exception(type(error), error, trace))
-    return {**message, "detail": detail[-20000:]}
+    return _line({**message, "detail": detail[-20000:]})
 
 
 class _Engine:
@@ -302,15 +304,15 @@ class _Engine:
             self.begin(ctx, _handlers[ctx.kind])
         elif what == "stop" and message["run"] in self.contexts:
             ctx = self.contexts[message["run"]]
-            ctx._stop(message["reason"])
+            ctx.stop_reason = message["reason"]
             self.stop(ctx)
         elif what == "end":
             self.end()
 
-    def done(self, ctx: Context, result: dict[str, Any]) -> None:
+    def done(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]
         sys.stdout.flush()
-        self.wire.send(result)
+        self.wire.write(result)
 
     def read_for_ever(self) -> None:
         """In a thread of its own: the end of the descriptor is the end of the process."""
@@ -352,7 +354,7 @@ class _OneByOne(_Engine):
     def stop(self, ctx: Context) -> None:
         signal.pthread_kill(self.main, self.SIGNAL)
 
-    def carry_out(self, ctx: Context, handler: _Handler) -> dict[str, Any]:
+    def carry_out(self, ctx: Context, handler: _Handler) -> bytes:
         try:
             self.current = ctx
             ctx.check()  # it may have been told to stop while it waited
@@ -424,7 +426,7 @@ class _Loop(_Engine):
         del self.contexts[ctx._run]
         if not self.results:  # those of one turn of the loop go together
             self.loop.call_soon(self.flush)
-        self.results.append(_line(result))
+        self.results.append(result)
 
     def flush(self) -> None:
         sys.stdout.flush()

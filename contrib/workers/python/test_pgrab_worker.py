@@ -73,7 +73,7 @@ class OneByOne(WithProcess):
         self.assertEqual(p.proc.returncode, 0)
 
     def test_a_ping_is_answered_while_a_handler_works(self):
-        p = self.start("@task('wait')\ndef wait(ctx):\n    ctx._stopping.wait(20)\n    return ctx.stop_reason", run="run(concurrency=2)")
+        p = self.start("@task('wait')\ndef wait(ctx):\n    while not ctx.stopping: select.select([], [], [], 0.01)\n    return ctx.stop_reason", run="run(concurrency=2)")
         p.hear()
         p.give(1, "wait")
         p.tell(type="ping", n=9)
@@ -136,6 +136,33 @@ def fail(how, ctx):
         self.assertEqual(p.hear(), {"type": "progress", "run": 5, "percent": 42, "text": "half"})
         self.assertEqual(p.hear(), {"type": "log", "run": 5, "text": "a line"})
         self.assertTrue(p.hear()["ok"])
+
+    def test_whatever_a_handler_says_is_a_message(self):
+        p = self.start("""
+@task("say")
+def say(how, ctx):
+    if how == "nan": return {"x": float("nan")}
+    if how == "half": return "\\ud800 and \\udcff"
+    if how == "deep":
+        value = []
+        for _ in range(100000): value = [value]
+        return value
+    if how == "retry": raise Fail("x", retry="later")
+    if how == "much":
+        ctx.progress(1e9, 7)
+        ctx.log("\\udcff")
+    raise Exception("\\udcff")
+""")
+        p.hear()
+        for run, (how, error) in enumerate({"nan": "is no JSON", "deep": "is no JSON", "retry": "retry cannot be 'later'"}.items()):
+            p.give(run, "say", how=how)
+            self.assertIn(error, p.hear()["error"])
+        p.give(7, "say", how="half")
+        self.assertEqual(p.hear()["value"], "? and ?")
+        p.give(8, "say", how="much")
+        self.assertEqual(p.hear(), {"type": "progress", "run": 8, "percent": 100, "text": "7"})
+        self.assertEqual(p.hear()["text"], "?")
+        self.assertEqual(p.hear()["error"], "Exception: ?")
 
     def test_end_ends_it(self):
         p = self.start("@task('f')\ndef f(): pass")

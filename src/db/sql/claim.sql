@@ -2,16 +2,17 @@
 -- written down (pgrab.hold).
 -- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates come sorted by id,
 -- so that two nodes lock in one order.  The idioms: 26_finish.sql.  (The arrays come through (select ...)
--- because this is no function with settings of its own: then the planner does not know their length.) A due
--- task of an instant kind ($5) has no moment between claim and start: it is started here.
--- $1 ids, $2 versions, $3 node, $4 incarnation, $5 instant kinds, $6 number of this claim, $7 claims that are
--- over.
+-- because this is no function with settings of its own: then the planner does not know their length.) A task
+-- that will be begun at once, because its kind is instant or a handler is free ($5), and was due when it was
+-- looked at ($8), is started here; of a noop nobody asks when it began.
+-- $1 ids, $2 versions, $3 node, $4 incarnation, $5 kinds that are begun at once, $6 number of this claim, $7
+-- claims that are over, $8 the last due time of those that are to be begun (us since 1970).
 with won as (
   update pgrab.task t
   set status = case when :at_once then 'running' else 'claimed' end,
     attempt = t.attempt + case when :at_once then 1 else 0 end,
     version = t.version + 1, node_id = $3::bigint, incarnation = $4::bigint, claimed_at = clock_timestamp(),
-    started_at = null
+    started_at = case when t.kind <> 'noop' and :at_once then clock_timestamp() end
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and case when t.status = 'scheduled' then true end
     and not (select c.paused from pgrab.cluster c)
