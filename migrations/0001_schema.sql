@@ -1035,6 +1035,10 @@ comment on column pgrab.node_incident.fault is 'Why an alert could not be insert
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;
 comment on index pgrab.task_expect_idx is 'Tasks of which a success is expected.';
 
+-- Serves: pgrab.id_of(), `pgrab tasks --name`, also by its beginning.  A task without a name is not in it.
+create index task_name_idx on pgrab.task (name text_pattern_ops) where name is not null;
+comment on index pgrab.task_name_idx is 'Tasks by their names.';
+
 -- Serves: pgrab_internal.runs_leave(), days_drop().
 create index task_keep_idx on pgrab.task (id) where keep is not null;
 comment on index pgrab.task_keep_idx is 'Tasks that say how long their history is kept.';

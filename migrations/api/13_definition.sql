@@ -277,3 +277,22 @@ begin atomic
   where t.status in ('claimed', 'running');
 end;
 comment on function pgrab.in_hand() is 'Tasks that nodes hold, claimed or running.';
+
+-- Numbers only: whose they are, and what they ask for, is not for everybody.
+create or replace function pgrab_internal.lanes_of(p_kind text) returns setof integer
+language sql stable as $$ select distinct l.lane from pgrab.lane l where l.kind = p_kind $$;
+comment on function pgrab_internal.lanes_of(text) is
+  'The lanes of a kind. Others of the same number may stand in them.';
+
+create or replace function pgrab.of_kind(p_kind text) returns setof bigint
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
+begin atomic
+  select t.id
+  from pgrab_internal.lanes_of(p_kind) l(lane) cross join lateral (
+    select x.id, x.kind from pgrab.task x where x.lane = l.lane and x.due_at is not null offset 0) t
+  where t.kind = p_kind
+  union all
+  select t.id from pgrab.task t where t.due_at is null and t.kind = p_kind;
+end;
+comment on function pgrab.of_kind(text) is
+  'The live tasks of a kind, by their lanes, so that others are not read; but for all that cannot run now.';

@@ -152,7 +152,7 @@ select is((select o.last_success from pgrab.overdue o), date_trunc('second', now
 select pg_temp.ends(10, 'failed');
 select is((select o.last_success from pgrab.overdue o), date_trunc('second', now() - interval '26 hours'), 'however often');
 update pgrab.task set status = 'running', node_id = 1, incarnation = 11, started_at = now() - interval '3 hours' where id = 10;
-select is((select o.why from pgrab.overdue o), 'runs for 03:00:00', 'one that runs too long');
+select matches((select o.why from pgrab.overdue o), '^runs for 03:00:\d\d$', 'one that runs too long');
 update pgrab.task set status = 'scheduled', node_id = null, incarnation = null where id = 10;
 
 -- late, told once

@@ -3,7 +3,7 @@ import statistics
 import time
 
 import pytest
-from cluster import wait_until
+from cluster import ROOT, wait_until
 from test_look import SESSION
 
 FUTURE = 100_000
@@ -140,3 +140,18 @@ def test_a_busy_owner_keeps_nobody_waiting(db, nodes, ahead):
     late = late_by(db, tasks)
     assert statistics.median(late) < 0.1 and late[-1] < 0.5, late
     db.wait("select not busy from pgrab.node where name = 'b'")
+
+
+def test_tasks_of_a_kind_or_a_name_are_found_without_reading_the_others(db):
+    db.query("insert into pgrab.task (kind, command, name, key) values ('exec', '/bin/true', 'needle', 'k')")
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '1 hour' from generate_series(1, %s) i", FUTURE)
+    db.query("vacuum analyze pgrab.task")
+    text = (ROOT / "src/db/sql/cli_tasks.sql").read_text(encoding="utf-8")
+    with db.connect() as conn:
+        conn.execute("prepare q (text, text, text, text, text, text, bigint) as " + text)
+        for wanted, rows in [(("null", "'exec'", "null", "null"), 1), (("null", "null", "'needle'", "null"), 1), (("null", "null", "'need%'", "null"), 1),
+                             (("null", "null", "null", "'k'"), 1), (("'scheduled'", "'noop'", "null", "null"), 50), (("null", "null", "null", "null"), 50)]:
+            with conn.transaction(force_rollback=True):
+                got = conn.execute(f"execute q ({', '.join(wanted)}, null, null, 50)").fetchall()
+                read = conn.execute("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'pgrab.task'::regclass").fetchone()[0]
+            assert len(got) == rows and read < 25_000, (wanted, len(got), read)
