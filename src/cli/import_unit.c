@@ -113,6 +113,8 @@ unit_true(const struct unit *u, const char *section, const char *key)
 		   strcmp(value, "true") == 0 || strcmp(value, "t") == 0 || strcmp(value, "on") == 0);
 }
 
+#define SPAN_MAX_US 1e17 /* three thousand years */
+
 int64_t
 unit_span_us(const char *text)
 {
@@ -135,7 +137,7 @@ unit_span_us(const char *text)
 		double number = strtod(p, &end);
 		size_t n, i = 0;
 
-		if (end == p || number < 0 || number > 1e9)
+		if (end == p || !(number >= 0 && number <= 1e9)) /* nor NaN */
 			return -1;
 		p = end + strspn(end, " \t");
 		n = strspn(p, "abcdefghijklmnopqrstuvwxyz");
@@ -144,6 +146,8 @@ unit_span_us(const char *text)
 			i++;
 		if (i == sizeof units / sizeof *units)
 			return -1; /* a month or a year has no fixed length */
+		if ((double)sum + number * (double)units[i].us > SPAN_MAX_US)
+			return -1;
 		sum += (int64_t)(number * (double)units[i].us);
 		p += n;
 	}
