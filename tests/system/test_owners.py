@@ -201,7 +201,7 @@ LEFT = """select pg_backend_pid(), current_user, current_setting('search_path'),
 def test_nothing_of_one_run_reaches_the_next(db, nodes, at_home, alice, roles, whose, ends):
     other = roles("other")
     owner = alice if whose == "another's" else db.one("select current_user")
-    db.cluster.superuser(f"grant {other} to {owner}", db.name)
+    db.query(f"grant {other} to {owner}")
     before = output(db, owner, LEFT)
     text = f"""create temporary table left_table (n int); set work_mem = '7MB'; set my.word = 'secret'; listen leave; prepare leave as select 1;
       declare leave cursor with hold for select 1 as leave; select pg_advisory_lock(4711); set search_path = nowhere; set role {other}"""

@@ -23,7 +23,8 @@ begin
   if not pg_has_role('pgrab_serve', 'pgrab_read', 'MEMBER') then
     grant pgrab_read to pgrab_serve;
   end if;
-  if not pg_has_role('pgrab_owner', 'MEMBER') then
+  -- whoever made it is a member of it from 16 on, but may not act as it
+  if not pg_has_role('pgrab_owner', 'USAGE') then
     execute format('grant pgrab_owner to %I', current_user);
   end if;
 end $$
