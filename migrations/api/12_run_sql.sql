@@ -109,9 +109,17 @@ begin
   execute 'close all';
   execute 'set session authorization default';
   execute 'reset all';
+  if pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'on'
+    and not pg_catalog.pg_is_in_recovery()
+  then
+    raise exception using errcode = 'feature_not_supported',
+      message = 'the transaction is read only, so that the end of the run cannot be written in it',
+      hint = 'Neither the text nor its role (default_transaction_read_only) may make it so.';
+  end if;
 end $$;
 comment on function pgrab_sql.settle() is
-  'Ends what the text of a sql task has left open, before the finish.';
+  'Ends what the text of a sql task has left open, before the finish. Refuses a transaction that was made '
+  'read only.';
 
 -- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
 -- of the finish anew costs more than the finish.  What a library of somebody's keeps in the session (dblink

@@ -294,7 +294,9 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 	if (fault_no_partition(rc, err))
 		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
 		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
-	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER && !told_to_stop(k->host);
+	/* A statement_timeout is its role's: it would be there the next time as well. */
+	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER &&
+	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);
 }
 
 static const char *

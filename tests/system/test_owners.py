@@ -212,6 +212,12 @@ def test_nothing_of_one_run_reaches_the_next(db, nodes, at_home, alice, roles, w
     assert output(db, owner, LEFT) == before, "on the same connection: the first column is its backend"
 
 
+@pytest.mark.parametrize("whose", ["the node's own", "another's"])
+def test_a_text_that_makes_its_finish_impossible_fails_and_does_not_come_back_for_ever(db, nodes, at_home, alice, whose):
+    owner = alice if whose == "another's" else db.one("select current_user")
+    assert "the transaction is read only" in error(db, owner, "select 1; set transaction_read_only = on")
+
+
 def test_a_connection_that_a_library_may_keep_something_in_is_closed(db, nodes, at_home, alice):
     db.cluster.superuser(f"create extension dblink; grant execute on function dblink_connect_u(text, text) to {alice}", db.name)
     to = as_user(db, alice) + " application_name=kept"
