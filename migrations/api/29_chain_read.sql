@@ -171,6 +171,31 @@ end;
 comment on function pgrab_internal.links_left(bigint) is
   'The last run of each link that has left a run of a chain with its end.';
 
+-- Of a run of a chain with a schedule that is over: its links stay, and go on with the next run.  The first
+-- parent is the one that the link had in this run, further ones (pgrab.edge) are those of today.
+create or replace function pgrab_internal.links_past(p_chain_id bigint)
+returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz,
+  finished_at timestamptz, parents bigint[])
+language sql stable
+begin atomic
+  with last as (
+    select distinct on (r.task_id) r.* from pgrab.run r
+    where r.chain_id = p_chain_id and not exists (select from pgrab.chain c where c.chain_id = p_chain_id)
+    order by r.task_id, r.finished_at desc)
+  select l.task_id, coalesce(l.name, l.key), l.kind,
+    case when l.outcome in ('skipped', 'missed') then 'skipped' when l.outcome = 'cancelled' then 'cancelled'
+      when l.outcome = 'succeeded' then 'done' else 'failed' end,
+    l.outcome, l.started_at, l.finished_at,
+    array(
+      select p.id from (
+        select (pgrab.definition_of(l.task_id, l.version) ->> 'parent_id')::bigint as id
+        union select e.parent_id from pgrab.edge e where e.child_id = l.task_id) p
+      where p.id is not null and exists (select from last x where x.task_id = p.id))
+  from last l where l.ended is null;
+end;
+comment on function pgrab_internal.links_past(bigint) is
+  'The links of a run that is over of a chain with a schedule.';
+
 -- By keys alone, whatever its caller has set.
 create or replace function pgrab_internal.chain_links(p_chain_id bigint)
 returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz,
@@ -180,7 +205,7 @@ set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_pla
 #variable_conflict use_column
 begin
   return query
-  select t.id, t.name, t.kind, t.status,
+  select t.id, coalesce(t.name, t.key), t.kind, t.status,
     case when t.status in ('skipped', 'cancelled') then t.status
       when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end
         then t.last_outcome end,
@@ -190,17 +215,19 @@ begin
   from pgrab.chain c join pgrab.task t on t.chain = c.chain
   where c.chain_id = p_chain_id
   union all
-  select r.task_id, r.name, r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
+  select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.outcome, r.started_at, r.finished_at,
     array(
       select (p.value ->> 'parent_id')::bigint
       from jsonb_array_elements(
         jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p
       where p.value ->> 'parent_id' is not null)
-  from pgrab_internal.links_left(p_chain_id) r;
+  from pgrab_internal.links_left(p_chain_id) r
+  union all
+  select * from pgrab_internal.links_past(p_chain_id);
 end $$;
 comment on function pgrab_internal.chain_links(bigint) is
-  'The links of one run of a chain (pgrab.run.chain_id): those that are there, and those that have left with '
-  'their end.';
+  'The links of one run of a chain (pgrab.run.chain_id): those that are there, those that have left with '
+  'their end, and those of a run that is over.';
 
 -- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take
 -- the square of its width.
@@ -239,6 +266,17 @@ begin atomic
 end;
 comment on function pgrab.chain_of(bigint) is
   'The chain that a task is a link of, or was last, drawn as in pgrab.chains, all its roots in one pass.';
+
+create or replace function pgrab.chain_run(p_chain_id bigint)
+returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
+  started_at timestamptz, finished_at timestamptz, path bigint[])
+language sql stable
+begin atomic
+  select * from pgrab_internal.chain_tree(p_chain_id);
+end;
+comment on function pgrab.chain_run(bigint) is
+  'One run of a chain (pgrab.chain_runs), also one that is over, drawn as in pgrab.chains: order by path. A '
+  'link with several parents stands below the deepest.';
 
 create or replace view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
@@ -279,7 +317,8 @@ select x.chain_id, x.tasks[1] as root, x.names[1] as name, x.fire_at,
     when x.skipped = x.links then 'skipped' else 'succeeded' end as result
 from (
   select l.chain_id, array_agg(l.task_id order by l.started_at nulls last, l.task_id) as tasks,
-    array_agg(l.name order by l.started_at nulls last, l.task_id) as names, min(l.fire_at) as fire_at,
+    array_agg(coalesce(l.name, l.key) order by l.started_at nulls last, l.task_id) as names,
+    min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links,
     count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
     count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped,
@@ -297,7 +336,7 @@ from (
 comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';
 comment on column pgrab.chain_runs.chain_id is 'Number of the chain run: pgrab.run.chain_id.';
 comment on column pgrab.chain_runs.root is 'The link that began it.';
-comment on column pgrab.chain_runs.name is 'Its name.';
+comment on column pgrab.chain_runs.name is 'Its name, or its key.';
 comment on column pgrab.chain_runs.fire_at is 'The planned time.';
 comment on column pgrab.chain_runs.started_at is 'When the first link began.';
 comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null while it runs.';

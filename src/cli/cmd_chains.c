@@ -1,12 +1,13 @@
 /* pgrab chains */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/commands.h"
 
 struct options {
 	struct cli_common common;
-	int64_t limit;
+	int64_t limit, run;
 };
 
 static const struct option_key keys[] = {
@@ -14,6 +15,8 @@ static const struct option_key keys[] = {
     CLI_JSON_ROW,
     {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "200", 1, 1e6, NULL, "N",
 	"at most so many links", false},
+    {"run", 'r', OPTION_INT, offsetof(struct options, run), "0", 0, 1e18, NULL, "N",
+	"draw this run of a chain, also one that is over: chain_id in pgrab.chain_runs", false},
     CLI_LAST_ROW,
 };
 
@@ -21,10 +24,15 @@ static int
 run_chains(struct cli *c)
 {
 	const struct options *o = c->options;
-	char id[CLI_ID_SIZE];
+	char id[CLI_ID_SIZE], run[24];
+	const char *number[] = {run};
 	const char *params[] = {c->n_operands > 0 ? id : NULL};
 	int code = c->n_operands > 0 ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
 
+	if (o->run > 0) {
+		snprintf(run, sizeof run, "%lld", (long long)o->run);
+		return cli_list_some(c, "cli_chain_run", 1, number, o->limit, "no such run");
+	}
 	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, "no such chain") : code;
 }
 

@@ -427,3 +427,28 @@ def test_output_that_cannot_be_written_is_an_error(db):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([pgrab_bin(), *args, "--dsn", db.dsn], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_env(), check=False)
         assert done.returncode == 1 and done.stderr == "pgrab: could not write the output: No space left on device\n"
+
+
+# ---------------------------------------------------------------------------------------------------------- chain runs
+
+def test_a_run_of_a_chain_that_is_over_can_still_be_drawn(db, nodes):
+    nodes.start(allow="noop,shell")
+    root = db.add(kind="noop", key="root", schedule="@every 1h", run_at="2099-01-01")
+    left = db.add(kind="noop", key="left", parent_id=root)
+    db.add(kind="shell", command="exit 3", key="right", parent_id=root, max_attempts=1)
+    db.add(kind="noop", key="leaf", parent_id=left)
+
+    def fires(n):
+        db.one("select id from pgrab.run_now('root')")
+        db.wait("select count(*) = %s from pgrab.chain_runs where finished_at is not null and links = 4 and result = 'failed'", n, timeout=20)
+
+    fires(1)
+    db.query("update pgrab.task set parent_id = %s where key = 'leaf'", root)
+    db.query("delete from pgrab.task where key = 'right'")
+    db.one("select id from pgrab.run_now('root')")
+    db.wait("select count(*) = 2 from pgrab.chain_runs where finished_at is not null", timeout=20)
+    first, second = [r[0] for r in db.query("select chain_id from pgrab.chain_runs order by chain_id")]
+    drawn = [(t["task"], t["outcome"]) for t in as_json(db, "chains", "--run", first)]
+    assert drawn == [("root", "succeeded"), ("  left", "succeeded"), ("    leaf", "succeeded"), ("  right", "failed")], drawn
+    assert [t["task"] for t in as_json(db, "chains", "--run", second)] == ["root", "  left", "  leaf"]
+    assert pgrab(db, "chains", "--run", 4711) == "no such run\n"

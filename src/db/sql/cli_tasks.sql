@@ -1,23 +1,30 @@
 -- Serves: pgrab tasks.  Live tasks, the newest first, then finished ones, the latest first.
 -- Plan: task_pkey backwards; those that nodes hold by pgrab.hold, those that cannot run by task_idle_idx (the
 -- conditions that are no columns' go when it is planned); run_finished_idx backwards.  Neither half goes
--- through pgrab.tasks, which has no such order.  A name by task_name_idx, a key by task_key_key (a pattern of
--- keys, or one that begins with %, in all); a kind among the newest ten thousand, and if that is not enough
--- by its lanes.  A source is looked for in all.
+-- through pgrab.tasks, which has no such order.  A name, key or kind is looked for among the newest ten
+-- thousand, and if that is not enough by task_name_idx, by task_key_key, by the lanes of the kind (`few`).
+-- A source is looked for in all.
 -- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
 with recent as materialized (
   select t.id
   from (select x.* from pgrab.task x order by x.id desc limit 10000) t
-  where t.status in ('waiting', 'scheduled', 'claimed', 'running', 'parked') and t.kind = $2::text
-    and ($1::text is null or t.status = $1) and ($3::text is null or t.name like $3)
-    and ($4::text is null or t.key like $4) and ($6::text is null or t.source = $6)
+  where t.status in ('waiting', 'scheduled', 'claimed', 'running', 'parked')
+    and ($1::text is null or t.status = $1) and ($2::text is null or t.kind = $2)
+    and ($3::text is null or t.name like $3) and ($4::text is null or t.key like $4)
+    and ($6::text is null or t.source = $6)
     and ($5::text is null
       or t.node_id = (select n.id from pgrab.registration n where n.name = $5))
   order by t.id desc limit $7::bigint),
-of_kind as (
+few as (
   select r.id from recent r where (select count(*) from recent) >= $7
   union all
-  select k.id from pgrab.of_kind($2::text) k(id) where (select count(*) from recent) < $7),
+  select x.id from pgrab.task x where x.name like $3 and (select count(*) from recent) < $7
+  union all
+  select x.id from pgrab.task x
+  where $3 is null and x.key like $4 and ($4 ~ '[%_\\]' or x.key = $4) and (select count(*) from recent) < $7
+  union all
+  select k.id from pgrab.of_kind($2) k(id)
+  where num_nonnulls($3, $4) = 0 and (select count(*) from recent) < $7),
 live as (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
     date_trunc('second', t.due_at) as due_at,
@@ -26,9 +33,8 @@ live as (
   from pgrab.task t
   where t.status in ('waiting', 'scheduled', 'claimed', 'running', 'parked')
     and ($1::text is null or t.status = $1)
-    and ($2::text is null or t.id = any (array(select k.id from of_kind k)))
-    and ($3::text is null or t.name like $3) and ($4::text is null or t.key like $4)
-    and ($4 ~ '[%_\\]' or $4 is null or t.key = $4)
+    and (num_nonnulls($2, $3, $4) = 0 or t.id = any (array(select f.id from few f)))
+    and ($2 is null or t.kind = $2) and ($3 is null or t.name like $3) and ($4 is null or t.key like $4)
     and ($6::text is null or t.source = $6)
     and ($5::text is null
       or t.node_id = (select n.id from pgrab.registration n where n.name = $5))
