@@ -25,7 +25,8 @@
 #include "base/log.h"
 #include "exec/result.h"
 
-#define LEAVE_US (5 * US_PER_S) /* to end when it is told to */
+#define LEAVE_US   (5 * US_PER_S) /* to end when it is told to */
+#define UNREAD_MAX (256 * 1024)   /* bytes that it has not taken */
 
 void
 process_close_fd(int *fd)
@@ -195,10 +196,11 @@ process_retire(struct process *p)
 		tell_end(p);
 }
 
+/* One that does not read is given no more: it may be frozen, and others have time. */
 bool
 process_room(const struct process *p)
 {
-	return p->state == PROCESS_READY && p->n_flights < p->at_once;
+	return p->state == PROCESS_READY && p->n_flights < p->at_once && p->out.len - p->out_done < UNREAD_MAX;
 }
 
 /* What is not taken now goes when the socket has room. */

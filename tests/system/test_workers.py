@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import alive, clean_env, pgrab_bin, stays, wait_until
+from cluster import alive, clean_env, pgrab_bin, run_pgrab, stays, wait_until
 from handlers import Handlers, pids_of
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="running handlers as another user needs root")
@@ -229,6 +229,10 @@ def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes
     assert "it has not said hello for 300 ms" in faults["silent"]
     assert "it has no handler for kind e_kind, which [worker partial] names" in faults["partial"]
     stays(lambda: len([line for line in node.log().splitlines() if "handler_lost worker=missing" in line]) < 8, 2, "few tries")
+    seen = json.loads(run_pgrab("nodes", "--json", dsn=db.dsn).stdout)[0]["handlers"]
+    assert "missing 0/1" in seen and "partial 0/1" in seen, seen
+    doctor = run_pgrab("doctor", dsn=db.dsn, check=False).stdout
+    assert "[worker broken] on n1 has no process that takes tasks" in doctor, doctor
     task = db.add(kind="b_kind")
     verdict = db.query("select gate, verdict, detail from pgrab.explain(%s) where gate = 'worker broken'", task)
     assert verdict and verdict[0].verdict == "blocked" and "ModuleNotFoundError" in verdict[0].detail
@@ -493,3 +497,71 @@ def test_while_workers_are_busy_an_idle_pool_does_not_make_the_node_look_again_a
         assert db.wait_run(db.add(kind="f"), timeout=6).outcome == "succeeded", "the pool is rung for"
     db.query("select pgrab.cancel(array_agg(id)) from pgrab.task")
     db.query("delete from pgrab.task")
+
+
+RUDE = """
+@task("rude")
+async def rude(how, ctx):
+    if ctx.attempt > 1:
+        return "well"
+    if how == "twice":
+        os.write(4, json.dumps({"type": "result", "run": ctx._run, "ok": True, "value": 1}).encode() + b"\\n")
+        return 2
+    if how == "silent":
+        os.close(1); os.close(2)
+        return "said nothing"
+    if how == "children":
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                doze(300)
+        os._exit(9)
+    if how == "flood":
+        for n in range(20000):
+            ctx.log("x" * 100)
+            ctx.progress(n / 200)
+        return "flooded"
+    if how == "unknown":
+        os.write(4, b'{"type":"log","run":99,"text":"of nobody"}\\n{"type":"progress","run":98,"percent":1}\\n{"type":"pong","n":77}\\n')
+        return "unharmed"
+    if how == "type":
+        os.write(4, b'{"type":"dance"}\\n')
+        await asyncio.sleep(60)
+    if how == "hello":
+        os.write(4, b'{"type":"hello","version":1,"kinds":{"rude":{}}}\\n')
+        await asyncio.sleep(60)
+    if how == "half":
+        os.write(4, b'{"type":"result","run":')
+        os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how, outcome, says", [
+    ("twice", "succeeded", "1"), ("silent", "succeeded", '"said nothing"'), ("children", "failed", "its process ended: exit code 9"),
+    ("flood", "succeeded", '"flooded"'), ("unknown", "succeeded", '"unharmed"'), ("type", "failed", 'it has no "type" that this node knows'),
+    ("hello", "failed", "it said hello twice"), ("half", "failed", "its process ended: it ended by itself, with exit code 0")])
+def test_a_process_that_is_rude_harms_only_what_it_had(db, nodes, handlers, how, outcome, says):
+    node = handlers.start(nodes, RUDE, "rude")
+    handlers.wait_up(db)
+    before = pids_of(node)
+    task = db.add(kind="rude", args={"how": how}, backoff="100 ms")
+    run = db.wait_run(task, count=1, timeout=20)
+    first = db.runs(task)[0]
+    assert first.outcome == outcome and says in (first.output if outcome == "succeeded" else first.error), (first.error, run.output)
+    assert db.wait_run(db.add(kind="rude", args={"how": "none"}, backoff="100 ms"), timeout=20).outcome == "succeeded"
+    if outcome == "failed" or how == "twice":
+        wait_until(lambda: not any(map(alive, before)), 5, "the end of the process")
+        assert db.wait_run(task, count=len(db.runs(task)) if how == "twice" else 2, timeout=20).outcome == "succeeded"
+    stays(lambda: len(pids_of(node)) <= 1, 0.5, "nothing but one process")
+
+
+def test_a_frozen_process_is_given_no_more_than_its_pipe_holds(db, nodes, handlers):
+    node = handlers.start(nodes, "@task('big')\nasync def big(text): return len(text)", "big", run="run(concurrency=200)", ping_timeout="4s")
+    handlers.wait_up(db)
+    os.kill(pids_of(node)[0], signal.SIGSTOP)
+    db.query("insert into pgrab.task (kind, args, backoff) select 'big', jsonb_build_object('text', repeat('x', 500000)), '100 ms' "
+             "from generate_series(1, 60)")
+    db.wait("select count(*) > 0 from pgrab.run where outcome <> 'succeeded'", timeout=20)
+    db.wait("select not exists (select from pgrab.task)", timeout=30)
+    counts = dict(db.query("select outcome, count(*) from pgrab.run group by 1"))
+    assert counts["succeeded"] == 60 and counts.get("failed", 0) < 10, counts

@@ -76,6 +76,12 @@ from (
     x(family, label, value_of, value)
   where n.seen_as <> 'down' and x.value is not null
   union all
+  select x.family, 'node', n.name, 'worker', p.name, x.value
+  from node n join pgrab.pool p on p.node_id = n.id cross join lateral (values
+    ('node_handlers', p.up), ('node_handlers_wanted', p.processes), ('node_handlers_lost', p.lost))
+    x(family, value)
+  where n.seen_as <> 'down'
+  union all
   select 'history_partitions', null, null, null, null, count(*)
   from pg_inherits i where i.inhparent = 'pgrab.run'::regclass
   union all
