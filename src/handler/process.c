@@ -200,7 +200,8 @@ process_retire(struct process *p)
 bool
 process_room(const struct process *p)
 {
-	return p->state == PROCESS_READY && p->n_flights < p->at_once && p->out.len - p->out_done < UNREAD_MAX;
+	return p->state == PROCESS_READY && p->n_flights < p->at_once &&
+	       p->out.len - p->out_done < UNREAD_MAX;
 }
 
 /* What is not taken now goes when the socket has room. */

@@ -67,6 +67,16 @@ def test_the_example_in_javascript(db, nodes, tmp_path):
     assert (empty.outcome, empty.error) == ("failed", "there is no url")
 
 
+@pytest.mark.skipif(not shutil.which("ruby"), reason="there is no Ruby here")
+def test_the_process_in_ruby(db, nodes, tmp_path):
+    (tmp_path / "words.rb").write_text(block(PAGE, "ruby", "count_words"))
+    start(nodes, tmp_path, "ruby words.rb", "count_words")
+    run = db.wait_run(db.add(kind="count_words", args={"text": "one two three"}), timeout=20)
+    assert (run.outcome, run.output) == ("succeeded", "3\n"), run.error
+    wrong = db.wait_run(db.add(kind="count_words", max_attempts=1))
+    assert wrong.outcome == "failed" and wrong.error == "KeyError: key not found: \"text\"" and "words.rb" in wrong.output
+
+
 def test_the_process_in_shell(db, nodes, tmp_path):
     (tmp_path / "words.sh").write_text(block(PAGE, "sh", "count_words"))
     start(nodes, tmp_path, "sh words.sh", "count_words")

@@ -81,6 +81,11 @@ def test_the_manual_describes_the_schema(installed, db):
         assert f"{function}(" in page, function
 
 
+def test_the_libraries_for_handlers_are_there(installed):
+    for library in ("python/pgrab_worker.py", "node/pgrab-worker.mjs"):
+        assert (installed / "share/pgrab/workers" / library).read_text() == (ROOT / "contrib/workers" / library).read_text()
+
+
 def test_the_example_is_a_configuration(installed, tmp_path, db):
     text = (installed / "share/doc/pgrab/examples/pgrab.conf").read_text()
     assert not re.search(r"^[^#\n]", text, re.M)
