@@ -24,11 +24,12 @@ comment on function pgrab.members_check(jsonb) is 'Refuses members of a task tha
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab.task
 language plpgsql as $$
 declare
-  v_want jsonb := p_task - 'parents';
+  v_want jsonb;
   v_parents bigint[];
   v_id bigint;
 begin
   perform pgrab.members_check(p_task);
+  v_want := p_task - 'parents';
   if p_task ? 'parents' then
     v_parents := pgrab.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);

@@ -1,6 +1,7 @@
 /* See api.h. */
 #include "serve/api.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,8 @@ add_task(struct given *g, const cJSON *task)
 
 	if (cJSON_IsString(task)) {
 		pgarray_text(&g->one, task->valuestring);
-	} else if (cJSON_IsNumber(task) && task->valuedouble > 0 && task->valuedouble < 9e15) {
+	} else if (cJSON_IsNumber(task) && task->valuedouble > 0 && task->valuedouble < 9e15 &&
+		   task->valuedouble == floor(task->valuedouble)) {
 		snprintf(number, sizeof number, "%.0f", task->valuedouble);
 		pgarray_text(&g->one, number);
 	} else {

@@ -97,7 +97,7 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 	buf_adds(&c->out, "}\n");
 }
 
-/* Class 22 and 23 are about what was sent; P0002, 21000 and 55000 are our functions' own words. */
+/* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 are our functions' own words. */
 static int
 status_of(enum rc rc, const char *state)
 {
@@ -111,7 +111,8 @@ status_of(enum rc rc, const char *state)
 		if (strcmp(known[i].state, state) == 0)
 			return known[i].status;
 	}
-	if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 || strncmp(state, "0A", 2) == 0)
+	if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 || strncmp(state, "0A", 2) == 0 ||
+	    strncmp(state, "54", 2) == 0)
 		return 400;
 	return rc == RC_AGAIN || rc == RC_LOST || rc == RC_UNKNOWN || *state == '\0' ? 503 : 500;
 }
@@ -130,6 +131,8 @@ call_failed(struct call *c, enum rc rc, const struct err *err)
 		hint = "The schema is not the one of this program: pgrab migrate --status";
 	else if (rc == RC_UNKNOWN)
 		hint = "It may or may not have taken effect: look before you repeat it.";
+	else if (strncmp(err->sqlstate, "54", 2) == 0)
+		hint = "It is too large, or nested too deeply.";
 	else if (status == 403 && hint == NULL)
 		hint = "The database role of this request has no right to this.";
 	call_problem(c, status, detail, hint);

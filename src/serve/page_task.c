@@ -88,11 +88,12 @@ put_actions(struct call *c, const char *id)
 static void
 put_title(struct call *c, const PGresult *fields)
 {
+	const char *name = *field(fields, "name") != '\0' ? field(fields, "name") : field(fields, "key");
 	struct buf title = {0};
 
 	buf_addf(&title, "Task %s", field(fields, "id"));
-	if (*field(fields, "name") != '\0')
-		buf_addf(&title, ": %s", field(fields, "name"));
+	if (*name != '\0')
+		buf_addf(&title, ": %s", name);
 	page_begin(c, buf_str(&title), true);
 	buf_fini(&title);
 }

@@ -2,6 +2,7 @@
 #include "serve/stream.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -11,7 +12,8 @@
 
 #define STREAMS_MAX 32
 #define BACKLOG_MAX (256 * 1024) /* bytes that a client has not taken */
-#define QUIET_MAX   15           /* rounds without a word; then a comment shows that we live */
+#define BUFFER_KEPT (16 * 1024)
+#define QUIET_MAX   15 /* rounds without a word; then a comment shows that we live */
 
 struct stream {
 	struct streams *all;
@@ -124,6 +126,7 @@ streams_begin(struct streams *s, struct pool *pool, struct call *c)
 {
 	struct evhttp_connection *conn = evhttp_request_get_connection(c->req);
 	struct timeval tv = {.tv_sec = 10};
+	int kept = BUFFER_KEPT;
 	struct stream *st;
 
 	st = xcalloc(1, sizeof *st);
@@ -135,7 +138,10 @@ streams_begin(struct streams *s, struct pool *pool, struct call *c)
 	s->first = st;
 	s->n++;
 	c->stream = st;
-	/* Nothing is expected of the client any more. */
+	/* Nothing is expected of the client any more but to read: what the kernel would keep for it is little, so that one
+	 * that does not is found, and its place is another's. */
+	(void)setsockopt(bufferevent_getfd(evhttp_connection_get_bufferevent(conn)), SOL_SOCKET, SO_SNDBUF,
+	    &kept, sizeof kept);
 	bufferevent_set_timeouts(evhttp_connection_get_bufferevent(conn), NULL, &tv);
 	evhttp_connection_set_closecb(conn, on_close, st);
 	evhttp_send_reply_start(c->req, c->status, NULL);

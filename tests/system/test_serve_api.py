@@ -1,7 +1,9 @@
 """The API of pgrab serve: what it answers, and that its description says so."""
 import json
 import re
+import socket
 
+import pytest
 from cluster import ROOT, run_pgrab, wait_until
 from serving import quote
 
@@ -81,6 +83,15 @@ ERRORS = [
     ("PATCH", "/tasks/999999", {"priority": 1}, 404, "no live task"),
     ("POST", "/pause", {"tasks": []}, 400, "up to 1000"),
     ("POST", "/pause", {"tasks": [{}]}, 400, "up to 1000"),
+    ("POST", "/pause", {"tasks": [1.5]}, 400, "up to 1000"),
+    ("POST", "/tasks", "null", 400, "at least one member"),
+    ("POST", "/tasks", "[" * 50000, 400, "nested too deeply"),
+    ("POST", "/tasks", '{"name": "\\u0000"}', 400, "unsupported Unicode escape"),
+    ("GET", "/tasks/%ff", None, 400, "invalid byte sequence"),
+    ("GET", "/tasks?name=%ff%fe", None, 400, "invalid byte sequence"),
+    ("GET", "/tasks/..%2F..%2Fetc", None, 404, "no task has the key or name"),
+    ("GET", "/tasks//runs", None, 404, "there is nothing here"),
+    ("GET", "/tasks/99999999999999999999", None, 400, "out of range"),
     ("POST", "/retry", {"tasks": [999999]}, 404, "999999"),
     ("POST", "/nodes/nobody/drain", None, 404, "nobody"),
     ("GET", "/next", None, 400, "schedule"),
@@ -238,6 +249,29 @@ class Events:
 
     def close(self):
         self.socket.close()
+
+
+@pytest.mark.deadline(120)
+def test_listeners_that_do_not_read_lose_their_place(db, nodes, serving):
+    """All 32 places are taken by such; the runs go on, others are answered, and a listener that reads gets a place."""
+    serve = serving()
+    mute = [Events(serve) for _ in range(32)]
+    for listener in mute:
+        listener.wait("event: nodes")
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    nodes.start("n1")
+
+    def heard():
+        db.query("insert into pgrab.task (kind, name) select 'noop', repeat('x', 900) from generate_series(1, 300)")
+        assert serve.get("/livez", timeout=5).status == 200 and serve.get("/api/v1/nodes", timeout=10).status == 200
+        other = Events(serve)
+        try:
+            return other.wait("HTTP/1.1 (200|503)")[1] == "200"
+        finally:
+            other.close()
+    wait_until(heard, 90, "a place for a listener that reads", step=0.5)
+    for listener in mute:
+        listener.close()
 
 
 def test_events_tell_of_runs_and_nodes(db, nodes, serving):
