@@ -8,17 +8,18 @@ with until as materialized (
       where r.finished_at > $1::timestamptz and r.finished_at <= statement_timestamp() - interval '5 s'
       order by r.finished_at offset 200000 limit 1),
     greatest(statement_timestamp() - interval '5 s', $1)) as at)
-select u.at, r.kind, r.outcome, r.took, r.delay, r.n, r.took_sum, r.delay_sum
+select u.at, case when k.n <= 30 then r.kind when r.kind is not null then 'other' end as kind, r.outcome,
+  r.took, r.delay, r.n, r.took_sum, r.delay_sum
 from until u left join lateral (
-  select case when k.n <= 30 then k.kind else 'other' end as kind, x.outcome,
+  select x.kind, x.outcome,
     width_bucket(x.took, '{0.005,0.01,0.05,0.1,0.5,1,5,10,60,300,3600}'::float8[]) as took,
     width_bucket(x.delay, '{0.005,0.01,0.05,0.1,0.5,1,5,10,60,300,3600}'::float8[]) as delay,
     count(*) as n, sum(x.took) as took_sum, sum(x.delay) as delay_sum
   from (
     select r.kind, r.outcome,
-      greatest(extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)), 0)::float8 as took,
+      greatest(date_part('epoch', r.finished_at - coalesce(r.started_at, r.claimed_at)), 0) as took,
       case when r.attempt <= 1 then
-        greatest(extract(epoch from coalesce(r.started_at, r.claimed_at) - r.fire_at), 0)::float8 end as delay
+        greatest(date_part('epoch', coalesce(r.started_at, r.claimed_at) - r.fire_at), 0) end as delay
     from pgrab.run r where r.finished_at > $1 and r.finished_at <= u.at) x
-  left join (select k.kind, row_number() over (order by k.kind) as n from pgrab.kind k) k on k.kind = x.kind
   group by 1, 2, 3, 4) r on true
+left join (select k.kind, row_number() over (order by k.kind) as n from pgrab.kind k) k on k.kind = r.kind
