@@ -248,6 +248,13 @@ def test_readers_read(roles):
     for view in ("overview", "tasks", "due", "running", "late", "parked", "history", "nodes", "ownership", "failing", "overdue", "chains",
                  "chain_runs", "limits", "events"):
         roles.ask("rd", f"select * from pgrab.{view}")
+    roles.ask("alice", "update pgrab.task set schedule = '@daily' where id = %s", task)
+    changes = f"select changed, after from pgrab.changes({task})"
+    assert roles.ask("rd", changes) == roles.ask("alice", changes) == [("schedule", "@daily")] and roles.ask("bob", changes) == []
+    assert roles.ask("rd", f"select pgrab.definition_of({task}, 0) ->> 'kind', (select count(*) from pgrab.chain_run(1))") == [("noop", 0)]
+    assert roles.ask("rd", "select array_agg(k order by k) from pgrab.of_kind('noop') k") == roles.ask("rd", "select array_agg(id order by id) from pgrab.task where kind = 'noop'")
+    with pytest.raises(errors.InsufficientPrivilege):
+        roles.ask("alice", f"insert into pgrab.definition (task_id, version, since, role, owner, definition) values ({task}, 99, now(), 'x', 'x', '{{}}')")
     assert roles.ask("rd", "select owner like '%%alice' from pgrab.task where id = %s", task) == [(True,)]
     for statement in ("delete from pgrab.task", "update pgrab.task set paused = true", "insert into pgrab.task (kind) values ('noop')",
                       f"select pgrab.pause({task})", "select value from pgrab.secret", "select pgrab.upkeep()"):
