@@ -157,6 +157,9 @@ take_keeper_message(struct process *p)
 void
 process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now)
 {
+	/* First, because it says whose hello it is. */
+	bool ended = news[NEWS_RUN].revents != 0 && take_keeper_message(p);
+
 	if (news[NEWS_OUTPUT].revents != 0 && p->out_fd >= 0)
 		take_output(p);
 	if (news[NEWS_TALK].revents & POLLOUT)
@@ -165,7 +168,7 @@ process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t n
 		process_read(p, now);
 	if (p->talk_fd < 0 && p->state != PROCESS_ENDING && p->state != PROCESS_LOST)
 		process_begin_ending(p, now + EXIT_US);
-	if (news[NEWS_RUN].revents == 0 || !take_keeper_message(p))
+	if (!ended)
 		return;
 	if (p->gone) {
 		be_over(p, now);
