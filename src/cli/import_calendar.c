@@ -158,6 +158,16 @@ take_weekdays(struct calendar *k, const char *p)
 	}
 }
 
+/* UTC or Area/Place; it comes last. */
+static bool
+is_zone(const char *word)
+{
+	size_t n = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/");
+
+	return strcmp(word, "UTC") == 0 ||
+	       (isalpha((unsigned char)*word) && word[n] == '\0' && strchr(word, '/') != NULL);
+}
+
 static bool
 take_words(struct calendar *k, char *text, char zone[64])
 {
@@ -171,7 +181,7 @@ take_words(struct calendar *k, char *text, char zone[64])
 			ok = take_time(k, word);
 		else if (weekday(word, &n) >= 0 && strchr(word, '/') == NULL && k->weekday.len == 0)
 			ok = take_weekdays(k, word);
-		else if (isalpha((unsigned char)*word))
+		else if (is_zone(word) && k->hour.len + k->month.len + k->weekday.len > 0)
 			snprintf(zone, 64, "%s", word);
 		else if (strpbrk(word, "-~") != NULL && k->month.len == 0)
 			ok = take_date(k, word);

@@ -178,6 +178,8 @@ LEFT_OUT = {
     "OnCalendar=Fri *-*-13": "OnCalendar=Fri *-*-13, is left out: a weekday and a day of the month at once have no counterpart",
     "OnCalendar=*-*~3": "OnCalendar=*-*~3, is left out: days counted from the end of the month, but for the last, have no counterpart",
     "OnCalendar=*:*:30.5": "OnCalendar=*:*:30.5, is left out: fractions of a second have no counterpart",
+    "OnCalendar=dailly": "OnCalendar=dailly, is left out: it is not a calendar expression",
+    "OnCalendar=Europe/Berlin": "OnCalendar=Europe/Berlin, is left out: it is not a calendar expression",
     "OnCalendar=12:": "OnCalendar=12:, is left out: it is not a calendar expression",
     "OnBootSec=5min": " is left out: it has no OnCalendar, OnUnitActiveSec or OnUnitInactiveSec with a counterpart",
     "OnUnitActiveSec=1month": " is left out: it has no OnCalendar, OnUnitActiveSec or OnUnitInactiveSec with a counterpart",
