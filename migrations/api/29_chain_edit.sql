@@ -210,6 +210,10 @@ begin
     end if;
   end if;
   perform pgrab_internal.chain_split(p_child);
+  -- A parent that came while its chain runs may have hung together with it by this edge alone.
+  if p.id is not null and not pgrab_internal.takes_part(p) then
+    perform pgrab_internal.chain_split(p_parent);
+  end if;
 end $$;
 comment on function pgrab_internal.edge_drop(bigint, bigint, text) is
   'What becomes of a child that has lost a parent.';

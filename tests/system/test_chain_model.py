@@ -228,6 +228,14 @@ class Recurring:
         return part
 
     @staticmethod
+    def around(links, edges):
+        part, more = set(links), set(links)
+        while more:
+            more = {t for e in edges if more.intersection(e) for t in e} - part
+            part |= more
+        return part
+
+    @staticmethod
     def verdict(link, edges, results):
         """waiting, scheduled or skipped, by the ends of its parents."""
         ends = [(condition, results.get(p)) for (p, c), condition in edges.items() if c == link]
@@ -271,7 +279,8 @@ class Recurring:
                 self.taking[link] = self.verdict(link, self.began, results)
             if self.taking and all(s in RESULT for s in self.taking.values()):
                 self.end_run()
-            bound = self.below({self.ROOT, *self.taking} & self.links, self.edges)
+            # What came above a link that takes part waits with it for the end of the run.
+            bound = self.around({self.ROOT, *self.taking} & self.links, self.edges)
             self.alone = {t: s for t, s in self.alone.items() if t not in bound}
             for link in self.links - bound - set(self.ended):
                 self.alone[link] = self.verdict(link, self.edges, self.ended)
