@@ -11,5 +11,7 @@ where ($1::bigint is null or r.task_id = $1) and ($2::text is null or r.outcome 
   and ($6::text is null or exists (select from pgrab.task t where t.id = r.task_id and t.source = $6))
   and r.finished_at >= coalesce(pgrab.moment($7::text), '-infinity')
   and r.finished_at < coalesce(pgrab.moment($8::text), 'infinity')
-order by r.finished_at desc
+-- The runs of one task are found by it: what is sorted by then is no column, which an index could offer.
+order by case when $1::bigint is null then r.finished_at end desc,
+  case when $1::bigint is not null then r.finished_at + interval '0' end desc
 limit $9::bigint
