@@ -95,3 +95,15 @@ run_free(struct run *r)
 	free(r->output);
 	free(r);
 }
+
+void
+run_leave_all(struct run *chain)
+{
+	while (chain != NULL) {
+		struct run *r = chain;
+
+		chain = run_next(r);
+		hold_keep(r->hold);
+		run_free(r);
+	}
+}

@@ -155,6 +155,8 @@ void run_fence(const struct run *r, char out[RUN_FENCE_MAX]);
 
 struct run *run_create(int64_t id, int64_t version, int64_t incarnation);
 void run_free(struct run *r);
+/* All of a chain, whose rows are left as they are, for recovery to find. */
+void run_leave_all(struct run *chain);
 
 /* Its fence alone, and its part of the hold: of a run that goes back to the boss while something of it is still to be done. */
 struct run *run_copy(const struct run *r);

@@ -13,18 +13,15 @@
 #include "exec/sql.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "core/backoff.h"
 #include "db/fault.h"
 #include "db/sql.h"
 #include "db/store_task.h"
 
-#define LEAVE_US    (15 * US_PER_S) /* a node that is stopping looks for a lost backend no longer */
 #define CALL_US     (10 * US_PER_S)
 #define SAY_US      (60 * US_PER_S)                         /* between two complaints of one worker */
 #define KEEP_ALL_US (INT64_C(100) * 365 * 86400 * US_PER_S) /* upkeep that drops nothing */
@@ -226,64 +223,6 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	return rc;
 }
 
-/* False: others end the run, and its backend first. */
-static bool
-try_again(const struct pgrab_host *host, struct backoff *backoff, int64_t begun_us)
-{
-	enum pgrab_stop stop = host->stop(host->ctx);
-
-	if (stop == PGRAB_STOP_FENCED ||
-	    (stop == PGRAB_STOP_SHUTDOWN && clock_mono_us() - begun_us > LEAVE_US))
-		return false;
-	poll(NULL, 0,
-	    (int)(backoff_next_us(backoff) / US_PER_MS)); /* whatever stop says, it has to be known */
-	return true;
-}
-
-bool
-sql_end_backend(const struct sql_work *k)
-{
-	int64_t begun_us = clock_mono_us();
-	struct backoff backoff;
-	struct err ignored;
-
-	if (pgrab_host_has(k->host, waits_for)) {
-		char text[80];
-
-		snprintf(
-		    text, sizeof text, "the server's process %s, whose connection was lost", k->session->pid);
-		k->host->waits_for(k->host->ctx, text);
-	}
-	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
-	do {
-		if (sql_session_end_backend(k->session, &ignored) == RC_OK)
-			return true;
-	} while (try_again(k->host, &backoff, begun_us));
-	return false;
-}
-
-/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
- * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
-static enum rc
-find_out(struct sql_work *k)
-{
-	struct finish f = {
-	    .id = k->run->task_id, .version = k->run->version, .incarnation = k->run->incarnation};
-	struct finish *one = &f;
-	int64_t begun_us = clock_mono_us();
-	struct backoff backoff;
-	struct err ignored;
-
-	if (!sql_end_backend(k))
-		return RC_UNKNOWN;
-	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
-	do {
-		if (store_recorded(k->worker->db, &one, 1, &ignored) == RC_OK)
-			return f.applied ? RC_OK : RC_AGAIN;
-	} while (try_again(k->host, &backoff, begun_us));
-	return RC_UNKNOWN;
-}
-
 /* The work was good, but its finish is refused for what is no fault of the task: the server's, or the history has no partition
  * for now (nobody has made one for days).  All of it is rolled back, and done again in a moment; that costs no attempt. */
 static bool
@@ -326,7 +265,7 @@ run_in_transaction(struct sql_work *k)
 		k->result->not_started = put_off(k, rc, &err);
 	}
 	if (rc == RC_UNKNOWN)
-		rc = find_out(k);
+		rc = sql_find_out(k);
 	if (!cleaned)
 		sql_session_clean(k->session);
 	/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */

@@ -31,6 +31,9 @@ struct db_step sql_check_step(const struct sql_work *k, const char *params[3]);
 
 /* The connection was lost: ends what works for it on the server.  False: not to be had; others end the run, and it first. */
 bool sql_end_backend(const struct sql_work *k);
+/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
+ * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
+enum rc sql_find_out(struct sql_work *k);
 
 /* args.transaction = false: the text's only statement, by itself.  What came of it goes into k->result. */
 void sql_run_alone(struct sql_work *k);

@@ -354,13 +354,7 @@ heartbeat_main(void *arg)
 	}
 	if (h->in_order && atomic_load(&n->incarnation) != 0)
 		say_goodbye(h);
-	while (h->back != NULL) {
-		struct run *r = h->back;
-
-		h->back = run_next(r);
-		hold_keep(r->hold);
-		run_free(r);
-	}
+	run_leave_all(h->back);
 	return NULL;
 }
 

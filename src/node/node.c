@@ -12,8 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "core/backoff.h"
-#include "db/migrate.h"
 #include "keeper/keeper.h"
 #include "node/boss.h"
 #include "node/context.h"
@@ -25,6 +23,7 @@
 #include "node/heartbeat.h"
 #include "node/last_resort.h"
 #include "node/loader.h"
+#include "node/meet.h"
 #include "node/logins.h"
 #include "node/recover.h"
 #include "node/starter.h"
@@ -115,112 +114,6 @@ prepare(struct node *n, struct err *err)
 	    .bounds = &n->bounds,
 	    .superuser_ok = n->set->allow_superuser,
 	    .kill_grace_us = n->set->kill_grace_us};
-	return rc;
-}
-
-/* The schema: made when there is none, never upgraded by a node. */
-static enum rc
-check_schema(struct db *db, struct err *err)
-{
-	struct schema_status st;
-	enum rc rc = schema_status_read(db, &st, err);
-
-	if (rc != RC_OK)
-		return rc;
-	switch (st.state) {
-	case SCHEMA_CURRENT:
-	case SCHEMA_NEWER: return RC_OK;
-	case SCHEMA_NONE:
-		log_info("schema", "action=create database=\"%s\"", db_target(db));
-		rc = schema_migrate(db, false, NULL, NULL, err);
-		if (rc == RC_BAD)
-			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab "
-					"migrate` as a role that may");
-		return rc;
-	case SCHEMA_OLD:
-		return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate",
-		    db_target(db));
-	case SCHEMA_TOO_NEW:
-		return err_set(err, RC_BAD,
-		    "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this "
-		    "program (it knows version %d)",
-		    db_target(db), st.installed, st.known);
-	default: abort();
-	}
-}
-
-/* Kinds of plug-ins and handlers become insertable. */
-static enum rc
-register_kinds(struct node *n, struct db *db, struct err *err)
-{
-	struct pgarray kinds = {0}, summaries = {0}, handled = {0};
-	enum rc rc;
-
-	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
-		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
-		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
-	}
-	handlers_kinds(n->handlers, add_kind, &handled);
-	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
-	pgarray_fini(&kinds);
-	pgarray_fini(&summaries);
-	pgarray_fini(&handled);
-	return rc;
-}
-
-/* All that has to be there before the first task; and what the server's durability allows. */
-static enum rc
-prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
-{
-	enum rc rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
-
-	if (rc == RC_OK)
-		rc = check_schema(db, err);
-	if (rc == RC_OK)
-		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
-	if (rc != RC_OK && why->text[0] != '\0')
-		*err = *why;
-	if (rc == RC_OK)
-		rc = store_upkeep(db, n->set->retention_us, err);
-	if (rc == RC_OK)
-		rc = register_kinds(n, db, err);
-	return rc;
-}
-
-/* Waits for the server, saying so once.  A fault of the configuration (a wrong password, no such database, no rights) is
- * not waited for: whoever starts a node is there to mend it. */
-static enum rc
-meet_database(struct node *n, struct err *err)
-{
-	struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
-	struct backoff wait;
-	struct err why = {0};
-	bool durable = false, said = false;
-	enum rc rc;
-
-	db_of_node(db);
-	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
-	for (;;) {
-		rc = prepare_database(n, db, &durable, &why, err);
-		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
-			break;
-		if (!said)
-			log_warn("waiting", "for=database error=\"%s\"", err->text);
-		said = true;
-		if (!signals_wait(backoff_next_us(&wait))) {
-			rc = RC_CLOSED;
-			break;
-		}
-	}
-	if (rc == RC_OK && !durable)
-		log_warn("durability", "reason=\"%s\" hint=\"%s\"", why.text,
-		    "tasks with delivery at_most_once are left for other nodes");
-	n->exec_env.role = n->owners.role;
-	n->exec_env.database = n->owners.database;
-	n->exec_env.logins = n->owners.login;
-	n->exec_env.n_logins = n->owners.n_logins;
-	atomic_store(&n->durable, durable);
-	db_destroy(&db);
 	return rc;
 }
 
@@ -327,7 +220,7 @@ run(struct node *n, struct err *err)
 {
 	struct crew crew = {0};
 	enum control_end why;
-	enum rc rc = meet_database(n, err);
+	enum rc rc = node_meet_database(n, err);
 
 	if (rc == RC_OK)
 		rc = loaders_create(n, &crew.loaders, err);

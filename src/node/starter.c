@@ -372,13 +372,7 @@ starter_main(void *arg)
 		probe(s);
 	}
 	/* Others recover these when this node has left. */
-	while (s->locked != NULL) {
-		struct run *r = s->locked;
-
-		s->locked = run_next(r);
-		hold_keep(r->hold);
-		run_free(r);
-	}
+	run_leave_all(s->locked);
 	db_destroy(&s->db);
 	return NULL;
 }

@@ -1,0 +1,122 @@
+#include "node/meet.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/backoff.h"
+#include "db/migrate.h"
+#include "node/context.h"
+#include "node/handlers.h"
+#include "node/signals.h"
+
+/* The schema: made when there is none, never upgraded by a node. */
+static enum rc
+check_schema(struct db *db, struct err *err)
+{
+	struct schema_status st;
+	enum rc rc = schema_status_read(db, &st, err);
+
+	if (rc != RC_OK)
+		return rc;
+	switch (st.state) {
+	case SCHEMA_CURRENT:
+	case SCHEMA_NEWER: return RC_OK;
+	case SCHEMA_NONE:
+		log_info("schema", "action=create database=\"%s\"", db_target(db));
+		rc = schema_migrate(db, false, NULL, NULL, err);
+		if (rc == RC_BAD)
+			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab "
+					"migrate` as a role that may");
+		return rc;
+	case SCHEMA_OLD:
+		return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate",
+		    db_target(db));
+	case SCHEMA_TOO_NEW:
+		return err_set(err, RC_BAD,
+		    "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this "
+		    "program (it knows version %d)",
+		    db_target(db), st.installed, st.known);
+	default: abort();
+	}
+}
+
+static void
+add_kind(void *array, const char *kind)
+{
+	pgarray_text(array, kind);
+}
+
+/* Kinds of plug-ins and handlers become insertable. */
+static enum rc
+register_kinds(struct node *n, struct db *db, struct err *err)
+{
+	struct pgarray kinds = {0}, summaries = {0}, handled = {0};
+	enum rc rc;
+
+	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
+		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
+		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
+	}
+	handlers_kinds(n->handlers, add_kind, &handled);
+	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
+	pgarray_fini(&kinds);
+	pgarray_fini(&summaries);
+	pgarray_fini(&handled);
+	return rc;
+}
+
+/* All that has to be there before the first task; and what the server's durability allows. */
+static enum rc
+prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
+{
+	enum rc rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
+
+	if (rc == RC_OK)
+		rc = check_schema(db, err);
+	if (rc == RC_OK)
+		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
+	if (rc != RC_OK && why->text[0] != '\0')
+		*err = *why;
+	if (rc == RC_OK)
+		rc = store_upkeep(db, n->set->retention_us, err);
+	if (rc == RC_OK)
+		rc = register_kinds(n, db, err);
+	return rc;
+}
+
+enum rc
+node_meet_database(struct node *n, struct err *err)
+{
+	struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
+	struct backoff wait;
+	struct err why = {0};
+	bool durable = false, said = false;
+	enum rc rc;
+
+	db_of_node(db);
+	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
+	for (;;) {
+		rc = prepare_database(n, db, &durable, &why, err);
+		if (rc == RC_OK || rc == RC_BAD || rc == RC_CLOSED)
+			break;
+		if (!said)
+			log_warn("waiting", "for=database error=\"%s\"", err->text);
+		said = true;
+		if (!signals_wait(backoff_next_us(&wait))) {
+			rc = RC_CLOSED;
+			break;
+		}
+	}
+	if (rc == RC_OK && !durable)
+		log_warn("durability", "reason=\"%s\" hint=\"%s\"", why.text,
+		    "tasks with delivery at_most_once are left for other nodes");
+	n->exec_env.role = n->owners.role;
+	n->exec_env.database = n->owners.database;
+	n->exec_env.logins = n->owners.login;
+	n->exec_env.n_logins = n->owners.n_logins;
+	atomic_store(&n->durable, durable);
+	db_destroy(&db);
+	return rc;
+}
