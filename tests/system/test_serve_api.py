@@ -2,6 +2,7 @@
 import json
 import re
 import socket
+import time
 
 import pytest
 from cluster import ROOT, run_pgrab, wait_until
@@ -149,6 +150,27 @@ def test_scale_asks_for_more_when_there_is_a_backlog(db, serving):
     assert wanted["due"] == 600 and wanted["workers"] == 10 and wanted["nodes"] == 2, wanted
 
 
+@pytest.mark.deadline(120)
+def test_an_autoscaler_that_does_what_it_says_works_a_backlog_off_in_time(db, nodes, serving):
+    """As KEDA or an HPA would: nodes of two workers come and go with the number that /scale gives."""
+    serve = serving()
+    db.query("insert into pgrab.task (kind, command) select 'shell', 'sleep 0.2' from generate_series(1, 250)")
+    begun, wanted, alive = time.monotonic(), [], []
+
+    def step():
+        wanted.append(serve.api("GET", "/scale?within=15%20seconds")["workers"])
+        target = min(4, max(1, -(-wanted[-1] // 2)))
+        while len(alive) < target:
+            alive.append(nodes.start(f"auto{len(nodes.all)}", workers=2, allow="shell"))
+        while len(alive) > target:
+            alive.pop().end()
+        return wanted[-1] < max(wanted) and db.one("select count(*) = 250 from pgrab.run where outcome = 'succeeded'")
+
+    wait_until(step, 60, "the backlog to be worked off", step=1)
+    assert max(wanted) >= 4, "fifty seconds of work for one worker want more than one node of two"
+    assert time.monotonic() - begun < 40
+
+
 # ---- the description
 
 def schema_of(doc, schema):
@@ -272,6 +294,29 @@ def test_listeners_that_do_not_read_lose_their_place(db, nodes, serving):
     wait_until(heard, 90, "a place for a listener that reads", step=0.5)
     for listener in mute:
         listener.close()
+
+
+@pytest.mark.private_server
+def test_listeners_hear_again_after_a_restart_of_the_server(cluster, db, nodes, serving):
+    """Either the stream goes on, or it ends and the listener comes back with the last id, as a browser does."""
+    serve = serving()
+    events = Events(serve)
+    events.wait("event: nodes")
+    nodes.start("n1", fence_after="20s", dead_after="25s")
+    events.wait('"state" : "up"')
+    cluster.pg_stop()
+    cluster.pg_start()
+    task = db.add(kind="noop")
+    db.wait_run(task, timeout=20)
+    ended = f'event: ended\ndata: .*"task_id" ?: ?{task}\\b'
+    last = (re.findall("^id: (.*)$", events.text, re.M) or [None])[-1]
+    try:
+        events.wait(ended)
+    except (AssertionError, OSError):
+        again = Events(serve, f"Last-Event-ID: {last}\r\n" if last else "")
+        again.wait(ended)
+        again.close()
+    events.close()
 
 
 def test_events_tell_of_runs_and_nodes(db, nodes, serving):
