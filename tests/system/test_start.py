@@ -29,9 +29,9 @@ def test_a_bad_file_is_named_with_its_line(tmp_path):
     conf.write_text("# a comment\nworkers = 4\nheartbeet = 1s\n")
     done = start("--config", str(conf))
     assert done.returncode == 2 and f"{conf}:3" in done.stderr and "heartbeat" in done.stderr
-    conf.write_text("workers = 4\ndsn = host=x " + "y" * 300 + "\n")
+    conf.write_text("workers = 4\nlabels = zone=" + "y" * 70000 + "\n")
     done = start("--config", str(conf))
-    assert done.returncode == 2 and f"{conf}:2" in done.stderr
+    assert done.returncode == 2 and f"{conf}:2" in done.stderr and "64 KiB" in done.stderr
     done = start("--config", str(tmp_path / "none"))
     assert done.returncode == 2 and "none" in done.stderr
 
