@@ -12,9 +12,7 @@ comment on function pgrab_internal.edges_above(bigint) is
   'The edges of a link besides its parent_id, as they are kept in its definition. Null: there are none.';
 
 -- Every task passes here at its end, so it is an expression without a subquery, which PostgreSQL puts in the
--- place of the call, and a test before it keeps the plain task and the plain link cheap.  (A text and not a
--- parsed body, like everything that takes a row of a table: a parsed body would forbid the next migration to
--- add a column.)
+-- place of the call, and a test before it keeps the plain task and the plain link cheap.
 create or replace function pgrab_internal.definition_own(t pgrab.task) returns jsonb
 language sql stable parallel safe
 begin atomic

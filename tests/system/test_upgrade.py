@@ -42,8 +42,12 @@ def all_succeeded_once(db, ids):
         ("succeeded", 1, len(ids))]
 
 
+# Each migrate holds the nodes up for half a second or more: nothing beside the fourteen of a node as it is by default.
+PATIENT = {"fence_after": "5s", "dead_after": "9s"}
+
+
 def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):
-    one, two = nodes.start("n1", workers=4), nodes.start("n2", workers=4)
+    one, two = (nodes.start(name, workers=4, **PATIENT) for name in ("n1", "n2"))
     before = (one.incarnation(), two.incarnation())
     changing = subprocess.Popen(["sh", "-ec", 'for i in 1 2 3; do "$0" migrate --force --dsn "$1"; done', os.environ.get("PGRAB_BIN") or ROOT / "build/pgrab", db.dsn],
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_env())
@@ -55,7 +59,7 @@ def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):
 
 
 def test_a_node_goes_on_under_the_functions_of_a_newer_program(db, nodes, newer):
-    node = nodes.start("n1")
+    node = nodes.start("n1", **PATIENT)
     changing = subprocess.Popen(["psql", "-qX1", "-v", "ON_ERROR_STOP=1", "-f", newer, db.dsn], env=clean_env(), stderr=subprocess.PIPE, text=True)
     ids = insert_while(db, changing)
     assert changing.wait(10) == 0, changing.stderr.read()
