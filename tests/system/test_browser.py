@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import urllib.error
 import urllib.request
 
 import pytest
@@ -76,11 +77,23 @@ class Browser:
         found = self.ask("POST", self.session + "/element", {"using": how, "value": what})
         return f"{self.session}/element/{next(iter(found.values()))}"
 
+    def to_element(self, how, what, path, body):
+        """Found again when the page has drawn itself anew in between, as a live one does every other second."""
+        def done():
+            try:
+                self.ask("POST", self.find(how, what) + path, body)
+                return True
+            except urllib.error.HTTPError as e:
+                if e.code != 404:
+                    raise
+                return False
+        wait_until(done, 10, f"{what} to be there", step=0.1)
+
     def click(self, how, what):
-        self.ask("POST", self.find(how, what) + "/click", {})
+        self.to_element(how, what, "/click", {})
 
     def type(self, selector, text):
-        self.ask("POST", self.find("css selector", selector) + "/value", {"text": text})
+        self.to_element("css selector", selector, "/value", {"text": text})
 
     def text(self):
         return self.run("return document.body.innerText")
