@@ -74,13 +74,14 @@ members_observe(struct members *m, const struct member_row *rows, size_t n, int6
 	m->last_look_us = now_us;
 }
 
-void
+bool
 members_busy(struct members *m, int64_t id)
 {
 	for (size_t i = 0; i < m->count; i++) {
-		if (m->item[i].id == id)
-			m->item[i].busy = true;
+		if (m->item[i].id == id && !m->item[i].busy)
+			return m->item[i].busy = true;
 	}
+	return false;
 }
 
 bool

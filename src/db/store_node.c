@@ -208,16 +208,17 @@ store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted
 }
 
 enum rc
-store_node_change(
-    struct db *db, int64_t node_id, const struct node_identity *now, bool *told_out, struct err *err)
+store_node_change(struct db *db, int64_t node_id, int64_t incarnation, const struct node_identity *now,
+    bool *told_out, struct err *err)
 {
-	char id[NUMBER_MAX], slots[NUMBER_MAX], weight[40];
-	const char *params[] = {number(id, node_id), weight, now->labels, number(slots, now->slots)};
+	char id[NUMBER_MAX], inc[NUMBER_MAX], slots[NUMBER_MAX], weight[40];
+	const char *params[] = {
+	    number(id, node_id), weight, now->labels, number(slots, now->slots), number(inc, incarnation)};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", now->weight);
-	rc = db_query(db, sql_text("node_change"), 4, params, &res, err);
+	rc = db_query(db, sql_text("node_change"), 5, params, &res, err);
 	*told_out = rc == RC_OK && PQntuples(res) > 0;
 	PQclear(res);
 	return rc;

@@ -90,9 +90,10 @@ enum {
 	GAUGE__COUNT
 };
 
-/* Weight, labels and slots of `now`.  told_out false: the row is locked, nothing was written. */
-CHECKED enum rc store_node_change(
-    struct db *db, int64_t node_id, const struct node_identity *now, bool *told_out, struct err *err);
+/* Weight, labels and slots of `now`.  told_out false: nothing was written, for the row is locked or another
+ * incarnation's. */
+CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarnation,
+    const struct node_identity *now, bool *told_out, struct err *err);
 
 struct node_beat {
 	int64_t node_id, incarnation;

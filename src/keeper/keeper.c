@@ -127,12 +127,25 @@ keeper_lease(struct keeper *k, int64_t deadline_boot_us)
 }
 
 /* Never a pair that is not true: in between there is nobody. */
+static void
+vouch(struct keeper *k, int i, int64_t node_id, int64_t incarnation)
+{
+	atomic_store(&k->page->who[i].incarnation, 0);
+	atomic_store(&k->page->who[i].node_id, node_id);
+	atomic_store(&k->page->who[i].incarnation, incarnation);
+}
+
+void
+keeper_vouch_next(struct keeper *k, int64_t node_id, int64_t incarnation)
+{
+	vouch(k, 1, node_id, incarnation);
+}
+
 void
 keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation)
 {
-	atomic_store(&k->page->incarnation, 0);
-	atomic_store(&k->page->node_id, node_id);
-	atomic_store(&k->page->incarnation, incarnation);
+	vouch(k, 0, node_id, incarnation);
+	vouch(k, 1, 0, 0);
 }
 
 pid_t

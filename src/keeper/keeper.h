@@ -37,8 +37,8 @@ struct keeper_setup {
 	bool cgroups; /* make a control group per run where that can be done */
 	/*
 	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop and nothing
-	 * of its runs is left: this program, with the node's id and incarnation (keeper_vouch) as further
-	 * arguments, an empty environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
+	 * of its runs is left: this program, with the node's id and incarnation (keeper_vouch), and those of
+	 * keeper_vouch_next or zeros, as further arguments, an empty environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
 	 */
 	const char *farewell;
 	int will_fd; /* with a farewell: anything that can be read, never shown to a run; borrowed */
@@ -61,7 +61,10 @@ void keeper_hurry(struct keeper *k, int64_t until_us);
  * One thread at a time; never blocks.  One that is taken back is noticed within half a second. */
 void keeper_lease(struct keeper *k, int64_t deadline_boot_us);
 
-/* Who the keeper speaks for in its farewell; incarnation 0: for nobody.  One thread at a time. */
+/* Who the node is about to register as, besides what it is until then: when it dies before it has an answer, the keeper
+ * speaks for both, and of one that came to nothing nobody knows.  One thread at a time. */
+void keeper_vouch_next(struct keeper *k, int64_t node_id, int64_t incarnation);
+/* Who the keeper speaks for in its farewell from now on; incarnation 0: for nobody.  One thread at a time. */
 void keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation);
 
 /* The keeper process at this moment; 0: there is none, a new one is being made. */

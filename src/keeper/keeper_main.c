@@ -347,15 +347,18 @@ set_up(struct guard *g, const char *kill_grace)
 static void
 say_farewell(const struct guard *g)
 {
-	char node_id[32], incarnation[32];
-	char *const argv[] = {(char *)"pgrab", (char *)g->farewell, node_id, incarnation, NULL};
+	char text[4][32];
+	char *const argv[] = {(char *)"pgrab", (char *)g->farewell, text[0], text[1], text[2], text[3], NULL};
 	char *const env[] = {NULL};
-	int64_t who = atomic_load(&g->page->incarnation);
+	int64_t who[2] = {
+	    atomic_load(&g->page->who[0].incarnation), atomic_load(&g->page->who[1].incarnation)};
 
-	if (g->farewell == NULL || who == 0)
+	if (g->farewell == NULL || (who[0] == 0 && who[1] == 0))
 		return;
-	snprintf(node_id, sizeof node_id, "%" PRId64, atomic_load(&g->page->node_id));
-	snprintf(incarnation, sizeof incarnation, "%" PRId64, who);
+	for (int i = 0; i < 2; i++) {
+		snprintf(text[2 * i], sizeof text[0], "%" PRId64, atomic_load(&g->page->who[i].node_id));
+		snprintf(text[2 * i + 1], sizeof text[0], "%" PRId64, who[i]);
+	}
 	close(WIRE_PRESENCE_FD);
 	(void)fcntl(WIRE_WILL_FD, F_SETFD, 0);
 	execve("/proc/self/exe", argv, env);

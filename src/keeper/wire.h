@@ -20,8 +20,10 @@ struct wire_page {
 	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
 	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
 	_Atomic int64_t runs;  /* that it looks after; by the keeper */
-	/* Whose death the keeper has to report; incarnation 0: nobody's.  By the node. */
-	_Atomic int64_t node_id, incarnation;
+	/* Whose death the keeper has to report: of the node as it is, and as it is about to register.  By the node. */
+	struct {
+		_Atomic int64_t node_id, incarnation; /* incarnation 0: nobody's */
+	} who[2];
 };
 
 /* Descriptors that the keeper process starts with, besides 0 to 2. */

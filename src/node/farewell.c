@@ -155,10 +155,10 @@ farewell_main(int argc, char **argv)
 	struct err err = {0};
 	char *text = NULL;
 	size_t len;
-	bool told;
+	bool told = true;
 
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (argc == 4)
+	if (argc == 6)
 		text = read_will(&len);
 	if (text == NULL || !enter(text, len, will)) {
 		fputs("pgrab: " FAREWELL_ARGV1
@@ -172,7 +172,11 @@ farewell_main(int argc, char **argv)
 	log_thread("farewell");
 	if (log_start(&err) != RC_OK)
 		log_warn("log", "error=\"%s\"", err.text); /* lines are written as they come */
-	told = tell(will, strtoll(argv[2], NULL, 10), strtoll(argv[3], NULL, 10));
+	for (int i = 2; told && i < argc; i += 2) {
+		int64_t incarnation = strtoll(argv[i + 1], NULL, 10);
+
+		told = incarnation == 0 || tell(will, strtoll(argv[i], NULL, 10), incarnation);
+	}
 	log_stop();
 	return told ? 0 : 1; /* the environment lies in text to the end */
 }

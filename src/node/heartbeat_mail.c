@@ -31,7 +31,7 @@ heartbeat_take_busy(struct heartbeat *h)
 {
 	int64_t busy[BUSY_MAX];
 	size_t n;
-	bool rung;
+	bool rung, news = false;
 
 	PTHREAD_OK(pthread_mutex_lock(&h->lock));
 	n = h->n_busy;
@@ -41,8 +41,8 @@ heartbeat_take_busy(struct heartbeat *h)
 	h->rung = false;
 	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	for (size_t i = 0; i < n; i++)
-		members_busy(&h->members, busy[i]);
-	if (n > 0)
+		news = members_busy(&h->members, busy[i]) || news;
+	if (news)
 		heartbeat_publish(h);
 	return rung;
 }

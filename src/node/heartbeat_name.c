@@ -51,13 +51,16 @@ void
 heartbeat_tell_change(struct heartbeat *h)
 {
 	struct node *n = h->node;
-	struct node_identity now = heartbeat_identity(h);
+	struct node_identity now;
 	struct err err = {0};
 	bool told = false;
 
 	if (!atomic_exchange(&n->untold, false))
 		return;
-	if (store_node_change(h->db, atomic_load(&n->node_id), &now, &told, &err) != RC_OK || !told)
+	now = heartbeat_identity(h);
+	if (store_node_change(
+		h->db, atomic_load(&n->node_id), atomic_load(&n->incarnation), &now, &told, &err) != RC_OK ||
+	    !told)
 		atomic_store(&n->untold, true);
 }
 
@@ -84,9 +87,8 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	enum rc rc;
 
 	h->mine = incarnation;
-	/* Who is killed between the commit and its answer is spoken for, too; of one that came to nothing nobody knows. */
 	if (holder->exists)
-		keeper_vouch(h->node->keeper, holder->id, incarnation);
+		keeper_vouch_next(h->node->keeper, holder->id, incarnation);
 	rc = store_run_key(h->db, incarnation, err);
 	if (rc == RC_OK)
 		rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
