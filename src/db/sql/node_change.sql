@@ -3,5 +3,6 @@
 -- $1 node, $2 weight, $3 labels, $4 slots, $5 incarnation.
 update pgrab.registration r set weight = $2::double precision, labels = $3::jsonb, slots = $4::int
 where r.id in (select x.id from pgrab.registration x where x.id = $1::bigint for update skip locked)
-  and $5::bigint = (select b.incarnation from pgrab.beat b where b.node_id = r.id order by b.beat desc limit 1)
+  and $5::bigint =
+    (select b.incarnation from pgrab.beat b where b.node_id = r.id order by b.beat desc limit 1)
 returning r.id
