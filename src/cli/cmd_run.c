@@ -1,7 +1,7 @@
 /* pgrab run */
 #include <stdio.h>
-#include <unistd.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "cli/args.h"
 #include "cli/commands.h"

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/report.h"

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "core/secret.h"
 #include "base/heap.h"
+#include "core/secret.h"
 
 const char *
 outcome_name(enum outcome o)

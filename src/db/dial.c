@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "db/aside.h"
+#include "db/deadline_call.h"
 #include "db/dsn.h"
 
 /* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is done aside. */
@@ -325,7 +325,7 @@ dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary, 
 	d->timeout_us = timeout_us;
 	d->until_us = clock_mono_us() + timeout_us;
 	d->primary = primary;
-	if (!aside_call(dial, drop_dial, d, d->until_us + 50 * US_PER_MS))
+	if (!deadline_call(dial, drop_dial, d, d->until_us + 50 * US_PER_MS))
 		return no_answer(timeout_us, err);
 	rc = d->rc;
 	if (rc == RC_OK) {

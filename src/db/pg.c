@@ -1,5 +1,5 @@
 /* libpq with deadlines: connect, send, wait, classify.  See pg.h for the rules. */
-#include "db/pg_inside.h"
+#include "db/pg_priv.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

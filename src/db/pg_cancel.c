@@ -1,7 +1,7 @@
-/* The request to cancel what a connection is at.  See pg_inside.h. */
-#include "db/pg_inside.h"
+/* The request to cancel what a connection is at.  See pg_priv.h. */
+#include "db/pg_priv.h"
 
-#include "db/aside.h"
+#include "db/deadline_call.h"
 
 static void
 send_cancel(void *arg)
@@ -24,7 +24,7 @@ db_cancel(struct db *db, int64_t until_us, struct err *err)
 {
 	PGcancel *c = PQgetCancel(db->conn);
 
-	if (c != NULL && !aside_call(send_cancel, drop_cancel, c, until_us)) {
+	if (c != NULL && !deadline_call(send_cancel, drop_cancel, c, until_us)) {
 		db_disconnect(db);
 		return err_set(err, RC_UNKNOWN, "the statement could not be cancelled within the deadline");
 	}

@@ -3,7 +3,7 @@
  * where nobody said BEGIN, so that settings made for the transaction hold for the statement and for nothing else, and an error
  * leaves nothing open.  One round trip, as without.
  */
-#include "db/pg_inside.h"
+#include "db/pg_priv.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/fence.h"
 #include "db/number.h"
+#include "db/row_lock.h"
 #include "db/sql.h"
-#include "db/store_inside.h"
+#include "db/store_priv.h"
 
 void
 store_fill_definition(struct run *r, const PGresult *res, int row)
@@ -57,7 +57,7 @@ chain_of(const PGresult *res, const struct claim *who)
 /* claim.sql raises each version by one; held.sql is asked for the raised ones.  Only rows that are in `only`, if it is given. */
 static enum rc
 claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c,
-    const struct fence *only, size_t n, int64_t raise, PGresult **res, struct err *err)
+    const struct row_lock *only, size_t n, int64_t raise, PGresult **res, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	struct pgarray over = {0};
@@ -65,7 +65,7 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
-		if (only == NULL || only[i].state == FENCE_FREE) {
+		if (only == NULL || only[i].state == ROW_FREE) {
 			pgarray_int(&ids, c[i].id);
 			pgarray_int(&versions, c[i].version + raise);
 		}
@@ -105,18 +105,18 @@ static enum rc
 claim_free(
     struct db *db, struct claim *who, const struct candidate *c, size_t n, PGresult **res, struct err *err)
 {
-	struct fence *rows = xcalloc(n + 1, sizeof *rows);
+	struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++)
-		rows[i] = (struct fence){.id = c[i].id, .version = c[i].version};
+		rows[i] = (struct row_lock){.id = c[i].id, .version = c[i].version};
 	who->contended = false;
-	rc = fence_open(db, rows, n, err);
+	rc = row_locks_take(db, rows, n, err);
 	if (rc == RC_OK) {
 		for (size_t i = 0; i < n; i++)
-			who->contended = who->contended || rows[i].state == FENCE_LOCKED;
+			who->contended = who->contended || rows[i].state == ROW_LOCKED;
 		rc = claim_query(db, sql_text("claim"), who, c, rows, n, 0, res, err);
-		rc = fence_close(db, rc, err);
+		rc = row_locks_end(db, rc, err);
 	}
 	if (rc != RC_OK) {
 		PQclear(*res);
@@ -135,7 +135,7 @@ store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t 
 
 	if (!who->contended)
 		rc = claim_query(db, sql_text("claim"), who, c, NULL, n, 0, &res, err);
-	if (who->contended || fence_locked_out(rc, err))
+	if (who->contended || row_lock_refused(rc, err))
 		rc = claim_free(db, who, c, n, &res, err);
 	return take_claimed(res, rc, who, chain_out, won_out);
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/fence.h"
 #include "db/number.h"
+#include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_task.h"
 
@@ -81,8 +81,8 @@ open_end(const struct finish *f)
 }
 
 static enum rc
-finish_by(struct db *db, const char *sql, int n_params, const struct finisher_name *who,
-    struct finish *const *f, size_t n, struct err *err)
+finish_by(struct db *db, const char *sql, int n_params, const struct recorder *who, struct finish *const *f,
+    size_t n, struct err *err)
 {
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
@@ -114,7 +114,7 @@ finish_by(struct db *db, const char *sql, int n_params, const struct finisher_na
 
 enum rc
 store_finish_here(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+    struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	if (f[0]->outcome == OUTCOME_NOT_STARTED)
 		return finish_by(db, "unstart", 3, who, f, n, err);
@@ -123,31 +123,30 @@ store_finish_here(
 
 /* Those of f[0..n) that nobody else has locked, in a transaction that has locked them. */
 static enum rc
-finish_free(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+finish_free(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
-	struct fence *rows = xcalloc(n + 1, sizeof *rows);
+	struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
 	struct finish **mine = xcalloc(n + 1, sizeof *mine);
 	size_t k = 0, n_free = 0;
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
 		if (open_end(f[i])) {
-			rows[k] = (struct fence){.id = f[i]->id, .version = f[i]->version};
+			rows[k] = (struct row_lock){.id = f[i]->id, .version = f[i]->version};
 			mine[k++] = f[i];
 		}
 	}
-	rc = fence_open(db, rows, k, err);
+	rc = row_locks_take(db, rows, k, err);
 	for (size_t i = 0; rc == RC_OK && i < k; i++) {
-		mine[i]->locked = rows[i].state == FENCE_LOCKED;
+		mine[i]->locked = rows[i].state == ROW_LOCKED;
 		/* One whose row is gone may have left a place under a limit. */
-		if (rows[i].state != FENCE_LOCKED)
+		if (rows[i].state != ROW_LOCKED)
 			mine[n_free++] = mine[i];
 	}
 	if (rc == RC_OK) {
 		if (n_free > 0)
 			rc = store_finish_here(db, who, mine, n_free, err);
-		rc = fence_close(db, rc, err);
+		rc = row_locks_end(db, rc, err);
 	}
 	for (size_t i = 0; rc != RC_OK && i < n_free; i++)
 		mine[i]->applied = false;
@@ -157,18 +156,17 @@ finish_free(
 }
 
 enum rc
-store_finish(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err)
+store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	enum rc rc = RC_OK;
 
 	if (!who->contended) {
 		rc = store_finish_here(db, who, f, n, err);
-		if (!fence_locked_out(rc, err))
+		if (!row_lock_refused(rc, err))
 			return rc;
 	}
 	rc = finish_free(db, who, f, n, err);
-	if (!fence_locked_out(rc, err))
+	if (!row_lock_refused(rc, err))
 		return rc;
 	/* Not a row of the batch but one that hangs on it is locked (a child, say): one by one. */
 	rc = RC_OK;
@@ -176,7 +174,7 @@ store_finish(
 		if (!open_end(f[i]))
 			continue;
 		rc = finish_free(db, who, &f[i], 1, err);
-		if (fence_locked_out(rc, err)) {
+		if (row_lock_refused(rc, err)) {
 			f[i]->locked = true;
 			rc = RC_OK;
 		}
@@ -185,7 +183,7 @@ store_finish(
 }
 
 enum rc
-store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why, bool history,
+store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why, bool history,
     struct err *err)
 {
 	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX], node[NUMBER_MAX];

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/fence.h"
 #include "db/number.h"
+#include "db/row_lock.h"
 #include "db/sql.h"
-#include "db/store_inside.h"
 #include "db/store_node.h"
+#include "db/store_priv.h"
 
 struct fence_key {
 	int64_t id, version;
@@ -28,15 +28,15 @@ by_fence(const void *key, const void *element)
 
 /* (ids, versions, incarnation) is what start, held and release all take; only rows that are in `only`, if it is given. */
 static enum rc
-fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, const struct fence *only,
-    size_t n, PGresult **res, struct err *err)
+fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs,
+    const struct row_lock *only, size_t n, PGresult **res, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	char inc[NUMBER_MAX];
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
-		if (only == NULL || only[i].state == FENCE_FREE) {
+		if (only == NULL || only[i].state == ROW_FREE) {
 			pgarray_int(&ids, runs[i]->id);
 			pgarray_int(&versions, runs[i]->version);
 		}
@@ -54,7 +54,7 @@ static enum rc
 free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
     struct err *err)
 {
-	struct fence *rows;
+	struct row_lock *rows;
 	bool contended = false;
 	enum rc rc;
 
@@ -62,19 +62,19 @@ free_query(struct db *db, const char *sql, int64_t incarnation, struct run **run
 		contended = contended || runs[i]->locked;
 	if (!contended) {
 		rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
-		if (!fence_locked_out(rc, err))
+		if (!row_lock_refused(rc, err))
 			return rc;
 	}
 	*res = NULL;
 	rows = xcalloc(n + 1, sizeof *rows);
 	for (size_t i = 0; i < n; i++)
-		rows[i] = (struct fence){.id = runs[i]->id, .version = runs[i]->version};
-	rc = fence_open(db, rows, n, err);
+		rows[i] = (struct row_lock){.id = runs[i]->id, .version = runs[i]->version};
+	rc = row_locks_take(db, rows, n, err);
 	if (rc == RC_OK) {
 		for (size_t i = 0; i < n; i++)
-			runs[i]->locked = rows[i].state == FENCE_LOCKED;
+			runs[i]->locked = rows[i].state == ROW_LOCKED;
 		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
-		rc = fence_close(db, rc, err);
+		rc = row_locks_end(db, rc, err);
 	}
 	if (rc != RC_OK) {
 		PQclear(*res);
@@ -127,7 +127,7 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 	if (rc != RC_OK || !*durable_out)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		runs[i]->locked = true; /* by way of a transaction of its own: fence_open */
+		runs[i]->locked = true; /* by way of a transaction of its own: row_locks_take */
 	rc = store_start(db, incarnation, runs, n, why);
 	/* Whoever answered may be another server than the one that was asked. */
 	if (rc == RC_OK && generation != db_generation(db))

@@ -145,7 +145,7 @@ struct finish {
 	bool refused;     /* out: the server does not take this one, and never will; it says why in the log */
 };
 
-struct finisher_name {
+struct recorder {
 	int64_t node_id;
 	const char *node;
 	bool contended; /* these rows were locked before: do not wait for them */
@@ -153,15 +153,15 @@ struct finisher_name {
 
 /* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by (id, version).
  * ->applied is set for those that were still ours; the others are stale, unless store_recorded knows them. */
-CHECKED enum rc store_finish(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
+CHECKED enum rc
+store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 /* The same inside the caller's own transaction, which waits for a locked row as long as its session says. */
 CHECKED enum rc store_finish_here(
-    struct db *db, const struct finisher_name *who, struct finish *const *f, size_t n, struct err *err);
+    struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 
 /* A run whose end the server refuses to record is parked, with the reason; with or without a row in the history.
  * Sets ->applied. */
-CHECKED enum rc store_park(struct db *db, const struct finisher_name *who, struct finish *f, const char *why,
+CHECKED enum rc store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why,
     bool history, struct err *err);
 
 /* Sets ->applied for those that stand in the history. */

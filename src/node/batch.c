@@ -38,7 +38,7 @@ batch_take(struct run **chain, struct run **batch, size_t max)
 }
 
 bool
-batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err)
+batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *what, const struct err *err)
 {
 	int64_t wait = backoff_next_us(b);
 
@@ -46,7 +46,7 @@ batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what,
 	log_line(rc == RC_BAD ? LOG_ERROR : LOG_DEBUG, "db_call", "what=%s answer=%s tries=%u error=\"%s\"",
 	    what, rc_name(rc), b->tries, err->text);
 	/* Also when it is hopeless: whoever refused this will refuse the next, and that should not come at once. */
-	return gate_wait(hurry, clock_mono_us() + wait) != GATE_STOPPED && rc != RC_BAD;
+	return gate_wait(stop_now, clock_mono_us() + wait) != GATE_STOPPED && rc != RC_BAD;
 }
 
 void

@@ -32,9 +32,10 @@ struct run *waiting_take(struct waiting *w); /* all of them */
 
 /*
  * After `what` was answered with rc: says so in the log (debug, but for a refusal) and waits a while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
- * stop at once (`hurry` is stopped).
+ * stop at once (`stop_now` is stopped).
  */
-bool batch_pause(struct backoff *b, struct gate *hurry, enum rc rc, const char *what, const struct err *err);
+bool
+batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *what, const struct err *err);
 
 /* A connection with nothing to do for so long is closed; it is made again when there is work. */
 #define IDLE_US (60 * US_PER_S)

@@ -33,7 +33,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 #include "node/handlers.h"
 #include "node/teller.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 
 /* No worker free for so long, and few runs end: the node is busy.  Said so often at most. */

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 
 void

@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 #include "node/handlers.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 
 static void
@@ -94,7 +94,7 @@ boss_publish_room(struct boss *b)
 		say_empty(b);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
-	atomic_store_explicit(&b->node->brisk,
+	atomic_store_explicit(&b->node->worker_soon,
 	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->crew[0].slots, memory_order_relaxed);
 	if (grew && b->wake != NULL)
 		b->wake(b->wake_ctx);

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "node/boss_inside.h"
+#include "node/boss_priv.h"
 #include "node/context.h"
 #include "node/teller.h"
 

@@ -75,7 +75,8 @@ struct node {
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
-	_Atomic bool brisk; /* a task started by its claim finds a worker within milliseconds; by the boss */
+	_Atomic bool
+	    worker_soon; /* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic int wanting
 	    [CREWS_MAX]; /* loaders that left tasks of this crew behind, or passed them by for want of room */
 	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
@@ -88,7 +89,7 @@ struct node {
 
 	struct holds holds; /* what the claims of this node took, until it is over */
 
-	struct gate hurry; /* stopped when the node is to stop at once: nobody pauses any more */
+	struct gate stop_now; /* stopped when the node is to stop at once: nobody pauses any more */
 
 	/* channels.  What may be in them is bounded by the room the boss grants. */
 	struct boss *boss;

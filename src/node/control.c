@@ -14,10 +14,10 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/doorbell.h"
-#include "node/signals.h"
 #include "node/heartbeat.h"
 #include "node/loader.h"
 #include "node/reload.h"
+#include "node/signals.h"
 #include "node/teller.h"
 
 struct control {

@@ -5,8 +5,8 @@
 #include "node/doorbell.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>

@@ -19,7 +19,7 @@
 struct finish_writer {
 	struct db *db; /* borrowed */
 	int64_t retention_us;
-	struct finisher_name who;
+	struct recorder who;
 	unsigned tries;        /* of the caller, in vain, since something passed */
 	bool passing;          /* out: the server took some, so what it did not take is no fault of its */
 	unsigned no_partition; /* in a row */

@@ -188,7 +188,7 @@ finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 	int64_t now = clock_mono_us();
 	enum rc rc = RC_OK;
 
-	s->writer.who = (struct finisher_name){.node_id = atomic_load(&s->node->node_id),
+	s->writer.who = (struct recorder){.node_id = atomic_load(&s->node->node_id),
 	    .node = s->node->set->name,
 	    .contended = round.aside || now < s->contended_until_us};
 	for (size_t i = 0; i < n; i++)

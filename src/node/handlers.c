@@ -4,7 +4,7 @@
  * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop is touched from
  * outside.  What one round of it brings goes to the boss and to the finisher in one push each.
  */
-#include "node/handlers_inside.h"
+#include "node/handlers_priv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

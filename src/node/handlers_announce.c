@@ -4,7 +4,7 @@
  *
  * What is announced is the state of the moment; what could not be told is told again with the next try.
  */
-#include "node/handlers_inside.h"
+#include "node/handlers_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* From a [worker NAME] section of the file to a pool: what is started, as whom and where, and for which kinds. */
-#include "node/handlers_inside.h"
+#include "node/handlers_priv.h"
 
 #include <string.h>
 #include <unistd.h>

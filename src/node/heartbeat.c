@@ -22,7 +22,7 @@
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
-#include "node/heartbeat_inside.h"
+#include "node/heartbeat_priv.h"
 #include "node/recover.h"
 #include "node/teller.h"
 

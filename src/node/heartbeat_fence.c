@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "keeper/keeper.h"
 #include "node/boss.h"
-#include "node/heartbeat_inside.h"
+#include "node/heartbeat_priv.h"
 #include "node/recover.h"
 
 /* What runs in this process is over so long before others may begin it. */

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
-#include "node/heartbeat_inside.h"
+#include "node/heartbeat_priv.h"
 
 /* What others count since they began goes in as what came since the last beat. */
 static void

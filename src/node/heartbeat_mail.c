@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 #include "node/heartbeat.h"
-#include "node/heartbeat_inside.h"
+#include "node/heartbeat_priv.h"
 
 void
 heartbeat_ring(struct heartbeat *h)

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "keeper/keeper.h"
-#include "node/signals.h"
 #include "node/handlers.h"
-#include "node/heartbeat_inside.h"
+#include "node/heartbeat_priv.h"
+#include "node/signals.h"
 
 static int64_t
 new_incarnation(void)

@@ -28,7 +28,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/handlers.h"
-#include "node/loader_inside.h"
+#include "node/loader_priv.h"
 #include "strategy/host.h"
 
 #define LOOK_MAX    1000            /* rows per look: where a bigger batch gains no more */
@@ -66,7 +66,7 @@ set_hungry(struct loader *l, bool hungry)
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
 static enum rc
-round_of(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
+look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
 {
 	struct node *n = l->node;
 	int64_t incarnation = atomic_load(&n->incarnation);
@@ -194,7 +194,7 @@ steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct er
 	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
-		rc = round_of(l, LANES_OTHERS, room, more_out, err);
+		rc = look_and_claim(l, LANES_OTHERS, room, more_out, err);
 	l->next_steal_us = *more_out ? now : now + l->node->set->poll_us;
 	return rc;
 }
@@ -269,7 +269,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 
 		lanes_part(&l->lanes, part, bell, room.ready, room.timed, 0, &l->query);
 		if (l->query.n_lanes > 0)
-			*rc_out = round_of(l, part, room, &more, err);
+			*rc_out = look_and_claim(l, part, room, &more, err);
 		if (full)
 			l->next_full_us = now + n->set->poll_us;
 	}

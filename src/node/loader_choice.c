@@ -1,7 +1,7 @@
 /*
  * What is taken of what a look has read.  No connection, no clock; the thread itself is loader.c.
  */
-#include "node/loader_inside.h"
+#include "node/loader_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

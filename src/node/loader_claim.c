@@ -1,7 +1,7 @@
 /*
  * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The thread itself is loader.c.
  */
-#include "node/loader_inside.h"
+#include "node/loader_priv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
 	    /* With every worker busy a started task would only seem to run; a pool has room for what it begins. */
-	    .at_once = atomic_load(&l->node->brisk) ? l->node->at_once : l->node->handled,
+	    .at_once = atomic_load(&l->node->worker_soon) ? l->node->at_once : l->node->handled,
 	    .due_us = last_due(c, n),
 	    .contended = clock_mono_us() < l->contended_until_us,
 	    .hold = hold_open(&l->node->holds, incarnation),

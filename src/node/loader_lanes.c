@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "node/context.h"
 #include "node/handlers.h"
-#include "node/loader_inside.h"
+#include "node/loader_priv.h"
 #include "strategy/host.h"
 
 /* New lanes ring; this is for a ring that was lost.  When nothing can ring they are looked for in every poll. */

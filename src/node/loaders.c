@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "node/context.h"
-#include "node/loader_inside.h"
+#include "node/loader_priv.h"
 #include "strategy/host.h"
 
 struct loaders {

@@ -16,16 +16,16 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/control.h"
-#include "node/signals.h"
 #include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/handlers.h"
 #include "node/heartbeat.h"
 #include "node/last_resort.h"
 #include "node/loader.h"
-#include "node/meet.h"
 #include "node/logins.h"
+#include "node/meet.h"
 #include "node/recover.h"
+#include "node/signals.h"
 #include "node/starter.h"
 #include "node/teller.h"
 #include "node/worker.h"
@@ -190,7 +190,7 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 		boss_wait_empty(n->boss, clock_mono_us() + n->set->kill_grace_us + 2 * US_PER_S);
 	}
 	if (!boss_wait_empty(n->boss, 0)) {
-		gate_stop(&n->hurry);
+		gate_stop(&n->stop_now);
 		empty = boss_wait_empty(n->boss, clock_mono_us() + US_PER_S);
 	}
 	if (!empty) {
@@ -226,7 +226,7 @@ run(struct node *n, struct err *err)
 		rc = loaders_create(n, &crew.loaders, err);
 	if (rc != RC_OK)
 		goto out;
-	atomic_store(&n->brisk, true);
+	atomic_store(&n->worker_soon, true);
 	n->boss = boss_create(n);
 	n->recover = recover_create(n);
 	n->start_queue = mailbox_create();
@@ -261,7 +261,7 @@ fini(struct node *n)
 	cluster_slot_fini(&n->cluster);
 	holds_fini(&n->holds);
 	lives_fini(&n->lives);
-	gate_fini(&n->hurry);
+	gate_fini(&n->stop_now);
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
 	mailbox_destroy(&n->finish_queue);
@@ -288,7 +288,7 @@ node_main(const struct settings *set)
 	log_thread("main");
 	signals_block();
 	cluster_slot_init(&n.cluster);
-	gate_init(&n.hurry);
+	gate_init(&n.stop_now);
 	holds_init(&n.holds);
 	lives_init(&n.lives);
 	rc = log_start(&err);

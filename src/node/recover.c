@@ -146,7 +146,7 @@ bury_all(struct recover *r)
 static void
 put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_t n)
 {
-	struct finisher_name who = {
+	struct recorder who = {
 	    .node_id = atomic_load(&r->node->node_id), .node = r->node->set->name, .contended = true};
 	struct err err = {0};
 

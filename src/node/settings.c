@@ -1,5 +1,5 @@
 /* The table of keys, and the checks between keys. */
-#include "node/settings_inside.h"
+#include "node/settings_priv.h"
 
 #include <stddef.h>
 #include <stdlib.h>

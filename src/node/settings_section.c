@@ -1,5 +1,5 @@
 /* The sections of the file: [owner NAME], [worker NAME]. */
-#include "node/settings_inside.h"
+#include "node/settings_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

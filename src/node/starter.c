@@ -53,7 +53,7 @@ struct starter {
 static bool
 again(struct starter *s, const char *what, enum rc rc, int64_t until_us, const struct err *err)
 {
-	bool go_on = batch_pause(&s->backoff, &s->node->hurry, rc, what, err);
+	bool go_on = batch_pause(&s->backoff, &s->node->stop_now, rc, what, err);
 
 	if ((rc == RC_AGAIN || rc == RC_UNKNOWN) && s->backoff.tries >= ILL_TRIES)
 		health_ill(s->node, HEALTH_START, true, err);

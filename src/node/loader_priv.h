@@ -2,8 +2,8 @@
  * The inside of a loader, for loader.c (the thread), loader_lanes.c (which lanes and shards), loader_choice.c and
  * loader_claim.c (what it takes), loaders.c (all of a node) only.
  */
-#ifndef PGRAB_NODE_LOADER_INSIDE_H
-#define PGRAB_NODE_LOADER_INSIDE_H
+#ifndef PGRAB_NODE_LOADER_PRIV_H
+#define PGRAB_NODE_LOADER_PRIV_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c, heartbeat_fence.c and
  * heartbeat_name.c (whose the name is) only.
  */
-#ifndef PGRAB_NODE_HEARTBEAT_INSIDE_H
-#define PGRAB_NODE_HEARTBEAT_INSIDE_H
+#ifndef PGRAB_NODE_HEARTBEAT_PRIV_H
+#define PGRAB_NODE_HEARTBEAT_PRIV_H
 
 #include <pthread.h>
 

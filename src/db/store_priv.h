@@ -1,6 +1,6 @@
 /* What store_claim.c and store_start.c share: rows of claim.sql, held.sql, start.sql and limit_start.sql. */
-#ifndef PGRAB_DB_STORE_INSIDE_H
-#define PGRAB_DB_STORE_INSIDE_H
+#ifndef PGRAB_DB_STORE_PRIV_H
+#define PGRAB_DB_STORE_PRIV_H
 
 #include <libpq-fe.h>
 

@@ -2,8 +2,8 @@
  * The inside of the node's handlers, for handlers.c (the pools' thread), handlers_section.c (from the file to pools) and
  * handlers_announce.c (what the database is told) only.
  */
-#ifndef PGRAB_NODE_HANDLERS_INSIDE_H
-#define PGRAB_NODE_HANDLERS_INSIDE_H
+#ifndef PGRAB_NODE_HANDLERS_PRIV_H
+#define PGRAB_NODE_HANDLERS_PRIV_H
 
 #include <pthread.h>
 

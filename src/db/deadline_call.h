@@ -2,8 +2,8 @@
  * A call that may block without an end (a name lookup, PQcancel), with a deadline: it is made in a thread of
  * its own, and left to that thread when the time is up.
  */
-#ifndef PGRAB_DB_ASIDE_H
-#define PGRAB_DB_ASIDE_H
+#ifndef PGRAB_DB_DEADLINE_CALL_H
+#define PGRAB_DB_DEADLINE_CALL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +13,6 @@
  * False: it has not; arg now belongs to the thread, which calls drop(arg) whenever fn returns.  So arg must
  * not hold on to anything of the caller's.  No thread to be had is as if the time had passed: drop(arg) was called.
  */
-bool aside_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us);
+bool deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us);
 
 #endif

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "db/aside.h"
+#include "db/deadline_call.h"
 
 /* Static: an abandoned thread may still be in sem_post when its waiter has gone on. */
 static sem_t go, dropped;
@@ -57,7 +57,7 @@ static void
 a_call_that_returns_in_time_belongs_to_the_caller(void **state)
 {
 	for (int i = 1; i <= 100; i++) {
-		assert_true(aside_call(call, drop, &calls, clock_mono_us() + 20 * US_PER_S));
+		assert_true(deadline_call(call, drop, &calls, clock_mono_us() + 20 * US_PER_S));
 		assert_int_equal(calls, i);
 	}
 	assert_int_not_equal(sem_trywait(&dropped), 0);
@@ -68,7 +68,7 @@ a_call_that_hangs_is_left_at_the_deadline_and_dropped_when_it_returns(void **sta
 {
 	int64_t begun = clock_mono_us();
 
-	assert_false(aside_call(call_slowly, drop, &calls, begun + 50 * US_PER_MS));
+	assert_false(deadline_call(call_slowly, drop, &calls, begun + 50 * US_PER_MS));
 	assert_in_range(clock_mono_us() - begun, 50 * US_PER_MS, 10 * US_PER_S);
 	assert_int_not_equal(sem_trywait(&dropped), 0);
 	sem_post(&go);
@@ -82,7 +82,7 @@ whoever_wins_at_the_deadline_there_is_one_owner(void **state)
 	int left = 0;
 
 	for (int i = 0; i < 300; i++)
-		left += aside_call(call, drop, &calls, clock_mono_us() + i % 100) ? 0 : 1;
+		left += deadline_call(call, drop, &calls, clock_mono_us() + i % 100) ? 0 : 1;
 	for (int i = 0; i < left; i++)
 		assert_true(wait_for(&dropped));
 	assert_int_not_equal(sem_trywait(&dropped), 0);

@@ -1,5 +1,5 @@
 /* See aside.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not is detached and on its own. */
-#include "db/aside.h"
+#include "db/deadline_call.h"
 
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ aside_main(void *arg)
 }
 
 bool
-aside_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us)
+deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us)
 {
 	struct aside *a = create(fn, drop, arg);
 	struct timespec ts = clock_timespec(until_us);

@@ -1,5 +1,5 @@
-/* See fence.h. */
-#include "db/fence.h"
+/* See row_lock.h. */
+#include "db/row_lock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +7,15 @@
 #include "db/sql.h"
 
 bool
-fence_locked_out(enum rc rc, const struct err *err)
+row_lock_refused(enum rc rc, const struct err *err)
 {
 	return rc == RC_AGAIN && strcmp(err->sqlstate, "55P03") == 0;
 }
 
 static int
-by_fence(const void *a, const void *b)
+by_id(const void *a, const void *b)
 {
-	const struct fence *x = a, *y = b;
+	const struct row_lock *x = a, *y = b;
 
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
@@ -23,7 +23,7 @@ by_fence(const void *a, const void *b)
 }
 
 enum rc
-fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
+row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	PGresult *res = NULL;
@@ -37,7 +37,7 @@ fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
 	    err);
 
 	for (size_t i = 0; i < n; i++) {
-		f[i].state = FENCE_GONE;
+		f[i].state = ROW_GONE;
 		pgarray_int(&ids, f[i].id);
 		pgarray_int(&versions, f[i].version);
 	}
@@ -46,14 +46,14 @@ fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
 	if (rc == RC_OK) {
 		rc = db_query(db, sql_text("free"), 2, params, &res, err);
 		if (rc != RC_OK)
-			rc = fence_close(db, rc, err);
+			rc = row_locks_end(db, rc, err);
 	}
 	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
-		struct fence key = {.id = db_int64(res, i, 0), .version = db_int64(res, i, 1)};
-		struct fence *at = bsearch(&key, f, n, sizeof *f, by_fence);
+		struct row_lock key = {.id = db_int64(res, i, 0), .version = db_int64(res, i, 1)};
+		struct row_lock *at = bsearch(&key, f, n, sizeof *f, by_id);
 
 		if (at != NULL)
-			at->state = db_bool(res, i, 2) ? FENCE_FREE : FENCE_LOCKED;
+			at->state = db_bool(res, i, 2) ? ROW_FREE : ROW_LOCKED;
 	}
 	PQclear(res);
 	pgarray_fini(&ids);
@@ -62,7 +62,7 @@ fence_open(struct db *db, struct fence *f, size_t n, struct err *err)
 }
 
 enum rc
-fence_close(struct db *db, enum rc rc, struct err *err)
+row_locks_end(struct db *db, enum rc rc, struct err *err)
 {
 	struct err ignored;
 

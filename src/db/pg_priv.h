@@ -1,8 +1,8 @@
 /*
  * The inside of a connection, for pg.c and pg_pooled.c only.
  */
-#ifndef PGRAB_DB_PG_INSIDE_H
-#define PGRAB_DB_PG_INSIDE_H
+#ifndef PGRAB_DB_PG_PRIV_H
+#define PGRAB_DB_PG_PRIV_H
 
 #include "db/pg.h"
 

@@ -1,6 +1,6 @@
 /* What settings.c and settings_section.c share. */
-#ifndef PGRAB_NODE_SETTINGS_INSIDE_H
-#define PGRAB_NODE_SETTINGS_INSIDE_H
+#ifndef PGRAB_NODE_SETTINGS_PRIV_H
+#define PGRAB_NODE_SETTINGS_PRIV_H
 
 #include "node/settings.h"
 
