@@ -39,7 +39,8 @@ const struct pgrab_strategy strategy_id_hash = {
     .shards = shards,
 };
 
-/* Whatever the rule, a task is divided among the nodes that can run it, so one that goes by labels has nothing to add. */
+/* Whatever the rule, a task is divided among the nodes that can run it, so one that goes by labels
+ * has nothing to add. */
 const struct pgrab_strategy strategy_labels = {
     .abi = PGRAB_STRATEGY_ABI,
     .name = "labels",

@@ -1,9 +1,9 @@
 /*
  * file: waits until a file is there, and prints its size.
  *
- * An example of an executor built out of the tree.  `command` is the path; `args.within` is how many seconds to
- * wait for it, 60 unless said.  The run succeeds when the file exists and fails when the time is over, so that
- * the task's own retries and chains do the rest.
+ * An example of an executor built out of the tree.  `command` is the path; `args.within` is how
+ * many seconds to wait for it, 60 unless said.  The run succeeds when the file exists and fails
+ * when the time is over, so that the task's own retries and chains do the rest.
  */
 #include <pgrab/executor.h>
 
@@ -95,9 +95,9 @@ is_there(const char *path, const struct pgrab_host *host)
 }
 
 /*
- * Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a deadline.  The node
- * makes stop_fd readable for a timeout, a cancel, a stop of its own; run() then returns as soon as it can, and
- * what it says of the run is set aside.
+ * Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a
+ * deadline.  The node makes stop_fd readable for a timeout, a cancel, a stop of its own; run() then
+ * returns as soon as it can, and what it says of the run is set aside.
  */
 static void
 wait_for_file(struct watcher *w, const char *path, int64_t until, const struct pgrab_host *host,

@@ -74,12 +74,14 @@ struct pgrab_host {
 	/* From here on: only where `size` says that they are there (pgrab_host_has). */
 
 	/*
-	 * How far the run is: percent 0 to 100, negative or NaN when that is not known; text: what it does, one line,
-	 * may be NULL.  Shown in pgrab.running.  Cheap: call it as often as you like, the node tells the
-	 * database about once per heartbeat.  It is also a sign of life, as output is: see the task's stall_after.
+	 * How far the run is: percent 0 to 100, negative or NaN when that is not known; text: what
+	 * it does, one line, may be NULL.  Shown in pgrab.running.  Cheap: call it as often as you
+	 * like, the node tells the database about once per heartbeat.  It is also a sign of life,
+	 * as output is: see the task's stall_after.
 	 */
 	void (*progress)(void *ctx, double percent, const char *text);
-	/* After a stop: what has still to end before run() can return, one line, for people.  NULL takes it back. */
+	/* After a stop: what has still to end before run() can return, one line, for people.  NULL
+	 * takes it back. */
 	void (*waits_for)(void *ctx, const char *text);
 };
 
@@ -87,7 +89,8 @@ struct pgrab_host {
 #define pgrab_host_has(host, member) \
 	((host)->size >= offsetof(struct pgrab_host, member) + sizeof((host)->member))
 
-/* What came of it.  Zero but for size before run() is called: an executor that sets nothing has failed with no reason.
+/* What came of it.  Zero but for size before run() is called: an executor that sets nothing has
+ * failed with no reason.
  */
 struct pgrab_result {
 	uint32_t size; /* sizeof(struct pgrab_result) as the node knows it: write nothing beyond */
@@ -97,8 +100,8 @@ struct pgrab_result {
 	bool not_started;  /* nothing was executed (fork refused, ...): the attempt is not counted */
 	int32_t exit_code; /* process exit status, 128 + signal, or HTTP status */
 	char error[1024];  /* why it failed, one plain sentence, printable UTF-8 */
-	int64_t
-	    retry_after_us; /* when it failed: not again before so long, up to a day; 0: as the task's backoff says */
+	/* When it failed: how long to wait before the next attempt, up to a day; 0: the task's backoff. */
+	int64_t retry_after_us;
 };
 
 #define PGRAB_EXECUTOR_INSTANT \

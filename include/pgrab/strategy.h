@@ -51,9 +51,9 @@ struct pgrab_node {
 /*
  * An immutable picture of the cluster.  Nodes are in rank order: by id, ascending; rank = index.
  *
- * A strategy is asked once about all live nodes (that is what people see in pgrab.ownership), and once for each group
- * of tasks that only some can run (kind, labels): then only those who are able are in the list.  So what it divides is
- * always divided among nodes that can run it.
+ * A strategy is asked once about all live nodes (that is what people see in pgrab.ownership), and
+ * once for each group of tasks that only some can run (kind, labels): then only those who are able
+ * are in the list.  So what it divides is always divided among nodes that can run it.
  */
 struct pgrab_cluster {
 	uint32_t size;   /* sizeof(struct pgrab_cluster) as the node knows it */

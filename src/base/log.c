@@ -2,10 +2,11 @@
  * The log: one line per event and one write(2) per line, so that the lines of threads and of processes that
  * share a stderr never mix.
  *
- * Between log_start and log_stop a thread of its own writes: whoever reads our stderr may stop reading, a pipe
- * fills up, and nobody else may stand still for that.  Lines wait in a ring of fixed size; those that find it
- * full are counted, and the writer says how many there were.  Its lock is held for the time of a memcpy.
- * Without that thread (short commands, tests, before and after) lines are written at once.
+ * Between log_start and log_stop a thread of its own writes: whoever reads our stderr may stop
+ * reading, a pipe fills up, and nobody else may stand still for that.  Lines wait in a ring of
+ * fixed size; those that find it full are counted, and the writer says how many there were.  Its
+ * lock is held for the time of a memcpy.  Without that thread (short commands, tests, before and
+ * after) lines are written at once.
  */
 #include "base/log.h"
 
@@ -210,7 +211,8 @@ put_pairs(struct log_text *t, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Lock held; the next line into t: one of the ring, or how many found no room once it is empty.  False: none. */
+/* Lock held; the next line into t: one of the ring, or how many found no room once it is empty.
+ * False: none. */
 static bool
 next_line(struct log_text *t)
 {

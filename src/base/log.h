@@ -22,9 +22,9 @@ void log_set_level(enum log_level level); /* any thread, any time */
 enum log_level log_level(void);
 
 /*
- * From here on no line waits for stderr: a thread of the log's own writes them, from a buffer of 256 KiB; lines that
- * find it full are dropped, and counted in the line log_dropped that follows.  RC_AGAIN: there is no such thread,
- * lines are written as before.
+ * From here on no line waits for stderr: a thread of the log's own writes them, from a buffer of
+ * 256 KiB; lines that find it full are dropped, and counted in the line log_dropped that follows.
+ * RC_AGAIN: there is no such thread, lines are written as before.
  */
 CHECKED enum rc log_start(struct err *err);
 

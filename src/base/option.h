@@ -42,8 +42,8 @@ struct option_key {
 struct option_section {
 	const char *word;               /* NULL ends the list */
 	const struct option_key *table; /* the keys that stand in it */
-	/* Adds one of that name to settings: the struct whose fields its keys set, at their defaults, valid until
-	 * the next call.  NULL: refused, err says why, without the place. */
+	/* Adds one of that name to settings: the struct whose fields its keys set, at their
+	 * defaults, valid until the next call.  NULL: refused, err says why, without the place. */
 	void *(*add)(void *settings, const char *name, struct err *err);
 	const char *about; /* for the manual, in sentences; NULL: it is not in it */
 };
@@ -62,9 +62,9 @@ CHECKED enum rc option_set(const struct option_key *table, void *settings, const
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
 
-/* An ini file.  Keys before the first section and under [pgrab] are the table's; sections may be NULL.  Unknown keys
- * are refused with file:line and the nearest key; so is any section that is none of these, and a line of more than
- * 64 KiB. */
+/* An ini file.  Keys before the first section and under [pgrab] are the table's; sections may be
+ * NULL.  Unknown keys are refused with file:line and the nearest key; so is any section that is
+ * none of these, and a line of more than 64 KiB. */
 CHECKED enum rc option_read_file(const struct option_key *table, const struct option_section *sections,
     void *settings, const char *path, struct err *err);
 
@@ -80,8 +80,8 @@ CHECKED enum rc option_read_argv(const struct option_key *table, void *settings,
  * 100 columns. */
 void option_print_help(const struct option_key *table);
 
-/* For other forms of the same help.  What stands for the value ("TIME"; NULL: it takes none), and what a value may
- * be ("a time such as 200ms, 5s, 10m, 1h or 7d, from 1s to 2h"). */
+/* For other forms of the same help.  What stands for the value ("TIME"; NULL: it takes none), and
+ * what a value may be ("a time such as 200ms, 5s, 10m, 1h or 7d, from 1s to 2h"). */
 const char *option_metavar(const struct option_key *k);
 void option_describe(const struct option_key *k, char *out, size_t size);
 

@@ -14,8 +14,8 @@
  * 15 characters) for the log and for ps(1).  RC_AGAIN: the system refused, nothing was started. */
 CHECKED enum rc thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struct err *err);
 
-/* The same while a program starts: when the system refuses it ends with exit code 1 and says so, for it is of no
- * use with half its threads, and does no work yet. */
+/* The same while a program starts: when the system refuses it ends with exit code 1 and says so,
+ * for it is of no use with half its threads, and does no work yet. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);
 

@@ -111,7 +111,8 @@ int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /*
- * The id of the task that an operand names by its id, its key or its name.  CLI_DONE, or what it has reported.
+ * The id of the task that an operand names by its id, its key or its name.  CLI_DONE, or what it
+ * has reported.
  */
 #define CLI_ID_SIZE 24
 int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);

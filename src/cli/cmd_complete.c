@@ -1,9 +1,10 @@
 /*
- * pgrab __complete WORD...: what may stand in the place of the last WORD, one a line.  The completions of bash and zsh
- * ask this, so they know what --help knows, and ids, keys, names and nodes from the database.
+ * pgrab __complete WORD...: what may stand in the place of the last WORD, one a line.  The
+ * completions of bash and zsh ask this, so they know what --help knows, and ids, keys, names and
+ * nodes from the database.
  *
- * Somebody waits with a finger on the Tab key: when the database cannot be reached, or does not answer at once,
- * there is nothing, and nothing is said.
+ * Somebody waits with a finger on the Tab key: when the database cannot be reached, or does not
+ * answer at once, there is nothing, and nothing is said.
  */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * pgrab logs: what a run has printed.  While it runs its node shows it when it is asked to, so the database is asked
- * again and again, at most twice a second.
+ * pgrab logs: what a run has printed.  While it runs its node shows it when it is asked to, so the
+ * database is asked again and again, at most twice a second.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -67,7 +67,8 @@ look(struct logs *l, bool ask)
 	return rc;
 }
 
-/* How many bytes a text that was cut stands for, and how many of them follow its gap; the gap is in its middle. */
+/* How many bytes a text that was cut stands for, and how many of them follow its gap; the gap is in
+ * its middle. */
 static int64_t
 cut_total(const char *text, size_t length, size_t *unbroken_out)
 {

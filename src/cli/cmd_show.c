@@ -151,7 +151,8 @@ run_show(struct cli *c)
 
 	if (code != CLI_DONE)
 		return code;
-	/* Our sessions have none (see db/pg.c); without them a chain of thousands takes its square to draw. */
+	/* Our sessions have none (see db/pg.c); without them a chain of thousands takes its square
+	 * to draw. */
 	rc = db_script(cli_db(c, CLI_DEADLINE_US), "set enable_hashjoin = on", &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);

@@ -1,6 +1,6 @@
 /*
- * Other people's schedules as tasks for pgrab apply.  Each source is one file; what cannot be had is left out, named and
- * counted, and the rest goes on.
+ * Other people's schedules as tasks for pgrab apply.  Each source is one file; what cannot be had
+ * is left out, named and counted, and the rest goes on.
  */
 #ifndef PGRAB_CLI_IMPORT_H
 #define PGRAB_CLI_IMPORT_H
@@ -34,8 +34,8 @@ int import_pg_timetable(struct import *m, const char *dsn);
 int import_systemd(struct import *m, const char *folder);
 
 /*
- * A calendar expression of systemd as a schedule, and the time zone that it names ("": none).  False: *why says what has
- * no counterpart.
+ * A calendar expression of systemd as a schedule, and the time zone that it names ("": none).
+ * False: *why says what has no counterpart.
  */
 #define IMPORT_SCHEDULE_SIZE 256
 bool import_calendar(const char *text, char schedule[IMPORT_SCHEDULE_SIZE], char zone[64], const char **why);

@@ -27,7 +27,8 @@ struct unit {
 int unit_read(struct cli *c, const char *path, struct unit *u);
 void unit_fini(struct unit *u);
 
-/* The i-th value of a key, from 0; NULL when there are no more.  What stands before an empty one does not count. */
+/* The i-th value of a key, from 0; NULL when there are no more.  What stands before an empty one
+ * does not count. */
 const char *unit_value(const struct unit *u, const char *section, const char *key, size_t i);
 bool unit_true(const struct unit *u, const char *section, const char *key);
 
@@ -38,8 +39,8 @@ int64_t unit_span_us(const char *text);
 cJSON *unit_words(const char *text);
 
 /*
- * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what it asks for that
- * only systemd knows.
+ * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says
+ * what it asks for that only systemd knows.
  */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);
 

@@ -1,6 +1,6 @@
 /*
- * The manual, made from the same tables as --help: pages for man(1) in man(7)'s macros, and a configuration file
- * with every setting commented out.
+ * The manual, made from the same tables as --help: pages for man(1) in man(7)'s macros, and a
+ * configuration file with every setting commented out.
  */
 #ifndef PGRAB_CLI_MANUAL_H
 #define PGRAB_CLI_MANUAL_H

@@ -1,6 +1,6 @@
 /*
- * pgrab(7): the tables, views and functions, as the COMMENTs of the embedded schema describe them.  The texts are our
- * own, so what is read here is only the form they are written in:
+ * pgrab(7): the tables, views and functions, as the COMMENTs of the embedded schema describe them.
+ * The texts are our own, so what is read here is only the form they are written in:
  *
  *   comment on column pgrab.task.key is
  *     'one text' 'or several'

@@ -1,9 +1,9 @@
 /*
  * Raw mode, alternate screen, and the way back.
  *
- * The signals that end or stop us are blocked and read from a descriptor, so that nothing is interrupted half
- * way.  A crash (an assertion, a bad pointer) goes through a handler that puts the terminal back first: it may
- * use write and tcsetattr only, and finds what to restore in the one static below.
+ * The signals that end or stop us are blocked and read from a descriptor, so that nothing is interrupted
+ * half way.  A crash (an assertion, a bad pointer) goes through a handler that puts the terminal back
+ * first: it may use write and tcsetattr only, and finds what to restore in the one static below.
  */
 #include "cli/terminal.h"
 

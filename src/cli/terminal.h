@@ -38,8 +38,8 @@ void terminal_close(struct terminal *t);
 /* Waits on keys, signals, fd and the clock (mono).  Ctrl-Z is dealt with inside. */
 enum terminal_event terminal_wait(struct terminal *t, int fd, int64_t until_us);
 
-/* Shows lines, from the top; what is below them becomes empty.  The caller has cut them to rows and columns and
- * taken control characters out.  false: the terminal is gone. */
+/* Shows lines, from the top; what is below them becomes empty.  The caller has cut them to rows and
+ * columns and taken control characters out.  false: the terminal is gone. */
 bool terminal_draw(const struct terminal *t, const char *lines);
 
 #endif

@@ -61,7 +61,8 @@ text_block(struct buf *out, const char *s)
 void
 text_json(struct buf *out, const char *s)
 {
-	/* The server escapes C0 inside strings; newlines between rows are its own.  DEL, C1 and what turns the direction it leaves. */
+	/* The server escapes C0 inside strings; newlines between rows are its own.  DEL, C1 and
+	 * what turns the direction it leaves. */
 	for (size_t n; *s != '\0'; s += n) {
 		bool plain;
 

@@ -129,8 +129,8 @@ struct section {
 	size_t want, got;
 };
 
-/* One row for each in turn, until there are no more rows or no more wishes.  `overhead` of a section: its lines
- * besides its rows; a section that gets none is left out. */
+/* One row for each in turn, until there are no more rows or no more wishes.  `overhead` of a
+ * section: its lines besides its rows; a section that gets none is left out. */
 static void
 share_rows(struct section *s, size_t n, size_t left, size_t overhead)
 {

@@ -64,7 +64,8 @@ void members_fini(struct members *m);
 /* Takes in one complete reading (rows sorted by id) made at now_us (clock_mono_us). */
 void members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us);
 
-/* It has said itself, since the last reading, that it is busy.  False: that is no news, or it is nobody we know. */
+/* It has said itself, since the last reading, that it is busy.  False: that is no news, or it is
+ * nobody we know. */
 bool members_busy(struct members *m, int64_t id);
 
 /* Fit to own shards: beat lately (2.5 of its own heartbeats) and not draining. */

@@ -1,9 +1,9 @@
 /*
  * A task in the hands of this node, from the claim to the recorded outcome: one struct run per claim.
  *
- * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to whoever
- * has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may be touched by the boss while a
- * worker has it.
+ * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to
+ * whoever has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may
+ * be touched by the boss while a worker has it.
  */
 #ifndef PGRAB_CORE_RUN_H
 #define PGRAB_CORE_RUN_H
@@ -129,13 +129,13 @@ struct run {
 /* This minus n: as the task says, but not before n us. */
 #define RETRY_NOT_BEFORE INT64_C(-1)
 
-/* A run is handed on so much before it is due: putting its start on record takes about a millisecond, and its worker
- * begins when it is due, not that much later. */
+/* A run is handed on so much before it is due: putting its start on record takes about a
+ * millisecond, and its worker begins when it is due, not that much later. */
 #define LEAD_US (2 * US_PER_MS)
 
-/* The bands of priority, as the last three bits of pgrab.task.lane have them: 1 below zero, 2 zero, 3 up to 9, 4 up to
- * 99, 5 above.  Among due tasks the one with the earliest (due - band * step) goes first, so nothing waits longer than
- * an hour behind more important work. */
+/* The bands of priority, as the last three bits of pgrab.task.lane have them: 1 below zero, 2 zero,
+ * 3 up to 9, 4 up to 99, 5 above.  Among due tasks the one with the earliest (due - band * step)
+ * goes first, so nothing waits longer than an hour behind more important work. */
 #define BAND_MASK    7
 #define BAND_STEP_US (900 * US_PER_S)
 
@@ -158,7 +158,8 @@ void run_free(struct run *r);
 /* All of a chain, whose rows are left as they are, for recovery to find. */
 void run_leave_all(struct run *chain);
 
-/* Its fence alone, and its part of the hold: of a run that goes back to the boss while something of it is still to be done. */
+/* Its fence alone, and its part of the hold: of a run that goes back to the boss while something of
+ * it is still to be done. */
 struct run *run_copy(const struct run *r);
 
 /* From the mail that carried it (its `note`, never `begun` or `idle`). */

@@ -1,7 +1,8 @@
 /*
- * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the database under the key
- * `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Before the run is executed each is filled in, once;
- * what was filled in is hidden in whatever is recorded of the run.
+ * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the
+ * database under the key `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Before
+ * the run is executed each is filled in, once; what was filled in is hidden in whatever is recorded
+ * of the run.
  */
 #ifndef PGRAB_CORE_SECRET_H
 #define PGRAB_CORE_SECRET_H
@@ -30,8 +31,8 @@ bool secret_wanted(const struct run *r);
 /* From here on args[i] has the value as any other has.  The run owns its copy. */
 void secret_fill(struct run *r, size_t i, const char *value);
 
-/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: positions stay what they are.  text may
- * be NULL. */
+/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: positions stay
+ * what they are.  text may be NULL. */
 void secret_hide(const struct run *r, char *text);
 
 /* Wipes and frees. */

@@ -1,7 +1,7 @@
 /*
- * The database's clock against our steady one.  A reading is made between the question and its answer, so each gives a
- * lower and an upper bound of the difference; we go by lower ones, so that nothing starts early.  The database's
- * clock may be set while we look.
+ * The database's clock against our steady one.  A reading is made between the question and its
+ * answer, so each gives a lower and an upper bound of the difference; we go by lower ones, so that
+ * nothing starts early.  The database's clock may be set while we look.
  */
 #ifndef PGRAB_CORE_SKEW_H
 #define PGRAB_CORE_SKEW_H
@@ -15,8 +15,8 @@ struct skew {
 	unsigned n;
 };
 
-/* The database said db_us (since 1970) between sent_us and got_us (clock_mono_us).  Returns the best lower bound; what
- * was known before a clock was set back is forgotten. */
+/* The database said db_us (since 1970) between sent_us and got_us (clock_mono_us).  Returns the
+ * best lower bound; what was known before a clock was set back is forgotten. */
 int64_t skew_note(struct skew *s, int64_t db_us, int64_t sent_us, int64_t got_us);
 
 /* `ahead`, if it fits to this reading; else the clock was set since, and its lower bound. */

@@ -1,4 +1,5 @@
-/* See aside.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not is detached and on its own. */
+/* See aside.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not
+ * is detached and on its own. */
 #include "db/deadline_call.h"
 
 #include <stdlib.h>

@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 /*
- * Calls fn(arg) and waits for it until until_us (clock_mono_us).  True: it has returned, arg is the caller's.
- * False: it has not; arg now belongs to the thread, which calls drop(arg) whenever fn returns.  So arg must
- * not hold on to anything of the caller's.  No thread to be had is as if the time had passed: drop(arg) was called.
+ * Calls fn(arg) and waits for it until until_us (clock_mono_us).  True: it has returned, arg is the
+ * caller's.  False: it has not; arg now belongs to the thread, which calls drop(arg) whenever fn
+ * returns.  So arg must not hold on to anything of the caller's.  No thread to be had is as if the
+ * time had passed: drop(arg) was called.
  */
 bool deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us);
 

@@ -13,7 +13,8 @@
 #include "db/deadline_call.h"
 #include "db/dsn.h"
 
-/* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is done aside. */
+/* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is
+ * done aside. */
 struct dial {
 	char *dsn, *app;
 	int64_t timeout_us, until_us;
@@ -76,8 +77,9 @@ dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bo
 }
 
 /*
- * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  These are of the
- * configuration, and have a remedy.  Everything else is taken as transient: waiting is safe, giving up is not.
+ * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  These
+ * are of the configuration, and have a remedy.  Everything else is taken as transient: waiting is
+ * safe, giving up is not.
  */
 static enum rc
 refusal(const char *why, struct err *err)
@@ -152,8 +154,9 @@ must_write(PGconn *conn, struct err *err)
 }
 
 /*
- * One try, at the host that `at` names (NULL: whatever the DSN says).  What stands before dbname are defaults that the DSN
- * overrides, what stands after it overrides the DSN.  A flow that was dropped in silence is found within 20 seconds.
+ * One try, at the host that `at` names (NULL: whatever the DSN says).  What stands before dbname
+ * are defaults that the DSN overrides, what stands after it overrides the DSN.  A flow that was
+ * dropped in silence is found within 20 seconds.
  */
 static enum rc
 try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t until_us, struct err *err)
@@ -211,7 +214,8 @@ take_options(struct hosts *h, const PQconninfoOption *options)
 	}
 }
 
-/* What libpq will make of the DSN and its environment.  (Not of a service that the DSN names: that is one host for us.) */
+/* What libpq will make of the DSN and its environment.  (Not of a service that the DSN names: that
+ * is one host for us.) */
 static struct hosts
 read_hosts(const char *dsn)
 {
@@ -268,7 +272,8 @@ try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int6
 	return rc;
 }
 
-/* Each gets its share of what is left.  The errors of all are kept: the first alone would not say why none would do. */
+/* Each gets its share of what is left.  The errors of all are kept: the first alone would not say
+ * why none would do. */
 static enum rc
 try_all(struct dial *d, const struct hosts *h)
 {

@@ -24,8 +24,8 @@ is_conninfo(const char *dsn)
 }
 
 /*
- * A URL that libpq takes apart elsewhere than its author meant: a password with a bare @, / or : in it.  Then pieces of
- * it are taken for a host or a port, and named as such.
+ * A URL that libpq takes apart elsewhere than its author meant: a password with a bare @, / or : in
+ * it.  Then pieces of it are taken for a host or a port, and named as such.
  */
 static bool
 is_misleading(const char *dsn)
@@ -84,8 +84,8 @@ replace(struct buf *b, const char *text, const char *what)
 }
 
 /*
- * What stands behind the first double quote, but for the sign that libpq misses.  All of it, for what is quoted may hold
- * quotes itself, and the text may be cut.
+ * What stands behind the first double quote, but for the sign that libpq misses.  All of it, for
+ * what is quoted may hold quotes itself, and the text may be cut.
  */
 static void
 replace_quoted(struct buf *b, const char *text)
@@ -122,7 +122,7 @@ dsn_hide(const char *dsn, char *text, size_t size)
 		struct buf b = {0};
 
 		if (!is_password(o) || strlen(o->val) < 3)
-			continue; /* libpq never says one that it has read right; a short one would hide words */
+			continue; /* libpq never shows one it has parsed; a short one would hide words */
 		replace(&b, text, o->val);
 		set(text, size, &b);
 		buf_fini(&b);

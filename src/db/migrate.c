@@ -1,6 +1,6 @@
 /*
- * One transaction per numbered file, one for the whole api.  Each begins with a lock on pgrab.migration and the row
- * that says "applied", so that of two migrators the second waits, finds the row and goes on.
+ * One transaction per numbered file, one for the whole api.  Each begins with a lock on pgrab.migration
+ * and the row that says "applied", so that of two migrators the second waits, finds the row and goes on.
  *
  * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): whoever comes after us
  * waits behind us.  A step that did not get its lock is rolled back, which lets those behind us through, and

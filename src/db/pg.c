@@ -13,16 +13,17 @@
 #include "db/sql.h"
 
 /*
- * What our statements want of a session.  Read committed: a higher default would turn lost claims into errors.
- * Search path: a hostile one must not reach us.  JIT compiles our short statements for longer than they run (a heartbeat:
- * 16 ms instead of 0.4).  Parallel workers take longer to start, too: pgrab.failing without a row 10 ms instead of 0.4.
+ * What our statements want of a session.  Read committed: a higher default would turn lost claims
+ * into errors.  Search path: a hostile one must not reach us.  JIT compiles our short statements
+ * for longer than they run (a heartbeat: 16 ms instead of 0.4).  Parallel workers take longer to start:
+ * pgrab.failing without a row 10 ms instead of 0.4.
  *
- * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was vacuumed while it
- * was empty and then filled is taken for one row, and then reading another index from end to end, with a sort or a
- * materialized copy, seems as cheap: seen at 700 tasks/s instead of 50,000.  So those ways are closed.
+ * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
+ * vacuumed while empty and then filled is taken for one row, and then reading another index from end to end,
+ * with a sort or a materialized copy, seems as cheap: 700 tasks/s instead of 50,000.  So those are closed.
  *
- * A connection of our own is set so once.  The servers behind a pooler are other people's too: there each transaction of ours
- * sets itself, and leaves nothing behind (pg_pooled.c, adr/0014).
+ * A connection of our own is set so once.  The servers behind a pooler are other people's too: there
+ * each transaction of ours sets itself, and leaves nothing behind (pg_pooled.c, ADR 0014).
  */
 const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
     {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},

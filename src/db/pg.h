@@ -2,12 +2,12 @@
  * One connection to PostgreSQL with deadlines.  Owned by one thread.
  *
  * Rules kept here and nowhere else:
- *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the connection
- *     is thrown away;
+ *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the
+ *     connection is thrown away;
  *   - what an SQLSTATE means is said in fault.h only;
- *   - no state is left in a session that others may get: where a pooler stands in between, each transaction
- *     sets for itself what it needs.  No named prepared statements, for the same reason, and because a generic
- *     plan for these array statements is a trap.
+ *   - no state is left in a session that others may get: where a pooler stands in between, each
+ *     transaction sets for itself what it needs.  No named prepared statements, for the same
+ *     reason, and because a generic plan for these array statements is a trap.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H
@@ -38,7 +38,8 @@ PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
 /* Of a node: a server that only reads (a standby) is as good as none.  Before the first connect. */
 void db_of_node(struct db *db);
 
-/* Of a node that is up: what a person can mend (a login, rights, a database's name) is RC_AGAIN from now on, not RC_BAD. */
+/* Of a node that is up: what a person can mend (a login, rights, a database's name) is RC_AGAIN
+ * from now on, not RC_BAD. */
 void db_patient(struct db *db);
 
 /* Is this connection to a pooler?  Then each transaction may be another server's. */
@@ -50,8 +51,9 @@ int64_t db_open_count(void);
 /* How many connections were made so far: a new one may be to another server. */
 unsigned db_generation(const struct db *db);
 
-/* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as db_query_stoppable does: for
- * statements that may have to wait for somebody's lock as long as the run itself.  -1: as usual. */
+/* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as
+ * db_query_stoppable does: for statements that may have to wait for somebody's lock as long as the
+ * run itself.  -1: as usual. */
 void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
 
 /* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
@@ -65,12 +67,14 @@ void db_zone(struct db *db, const char *zone);
 const char *db_target(struct db *db);
 
 /*
- * One statement with text parameters (NULL = SQL null), connecting first if need be.  Result in *out (PQclear
- * it; NULL unless RC_OK). RC_OK       done; rows in *out RC_AGAIN    nothing happened: could not connect,
- * lock or serialization trouble, statement cancelled: try again later RC_LOST     nothing happened: 40001 or
- * 40P01, somebody else was there first RC_UNKNOWN  the connection or the deadline went while the server
- * worked: it may have committed RC_BAD      the server refused the statement (err->sqlstate, err->text with
- * its message and hint)
+ * One statement with text parameters (NULL = SQL null), connecting first if need be.  The result is
+ * in *out (PQclear it), which is NULL unless RC_OK.
+ *   RC_OK       done; the rows are in *out
+ *   RC_AGAIN    nothing happened: no connection, a lock not granted, the statement cancelled; try
+ *               again later
+ *   RC_LOST     nothing happened: 40001 or 40P01, another session was faster
+ *   RC_UNKNOWN  the connection or the deadline was lost while the server worked: it may have committed
+ *   RC_BAD      the server refused the statement: err->sqlstate, and its message and hint in err->text
  */
 CHECKED enum rc db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err);
@@ -85,25 +89,27 @@ CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
 /* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable
- * (a run's stop). On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out
+ * (a run's stop).  On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out
  * is set and the answer is RC_AGAIN, or RC_OK when it finished first, or RC_UNKNOWN when the server did not
  * answer.  until_us = CLOCK_NEVER: no deadline of its own. */
 CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params,
     int stop_fd, int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err);
 
 /*
- * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group: the groups are transactions of
- * their own where nobody says BEGIN, and a failure ends its own group only.  On the connection that is there: RC_UNKNOWN when
- * there is none.
- * result[i], if given: the answer to each that was answered, also the error that ended it; PQclear them all.  *failed_out: the
- * first that failed, or n.  The rest as db_query_stoppable; stop_fd < 0: the deadline of the connection.
+ * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group:
+ * the groups are transactions of their own where nobody says BEGIN, and a failure ends its own
+ * group only.  On the connection that is there: RC_UNKNOWN when there is none.
+ * result[i], if given: the answer to each that was answered, also the error that ended it; PQclear
+ * them all.  *failed_out: the first that failed, or n.  The rest as db_query_stoppable; stop_fd
+ * < 0: the deadline of the connection.
  */
 struct db_step {
 	const char *sql;
 	int n_params;
 	const char *const *params;
 	bool sync; /* the last one's is implied */
-	/* If given, rows are handed on as they come, so that they need no memory, and are not in the result. */
+	/* If given, rows are handed on as they come, so that they need no memory, and are not in
+	 * the result. */
 	void (*row)(void *ctx, const PGresult *res);
 	void *ctx;
 };
@@ -114,7 +120,8 @@ CHECKED enum rc db_steps(struct db *db, const struct db_step *step, size_t n, in
 CHECKED enum rc
 db_alone(struct db *db, const struct db_step *step, int stop_fd, int64_t cancel_us, struct err *err);
 
-/* Has the server closed a connection that was kept?  Then it is dropped, so that the next call makes another. */
+/* Has the server closed a connection that was kept?  Then it is dropped, so that the next call
+ * makes another. */
 void db_drop_dead(struct db *db);
 
 /* Fields.  A null or malformed field gives 0 / "" (the columns asked for are ours). */

@@ -31,7 +31,8 @@ struct db_setting {
 };
 extern const struct db_setting db_settings[]; /* ended by NULL */
 
-/* The connection went while the server worked, which may go on for all we know; with its reason as an answer. */
+/* The connection went while the server worked, which may go on for all we know; with its reason as
+ * an answer. */
 void db_lose(struct db *db);
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 

@@ -1,6 +1,7 @@
 /*
- * Several statements in one go, by libpq's pipeline.  Answers come in order; NULL ends those of one statement, and each Sync has
- * an answer of its own.  A statement that was passed by because one before it failed is answered as aborted.
+ * Several statements in one go, by libpq's pipeline.  Answers come in order; NULL ends those of one
+ * statement, and each Sync has an answer of its own.  A statement that was passed by because one
+ * before it failed is answered as aborted.
  */
 #include "db/pg_priv.h"
 

@@ -27,10 +27,11 @@ row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	PGresult *res = NULL;
-	/* What is promised here (the start of an at_most_once task) has to be on disk, whatever the role's settings say.
+	/* What is promised here (the start of an at_most_once task) has to be on disk, whatever the
+	 * role's settings say.
 	 *
-	 * What else may be locked (a child, a limit) is not waited for either; least of all for one row alone, because
-	 * many of these may follow each other. */
+	 * What else may be locked (a child, a limit) is not waited for either; least of all for one
+	 * row alone, because many of these may follow each other. */
 	enum rc rc = db_begin(db,
 	    n > 1 ? "set local synchronous_commit = on; set local lock_timeout = '20ms'"
 		  : "set local synchronous_commit = on; set local lock_timeout = '4ms'",

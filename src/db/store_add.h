@@ -25,7 +25,8 @@ struct new_value {
 CHECKED enum rc
 store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 
-/* The same for a task that is there: these columns get new values; an empty text is null.  No row: no such task. */
+/* The same for a task that is there: these columns get new values; an empty text is null.  No row:
+ * no such task. */
 CHECKED enum rc store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 

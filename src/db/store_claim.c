@@ -54,7 +54,8 @@ chain_of(const PGresult *res, const struct claim *who)
 	return chain;
 }
 
-/* claim.sql raises each version by one; held.sql is asked for the raised ones.  Only rows that are in `only`, if it is given. */
+/* claim.sql raises each version by one; held.sql is asked for the raised ones.  Only rows that are
+ * in `only`, if it is given. */
 static enum rc
 claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c,
     const struct row_lock *only, size_t n, int64_t raise, PGresult **res, struct err *err)

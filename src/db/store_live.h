@@ -1,5 +1,6 @@
 /*
- * What runs show while they are under way, for those who look: pgrab.live and its neighbours.  enum rc: as db_query.
+ * What runs show while they are under way, for those who look: pgrab.live and its neighbours.  enum
+ * rc: as db_query.
  */
 #ifndef PGRAB_DB_STORE_LIVE_H
 #define PGRAB_DB_STORE_LIVE_H
@@ -32,7 +33,8 @@ struct live_output {
 	size_t unbroken;
 };
 
-/* Writes the notes, and takes back what was written about the runs that have ended: notes, outputs and requests. */
+/* Writes the notes, and takes back what was written about the runs that have ended: notes, outputs
+ * and requests. */
 CHECKED enum rc store_live_tell(struct db *db, const struct live_note *notes, size_t n_notes,
     const struct live_key *ended, size_t n_ended, struct err *err);
 

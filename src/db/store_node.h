@@ -113,15 +113,16 @@ struct node_wishes {
 	} stop[STOPS_MAX];
 };
 
-/* RC_LOST: the row is not ours any more: fenced.  *wishes and *db_now_us_out are filled with RC_OK.  others: takes in a
- * reading of all nodes as well; may be NULL. */
+/* RC_LOST: the row is not ours any more: fenced.  *wishes and *db_now_us_out are filled with RC_OK.
+ * others: takes in a reading of all nodes as well; may be NULL. */
 CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes,
     struct members *others, int64_t *db_now_us_out, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
 
-/* For whom the node can log in now, array text.  *told_out: false when it is not that incarnation's to say. */
+/* For whom the node can log in now, array text.  *told_out: false when it is not that incarnation's
+ * to say. */
 CHECKED enum rc store_node_owners(
     struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err);
 
@@ -149,13 +150,13 @@ struct server_mark {
 };
 CHECKED enum rc store_server_mark(struct db *db, struct server_mark *out, struct err *err);
 
-/* Marks a node down, if this incarnation still has its row.  died: what of, for those who want to be told; NULL when it
- * was stopped in good order. */
+/* Marks a node down, if this incarnation still has its row.  died: what of, for those who want to
+ * be told; NULL when it was stopped in good order. */
 CHECKED enum rc
 store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err);
 
-/* May at_most_once tasks be run here?  (Could a start that was acknowledged be lost?)  async_ok: a standby that may lack it is
- * accepted.  *out false: why->text says why. */
+/* May at_most_once tasks be run here?  (Could a start that was acknowledged be lost?)  async_ok: a
+ * standby that may lack it is accepted.  *out false: why->text says why. */
 CHECKED enum rc store_durable(struct db *db, bool async_ok, bool *out, struct err *why);
 
 #endif

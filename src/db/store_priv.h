@@ -28,8 +28,8 @@ enum {
 	PROOF
 };
 
-/* The definition, as it was when the run was started.  Args that do not parse cannot come from args_list(): empty
- * then. */
+/* The definition, as it was when the run was started.  Args that do not parse cannot come from
+ * args_list(): empty then. */
 void store_fill_definition(struct run *r, const PGresult *res, int row);
 
 #endif

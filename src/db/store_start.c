@@ -26,7 +26,8 @@ by_fence(const void *key, const void *element)
 	return k->version < r->version ? -1 : k->version > r->version;
 }
 
-/* (ids, versions, incarnation) is what start, held and release all take; only rows that are in `only`, if it is given. */
+/* (ids, versions, incarnation) is what start, held and release all take; only rows that are in
+ * `only`, if it is given. */
 static enum rc
 fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs,
     const struct row_lock *only, size_t n, PGresult **res, struct err *err)

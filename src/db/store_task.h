@@ -4,11 +4,11 @@
  *
  * Lock order: rows of pgrab.task in id order (callers pass arrays sorted by id), pgrab.node before
  * pgrab.task. Every write to a claimed task names (id, version, incarnation); a row that does not answer is
- * not ours any more. enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat
+ * not ours any more.  enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat
  * blindly.
  *
- * A row that somebody has locked (a person's open transaction) holds up nobody else: a statement for many rows waits
- * for a lock only briefly, and is then repeated for those rows that are free.
+ * A row that somebody has locked (a person's open transaction) holds up nobody else: a statement
+ * for many rows waits for a lock only briefly, and is then repeated for those rows that are free.
  */
 #ifndef PGRAB_DB_STORE_TASK_H
 #define PGRAB_DB_STORE_TASK_H
@@ -106,24 +106,25 @@ CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candi
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
-/* What is to be done once in the cluster.  *limits_out: there are limits; *orphans_out: something is held by nobody. */
+/* What is to be done once in the cluster.  *limits_out: there are limits; *orphans_out: something
+ * is held by nobody. */
 CHECKED enum rc store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err);
 
-/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed have
- * ->started set and their definition filled in.  ->locked, here and in store_release: in, do not wait for locked
- * rows; out, nothing was done because somebody else has the row locked. */
+/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that
+ * passed have ->started set and their definition filled in.  ->locked, here and in store_release: in, do
+ * not wait for locked rows; out, nothing was done because somebody else has the row locked. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
-/* The same for at_most_once tasks, in a transaction that sets itself what it needs to be durable, if the server is
- * (*durable_out; why->text says why not, and nothing was started then).  What was not acknowledged is never to be executed: on
- * RC_UNKNOWN they are lost. */
+/* The same for at_most_once tasks, in a transaction that sets itself what it needs to be durable,
+ * if the server is (*durable_out; why->text says why not, and nothing was started then).  What was
+ * not acknowledged is never to be executed: on RC_UNKNOWN they are lost. */
 CHECKED enum rc store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs,
     size_t n, bool *durable_out, struct err *why);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
 CHECKED enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 
-/* What the args of started runs name in pgrab.secret, filled in; ->refused says so of a run that names what is not there.
- * Asks only when there is something to ask. */
+/* What the args of started runs name in pgrab.secret, filled in; ->refused says so of a run that
+ * names what is not there.  Asks only when there is something to ask. */
 CHECKED enum rc store_secrets(struct db *db, struct run **runs, size_t n, struct err *err);
 
 /* Hands claimed, unstarted tasks back.  (id, version) pairs of one incarnation. */
@@ -151,16 +152,17 @@ struct recorder {
 	bool contended; /* these rows were locked before: do not wait for them */
 };
 
-/* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by (id, version).
- * ->applied is set for those that were still ours; the others are stale, unless store_recorded knows them. */
+/* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by
+ * (id, version).  ->applied is set for those that were still ours; the others are stale, unless
+ * store_recorded knows them. */
 CHECKED enum rc
 store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 /* The same inside the caller's own transaction, which waits for a locked row as long as its session says. */
 CHECKED enum rc store_finish_here(
     struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 
-/* A run whose end the server refuses to record is parked, with the reason; with or without a row in the history.
- * Sets ->applied. */
+/* A run whose end the server refuses to record is parked, with the reason; with or without a row in
+ * the history.  Sets ->applied. */
 CHECKED enum rc store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why,
     bool history, struct err *err);
 

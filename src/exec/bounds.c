@@ -157,8 +157,8 @@ bounds_of(const struct bounds_list *l, const char *owner)
 }
 
 /*
- * Which variables make a program run something else.  No such list is whole: an interpreter has more of them, and does what
- * its arguments say anyhow, so it is not for `programs`.
+ * Which variables make a program run something else.  No such list is whole: an interpreter has
+ * more of them, and does what its arguments say anyhow, so it is not for `programs`.
  */
 static bool
 steers_the_loader(const char *pair)

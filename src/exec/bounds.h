@@ -1,6 +1,6 @@
 /*
- * The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a row in the database
- * can ask for less and never for more.  Made before any thread and not changed.
+ * The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a
+ * row in the database can ask for less and never for more.  Made before any thread and not changed.
  */
 #ifndef PGRAB_EXEC_BOUNDS_H
 #define PGRAB_EXEC_BOUNDS_H

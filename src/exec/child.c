@@ -1,9 +1,10 @@
 /*
  * The worker's side of a child process: one poll on its output, on its run socket, and on the host's stop_fd.
  *
- * The run is over when the run socket is at its end: not when the output ends (a grandchild may keep that), not
- * when the shim has reported, and not after any time.  For as long as it may still run, its task stays running.
- * How it ended is what the shim saw first, so that a stop that comes too late takes nothing away from a success.
+ * The run is over when the run socket is at its end: not when the output ends (a grandchild may
+ * keep that), not when the shim has reported, and not after any time.  For as long as it may still
+ * run, its task stays running.  How it ended is what the shim saw first, so that a stop that comes
+ * too late takes nothing away from a success.
  */
 #include "exec/child.h"
 

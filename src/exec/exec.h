@@ -39,8 +39,8 @@ struct exec_env {
 	const struct bounds_list *bounds; /* NULL: none, as in tests */
 };
 
-/* Connects, if need be.  Is it the connection of `owner`, in the node's database, and no superuser's (unless that is
- * allowed)?  RC_BAD says whose it is. */
+/* Connects, if need be.  Is it the connection of `owner`, in the node's database, and no
+ * superuser's (unless that is allowed)?  RC_BAD says whose it is. */
 CHECKED enum rc exec_login_check(
     struct db *db, const struct exec_env *env, const char *owner, struct login *out, struct err *err);
 
@@ -55,9 +55,9 @@ extern const struct pgrab_executor exec_noop;
 struct exec_set;
 
 /*
- * The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared objects
- * (comma-separated paths, may be NULL). RC_BAD: unknown kind (the text lists what there is), a file that does
- * not load, a wrong ABI number, a missing symbol, a kind that exists.
+ * The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared
+ * objects (comma-separated paths, may be NULL).  RC_BAD: an unknown kind (the text lists what there
+ * is), a file that does not load, a wrong ABI number, a missing symbol, a kind that exists already.
  */
 CHECKED enum rc
 exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err);

@@ -1,18 +1,21 @@
 /*
  * Kind http: one request, and whether its reply is what the task expects.
  *
- * One libcurl multi handle per worker, kept between runs for its DNS cache, and a share for TLS sessions.  The easy
- * handle is made for one request: up to 8.0 libcurl takes a reply whose first header line begins with a blank for more
- * of the last header of the reply before, which is freed memory.  The worker waits in curl_multi_poll on the transfer and
- * on the host's stop_fd together; the run's time limit is the node's to raise.
+ * One libcurl multi handle per worker, kept between runs for its DNS cache, and a share for TLS
+ * sessions.  The easy handle is made for one request: up to 8.0 libcurl takes a reply whose first
+ * header line begins with a blank for more of the last header of the reply before, which is freed
+ * memory.  The worker waits in curl_multi_poll on the transfer and on the host's stop_fd together;
+ * the run's time limit is the node's to raise.
  *
  * No connection is used twice: when a kept one turns out dead, libcurl sends the request once more on a new
  * one without asking, and a server that took the first and died over it would be asked to do its work twice.
  * Nothing else is retried here either.
  *
- * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment (http_proxy,
- * https_proxy, no_proxy) do apply; what a proxy makes of a name is then for the proxy to judge, not for
- * http_guard.c, unless http_hosts lets a task go to addresses: those are connected to directly.  At most HTTP_BODY_MAX bytes are read, counted unpacked, and HTTP_HEADERS_MAX of headers.
+ * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment
+ * (http_proxy, https_proxy, no_proxy) do apply; what a proxy makes of a name is then for the proxy
+ * to judge, not for http_guard.c, unless http_hosts lets a task go to addresses: those are
+ * connected to directly.  At most HTTP_BODY_MAX bytes are read, counted unpacked, and
+ * HTTP_HEADERS_MAX of headers.
  */
 #include "exec/exec.h"
 

@@ -1,10 +1,11 @@
 /*
- * Link-local addresses, and those where clouds keep the machine's credentials, are refused: whoever asks from the
- * machine gets them, and a task's author is not the machine's owner.  Loopback and private networks are what people
- * schedule calls to, so they are not refused here: http_hosts says what may be reached, if not all.
+ * Link-local addresses, and those where clouds keep the machine's credentials, are refused: whoever
+ * asks from the machine gets them, and a task's author is not the machine's owner.  Loopback and
+ * private networks are what people schedule calls to, so they are not refused here: http_hosts says
+ * what may be reached, if not all.
  *
- * An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) is the same address.  A translator with a
- * prefix of the network's own can not be known; a node behind one needs http_hosts.
+ * An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) is the same address.  A
+ * translator with a prefix of the network's own can not be known; a node behind one needs http_hosts.
  */
 #include "exec/http_guard.h"
 
@@ -220,7 +221,8 @@ is_host_name(const char *name)
 	return *p != '\0' && *p != '.' && p[strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789-._")] == '\0';
 }
 
-/* Takes "host/bits:port" apart; an IPv6 address with a port is in brackets.  Changes text.  False: it is none of these. */
+/* Takes "host/bits:port" apart; an IPv6 address with a port is in brackets.  Changes text.  False:
+ * it is none of these. */
 static bool
 parse_host(char *text, struct http_host *out)
 {

@@ -1,6 +1,6 @@
 /*
- * Where the node itself must not be made to connect to, whatever a task's URL, DNS or a redirect says; and where the
- * node's file says that tasks may.
+ * Where the node itself must not be made to connect to, whatever a task's URL, DNS or a redirect
+ * says; and where the node's file says that tasks may.
  */
 #ifndef PGRAB_EXEC_HTTP_GUARD_H
 #define PGRAB_EXEC_HTTP_GUARD_H
@@ -28,8 +28,9 @@ struct http_hosts {
 };
 
 /*
- * "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list.  "" is a list with
- * nothing in it.  RC_BAD: the text names the setting (`where`) and the place.  http_hosts_fini also after that.
+ * "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list.  ""
+ * is a list with nothing in it.  RC_BAD: the text names the setting (`where`) and the place.
+ * http_hosts_fini also after that.
  */
 CHECKED enum rc http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err);
 void http_hosts_fini(struct http_hosts *h);
@@ -42,9 +43,9 @@ bool http_host_refused(
     const struct http_hosts *h, const char *host, uint16_t port, bool *listed_out, char *why, size_t size);
 
 /*
- * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is really used,
- * after DNS.  listed: http_host_refused said so.  A place of the list that is this very address lifts the guard; a
- * network around it does not.
+ * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is
+ * really used, after DNS.  listed: http_host_refused said so.  A place of the list that is this
+ * very address lifts the guard; a network around it does not.
  */
 bool http_address_refused(
     const struct http_hosts *h, bool listed, const struct sockaddr *address, char *why, size_t size);

@@ -7,11 +7,12 @@
 #include "base/rc.h"
 #include "keeper/keeper.h"
 
-/* One limit, "memory=512MB", "processes=50" or "cpu=0.5" (processors).  RC_BAD: the text says what would be right,
- * after `where`, the name of the argument or setting. */
+/* One limit, "memory=512MB", "processes=50" or "cpu=0.5" (processors).  RC_BAD: the text says what
+ * would be right, after `where`, the name of the argument or setting. */
 CHECKED enum rc limits_read(struct keeper_limits *l, const char *where, const char *text, struct err *err);
 
-/* A task's limits within the node's, which are also what a task gets that names none.  RC_BAD: it wants more. */
+/* A task's limits within the node's, which are also what a task gets that names none.  RC_BAD: it
+ * wants more. */
 CHECKED enum rc limits_within(const struct keeper_limits *node, const struct keeper_limits *task,
     struct keeper_limits *out, struct err *err);
 

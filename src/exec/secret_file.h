@@ -1,6 +1,6 @@
 /*
- * Secrets in files: FOLDER/OWNER/PATH, where FOLDER is what the node's file names (secret_dir), OWNER the role that the
- * task belongs to, and PATH what the row says.
+ * Secrets in files: FOLDER/OWNER/PATH, where FOLDER is what the node's file names (secret_dir),
+ * OWNER the role that the task belongs to, and PATH what the row says.
  */
 #ifndef PGRAB_EXEC_SECRET_FILE_H
 #define PGRAB_EXEC_SECRET_FILE_H
@@ -8,9 +8,10 @@
 #include "base/rc.h"
 
 /*
- * The contents without the newline at their end; the caller wipes and frees.  PATH may be relative, or begin with
- * FOLDER/OWNER/.  No symbolic link is followed and nothing leaves the owner's folder.  RC_BAD: there is no folder, no such
- * file, it is not a plain file of root or of this user that others can not write, or it is no text of at most SECRET_MAX bytes.
+ * The contents without the newline at their end; the caller wipes and frees.  PATH may be relative,
+ * or begin with FOLDER/OWNER/.  No symbolic link is followed and nothing leaves the owner's folder.
+ * RC_BAD: there is no folder, no such file, it is not a plain file of root or of this user that
+ * others can not write, or it is no text of at most SECRET_MAX bytes.
  */
 CHECKED enum rc
 secret_file_read(const char *folder, const char *owner, const char *path, char **out, struct err *err);

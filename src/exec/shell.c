@@ -1,6 +1,6 @@
 /*
- * Kind shell: the command is a text for /bin/sh -c.  The kernel takes no argument of more than 128 KiB: a longer
- * text is a file, which the shell opens once more, and closes as it came before the text begins.
+ * Kind shell: the command is a text for /bin/sh -c.  The kernel takes no argument of more than 128 KiB: a
+ * longer text is a file, which the shell opens once more, and closes as it came before the text begins.
  */
 #include "exec/exec.h"
 

@@ -3,12 +3,13 @@
  * so its effect is there exactly once: when the finish does not find the fence, everything the text did is
  * rolled back.
  *
- * The text runs on a connection of its owner's (sql_session.h); the finish shows there what only this run knows.  It is two trips
- * to the server: begin, check and text; finish and commit.  Stop (timeout, cancel, fence) is a cancel request on another
- * connection.
+ * The text runs on a connection of its owner's (sql_session.h); the finish shows there what only
+ * this run knows.  It is two trips to the server: begin, check and text; finish and commit.  Stop
+ * (timeout, cancel, fence) is a cancel request on another connection.
  *
- * A connection that is lost says nothing about its backend, which may work on, and commit.  So the run is over
- * only when that backend is gone (it is ended by force); the history then says whether it went through.
+ * A connection that is lost says nothing about its backend, which may work on, and commit.  So the
+ * run is over only when that backend is gone (it is ended by force); the history then says whether
+ * it went through.
  */
 #include "exec/sql.h"
 
@@ -185,9 +186,9 @@ carry_out(struct sql_work *k, struct err *err)
 	return rc;
 }
 
-/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as long as the run may take:
- * the work is done, and would have to be done again.  The session is cleaned in the same trip: where a pooler stands in between,
- * while it still is ours. */
+/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for,
+ * as long as the run may take: the work is done, and would have to be done again.  The session is
+ * cleaned in the same trip: where a pooler stands in between, while it still is ours. */
 static enum rc
 finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {
@@ -223,8 +224,9 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	return rc;
 }
 
-/* The work was good, but its finish is refused for what is no fault of the task: the server's, or the history has no partition
- * for now (nobody has made one for days).  All of it is rolled back, and done again in a moment; that costs no attempt. */
+/* The work was good, but its finish is refused for what is no fault of the task: the server's, or
+ * the history has no partition for now (nobody has made one for days).  All of it is rolled back,
+ * and done again in a moment; that costs no attempt. */
 static bool
 put_off(struct sql_work *k, enum rc rc, const struct err *err)
 {

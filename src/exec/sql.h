@@ -29,7 +29,8 @@ struct sql_work {
 /* The fence, asked before the work; parameters for it, by which a run names itself. */
 struct db_step sql_check_step(const struct sql_work *k, const char *params[3]);
 
-/* The connection was lost: ends what works for it on the server.  False: not to be had; others end the run, and it first. */
+/* The connection was lost: ends what works for it on the server.  False: not to be had; others end
+ * the run, and it first. */
 bool sql_end_backend(const struct sql_work *k);
 /* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
  * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */

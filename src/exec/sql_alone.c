@@ -1,7 +1,8 @@
 /*
- * args.transaction = false: one statement outside of any transaction of ours, for what refuses to be in one (VACUUM, CREATE INDEX
- * CONCURRENTLY, a procedure that commits).  Its effect and its finish are two things, as with a shell task: at least once, or at
- * most once when the task says so.  The finish is written by the finisher, which is fenced.
+ * args.transaction = false: one statement outside of any transaction of ours, for what refuses to
+ * be in one (VACUUM, CREATE INDEX CONCURRENTLY, a procedure that commits).  Its effect and its
+ * finish are two things, as with a shell task: at least once, or at most once when the task says
+ * so.  The finish is written by the finisher, which is fenced.
  */
 #include <string.h>
 
@@ -61,7 +62,8 @@ sql_run_alone(struct sql_work *k)
 	k->result->succeeded = rc == RC_OK;
 	if (rc != RC_OK)
 		sql_text_why(&k->text, 0, NULL, &err, k->result);
-	/* It may still be at it: then nothing is said about it, so that it is recovered, which ends the backend. */
+	/* It may still be at it: then nothing is said about it, so that it is recovered, which ends
+	 * the backend. */
 	if (rc == RC_UNKNOWN)
 		k->result->recorded = !sql_end_backend(k);
 	sql_session_clean(k->session);

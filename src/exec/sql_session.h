@@ -1,8 +1,8 @@
 /*
  * The connections of one worker on which texts of sql tasks run: one for each owner, made when it is needed.
  *
- * session_user is the owner, for that is a boundary that no text gets over: SET ROLE, SECURITY DEFINER, deferred triggers all
- * come back to the one who logged in.  Owned by the worker's thread.
+ * session_user is the owner, for that is a boundary that no text gets over: SET ROLE, SECURITY
+ * DEFINER, deferred triggers all come back to the one who logged in.  Owned by the worker's thread.
  */
 #ifndef PGRAB_EXEC_SQL_SESSION_H
 #define PGRAB_EXEC_SQL_SESSION_H
@@ -42,8 +42,8 @@ struct sql_sessions {
 	int64_t said_us; /* when a failed login was last told of */
 };
 
-/* The one for this owner; NULL: this node cannot log in as him.  Its name on the server tells the incarnation, so that peers
- * can end it when we are dead. */
+/* The one for this owner; NULL: this node cannot log in as him.  Its name on the server tells the
+ * incarnation, so that peers can end it when we are dead. */
 struct sql_session *sql_session_of(struct sql_sessions *all, const char *owner, int64_t incarnation);
 
 /* Connected, and checked to be the owner's.  Not RC_OK: nothing was executed. */

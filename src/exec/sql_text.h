@@ -23,8 +23,8 @@ struct sql_text {
 bool sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result);
 void sql_text_fini(struct sql_text *t);
 
-/* Is it one that the server may be given as it is, for it cannot end the transaction, nor COPY?  By its first word; what does not
- * begin with one of those is asked by a function of the server's. */
+/* Is it one that the server may be given as it is, for it cannot end the transaction, nor COPY?  By
+ * its first word; what does not begin with one of those is asked by a function of the server's. */
 bool sql_is_plain(const char *statement);
 
 /* Why it failed.  res: the server's answer, or NULL; number: of the statement that failed, from 1, or 0. */

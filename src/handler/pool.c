@@ -134,8 +134,9 @@ turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 	host->end(host->ctx, r, OUTCOME_NONE, &result);
 }
 
-/* Hands out what is due.  Those that wait stand in the order in which they came: behind the first that finds no
- * process, and has time, none has to be looked at, unless one was told to stop.  Returns when to come back. */
+/* Hands out what is due.  Those that wait stand in the order in which they came: behind the first
+ * that finds no process, and has time, none has to be looked at, unless one was told to stop.
+ * Returns when to come back. */
 int64_t
 pool_deal(struct pool *pool, int64_t now)
 {

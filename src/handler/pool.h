@@ -1,12 +1,12 @@
 /*
  * Pools of handler processes: what a [worker NAME] section of the node's file asks for.
  *
- * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol, looks whether they
- * still answer, and puts another in the place of one that has ended.  A task that a process had when it ended has
- * failed; it is over only when nothing of the process is left.
+ * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol,
+ * looks whether they still answer, and puts another in the place of one that has ended.  A task
+ * that a process had when it ended has failed; it is over only when nothing of the process is left.
  *
- * All of it belongs to the one thread that calls pool_* (but for pools_submit and pools_wake).  It has no connection,
- * and knows nothing of the boss: a struct pool_host does what is the node's.
+ * All of it belongs to the one thread that calls pool_* (but for pools_submit and pools_wake).  It
+ * has no connection, and knows nothing of the boss: a struct pool_host does what is the node's.
  */
 #ifndef PGRAB_HANDLER_POOL_H
 #define PGRAB_HANDLER_POOL_H
@@ -51,7 +51,8 @@ struct pool_host {
 	int64_t kill_grace_us;
 	/* May a process be started now? */
 	bool (*may_start)(void *ctx);
-	/* A run is about to be handed to a process: true; or it must not be any more: the host has taken it. */
+	/* A run is about to be handed to a process: true; or it must not be any more: the host has
+	 * taken it. */
 	bool (*begin)(void *ctx, struct run *r);
 	enum pgrab_stop (*stop)(void *ctx, const struct run *r);
 	void (*print)(void *ctx, struct run *r, const char *text, size_t n);
@@ -71,7 +72,8 @@ struct pool_host {
 struct pools *pools_create(const struct pool_setup *setup, size_t n, const struct pool_host *host);
 void pools_destroy(struct pools **ps); /* after pools_run has returned */
 
-/* Until pools_quit, and then until every process has ended, or for half a second: keeper_stop ends the rest. */
+/* Until pools_quit, and then until every process has ended, or for half a second: keeper_stop ends
+ * the rest. */
 void pools_run(struct pools *ps);
 
 /* Any thread.  A run for the pool r->crew - 1; it is due soon, and must have been started. */
@@ -84,8 +86,9 @@ void pools_quit(struct pools *ps);
 /* The thread of pools_run only.  Valid until it comes back from the callback. */
 void pools_status(const struct pools *ps, size_t pool, struct pool_status *out);
 
-/* "python3 handlers.py 'a b'" taken apart at blanks, quotes kept together as a shell does, and nothing else of a
- * shell.  *out: ended by NULL, one block, the caller frees it.  RC_BAD: a quote is not closed, or there is nothing. */
+/* "python3 handlers.py 'a b'" taken apart at blanks, quotes kept together as a shell does, and
+ * nothing else of a shell.  *out: ended by NULL, one block, the caller frees it.  RC_BAD: a quote
+ * is not closed, or there is nothing. */
 CHECKED enum rc pool_words(const char *text, char ***out, struct err *err);
 
 #endif

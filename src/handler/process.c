@@ -1,12 +1,12 @@
 /*
  * One handler process, from its start to the last of it.
  *
- *     NONE -> STARTING -- hello --> READY -- max_tasks, quit --> RETIRING -- nothing in hand: told to end --> ENDING
- *                 \___________________\____ fault, its own end __________________________________________/
- *     ENDING -- the run socket is at its end --> NONE;  without the keeper's last word: LOST -- buried --> NONE
+ *     NONE -> STARTING -- hello --> READY -- max_tasks, quit --> RETIRING -- idle: told to end --> ENDING
+ *                 \___________________\____ fault, its own end ________________________________/
+ *     ENDING -- the run socket is at its end --> NONE;  without the keeper gone: LOST -- buried --> NONE
  *
- * The tasks it holds are over when nothing of it is left, and not before: then nothing can run twice at a time.
- * What it wrote until then counts.
+ * The tasks it holds are over when nothing of it is left, and not before: then nothing can run
+ * twice at a time.  What it wrote until then counts.
  */
 #include "handler/inside.h"
 

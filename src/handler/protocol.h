@@ -1,6 +1,7 @@
 /*
- * What a node and a handler process say to each other: one JSON object to a line, see docs/workers.md.  Pure: text in,
- * text out.  Nothing that a process says is believed before it is checked, and no line is longer than it may be.
+ * What a node and a handler process say to each other: one JSON object to a line, see
+ * docs/workers.md.  Pure: text in, text out.  Nothing that a process says is believed before it is
+ * checked, and no line is longer than it may be.
  */
 #ifndef PGRAB_HANDLER_PROTOCOL_H
 #define PGRAB_HANDLER_PROTOCOL_H
@@ -44,7 +45,8 @@ struct message {
 	char *text;       /* PROGRESS; LOG; RESULT: the error; may be NULL but for LOG */
 };
 
-/* One line without its end.  RC_BAD: it is no message; err says what of it is wrong.  message_fini also then. */
+/* One line without its end.  RC_BAD: it is no message; err says what of it is wrong.  message_fini
+ * also then. */
 CHECKED enum rc message_parse(const char *line, size_t n, struct message *out, struct err *err);
 void message_fini(struct message *m);
 

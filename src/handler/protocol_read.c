@@ -297,7 +297,8 @@ take_message(const struct reading *r, struct message *m)
 	return err_set(r->err, RC_BAD, "it has no \"type\" that this node knows");
 }
 
-/* UTF-8 without control characters but blanks: cJSON takes any of them for a blank, and a NUL would cut a value. */
+/* UTF-8 without control characters but blanks: cJSON takes any of them for a blank, and a NUL would
+ * cut a value. */
 static bool
 is_text(const char *p, size_t n)
 {

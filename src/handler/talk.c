@@ -172,7 +172,8 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 	message_fini(&m);
 }
 
-/* After a fault nothing more of it is believed; but what a process wrote that is killed for another's sake, or dies, counts. */
+/* After a fault nothing more of it is believed; but what a process wrote that is killed for
+ * another's sake, or dies, counts. */
 static bool
 believed(const struct process *p)
 {

@@ -1,5 +1,6 @@
 /*
- * By system calls: libc's wrappers are for programs with threads, and the child of vfork shares its memory with the shim.
+ * By system calls: libc's wrappers are for programs with threads, and the child of vfork shares its
+ * memory with the shim.
  */
 #include "keeper/identity.h"
 
@@ -30,7 +31,8 @@ set_ids(const struct keeper_user *u)
 	       syscall(SYS_setresuid, u->uid, u->uid, u->uid) == 0;
 }
 
-/* Has it all come true?  A kernel that said yes is asked once more: what follows is somebody else's program. */
+/* Has it all come true?  A kernel that said yes is asked once more: what follows is somebody else's
+ * program. */
 static bool
 is_set(const struct keeper_user *u)
 {

@@ -12,8 +12,8 @@
  *   - when the worker says so (TERM, then KILL after kill_grace),
  *   - when the lease deadline in shared memory passes (the same way),
  *   - when the node or the keeper is gone (end of file on the lifeline; the same way),
- * never later than kill_grace after the end of the lease, and, when the run's main process has ended, whatever
- * else is left of it (KILL).  The keeper does the same to a run whose shim is dead or frozen.
+ * never later than kill_grace after the end of the lease, and, when the run's main process has ended,
+ * whatever else is left of it (KILL).  The keeper does the same to a run whose shim is dead or frozen.
  *
  * The node watches the keeper in turn, in a thread of this module: one that has died, or whose tick stands
  * still, is killed and replaced, and what it left is killed by the node itself, the next subreaper.
@@ -36,9 +36,10 @@ struct keeper_setup {
 	int64_t kill_grace_us;
 	bool cgroups; /* make a control group per run where that can be done */
 	/*
-	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop and nothing
-	 * of its runs is left: this program, with the node's id and incarnation (keeper_vouch), and those of
-	 * keeper_vouch_next or zeros, as further arguments, an empty environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
+	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop
+	 * and nothing of its runs is left: this program, with the node's id and incarnation
+	 * (keeper_vouch), and those of keeper_vouch_next or zeros, as further arguments, an empty
+	 * environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
 	 */
 	const char *farewell;
 	int will_fd; /* with a farewell: anything that can be read, never shown to a run; borrowed */
@@ -52,17 +53,17 @@ CHECKED enum rc keeper_start(struct keeper **out, const struct keeper_setup *set
  * There is no farewell.  Then frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* For a process that is about to end without keeper_stop, for it can not stop its threads.  A keeper that lives
- * sees to its runs, and to the farewell; what a lost one left is killed here, now: waits until nothing of it is left,
- * at most until until_us (clock_mono_us). */
+/* For a process that is about to end without keeper_stop, for it can not stop its threads.  A
+ * keeper that lives sees to its runs, and to the farewell; what a lost one left is killed here,
+ * now: waits until nothing of it is left, at most until until_us (clock_mono_us). */
 void keeper_hurry(struct keeper *k, int64_t until_us);
 
 /* Until when (clock_boot_us) runs may go on.  One that has passed, such as 0: from now on nothing may run.
  * One thread at a time; never blocks.  One that is taken back is noticed within half a second. */
 void keeper_lease(struct keeper *k, int64_t deadline_boot_us);
 
-/* Who the node is about to register as, besides what it is until then: when it dies before it has an answer, the keeper
- * speaks for both, and of one that came to nothing nobody knows.  One thread at a time. */
+/* Who the node is about to register as, besides what it is until then: when it dies before it has an
+ * answer, the keeper speaks for both, and of one that came to nothing nobody knows.  One thread at a time. */
 void keeper_vouch_next(struct keeper *k, int64_t node_id, int64_t incarnation);
 /* Who the keeper speaks for in its farewell from now on; incarnation 0: for nobody.  One thread at a time. */
 void keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation);
@@ -85,7 +86,8 @@ struct keeper_limits {
 	int64_t cpu_percent; /* of one processor; only with control groups */
 };
 
-/* Whom to run it as; the keeper needs root for that, or CAP_SETUID, CAP_SETGID and CAP_KILL (keeper_can_switch). */
+/* Whom to run it as; the keeper needs root for that, or CAP_SETUID, CAP_SETGID and CAP_KILL
+ * (keeper_can_switch). */
 #define KEEPER_GROUPS_MAX 1024
 struct keeper_user {
 	bool set; /* false: as the node, and then nothing else here counts */
@@ -122,8 +124,8 @@ struct keeper_run {
 };
 
 /*
- * Asks for a run; any worker thread.  RC_BAD: argv and env are together larger than 1 MiB.  RC_AGAIN: the system
- * refused (descriptors, memory), or there is no keeper at this moment; nothing was started.
+ * Asks for a run; any worker thread.  RC_BAD: argv and env are together larger than 1 MiB.  RC_AGAIN: the
+ * system refused (descriptors, memory), or there is no keeper at this moment; nothing was started.
  */
 CHECKED enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err);
@@ -134,13 +136,14 @@ void keeper_stop_run(const struct keeper_run *run);
 /*
  * Messages on the run socket (SOCK_SEQPACKET, one struct each), then end of file.
  *
- * The end of file after KEEPER_GONE is the proof that nothing of the run is left.  Without KEEPER_GONE the keeper
- * itself was lost; the proof then is the return of keeper_await_end.  Nothing else proves anything.
+ * The end of file after KEEPER_GONE is the proof that nothing of the run is left.  Without
+ * KEEPER_GONE the keeper itself was lost; the proof then is the return of keeper_await_end.
+ * Nothing else proves anything.
  */
 enum keeper_event {
 	KEEPER_STARTED = 1, /* shim: exec succeeded; value = pid */
-	/* Shim or keeper: fork or exec failed, nothing ran; value = errno, where = which step.  With ECANCELED
-	 * there was no lease ("lease"), or the worker or the node had given up ("stop"). */
+	/* Shim or keeper: fork or exec failed, nothing ran; value = errno, where = which step.  With
+	 * ECANCELED there was no lease ("lease"), or the worker or the node had given up ("stop"). */
 	KEEPER_NOT_STARTED,
 	KEEPER_EXITED, /* shim: nothing of the run is left.  value = wait status of the main process */
 	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim.  Always the last word */
@@ -160,8 +163,8 @@ struct keeper_msg {
 	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", "user", ... */
 };
 
-/* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a process
- * that the kernel can not kill holds it up.  Returns also when the keeper is stopped. */
+/* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a
+ * process that the kernel can not kill holds it up.  Returns also when the keeper is stopped. */
 void keeper_await_end(struct keeper *k, uint64_t life);
 
 /* Would keeper_await_end return at once? */

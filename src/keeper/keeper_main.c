@@ -1,14 +1,14 @@
 /*
  * The keeper process: takes requests, forks a shim for each, and waits for the shims.
  *
- * It is the second line of defence too.  A shim that was killed leaves its run to us, the next subreaper, and a
- * shim that is frozen is killed when what it should have done is overdue.  We hold on to the shim's end of each
- * run socket until nothing of the run is left; then we say so, and let go.  A worker's half-close of its end
- * reaches us as well as the shim.
+ * It is the second line of defence too.  A shim that was killed leaves its run to us, the next
+ * subreaper, and a shim that is frozen is killed when what it should have done is overdue.  We hold
+ * on to the shim's end of each run socket until nothing of the run is left; then we say so, and let
+ * go.  A worker's half-close of its end reaches us as well as the shim.
  *
- * One thread, no log (a full pipe behind stderr must not stop us), all signals blocked: a TERM or INT meant for
- * the node (the terminal's, the service manager's to the whole group) must not end what watches over its runs.
- * Not dumpable: no run may read our memory or take our descriptors.
+ * One thread, no log (a full pipe behind stderr must not stop us), all signals blocked: a TERM or
+ * INT meant for the node (the terminal's, the service manager's to the whole group) must not end
+ * what watches over its runs.  Not dumpable: no run may read our memory or take our descriptors.
  */
 #include "keeper/keeper.h"
 
@@ -74,8 +74,8 @@ is_shim(pid_t pid, void *ctx)
 	return false;
 }
 
-/* Nothing of it is left.  (The word can not be lost but with its reader: the socket has room for more than the
- * three that are ever written to it.) */
+/* Nothing of it is left.  (The word can not be lost but with its reader: the socket has room for
+ * more than the three that are ever written to it.) */
 static void
 forget(struct guard *g, size_t i)
 {
@@ -250,8 +250,8 @@ note_hangups(struct guard *g, const struct pollfd *p, size_t count)
 	}
 }
 
-/* A short sleep: the node watches our tick, the lease can be taken back, and poll stands still while the machine
- * is suspended. */
+/* A short sleep: the node watches our tick, the lease can be taken back, and poll stands still
+ * while the machine is suspended. */
 static int
 timeout_ms(const struct guard *g)
 {

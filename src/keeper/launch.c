@@ -32,8 +32,8 @@ give_up(const struct launch *l, const char *where)
 	_exit(n == sizeof f ? 127 : 126);
 }
 
-/* exec keeps a mask and what is ignored, so both have to be put back.  By the system call, for libc leaves its own
- * two signals alone, which posix_spawn made ignored. */
+/* exec keeps a mask and what is ignored, so both have to be put back.  By the system call, for libc
+ * leaves its own two signals alone, which posix_spawn made ignored. */
 static void
 restore_signals(void)
 {

@@ -1,10 +1,10 @@
 /*
  * The node's ties to one keeper process.
  *
- * Four things tie the two together: the lifeline, a pipe whose writing end nobody but the node ever holds; its
- * counterpart, the presence, a pipe whose writing end the keeper and its shims hold; the spawn socket, on
- * which the keeper says once that it is ready and never writes again, so that our end becomes readable exactly
- * when the keeper is gone; and the page of shared memory, which outlives it.
+ * Four things tie the two together: the lifeline, a pipe whose writing end nobody but the node ever holds;
+ * its counterpart, the presence, a pipe whose writing end the keeper and its shims hold; the spawn socket,
+ * on which the keeper says once that it is ready and never writes again, so that our end becomes readable
+ * exactly when the keeper is gone; and the page of shared memory, which outlives it.
  */
 #ifndef PGRAB_KEEPER_LINK_H
 #define PGRAB_KEEPER_LINK_H

@@ -1,9 +1,9 @@
 /*
  * The tree is read afresh each time: it changes under our hands, and nothing of it is worth keeping.
  *
- * A process that forks and exits all the time has gone before its number has been read.  Two things catch it: a
- * signal to a whole process group, which no fork escapes (the kernel takes the fork back when a signal is
- * pending), and a look at the numbers that follow one that has just died.
+ * A process that forks and exits all the time has gone before its number has been read.  Two things
+ * catch it: a signal to a whole process group, which no fork escapes (the kernel takes the fork
+ * back when a signal is pending), and a look at the numbers that follow one that has just died.
  */
 #include "keeper/proctree.h"
 

@@ -4,9 +4,10 @@
  *     RUNNING --- a reason to stop: TERM to all ---> ENDING --- kill_grace over ---> KILLING --- none left
  *        \_____________ the main process has ended: KILL to what is left ______________/
  *
- * As the subreaper we inherit whatever the run leaves behind, so that "no child to wait for" means that nothing
- * is left at all, and each death that changes whom we have to kill comes with a SIGCHLD.  The loop therefore
- * never asks whether somebody is still there by looking at /proc; it looks there only for whom to signal.
+ * As the subreaper we inherit whatever the run leaves behind, so that "no child to wait for" means
+ * that nothing is left at all, and each death that changes whom we have to kill comes with a
+ * SIGCHLD.  The loop therefore never asks whether somebody is still there by looking at /proc; it
+ * looks there only for whom to signal.
  *
  * While nothing happens the lease is looked at twice a second even if it has not passed: it can be taken back
  * (keeper_lease with 0), and poll stands still while the machine is suspended.
@@ -143,9 +144,9 @@ find_dead(void)
 }
 
 /*
- * As long as the main process is not reaped its id still is that of its group, so the group can be killed in one
- * stroke, from which not even a fork can escape.  Hence each of the dead is looked at first and reaped then, by
- * its id: a main process that dies in between must not slip through.
+ * As long as the main process is not reaped its id still is that of its group, so the group can be
+ * killed in one stroke, from which not even a fork can escape.  Hence each of the dead is looked at
+ * first and reaped then, by its id: a main process that dies in between must not slip through.
  */
 static void
 reap_one(struct shim *s, pid_t pid)
@@ -168,8 +169,8 @@ reap_one(struct shim *s, pid_t pid)
 	}
 }
 
-/* Takes note of the dead, and chases what the last of them has left, which may be dead a moment later and have left
- * something itself.  False: nothing is left. */
+/* Takes note of the dead, and chases what the last of them has left, which may be dead a moment
+ * later and have left something itself.  False: nothing is left. */
 static bool
 reap(struct shim *s)
 {
@@ -208,9 +209,9 @@ begin_ending(struct shim *s, enum keeper_why why)
 }
 
 /*
- * Where there are many processes a look at all of them takes long, and a run that forks and exits all the time is
- * then somewhere else.  What catches that one is the chase behind each of the dead (reap), so half of the time is
- * left for it.
+ * Where there are many processes a look at all of them takes long, and a run that forks and exits
+ * all the time is then somewhere else.  What catches that one is the chase behind each of the dead
+ * (reap), so half of the time is left for it.
  */
 static void
 walk(struct shim *s)

@@ -24,8 +24,8 @@ struct shim_setup {
 	int stdin_fd, script_fd; /* -1: none */
 };
 
-/* When a run that is told to stop at now_us (boot clock) is killed: kill_grace later, counted from the end of the
- * lease when that has passed. */
+/* When a run that is told to stop at now_us (boot clock) is killed: kill_grace later, counted from
+ * the end of the lease when that has passed. */
 int64_t shim_kill_at_us(const struct shim_setup *setup, int64_t now_us);
 
 /* Ends with status 0 when nothing of the run is left and the worker was told;

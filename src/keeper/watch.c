@@ -1,15 +1,15 @@
 /*
  * The thread that watches the keeper process.
  *
- *     keeper well --- it died, or its tick stands still ---> lost: killed; a new one is made, and at the same time
+ *     keeper well --- it died, or its tick stands still ---> lost: killed; a new one is made, and meanwhile
  *     the old one's shims, which are our children now, have kill_grace to end their runs ---> what is left of
  *     them is killed here, frozen or not ---> nothing left: keeper_await_end returns
  *
  * What is ours to kill is what descends from us, but for the new keeper and for children in our own session:
  * those a plug-in forked itself.  (A run is in a session of its own and can not come back into ours.)
  *
- * A tick is judged by looks of our own, each some time after the last: when this process was frozen itself, one
- * look after it says nothing.
+ * A tick is judged by looks of our own, each some time after the last: when this process was frozen
+ * itself, one look after it says nothing.
  */
 #include <errno.h>
 #include <poll.h>

@@ -20,7 +20,8 @@ struct wire_page {
 	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
 	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
 	_Atomic int64_t runs;  /* that it looks after; by the keeper */
-	/* Whose death the keeper has to report: of the node as it is, and as it is about to register.  By the node. */
+	/* Whose death the keeper has to report: of the node as it is, and as it is about to
+	 * register.  By the node. */
 	struct {
 		_Atomic int64_t node_id, incarnation; /* incarnation 0: nobody's */
 	} who[2];
@@ -43,12 +44,12 @@ enum {
 #define WIRE_SPEC_MAX (1024 * 1024)
 #define WIRE_PAGE_LEN 4096
 
-/* The run socket comes first: with nothing but it the keeper can still say why the rest did not arrive.  Stdin and
- * script may be missing, a script comes with stdin. */
+/* The run socket comes first: with nothing but it the keeper can still say why the rest did not
+ * arrive.  Stdin and script may be missing, a script comes with stdin. */
 enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT, WIRE_FD__COUNT };
 
-/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read is in trouble,
- * and the run is better off elsewhere.  RC_AGAIN: it did not go. */
+/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read
+ * is in trouble, and the run is better off elsewhere.  RC_AGAIN: it did not go. */
 CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err);
 
 /* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */

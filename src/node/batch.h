@@ -31,7 +31,8 @@ void waiting_add_one(struct waiting *w, struct run *r);
 struct run *waiting_take(struct waiting *w); /* all of them */
 
 /*
- * After `what` was answered with rc: says so in the log (debug, but for a refusal) and waits a while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
+ * After `what` was answered with rc: says so in the log (debug, but for a refusal) and waits a
+ * while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
  * stop at once (`stop_now` is stopped).
  */
 bool

@@ -6,17 +6,18 @@
  * Room.  Loaders may only claim what the boss has room for:
  *   ready  of each crew (the worker threads; each pool of handler processes): its free slots, plus what was
  *          finished in the last 100 ms, less what waits already.  So a node that
- *          does thousands of short tasks a second has the next ones at hand, and one that does long ones takes
- *          nothing it would only sit on;
+ *          does thousands of short tasks a second has the next ones at hand, and one that does long
+ *          ones takes nothing it would only sit on;
  *   timed  a fixed number of tasks that are due within lookahead.
  * A due task that found no worker for steal_after is handed back, for a node that has one.
  *
- * Busy.  A node none of whose workers has been free for a moment says so; others that are not take what is due in
- * its place, at once (lanes.h).  Then it claims nothing ahead, and what it has goes back a moment before it is due.
- * One whose runs are short is not busy, however many there are: its tasks are better off where they are.
+ * Busy.  A node none of whose workers has been free for a moment says so; others that are not take
+ * what is due in its place, at once (lanes.h).  Then it claims nothing ahead, and what it has goes
+ * back a moment before it is due.  One whose runs are short is not busy, however many there are:
+ * its tasks are better off where they are.
  *
- * Lease.  The heartbeat may be stuck in a call when the lease ends, so its end is looked for here: nothing that
- * runs outlives it.
+ * Lease.  The heartbeat may be stuck in a call when the lease ends, so its end is looked for here:
+ * nothing that runs outlives it.
  */
 #include "node/boss.h"
 

@@ -53,8 +53,8 @@ void boss_notes(struct boss *b, struct mail *chain);
 /* Runs that are over: outcome recorded, or refused, or dropped.  From starter and finisher. */
 void boss_settled(struct boss *b, struct run *chain);
 
-/* From the finisher: so many runs cannot be recorded, because somebody has their rows locked.  They need no worker, and
- * so take no room. */
+/* From the finisher: so many runs cannot be recorded, because somebody has their rows locked.  They
+ * need no worker, and so take no room. */
 void boss_ends_locked(struct boss *b, size_t n);
 
 /* Hands back everything unstarted and takes nothing more; and the reverse. */

@@ -1,6 +1,6 @@
 /*
- * The boss: whether the node is busy, so that others take what is due in its place.  It is about the workers; a pool
- * of handlers that is full leaves its tasks to those who steal.
+ * The boss: whether the node is busy, so that others take what is due in its place.  It is about
+ * the workers; a pool of handlers that is full leaves its tasks to those who steal.
  */
 #include <stdatomic.h>
 

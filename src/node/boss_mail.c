@@ -190,8 +190,8 @@ boss_wait_empty(struct boss *b, int64_t until_us)
 	return empty;
 }
 
-/* A run counts as ended before its worker says so, and is in hand until after the finisher has let go of it: so there are never
- * fewer in hand than ended plus running. */
+/* A run counts as ended before its worker says so, and is in hand until after the finisher has let
+ * go of it: so there are never fewer in hand than ended plus running. */
 bool
 boss_wait_ended(struct boss *b, int64_t until_us)
 {

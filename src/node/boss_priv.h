@@ -1,6 +1,7 @@
 /*
- * The inside of the boss, for boss*.c only: boss.c is the thread, boss_queue.c what waits, boss_stop.c what is to stop,
- * boss_room.c what may be claimed, boss_busy.c who may help, boss_mail.c what other threads call.
+ * The inside of the boss, for boss*.c only: boss.c is the thread, boss_queue.c what waits,
+ * boss_stop.c what is to stop, boss_room.c what may be claimed, boss_busy.c who may help,
+ * boss_mail.c what other threads call.
  */
 #ifndef PGRAB_NODE_BOSS_PRIV_H
 #define PGRAB_NODE_BOSS_PRIV_H

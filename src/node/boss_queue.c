@@ -100,7 +100,8 @@ release(struct boss *b, struct run *r)
 	mailbox_push(b->node->start_queue, &r->note.mail);
 }
 
-/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at all of them. */
+/* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at
+ * all of them. */
 static void
 open_stop(struct node *n, struct run *r)
 {
@@ -108,7 +109,8 @@ open_stop(struct node *n, struct run *r)
 	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/* Started with its claim: its room was free, see boss_room.c.  A pool that has lost its processes since hands it back. */
+/* Started with its claim: its room was free, see boss_room.c.  A pool that has lost its processes
+ * since hands it back. */
 static void
 hand_to_pool(struct boss *b, struct run *r)
 {
@@ -221,7 +223,8 @@ boss_dispatch(struct boss *b)
 		dispatch_crew(b, &b->crew[i]);
 }
 
-/* Others are quicker: what has waited for steal_after, and, when others help a busy node, what will soon be due. */
+/* Others are quicker: what has waited for steal_after, and, when others help a busy node, what will
+ * soon be due. */
 static bool
 belongs_back(const struct boss *b, const struct run *r, int64_t now)
 {

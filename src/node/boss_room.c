@@ -54,9 +54,9 @@ worker_room(const struct boss *b)
 }
 
 /*
- * What a pool is given is started with its claim, so it is no more than it begins at once: what it has slots for, and
- * what it ends in one window, half of which is about the time that the next claim takes.  And no more than is
- * written down as quickly as it ends.  A pool without processes takes nothing.
+ * What a pool is given is started with its claim, so it is no more than it begins at once: what it has
+ * slots for, and what it ends in one window, half of which is about the time that the next claim takes.
+ * And no more than is written down as quickly as it ends.  A pool without processes takes nothing.
  */
 static int64_t
 pool_room(const struct crew *c)

@@ -65,8 +65,8 @@ boss_drop_all(struct boss *b)
 	boss_stop_all(b, PGRAB_STOP_FENCED);
 }
 
-/* When to look whether its time is out: at the end of its timeout, or when it would have shown no sign of life for
- * too long. */
+/* When to look whether its time is out: at the end of its timeout, or when it would have shown no
+ * sign of life for too long. */
 static int64_t
 next_look(const struct run *r)
 {

@@ -5,8 +5,9 @@
  *     loader ---> boss ---> starter ---> workers or pools ---> finisher ---> boss
  *                   \______ (begun at once) ___/
  *
- * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, pools, recover, loaders, then the
- * control loop. Stop order: loaders; heartbeat, when nothing is in hand any more; then the reverse.
+ * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, pools, recover,
+ * loaders, then the control loop. Stop order: loaders; heartbeat, when nothing is in hand any more;
+ * then the reverse.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
 #define PGRAB_NODE_CONTEXT_H

@@ -1,6 +1,7 @@
 /*
- * LISTEN, without ever blocking the loop: the connection is used and watched through one socket event and one
- * timer.  It is made in a thread of its own, because libpq looks up names in it, which takes as long as it takes.
+ * LISTEN, without ever blocking the loop: the connection is used and watched through one socket
+ * event and one timer.  It is made in a thread of its own, because libpq looks up names in it,
+ * which takes as long as it takes.
  */
 #include "node/doorbell.h"
 
@@ -109,8 +110,8 @@ retry(struct doorbell *d, const char *why)
 	set_timer(d, backoff_next_us(&d->backoff));
 }
 
-/* Does a notification come to a session that is doing nothing?  Rung from another connection; the bell itself is not, because
- * that would wake every node. */
+/* Does a notification come to a session that is doing nothing?  Rung from another connection; the
+ * bell itself is not, because that would wake every node. */
 static enum rc
 hears(struct call *c, struct db *other, struct err *err)
 {

@@ -26,8 +26,8 @@ struct doorbell_calls {
 	void *ctx;
 };
 
-/* Connects in the background, and again whenever the connection is lost.  *listening: kept to say whether a ring would
- * be heard.  calls is copied. */
+/* Connects in the background, and again whenever the connection is lost.  *listening: kept to say
+ * whether a ring would be heard.  calls is copied. */
 struct doorbell *doorbell_create(
     struct event_base *base, const char *dsn, const struct doorbell_calls *calls, _Atomic bool *listening);
 void doorbell_destroy(struct doorbell **d);

@@ -1,4 +1,5 @@
-/* See farewell.h.  The will is a list of texts, each with its NUL: one per enum will, then the environment. */
+/* See farewell.h.  The will is a list of texts, each with its NUL: one per enum will, then the
+ * environment. */
 #include "node/farewell.h"
 
 #include <errno.h>

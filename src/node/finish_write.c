@@ -69,8 +69,9 @@ settle_bad(struct finish_writer *w, struct finish *f, struct err *err)
 	return rc == RC_BAD ? write_parked(w, f, true, err) : rc;
 }
 
-/* Made here, or by another node, which then is at it just now: either way the batch is to be tried again.  When it is missing
- * again, this connection may have an old picture of the history (somebody attached one while it looked): a new one has not. */
+/* Made here, or by another node, which then is at it just now: either way the batch is to be tried
+ * again.  When it is missing again, this connection may have an old picture of the history
+ * (somebody attached one while it looked): a new one has not. */
 static enum rc
 make_partitions(struct finish_writer *w, struct err *err)
 {
@@ -91,7 +92,8 @@ struct sift {
 	struct err why; /* of the last refusal */
 };
 
-/* One or a few of a batch.  RC_BAD: the server refused it, for whatever reason.  (What is stale passes, and proves nothing.) */
+/* One or a few of a batch.  RC_BAD: the server refused it, for whatever reason.  (What is stale
+ * passes, and proves nothing.) */
 static enum rc
 try_some(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
 {
@@ -126,7 +128,8 @@ probe(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, stru
 	return rc == RC_BAD ? RC_OK : rc;
 }
 
-/* Refused while others pass: its own fault, or for what is no row's fault, and then it waits beside the others. */
+/* Refused while others pass: its own fault, or for what is no row's fault, and then it waits beside
+ * the others. */
 static enum rc
 settle_one(struct finish_writer *w, const struct sift *s, struct finish *f, struct err *err)
 {
@@ -156,8 +159,8 @@ bisect(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, str
 	return rc == RC_OK ? bisect(w, s, f + n / 2, n - n / 2, err) : rc;
 }
 
-/* The only one there is, so nothing can pass beside it.  That it can be parked, history and all, while its end is refused
- * again and again, is the proof. */
+/* The only one there is, so nothing can pass beside it.  That it can be parked, history and all,
+ * while its end is refused again and again, is the proof. */
 static enum rc
 settle_lone(struct finish_writer *w, struct finish *f, struct err *err)
 {

@@ -1,9 +1,10 @@
 /*
  * Writing outcomes: what is the fault of one row, and what of the server.
  *
- * A batch that is refused proves nothing yet: a trigger of somebody's that refuses everything looks the same as one bad row.  So
- * some of the batch are tried each for itself.  When one of these passes, the way is free, and whatever is refused then is the
- * row's own fault: it is stored without its text, or parked with the reason.  When none passes, everything is kept and waits.
+ * A batch that is refused proves nothing yet: a trigger of somebody's that refuses everything looks
+ * the same as one bad row.  So some of the batch are tried each for itself.  When one of these
+ * passes, the way is free, and whatever is refused then is the row's own fault: it is stored
+ * without its text, or parked with the reason.  When none passes, everything is kept and waits.
  * Owned by the finisher's thread.
  */
 #ifndef PGRAB_NODE_FINISH_WRITE_H
@@ -27,8 +28,10 @@ struct finish_writer {
 };
 
 /*
- * f[0..n): all OUTCOME_NOT_STARTED or none of them, sorted by (id, version).  alone: nothing else waits to be written.
- * RC_OK: what is neither applied, locked nor refused is stale.  Else the caller keeps what is not, and asks again later; after
+ * f[0..n): all OUTCOME_NOT_STARTED or none of them, sorted by (id, version).  alone: nothing else
+ * waits to be written.
+ * RC_OK: what is neither applied, locked nor refused is stale.  Else the caller keeps what is not,
+ * and asks again later; after
  * RC_UNKNOWN it asks store_recorded first.
  */
 CHECKED enum rc

@@ -1,15 +1,15 @@
 /*
  * Finisher: workers -> finisher -> boss.
  *
- * When idle there is no delay: what has ended is written at once, and what ends while the server works makes
- * the next batch. A finish is fenced by (id, version, incarnation).  One that the row does not answer to is
- * stale: dropped and counted.  One whose reply was lost is looked up in the history before it is tried again.
- * One whose row somebody has locked is put aside and tried again beside the others; one that the server will not
- * take harms no other (finish_write.h).
+ * When idle there is no delay: what has ended is written at once, and what ends while the server
+ * works makes the next batch. A finish is fenced by (id, version, incarnation).  One that the row
+ * does not answer to is stale: dropped and counted.  One whose reply was lost is looked up in the
+ * history before it is tried again.  One whose row somebody has locked is put aside and tried again
+ * beside the others; one that the server will not take harms no other (finish_write.h).
  *
- * While the server cannot take anything, everything is kept and tried again: what may be in hand is bounded by what
- * may be claimed, and nothing is claimed meanwhile (health.h).  Also over a fence: what ended is true all the same, and
- * counts under its old fence as long as nobody else has taken the task.
+ * While the server cannot take anything, everything is kept and tried again: what may be in hand is
+ * bounded by what may be claimed, and nothing is claimed meanwhile (health.h).  Also over a fence: what
+ * ended is true all the same, and counts under its old fence as long as nobody else has taken the task.
  */
 #include "node/finisher.h"
 
@@ -175,8 +175,8 @@ note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 	s->writer.tries = s->backoff.tries;
 }
 
-/* What is known when a batch is begun.  aside: these were locked, or refused while others passed, so that what becomes of them
- * says nothing about the server.  alone: nothing else is here. */
+/* What is known when a batch is begun.  aside: these were locked, or refused while others passed,
+ * so that what becomes of them says nothing about the server.  alone: nothing else is here. */
 struct round {
 	bool aside, alone;
 };
@@ -233,8 +233,8 @@ keep_locked(struct finisher *s, struct run *r)
 	s->contended_until_us = clock_mono_us() + CONTENDED_US;
 }
 
-/* After finish_batch: what is locked, or could not be written, stays here; the rest goes back to the boss.  Returns how many
- * stayed aside. */
+/* After finish_batch: what is locked, or could not be written, stays here; the rest goes back to
+ * the boss.  Returns how many stayed aside. */
 static size_t
 settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 {
@@ -292,8 +292,8 @@ finish_chain(struct finisher *s, struct run *chain)
 	waiting_add(&s->kept, rest);
 }
 
-/* A few of those aside, so that what has ended meanwhile need not wait long for its turn; and on with the next
- * few soon, when these were free again. */
+/* A few of those aside, so that what has ended meanwhile need not wait long for its turn; and on
+ * with the next few soon, when these were free again. */
 static void
 retry_locked(struct finisher *s)
 {

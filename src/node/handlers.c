@@ -1,8 +1,9 @@
 /*
  * Handlers: starter -> pools -> finisher.
  *
- * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop is touched from
- * outside.  What one round of it brings goes to the boss and to the finisher in one push each.
+ * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop
+ * is touched from outside.  What one round of it brings goes to the boss and to the finisher in one
+ * push each.
  */
 #include "node/handlers_priv.h"
 

@@ -1,6 +1,6 @@
 /*
- * The node's side of the pools of handler processes: one thread runs all of them; another tells the database how they
- * are and which kinds they serve.
+ * The node's side of the pools of handler processes: one thread runs all of them; another tells the
+ * database how they are and which kinds they serve.
  */
 #ifndef PGRAB_NODE_HANDLERS_H
 #define PGRAB_NODE_HANDLERS_H
@@ -15,7 +15,8 @@ struct handlers;
 struct node;
 struct settings;
 
-/* What the [worker NAME] sections ask for.  RC_BAD: a section is wrong, err names it.  *out NULL: there are none. */
+/* What the [worker NAME] sections ask for.  RC_BAD: a section is wrong, err names it.  *out NULL:
+ * there are none. */
 CHECKED enum rc handlers_create(struct node *n, struct handlers **out, struct err *err);
 void handlers_destroy(struct handlers **h); /* NULL inside is fine, here and below */
 

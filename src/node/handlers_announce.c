@@ -1,6 +1,7 @@
 /*
- * The announcer: tells the database how the pools are and which schemas their kinds have.  A thread and a connection
- * of its own, because whoever has a row of these locked must hold up neither the heartbeat nor a loader.
+ * The announcer: tells the database how the pools are and which schemas their kinds have.  A thread
+ * and a connection of its own, because whoever has a row of these locked must hold up neither the
+ * heartbeat nor a loader.
  *
  * What is announced is the state of the moment; what could not be told is told again with the next try.
  */

@@ -1,6 +1,6 @@
 /*
- * The inside of the node's handlers, for handlers.c (the pools' thread), handlers_section.c (from the file to pools) and
- * handlers_announce.c (what the database is told) only.
+ * The inside of the node's handlers, for handlers.c (the pools' thread), handlers_section.c (from
+ * the file to pools) and handlers_announce.c (what the database is told) only.
  */
 #ifndef PGRAB_NODE_HANDLERS_PRIV_H
 #define PGRAB_NODE_HANDLERS_PRIV_H

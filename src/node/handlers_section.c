@@ -1,4 +1,5 @@
-/* From a [worker NAME] section of the file to a pool: what is started, as whom and where, and for which kinds. */
+/* From a [worker NAME] section of the file to a pool: what is started, as whom and where, and for
+ * which kinds. */
 #include "node/handlers_priv.h"
 
 #include <string.h>
@@ -50,8 +51,8 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 }
 
 /*
- * Said at the start: whoever may insert a task of these kinds says what such a process does with its args, and the
- * file that it is made of may be anybody's.
+ * Said at the start: whoever may insert a task of these kinds says what such a process does with
+ * its args, and the file that it is made of may be anybody's.
  */
 static enum rc
 check_root(const struct settings *set, const struct worker_settings *w, struct err *err)

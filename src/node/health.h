@@ -1,6 +1,6 @@
 /*
- * The health of a node, in one place: can it put starts and outcomes on record?  While it cannot, nothing is claimed, and
- * what is unstarted is handed back, for a node that can.
+ * The health of a node, in one place: can it put starts and outcomes on record?  While it cannot,
+ * nothing is claimed, and what is unstarted is handed back, for a node that can.
  *
  * Each fault is said once when it begins and once when it is over.
  */
@@ -16,8 +16,8 @@
 struct node;
 
 enum health_part {
-	HEALTH_START, /* the starter cannot put starts on record */
-	HEALTH_FINISH, /* the finisher cannot record outcomes: connection, rights, disk, a partition of the history */
+	HEALTH_START,  /* the starter cannot put starts on record */
+	HEALTH_FINISH, /* the finisher cannot record outcomes: connection, rights, disk, no partition */
 	HEALTH__COUNT
 };
 
@@ -26,8 +26,9 @@ struct health {
 	_Atomic bool no_claims[HEALTH__COUNT];
 };
 
-/* Each from the thread whose part it is; said again, or said of what is so already, they do nothing.  no_claims: false while it
- * may still turn out to be the fault of a few tasks, which only others beside them can show. */
+/* Each from the thread whose part it is; said again, or said of what is so already, they do
+ * nothing.  no_claims: false while it may still turn out to be the fault of a few tasks, which only
+ * others beside them can show. */
 void health_ill(struct node *n, enum health_part part, bool no_claims, const struct err *why);
 void health_well(struct node *n, enum health_part part);
 

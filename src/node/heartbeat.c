@@ -1,6 +1,6 @@
 /*
- * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with a reading of
- * everybody's.
+ * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with
+ * a reading of everybody's.
  *
  * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node
  * stops: nothing more is claimed, started or finished (incarnation 0), the keeper's lease is dropped so that
@@ -106,8 +106,8 @@ obey(struct heartbeat *h, const struct node_wishes *w)
 		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
 }
 
-/* What acknowledges us on a new connection may be another server, or one that was restored: one that went back in time has
- * lost what was promised, so that others may have what we run.  RC_LOST: it did. */
+/* What acknowledges us on a new connection may be another server, or one that was restored: one that went
+ * back in time has lost what was promised, so that others may have what we run.  RC_LOST: it did. */
 static enum rc
 same_server(struct heartbeat *h, struct err *err)
 {
@@ -241,7 +241,8 @@ append(struct run **chain, struct run *more)
 	last->note.mail.next = more == NULL ? NULL : &more->note.mail;
 }
 
-/* What the starter cannot hand back (it has no connection) goes with the beats, which a node that holds anything has. */
+/* What the starter cannot hand back (it has no connection) goes with the beats, which a node that
+ * holds anything has. */
 static void
 hand_back(struct heartbeat *h)
 {

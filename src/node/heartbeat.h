@@ -30,7 +30,8 @@ void heartbeat_ring(struct heartbeat *h);
 /* A node has just said that it is busy.  Any thread. */
 void heartbeat_busy(struct heartbeat *h, int64_t node_id);
 
-/* When nothing is in hand any more, before the threads it calls: says goodbye to the database (state down) if in_order, joins, frees. */
+/* When nothing is in hand any more, before the threads it calls: says goodbye to the database
+ * (state down) if in_order, joins, frees. */
 void heartbeat_stop(struct heartbeat **h, bool in_order);
 
 #endif

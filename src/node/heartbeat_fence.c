@@ -26,8 +26,9 @@ stop_acting(struct heartbeat *h, const char *why)
 	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name, old, why);
 }
 
-/* Everything of the old incarnation has to be gone, but for outcomes in the finisher's hands.  What runs in this process (a
- * plug-in) cannot be ended by force: others will begin it when dead_after is over, so this process ends before. */
+/* Everything of the old incarnation has to be gone, but for outcomes in the finisher's hands.  What
+ * runs in this process (a plug-in) cannot be ended by force: others will begin it when dead_after
+ * is over, so this process ends before. */
 static void
 await_ends(struct heartbeat *h)
 {
@@ -49,8 +50,8 @@ await_ends(struct heartbeat *h)
 	}
 }
 
-/* What ended is still true, and counts under its old fence while nobody else has taken the task: it is recorded before this
- * node gives up its old incarnation, which would make it look lost. */
+/* What ended is still true, and counts under its old fence while nobody else has taken the task: it
+ * is recorded before this node gives up its old incarnation, which would make it look lost. */
 static void
 offer_outcomes(struct heartbeat *h)
 {

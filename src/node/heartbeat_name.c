@@ -167,7 +167,8 @@ heartbeat_name_first(struct heartbeat *h, struct err *err)
 	return RC_CLOSED;
 }
 
-/* Was the other holder of our name seen to stand still for its dead_after?  Time in which nobody looked counts for nothing. */
+/* Was the other holder of our name seen to stand still for its dead_after?  Time in which nobody
+ * looked counts for nothing. */
 static bool
 stands_still(struct heartbeat *h, const struct node_holder *holder)
 {

@@ -1,6 +1,6 @@
 /*
- * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c, heartbeat_fence.c and
- * heartbeat_name.c (whose the name is) only.
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c,
+ * heartbeat_fence.c and heartbeat_name.c (whose the name is) only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_PRIV_H
 #define PGRAB_NODE_HEARTBEAT_PRIV_H
@@ -63,8 +63,8 @@ void heartbeat_publish(struct heartbeat *h);
 /* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
 bool heartbeat_take_busy(struct heartbeat *h);
 
-/* What this node says with its next beat, and so often since the last; what did not go through is counted again
- * with the next.  (After a lost reply it may be counted twice: these are numbers for people.) */
+/* What this node says with its next beat, and so often since the last; what did not go through is counted
+ * again with the next.  (After a lost reply it may be counted twice: these are numbers for people.) */
 struct node_beat heartbeat_figures(struct heartbeat *h);
 void heartbeat_give_back(struct heartbeat *h, const struct node_beat *b);
 

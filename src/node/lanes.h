@@ -1,9 +1,10 @@
 /*
- * What a loader reads: the lanes of the due index that this node may run, and in each the shards that are its own.
+ * What a loader reads: the lanes of the due index that this node may run, and in each the shards
+ * that are its own.
  *
- * The strategy divides each lane among the nodes that can run what stands in it, so that nobody owns what he cannot run,
- * and what only some can run has an owner among these.  For each shard of a lane there is a low-water mark: how far it
- * was read and taken.
+ * The strategy divides each lane among the nodes that can run what stands in it, so that nobody
+ * owns what he cannot run, and what only some can run has an owner among these.  For each shard of
+ * a lane there is a low-water mark: how far it was read and taken.
  *
  * Owned by the loader's thread; no connection, no clock.
  */
@@ -41,8 +42,9 @@ struct lanes {
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
-/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy: which of the nodes of c
- * are (NULL: none); what is theirs belongs to those who are not, too, divided as if the busy ones were not there. */
+/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy: which
+ * of the nodes of c are (NULL: none); what is theirs belongs to those who are not, too, divided as
+ * if the busy ones were not there. */
 void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
     const struct pgrab_cluster *c, const bool *busy);
 
@@ -55,10 +57,11 @@ enum lanes_part {
 /* One look reads all of them. */
 bool lanes_fit(const struct lanes *ls);
 
-/* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or lanes_fini.
- * bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is passed by.  timed: room for what is not due yet.
- * chance: for LANES_OTHERS, so that thieves do not meet in the same shard.  q->limit: what the lane with the most to take
- * can take; where more is due than that, what is not due yet is not asked for. */
+/* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
+ * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is passed by.
+ * timed: room for what is not due yet.  chance: for LANES_OTHERS, so that thieves do not meet in the
+ * same shard.  q->limit: what the lane with the most to take can take; where more is due than that,
+ * what is not due yet is not asked for. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 
@@ -66,8 +69,8 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 size_t lanes_crew(const struct lanes *ls, int32_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);
 
-/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left behind may fall below a
- * mark.  c: in the order of the look. */
+/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left
+ * behind may fall below a mark.  c: in the order of the look. */
 void lanes_progress(struct lanes *ls, const struct candidate *c, size_t n);
 void lanes_forget_marks(struct lanes *ls);
 

@@ -1,9 +1,10 @@
 /*
- * What runs show while they are under way: their output so far, their progress, and that they are being stopped.
+ * What runs show while they are under way: their output so far, their progress, and that they are
+ * being stopped.
  *
- * Each run that can be stopped has an entry, from its beginning to its end: its worker makes it, fills it and takes
- * it away; the teller reads it, when there is something to tell.  While nobody looks and nothing is reported this
- * costs no statement.  Lock order: the list's lock, then an entry's.
+ * Each run that can be stopped has an entry, from its beginning to its end: its worker makes it, fills it
+ * and takes it away; the teller reads it, when there is something to tell.  While nobody looks and nothing
+ * is reported this costs no statement.  Lock order: the list's lock, then an entry's.
  */
 #ifndef PGRAB_NODE_LIVE_H
 #define PGRAB_NODE_LIVE_H
@@ -51,16 +52,17 @@ struct lives {
 void lives_init(struct lives *l);
 void lives_fini(struct lives *l);
 
-/* From the run's worker.  all: NULL when nobody can look.  live_end: what has been printed, the caller's; NULL: nothing. */
+/* From the run's worker.  all: NULL when nobody can look.  live_end: what has been printed, the
+ * caller's; NULL: nothing. */
 void live_begin(struct live *v, struct lives *all, struct run *r);
 char *live_end(struct live *v, bool *truncated_out);
 void live_print(struct live *v, const void *bytes, size_t n);
 void live_progress(struct live *v, double percent, const char *text);
 void live_waits_for(struct live *v, const char *text);
 
-/* From the teller.  What has changed since the last time, or all (again: what was told has not got through); runs that were
- * told to stop count after `patience_us`.  *next_us_out: when the next of those does, or CLOCK_NEVER.  Arrays are the
- * caller's. */
+/* From the teller.  What has changed since the last time, or all (again: what was told has not got
+ * through); runs that were told to stop count after `patience_us`.  *next_us_out: when the next of
+ * those does, or CLOCK_NEVER.  Arrays are the caller's. */
 struct live_changes {
 	struct live_note *notes;
 	struct live_key *ended;

@@ -34,13 +34,13 @@
 #define LOOK_MAX    1000            /* rows per look: where a bigger batch gains no more */
 #define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
 
-/* A node that has found nothing for so long, and whose doorbell is heard, looks this seldom: who inserts a task that
- * is due before the look after the next (see task_inserted) rings. */
+/* A node that has found nothing for so long, and whose doorbell is heard, looks this seldom: who
+ * inserts a task that is due before the look after the next (see task_inserted) rings. */
 #define QUIET_AFTER_US (30 * US_PER_S)
 #define QUIET_POLL_US  (10 * US_PER_S)
 
-/* So long after we were busy, or asked for the bell, one more look, and again after twice as long, up to a poll:
- * who did not ring because nobody wanted it may commit only then. */
+/* So long after we were busy, or asked for the bell, one more look, and again after twice as long,
+ * up to a poll: who did not ring because nobody wanted it may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
 void
@@ -166,8 +166,8 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
-/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked with every full look,
- * and on a new connection before anything else. */
+/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked
+ * with every full look, and on a new connection before anything else. */
 static enum rc
 check_durable(struct loader *l, struct err *err)
 {
@@ -275,7 +275,8 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	}
 	if (*rc_out == RC_OK && !more && room_ready(&room) > 0 && now >= l->next_steal_us)
 		*rc_out = steal(l, room, now, &more, err);
-	/* What is left for others than those who are busy, or would be: whoever has room waits for the bell. */
+	/* What is left for others than those who are busy, or would be: whoever has room waits for
+	 * the bell. */
 	set_hungry(l, (more && l->moved) || room_ready(&taken) == 0);
 	for (size_t i = 0; i < CREWS_MAX; i++)
 		l->wants[i] = l->wants[i] || room_ready(&taken) == 0 ||

@@ -1,5 +1,6 @@
 /*
- * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The thread itself is loader.c.
+ * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The
+ * thread itself is loader.c.
  */
 #include "node/loader_priv.h"
 
@@ -17,8 +18,8 @@
 #define CONTENDED_MAX_US (60 * US_PER_S)
 #define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
 
-/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.  Then they
- * are looked at again. */
+/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.
+ * Then they are looked at again. */
 enum rc
 loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
 {
@@ -79,7 +80,8 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	int64_t over[OVER_MAX];
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
-	    /* With every worker busy a started task would only seem to run; a pool has room for what it begins. */
+	    /* With every worker busy a started task would only seem to run; a pool has room for
+	     * what it begins. */
 	    .at_once = atomic_load(&l->node->worker_soon) ? l->node->at_once : l->node->handled,
 	    .due_us = last_due(c, n),
 	    .contended = clock_mono_us() < l->contended_until_us,

@@ -1,6 +1,6 @@
 /*
- * Which lanes and shards a loader reads: the picture of the cluster, the lanes that there are, and for people which
- * shards are ours.
+ * Which lanes and shards a loader reads: the picture of the cluster, the lanes that there are, and
+ * for people which shards are ours.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -9,7 +9,8 @@
 #include "node/loader_priv.h"
 #include "strategy/host.h"
 
-/* New lanes ring; this is for a ring that was lost.  When nothing can ring they are looked for in every poll. */
+/* New lanes ring; this is for a ring that was lost.  When nothing can ring they are looked for in
+ * every poll. */
 #define LANES_EVERY_US (30 * US_PER_S)
 
 static size_t

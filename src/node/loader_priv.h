@@ -1,6 +1,6 @@
 /*
- * The inside of a loader, for loader.c (the thread), loader_lanes.c (which lanes and shards), loader_choice.c and
- * loader_claim.c (what it takes), loaders.c (all of a node) only.
+ * The inside of a loader, for loader.c (the thread), loader_lanes.c (which lanes and shards),
+ * loader_choice.c and loader_claim.c (what it takes), loaders.c (all of a node) only.
  */
 #ifndef PGRAB_NODE_LOADER_PRIV_H
 #define PGRAB_NODE_LOADER_PRIV_H
@@ -57,11 +57,11 @@ struct loader {
 	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;         /* the last look left rows behind */
 	bool moved;          /* it has changed something: another one finds other rows */
-	bool wants
-	    [CREWS_MAX]; /* whose tasks it left behind, or passed by for want of room; and what the boss was told */
+	/* Whose tasks it left behind, or passed by for want of room; and what the boss was told. */
+	bool wants[CREWS_MAX];
 	bool said[CREWS_MAX];
-	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time the lock is still
-	 * there when that is over, for twice as long: 0, nothing is locked. */
+	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time
+	 * the lock is still there when that is over, for twice as long: 0, nothing is locked. */
 	int64_t contended_until_us, contended_for_us;
 	int64_t contended_said_us; /* 0: never */
 };
@@ -69,10 +69,11 @@ struct loader {
 /* qsort's: by id, the lock order. */
 int loader_by_id(const void *a, const void *b);
 
-/* Sets ->refused on what is due later than lookahead; returns in how long the first of these is not, or INT64_MAX. */
+/* Sets ->refused on what is due later than lookahead; returns in how long the first of these is
+ * not, or INT64_MAX. */
 int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
-/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not for this
- * node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
+/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
+ * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
 size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
 /* Settles what has misfired of these; *more_out: there is more to be looked at now. */
 enum rc loader_settle_misfires(
@@ -81,7 +82,8 @@ enum rc loader_settle_misfires(
 struct run *loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
 
-/* Is anything due that could be taken, and was not, among them or behind them (full: the look was cut)?  Notes whose. */
+/* Is anything due that could be taken, and was not, among them or behind them (full: the look was
+ * cut)?  Notes whose. */
 bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n, bool full);
 /* Does another look find other rows, or are these all of crews without room? */
 bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);
@@ -92,7 +94,8 @@ void loader_keep_chosen(struct candidate *c, size_t n);
 void *loader_main(void *arg);
 void loader_expect_echoes(struct loader *l);
 
-/* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which shards are ours. */
+/* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which
+ * shards are ours. */
 void loader_refresh_cluster(struct loader *l);
 /* Which lanes there are for us, and who shares each with us. */
 enum rc loader_refresh_lanes(struct loader *l, struct err *err);

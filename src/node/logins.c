@@ -1,7 +1,7 @@
 /*
- * See logins.h.  A server that refuses (no such role, a wrong password, another role than the file names) says so at once.
- * One that does not answer may be down for everybody: it counts as refusing only when it answers the node itself meanwhile,
- * and that several times.
+ * See logins.h.  A server that refuses (no such role, a wrong password, another role than the file
+ * names) says so at once.  One that does not answer may be down for everybody: it counts as
+ * refusing only when it answers the node itself meanwhile, and that several times.
  */
 #include "node/logins.h"
 

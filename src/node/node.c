@@ -172,8 +172,8 @@ drain(struct node *n)
 	}
 }
 
-/* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the lease until nothing is in hand,
- * and then goes first, because it calls the others. */
+/* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the
+ * lease until nothing is in hand, and then goes first, because it calls the others. */
 static void
 stop_threads(struct node *n, struct crew *c, enum control_end why)
 {

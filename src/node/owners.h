@@ -1,6 +1,7 @@
 /*
- * For whom this node runs what: whom it can log in as, so that it runs their sql tasks, and which kinds its file allows each
- * owner.  Constant after the start, but for logins that were refused since (logins.h).
+ * For whom this node runs what: whom it can log in as, so that it runs their sql tasks, and which
+ * kinds its file allows each owner.  Constant after the start, but for logins that were refused
+ * since (logins.h).
  */
 #ifndef PGRAB_NODE_OWNERS_H
 #define PGRAB_NODE_OWNERS_H
@@ -31,7 +32,8 @@ struct owners {
 /* From the sections of the file.  RC_BAD: they say something that cannot be. */
 CHECKED enum rc owners_make(struct owners *o, const struct settings *set, struct err *err);
 
-/* Asks the server who the node is, and tries each login.  RC_BAD: a role is a superuser, or not the one that the file names. */
+/* Asks the server who the node is, and tries each login.  RC_BAD: a role is a superuser, or not the
+ * one that the file names. */
 CHECKED enum rc owners_meet(
     struct owners *o, const struct settings *set, const struct exec_env *env, struct db *db, struct err *err);
 

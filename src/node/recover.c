@@ -4,11 +4,11 @@
  *
  *   dead node  Every node that saw it tries to mark the row down; the one whose update goes through puts the
  *              tasks back.  If that one dies before it is done, the tasks are orphans.
- *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by the first of the live
- *              nodes; when it falls silent another one is first.
+ *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by the
+ *              first of the live nodes; when it falls silent another one is first.
  *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
- *   duties     What is to be done once in the cluster, by the first node as well: lines of limits, lanes, partitions of
- *              the history.
+ *   duties     What is to be done once in the cluster, by the first node as well: lines of limits,
+ *              lanes, partitions of the history.
  */
 #include "node/recover.h"
 
@@ -203,8 +203,8 @@ repair_leaks(struct recover *r)
 	return true;
 }
 
-/* What is to be done once in the whole cluster is done by the first of the live nodes: when it falls silent the next one
- * is first.  That two think so for a moment does no harm. */
+/* What is to be done once in the whole cluster is done by the first of the live nodes: when it
+ * falls silent the next one is first.  That two think so for a moment does no harm. */
 static bool
 is_first(struct recover *r)
 {

@@ -9,8 +9,9 @@
 #include "node/context.h"
 
 /*
- * What its args name in files is read and filled in.  known: this node has the kind.  True: it is not to be executed, and
- * has its outcome, its error and its end.  May read small files; never waits for the database.
+ * What its args name in files is read and filled in.  known: this node has the kind.  True: it is
+ * not to be executed, and has its outcome, its error and its end.  May read small files; never
+ * waits for the database.
  */
 bool run_refused(const struct node *n, struct run *r, bool known);
 

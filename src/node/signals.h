@@ -1,6 +1,6 @@
 /*
- * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and where the main thread waits it asks
- * whether it is to stop.
+ * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and where the main
+ * thread waits it asks whether it is to stop.
  */
 #ifndef PGRAB_NODE_SIGNALS_H
 #define PGRAB_NODE_SIGNALS_H
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Main thread, first thing: blocks TERM, INT, QUIT and HUP, ignores PIPE.  They stay blocked in every thread started
- * meanwhile. */
+/* Main thread, first thing: blocks TERM, INT, QUIT and HUP, ignores PIPE.  They stay blocked in
+ * every thread started meanwhile. */
 void signals_block(void);
 
 /* Waits so long (0: only looks); false at once when TERM, INT or QUIT has come.  Main thread only. */

@@ -3,12 +3,12 @@
  *
  * A run that the database confirms goes to the workers.  One that it does not (edited, paused, deleted, taken
  * over, not due by the database's clock) is handed back, which is fenced, so that it touches nothing that is
- * not ours any more, and returns to the boss. A start whose reply was lost is looked up: what is running
+ * not ours any more, and returns to the boss.  A start whose reply was lost is looked up: what is running
  * under our fence was started by us.  But not that of an at_most_once task: what stands there now may be gone
  * when another server takes over.  It is lost: recorded as that, and never executed.
  *
- * When there is no connection for a while, what is here goes back by way of the heartbeat, which has one for as long
- * as this node may hold anything; and the node claims nothing until starts are possible again (health.h).
+ * When there is no connection for a while, what is here goes back by way of the heartbeat, which has one for
+ * as long as this node may hold anything; and the node claims nothing until starts are possible (health.h).
  *
  * A row that somebody has locked holds up no other, and no worker: its run returns to the boss as well, and a
  * copy stays here until the row could be handed back.
@@ -67,7 +67,8 @@ well(struct starter *s)
 	health_well(s->node, HEALTH_START);
 }
 
-/* What may have been started and will not be executed: its loss is recorded, by the finisher, which is fenced as ever. */
+/* What may have been started and will not be executed: its loss is recorded, by the finisher, which
+ * is fenced as ever. */
 static void
 give_up(struct starter *s, struct run **runs, size_t n)
 {
@@ -85,8 +86,8 @@ give_up(struct starter *s, struct run **runs, size_t n)
 	}
 }
 
-/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless because we were
- * fenced meanwhile, or because there is no connection.  One row that the server cannot take harms no other. */
+/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless: fenced meanwhile,
+ * or no connection.  One row that the server cannot take harms no other. */
 static void
 start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {
@@ -278,7 +279,8 @@ start(struct starter *s, int64_t incarnation, size_t n)
 		start_once(s, incarnation, s->batch + plain, n - plain);
 }
 
-/* Those that have been started may need more than their rows.  What can not be read now is tried elsewhere, or later. */
+/* Those that have been started may need more than their rows.  What can not be read now is tried
+ * elsewhere, or later. */
 static void
 fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {

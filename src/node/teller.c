@@ -150,7 +150,8 @@ teller_main(void *arg)
 
 	while (gate_wait(&t->gate, next) != GATE_STOPPED)
 		next = next_round(t);
-	/* Nothing runs any more: what was told is taken back, if that can be done at once.  Else upkeep does it. */
+	/* Nothing runs any more: what was told is taken back, if that can be done at once.  Else
+	 * upkeep does it. */
 	if (db_conn(t->db) != NULL && !t->again)
 		(void)!tell(t, &next, &ignored);
 	return NULL;

@@ -149,7 +149,8 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	outcome_take(r, host_stop(&h), &res);
 }
 
-/* The boss hands a run over LEAD_US early; never is one begun early.  A stop ends the wait, and the executor sees it. */
+/* The boss hands a run over LEAD_US early; never is one begun early.  A stop ends the wait, and the
+ * executor sees it. */
 static void
 await_due(const struct run *r)
 {

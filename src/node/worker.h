@@ -12,8 +12,8 @@ struct node;
 struct workers;
 
 struct workers *workers_start(struct node *n);
-/* From now on at most `count` at once; who is at work ends first.  Main thread.  RC_AGAIN or RC_FATAL: there is no thread to be
- * had, nothing was changed. */
+/* From now on at most `count` at once; who is at work ends first.  Main thread.  RC_AGAIN or
+ * RC_FATAL: there is no thread to be had, nothing was changed. */
 CHECKED enum rc workers_resize(struct workers *w, int64_t count, struct err *err);
 void workers_stop(struct workers **w); /* after node->run_queue was closed: joins, frees */
 

@@ -1,6 +1,6 @@
 /*
- * The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows take.  JSON is made
- * by the database, as for the command line's --json.
+ * The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows
+ * take.  JSON is made by the database, as for the command line's --json.
  */
 #ifndef PGRAB_SERVE_API_H
 #define PGRAB_SERVE_API_H
@@ -29,7 +29,7 @@ struct api_param {
 
 enum api_shape {
 	API_ARRAY,
-	API_PAGE, /* columns: an element as JSON, and where the next page begins; the last parameter is the limit */
+	API_PAGE, /* columns: an element as JSON, where the next page begins; the last parameter: the limit */
 	API_OBJECT, /* 404 when there is no row */
 	API_JSON    /* the same, of a text that makes the JSON itself: one that changes something */
 };

@@ -1,4 +1,5 @@
-/* The routes of the API.  src/serve/static/openapi.json describes them; tests/system/test_serve_api.py holds both together. */
+/* The routes of the API.  src/serve/static/openapi.json describes them;
+ * tests/system/test_serve_api.py holds both together. */
 #include "serve/api.h"
 #include "serve/asset.h"
 #include "serve/events.h"

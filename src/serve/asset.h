@@ -1,4 +1,5 @@
-/* Files that were put into the program when it was built: what the page needs, and the description of the API. */
+/* Files that were put into the program when it was built: what the page needs, and the description
+ * of the API. */
 #ifndef PGRAB_SERVE_ASSET_H
 #define PGRAB_SERVE_ASSET_H
 

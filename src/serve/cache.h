@@ -1,7 +1,7 @@
 /*
- * What the database said a moment ago.  A list or summary that many ask for is asked for once a second; one that takes
- * long so seldom that a fiftieth of the time goes into it, but four times a minute.  By role, for each sees what is its
- * own.  Whatever is changed by way of this program shows at once.
+ * What the database said a moment ago.  A list or summary that many ask for is asked for once a second;
+ * one that takes long so seldom that a fiftieth of the time goes into it, but four times a minute.  By
+ * role, for each sees what is its own.  Whatever is changed by way of this program shows at once.
  */
 #ifndef PGRAB_SERVE_CACHE_H
 #define PGRAB_SERVE_CACHE_H

@@ -1,6 +1,6 @@
 /*
- * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP thread.  It
- * belongs to whoever has it.
+ * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP
+ * thread.  It belongs to whoever has it.
  */
 #ifndef PGRAB_SERVE_CALL_H
 #define PGRAB_SERVE_CALL_H

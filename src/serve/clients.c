@@ -3,10 +3,11 @@
  *
  * How many are open is seen from the number that a new descriptor gets, which is the lowest that is free.
  *
- * A connection's clock starts with the first byte of a request and ends when the answer is sent.  It is kept here by the address of
- * its bufferevent, which is looked at only while that one itself calls.  An entry whose connection has ended is
- * overwritten by the next at its place; two that fall together share a clock, which then starts anew for both: that
- * costs somebody slow a little less time, and nobody else anything.
+ * A connection's clock starts with the first byte of a request and ends when the answer is sent.
+ * It is kept here by the address of its bufferevent, which is looked at only while that one itself
+ * calls.  An entry whose connection has ended is overwritten by the next at its place; two that
+ * fall together share a clock, which then starts anew for both: that costs somebody slow a little
+ * less time, and nobody else anything.
  */
 #include "serve/clients.h"
 
@@ -146,7 +147,8 @@ clients_watch(struct clients *c, struct evconnlistener *listener)
 	evconnlistener_set_error_cb(listener, on_accept_error);
 }
 
-/* Whatever comes in or goes out.  Shut down, not freed: we are called from inside it; it sees the end by itself. */
+/* Whatever comes in or goes out.  Shut down, not freed: we are called from inside it; it sees the
+ * end by itself. */
 static void
 on_flow(struct clients *c, struct bufferevent *bev, bool out, size_t left)
 {
@@ -161,7 +163,8 @@ on_flow(struct clients *c, struct bufferevent *bev, bool out, size_t left)
 		(void)shutdown(bufferevent_getfd(bev), SHUT_RDWR);
 }
 
-/* One `struct clients` serves the program, and a callback has room for one pointer: that is the connection's. */
+/* One `struct clients` serves the program, and a callback has room for one pointer: that is the
+ * connection's. */
 static struct clients *the_clients;
 
 static void

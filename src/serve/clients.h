@@ -1,6 +1,6 @@
 /*
- * Connections of clients: how many there may be, how long a request and its answer may take, how often one may ask.
- * All of it belongs to the HTTP thread.
+ * Connections of clients: how many there may be, how long a request and its answer may take, how
+ * often one may ask.  All of it belongs to the HTTP thread.
  */
 #ifndef PGRAB_SERVE_CLIENTS_H
 #define PGRAB_SERVE_CLIENTS_H

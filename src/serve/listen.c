@@ -67,7 +67,8 @@ listen_at(
 		remove_left_over(&name, len);
 	*out = evconnlistener_new_bind(base, NULL, NULL, FLAGS, 128, (struct sockaddr *)&name, (int)len);
 	if (*out != NULL) {
-		/* Those that are accepted inherit it: else the last bytes of an answer wait for the client's ACK. */
+		/* Those that are accepted inherit it: else the last bytes of an answer wait for the
+		 * client's ACK. */
 		if (a->port != 0)
 			(void)setsockopt(
 			    evconnlistener_get_fd(*out), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

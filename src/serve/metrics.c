@@ -1,4 +1,5 @@
-/* See metrics.h.  The text format of Prometheus, or OpenMetrics for who asks for it: they differ in little. */
+/* See metrics.h.  The text format of Prometheus, or OpenMetrics for who asks for it: they differ in
+ * little. */
 #include "serve/metrics.h"
 
 #include <math.h>

@@ -240,8 +240,8 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 	buf_adds(o, "</tbody></table></div>\n");
 }
 
-/* What a form says about where it stood comes from the browser: only a path of ours counts.  Browsers leave tabs
- * and line ends out of a URL, so that /<tab>/evil is //evil. */
+/* What a form says about where it stood comes from the browser: only a path of ours counts.
+ * Browsers leave tabs and line ends out of a URL, so that /<tab>/evil is //evil. */
 static bool
 is_our_path(const char *path)
 {

@@ -7,7 +7,8 @@
 /* A whole page that says what went wrong. */
 void page_problem(struct call *c, const char *title, const char *detail, const char *hint);
 
-/* Head and navigation; then the content; then the end.  live: its content is fetched anew every few seconds. */
+/* Head and navigation; then the content; then the end.  live: its content is fetched anew every few
+ * seconds. */
 void page_begin(struct call *c, const char *title, bool live);
 void page_end(struct call *c);
 
@@ -25,7 +26,8 @@ page_ask(struct call *c, struct db *db, const char *sql, int n, const char *cons
 bool page_ask_shared(
     struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 
-/* A table of all columns; of no rows the sentence `nothing`.  checks: a box per row, named task, for bulk actions. */
+/* A table of all columns; of no rows the sentence `nothing`.  checks: a box per row, named task,
+ * for bulk actions. */
 void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
 
 /* A value as a table shows it: a link for a task's number, a word with its colour for a status. */

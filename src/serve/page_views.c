@@ -140,7 +140,8 @@ rows_shown(const PGresult *r)
 	return PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
 }
 
-/* A row more than is shown says that there is a page behind this one: the same question, with another cursor. */
+/* A row more than is shown says that there is a page behind this one: the same question, with
+ * another cursor. */
 static void
 put_next_page(struct call *c, const PGresult *r)
 {

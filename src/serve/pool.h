@@ -1,6 +1,7 @@
 /*
- * The threads that talk to the database.  Each has a connection per role that it was asked for.  What waits for them
- * is bounded, and for a bounded time: a database that does not answer makes requests fail, not pile up.
+ * The threads that talk to the database.  Each has a connection per role that it was asked for.
+ * What waits for them is bounded, and for a bounded time: a database that does not answer makes
+ * requests fail, not pile up.
  */
 #ifndef PGRAB_SERVE_POOL_H
 #define PGRAB_SERVE_POOL_H
@@ -15,7 +16,8 @@ struct pool;
 struct pool *pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd);
 void pool_destroy(struct pool **p); /* waits for the calls under way */
 
-/* The call is the pool's until it comes back through `done`.  False: there are too many, it stays the caller's. */
+/* The call is the pool's until it comes back through `done`.  False: there are too many, it stays
+ * the caller's. */
 bool pool_push(struct pool *p, struct call *c);
 
 /* What /metrics says of the pool. */

@@ -1,5 +1,6 @@
 /*
- * Which request is answered by what: one const row each.  A path's `*` is one part of it, handed to the handler decoded.
+ * Which request is answered by what: one const row each.  A path's `*` is one part of it, handed to
+ * the handler decoded.
  */
 #ifndef PGRAB_SERVE_ROUTE_H
 #define PGRAB_SERVE_ROUTE_H
@@ -35,8 +36,8 @@ struct route {
 extern const struct route serve_routes[], api_routes[], page_routes[];
 
 /*
- * The row for this method and path (decoded parts go to c->part), or NULL; then *allow_out is the methods that the path
- * has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
+ * The row for this method and path (decoded parts go to c->part), or NULL; then *allow_out is the methods
+ * that the path has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
  */
 const struct route *route_find(struct call *c, const char *method, const char *path, const char **allow_out);
 

@@ -1,5 +1,6 @@
 /*
- * The settings of `pgrab serve`: one table of keys gives flag, ini key, environment variable, default, range and help.
+ * The settings of `pgrab serve`: one table of keys gives flag, ini key, environment variable,
+ * default, range and help.
  */
 #ifndef PGRAB_SERVE_SETTINGS_H
 #define PGRAB_SERVE_SETTINGS_H
@@ -14,8 +15,8 @@
 struct serve_role {
 	char *name;
 	char *service, *dsn;
-	char *
-	    peers; /* users of the operating system who act as it over the Unix socket, comma-separated; NULL: none */
+	/* Users of the operating system who act as it over the Unix socket, comma-separated; NULL: none. */
+	char *peers;
 };
 
 enum serve_auth { SERVE_OPEN, SERVE_TOKEN };
@@ -36,7 +37,8 @@ struct serve_settings {
 
 extern const struct option_key serve_keys[];
 
-/* Reads environment, file and flags (argv[1..argc)), and checks what hangs together.  RC_BAD: err says what and where. */
+/* Reads environment, file and flags (argv[1..argc)), and checks what hangs together.  RC_BAD: err
+ * says what and where. */
 CHECKED enum rc
 serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err);
 void serve_settings_fini(struct serve_settings *s);

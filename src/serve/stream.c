@@ -138,8 +138,8 @@ streams_begin(struct streams *s, struct pool *pool, struct call *c)
 	s->first = st;
 	s->n++;
 	c->stream = st;
-	/* Nothing is expected of the client any more but to read: what the kernel would keep for it is little, so that one
-	 * that does not is found, and its place is another's. */
+	/* Nothing is expected of the client any more but to read: what the kernel would keep for it
+	 * is little, so that one that does not is found, and its place is another's. */
 	(void)setsockopt(bufferevent_getfd(evhttp_connection_get_bufferevent(conn)), SOL_SOCKET, SO_SNDBUF,
 	    &kept, sizeof kept);
 	bufferevent_set_timeouts(evhttp_connection_get_bufferevent(conn), NULL, &tv);

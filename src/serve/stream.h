@@ -1,6 +1,6 @@
 /*
- * Answers that go on: server-sent events.  A stream's call goes to the pool again every second, and what it brings is
- * sent.  All of it belongs to the HTTP thread, but for the call while the pool has it.
+ * Answers that go on: server-sent events.  A stream's call goes to the pool again every second, and what
+ * it brings is sent.  All of it belongs to the HTTP thread, but for the call while the pool has it.
  */
 #ifndef PGRAB_SERVE_STREAM_H
 #define PGRAB_SERVE_STREAM_H

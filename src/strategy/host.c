@@ -140,7 +140,8 @@ names_strays(const struct padded_set *p)
 	return false;
 }
 
-/* One question before it is trusted with a cluster: a strategy that names shards that do not exist is refused. */
+/* One question before it is trusted with a cluster: a strategy that names shards that do not exist
+ * is refused. */
 static enum rc
 try_out(const struct strategy *st, struct err *err)
 {

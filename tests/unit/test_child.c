@@ -1,6 +1,6 @@
 /*
- * The kinds shell and exec, with a real keeper: what the child gets, what is made of its end, and that nothing
- * holds the worker up.
+ * The kinds shell and exec, with a real keeper: what the child gets, what is made of its end, and
+ * that nothing holds the worker up.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -626,7 +626,8 @@ stop_that_comes_too_late_takes_nothing_away(void **state)
 	s.stop_at = "ready";
 	s.why = PGRAB_STOP_TIMEOUT;
 	perform(&s, &exec_shell, "echo ready", NULL);
-	/* Either the shell had ended when the stop came, or the stop was first; never something in between. */
+	/* Either the shell had ended when the stop came, or the stop was first; never something in
+	 * between. */
 	assert_true(
 	    s.result.succeeded ? s.result.error[0] == '\0' : strcmp(s.result.error, "timed out") == 0);
 	fake_host_fini(&s.f);

@@ -1,6 +1,6 @@
 /*
- * Where kind http may connect to: the addresses that are never right, in all their spellings, and the list of the
- * node's file.
+ * Where kind http may connect to: the addresses that are never right, in all their spellings, and
+ * the list of the node's file.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,7 @@
 /*
- * The keeper and its shims, with real processes.  This program is its own keeper: keeper_start executes /proc/self/exe.
- * No test sleeps: each waits for a message, the end of a pipe, or a process to be gone, with a deadline.
+ * The keeper and its shims, with real processes.  This program is its own keeper: keeper_start
+ * executes /proc/self/exe.  No test sleeps: each waits for a message, the end of a pipe, or a
+ * process to be gone, with a deadline.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -156,7 +157,7 @@ finish(struct run *r)
 	close(r->output_fd);
 }
 
-/* --------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 static void
 a_run_gets_what_it_was_given_and_reports_its_end(void **state)
@@ -241,7 +242,8 @@ a_run_that_ignores_term_is_killed_after_the_grace(void **state)
 static void
 daemons_of_a_run_end_with_it(void **state)
 {
-	/* Forked twice, in a session of its own, deaf, and holding the output.  The run ends when it has spoken. */
+	/* Forked twice, in a session of its own, deaf, and holding the output.  The run ends when
+	 * it has spoken. */
 	struct run r = start(*state,
 	    "x=$( (setsid sh -c 'trap \"\" TERM HUP; echo $$; exec sleep 300 >&2' &) | head -n 1); echo $x");
 	pid_t daemon = (pid_t)number_line(&r);
@@ -261,7 +263,8 @@ the_end_of_the_lease_ends_the_run(void **state)
 	struct run r = start(*state, "echo $$; exec sleep 300");
 	pid_t child = (pid_t)number_line(&r);
 
-	/* A shim sleeps until the deadline it knew; a shorter one comes from the worker's stop.  So: a new, short lease, a new run. */
+	/* A shim sleeps until the deadline it knew; a shorter one comes from the worker's stop.
+	 * So: a new, short lease, a new run. */
 	keeper_lease(*state, clock_boot_us() + 200 * US_PER_MS);
 	struct run late = start(*state, "echo $$; exec sleep 300");
 	pid_t other = (pid_t)number_line(&late);
@@ -275,7 +278,8 @@ the_end_of_the_lease_ends_the_run(void **state)
 	finish(&late);
 }
 
-/* A stand-in for a node, in a process of its own, so that it can be killed or frozen.  Tells the pids of its keeper and child. */
+/* A stand-in for a node, in a process of its own, so that it can be killed or frozen.  Tells the
+ * pids of its keeper and child. */
 static pid_t
 fake_node(int64_t lease_us, pid_t *keeper_out, pid_t *child_out)
 {

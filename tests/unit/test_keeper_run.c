@@ -330,7 +330,8 @@ a_run_that_forks_all_the_time_is_killed_in_the_end(void **state)
 #define BYSTANDERS 1000
 #define HOP_ARGV1  "__hop"
 
-/* A process that is never there: it forks, in a session of its own each time, and exits.  The first one says so. */
+/* A process that is never there: it forks, in a session of its own each time, and exits.  The first
+ * one says so. */
 static int
 hop(void)
 {

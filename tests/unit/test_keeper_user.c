@@ -1,6 +1,6 @@
 /*
- * Runs as another user: who they are then, what they have lost, and that the keeper still has them in hand.  Changing
- * the user needs root; elsewhere only the refusal is tried.
+ * Runs as another user: who they are then, what they have lost, and that the keeper still has them
+ * in hand.  Changing the user needs root; elsewhere only the refusal is tried.
  */
 #include "keeper_harness.h"
 

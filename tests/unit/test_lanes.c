@@ -1,4 +1,5 @@
-/* Lanes: each is divided among the nodes that are able to run it, and marks never pass what was left behind. */
+/* Lanes: each is divided among the nodes that are able to run it, and marks never pass what was
+ * left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

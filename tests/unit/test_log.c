@@ -373,16 +373,21 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(text_line_has_time_level_thread_event_and_pairs), TEST(json_line_has_the_same),
-	    TEST(node_is_not_said_twice), TEST(values_are_escaped),
+	    TEST(text_line_has_time_level_thread_event_and_pairs),
+	    TEST(json_line_has_the_same),
+	    TEST(node_is_not_said_twice),
+	    TEST(values_are_escaped),
 	    TEST(value_that_looks_like_pairs_stays_one_value),
-	    TEST(every_conversion_is_spelled_as_printf_does), TEST(long_line_is_cut_but_whole),
-	    TEST(level_below_the_set_one_is_silent), TEST(errno_is_preserved), TEST(thread_says_its_own_name),
+	    TEST(every_conversion_is_spelled_as_printf_does),
+	    TEST(long_line_is_cut_but_whole),
+	    TEST(level_below_the_set_one_is_silent),
+	    TEST(errno_is_preserved),
+	    TEST(thread_says_its_own_name),
 	    TEST(a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed),
 	    TEST(levels_and_formats_are_parsed),
 	    TEST(error_text_is_cut_between_characters_and_may_quote_itself),
-	    TEST(
-		the_end_of_the_log_waits_for_its_reader_but_not_for_ever), /* last: its writer is left behind */
+	    /* Last, because its writer is left behind. */
+	    TEST(the_end_of_the_log_waits_for_its_reader_but_not_for_ever),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
