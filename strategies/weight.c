@@ -3,9 +3,8 @@
  *
  * How many shards each node gets is exact to one: weight / sum of weights * 1024, rounded by largest
  * remainder.  Which ones is a weighted rendezvous: every shard has its own order of the nodes, heavier ones
- * earlier, and a node that is full gives back the shard that wants it least.  (Deferred acceptance: the
- * outcome does not depend on the order of the steps.)  So a changed weight moves the shards it must and few
- * others.
+ * earlier, and a node that is full gives back the shard that wants it least (acceptance.h).  So a changed
+ * weight moves the shards it must and few others.
  *
  * Weight 0 takes nothing, unless all weights are 0: then all are equal.  A positive weight whose share is
  * well below one shard takes nothing either.
@@ -13,23 +12,9 @@
  * All nodes must get the same numbers to the last bit, so floats are used for the counts only, in an order
  * and form that leaves a compiler nothing to contract; the rest is integers.
  */
-#include <pgrab/strategy.h>
+#include "acceptance.h"
 
 #include <float.h>
-
-#define NOBODY   UINT16_MAX
-#define RANK_MAX PGRAB_SHARDS /* further nodes could not all get a shard */
-
-struct table {
-	size_t n;
-	uint64_t key[RANK_MAX];
-	uint32_t count[RANK_MAX]; /* shards the node gets; the sum is PGRAB_SHARDS */
-	uint32_t held[RANK_MAX];
-	uint16_t owner[PGRAB_SHARDS];
-	uint16_t asked[PGRAB_SHARDS]; /* the node asked last, and what it costs: the next one is dearer, or as
-					 dear with a higher rank */
-	uint64_t cost[PGRAB_SHARDS];
-};
 
 static double
 weight_of(const struct pgrab_node *n)
@@ -45,9 +30,9 @@ static void
 round_shares(struct table *t, double *share, uint32_t left)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		t->count[i] = (uint32_t)share[i];
-		share[i] -= (double)t->count[i];
-		left -= t->count[i];
+		t->room[i] = (uint32_t)share[i];
+		share[i] -= (double)t->room[i];
+		left -= t->room[i];
 	}
 	for (; left > 0; left--) {
 		size_t most = 0;
@@ -56,7 +41,7 @@ round_shares(struct table *t, double *share, uint32_t left)
 			if (share[i] > share[most])
 				most = i;
 		}
-		t->count[most]++;
+		t->room[most]++;
 		share[most] = -1;
 	}
 }
@@ -91,98 +76,11 @@ minus_log2(uint64_t x)
 	return (zeros + 1) * one - f - ((f * (one - f)) >> 24) * 88 / 256;
 }
 
-/* The cheapest node gets the shard: an exponential draw divided by the share, so that the odds are as the
- * shares.  The draws of one node are a permutation of the shards, with low bits of their own. */
+/* An exponential draw divided by the share, so that the odds are as the shares. */
 static uint64_t
-cost(uint64_t key, uint32_t count, uint32_t shard)
+cost(const struct table *t, size_t node, uint32_t shard)
 {
-	uint64_t x = shard, low = (key ^ shard) * UINT64_C(0x9e3779b97f4a7c15);
-
-	for (unsigned round = 0; round < 3; round++) {
-		uint64_t k = key >> (20 * round);
-
-		x = (x * (k | 1) + (k >> 10)) % PGRAB_SHARDS;
-		x ^= x >> 5;
-	}
-	low = (low ^ (low >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
-	return (minus_log2(x << 54 | low >> 10 | 1) << 20) / count;
-}
-
-static size_t
-next_cheapest(struct table *t, uint32_t shard)
-{
-	uint64_t best = UINT64_MAX;
-	size_t found = t->n;
-
-	for (size_t i = 0; i < t->n; i++) {
-		uint64_t x;
-
-		if (t->count[i] == 0)
-			continue;
-		x = cost(t->key[i], t->count[i], shard);
-		if (t->asked[shard] != NOBODY &&
-		    (x < t->cost[shard] || (x == t->cost[shard] && i <= t->asked[shard])))
-			continue;
-		if (x < best) {
-			best = x;
-			found = i;
-		}
-	}
-	t->asked[shard] = (uint16_t)found;
-	t->cost[shard] = best;
-	return found;
-}
-
-/* Of the shards the node holds and this one, the dearest. */
-static uint32_t
-dearest_of(const struct table *t, size_t node, uint32_t shard)
-{
-	uint32_t dearest = shard;
-
-	for (uint32_t s = 0; s < PGRAB_SHARDS; s++) {
-		if (t->owner[s] != node)
-			continue;
-		if (t->cost[s] > t->cost[dearest] || (t->cost[s] == t->cost[dearest] && s > dearest))
-			dearest = s;
-	}
-	return dearest;
-}
-
-/* Finds the shard a home.  One that has to make way for it looks for its next cheapest in turn. */
-static void
-settle(struct table *t, uint32_t shard)
-{
-	for (;;) {
-		size_t node = next_cheapest(t, shard);
-
-		if (node == t->n)
-			return; /* every node refused: can not be, there are as many places as shards */
-		if (t->held[node] < t->count[node]) {
-			t->held[node]++;
-			t->owner[shard] = (uint16_t)node;
-			return;
-		}
-		uint32_t dearest = dearest_of(t, node, shard);
-
-		t->owner[shard] = (uint16_t)node;
-		t->owner[dearest] = NOBODY;
-		shard = dearest;
-	}
-}
-
-static void
-fill(struct table *t, const struct pgrab_cluster *c)
-{
-	t->n = c->n_nodes < RANK_MAX ? c->n_nodes : RANK_MAX;
-	count_shards(t, c);
-	for (size_t i = 0; i < t->n; i++) {
-		t->key[i] = pgrab_mix64((uint64_t)c->nodes[i].id);
-		t->held[i] = 0;
-	}
-	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
-		t->owner[s] = t->asked[s] = NOBODY;
-	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
-		settle(t, s);
+	return (minus_log2(draw(t->key[node], shard) | 1) << 20) / t->room[node];
 }
 
 static void
@@ -193,11 +91,9 @@ shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shar
 	(void)self;
 	if (rank >= c->n_nodes)
 		return;
-	fill(&t, c);
-	for (uint32_t s = 0; s < PGRAB_SHARDS; s++) {
-		if (t.owner[s] == rank)
-			pgrab_shard_add(out, s);
-	}
+	table_begin(&t, c);
+	count_shards(&t, c);
+	table_settle(&t, cost, rank, out);
 }
 
 const struct pgrab_strategy strategy_weight = {

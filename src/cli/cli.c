@@ -103,6 +103,29 @@ cli_list(struct cli *c, const char *sql, int n_params, const char *const *params
 	return list(c, sql, n_params, params, INT64_MAX, nothing);
 }
 
+PGresult *
+cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *params, int *code_out)
+{
+	struct screen screen = screen_look();
+	struct buf out = {0};
+	PGresult *r = NULL;
+	enum rc rc;
+
+	if (c->common->json) {
+		*code_out = cli_list(c, sql, n_params, params, "");
+		return NULL;
+	}
+	rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, n_params, params, &r, &c->err);
+	*code_out = rc == RC_OK ? CLI_DONE : cli_fail(c, rc, NULL);
+	if (rc != RC_OK)
+		return NULL;
+	screen.columns = 0;
+	table_print(&out, r, &screen);
+	fputs(buf_str(&out), stdout);
+	buf_fini(&out);
+	return r;
+}
+
 int
 cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
     const char *nothing)

@@ -34,6 +34,20 @@ struct cli_common {
 		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,          \
 		    "times in UTC, not in your time zone (TZ); so they are, too, in JSON", false          \
 	}
+/* Of the command's own struct options: a text, or so many rows of a list. */
+#define CLI_TEXT_ROW(flag, letter, metavar, help)                                                            \
+	{                                                                                                    \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
+		    false                                                                                    \
+	}
+#define CLI_SINCE_ROW \
+	CLI_TEXT_ROW( \
+	    since, 0, "TIME", "at or after this: 2h (ago), or a time in any form that PostgreSQL accepts")
+#define CLI_LIMIT_ROW                                                                               \
+	{                                                                                           \
+		"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", \
+		    "show at most this many", false                                                 \
+	}
 #define CLI_LAST_ROW                                                         \
 	{                                                                    \
 		NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false \
@@ -122,6 +136,11 @@ int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
  * instead of an empty table.
  */
 int cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing);
+
+/* The same for a table whose lines end in what to do about them: they are not cut.  *code_out: CLI_DONE, or
+ * what was reported.  The rows, for the caller to PQclear; NULL with --json. */
+PGresult *
+cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *params, int *code_out);
 
 /*
  * The same for a list that may be long: the text's last parameter is how many rows it may give.  Where there

@@ -1,7 +1,5 @@
 /* pgrab doctor */
 #include "cli/commands.h"
-#include "cli/table.h"
-#include "db/report.h"
 
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
@@ -15,26 +13,14 @@ all_ok(const PGresult *r)
 	return true;
 }
 
-/* As wide as it is: the end of a line is what to do about it. */
 static int
 run_doctor(struct cli *c)
 {
-	struct screen screen = screen_look();
-	struct buf out = {0};
-	PGresult *r = NULL;
 	int code;
-	enum rc rc;
+	PGresult *r = cli_list_whole(c, "cli_doctor", 0, NULL, &code);
 
-	if (c->common->json)
-		return cli_list(c, "cli_doctor", 0, NULL, "");
-	rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_doctor", 0, NULL, &r, &c->err);
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	screen.columns = 0;
-	table_print(&out, r, &screen);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
-	code = all_ok(r) ? CLI_DONE : CLI_FAILED;
+	if (r != NULL && !all_ok(r))
+		code = CLI_FAILED;
 	PQclear(r);
 	return code;
 }

@@ -17,10 +17,8 @@ static const struct option_key keys[] = {
 	"only what was done to this task: its id, key or name", false},
     {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
 	"only what this role did", false},
-    {"since", 0, OPTION_TEXT, offsetof(struct options, since), NULL, 0, 0, NULL, "TIME",
-	"at or after this: 2h (ago), or a time as PostgreSQL reads it", false},
-    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
-	false},
+    CLI_SINCE_ROW,
+    CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };
 

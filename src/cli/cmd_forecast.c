@@ -13,8 +13,7 @@ struct options {
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
-    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
-	false},
+    CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };
 

@@ -15,26 +15,19 @@ struct options {
 static const char *const outcomes[] = {
     "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
 
-#define TEXT(flag, letter, metavar, help)                                                                    \
-	{                                                                                                    \
-#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                    \
-	}
-
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
-    TEXT(task, 't', "TASK", "only of this task: its id, key or name"),
-    TEXT(name, 'n', "NAME", "only of tasks that had this name (% and _ as in LIKE)"),
-    TEXT(key, 0, "KEY", "only of tasks that had this key (% and _ as in LIKE)"),
-    TEXT(node, 0, "NODE", "only on this node"),
-    TEXT(source, 0, "SOURCE", "only of live tasks of this source"),
-    TEXT(since, 0, "TIME", "that ended at or after this: 2h (ago), or a time as PostgreSQL reads it"),
-    TEXT(until, 0, "TIME", "that ended before this"),
+    CLI_TEXT_ROW(task, 't', "TASK", "only of this task: its id, key or name"),
+    CLI_TEXT_ROW(name, 'n', "NAME", "only of tasks that had this name (% and _ as in LIKE)"),
+    CLI_TEXT_ROW(key, 0, "KEY", "only of tasks that had this key (% and _ as in LIKE)"),
+    CLI_TEXT_ROW(node, 0, "NODE", "only on this node"),
+    CLI_TEXT_ROW(source, 0, "SOURCE", "only of live tasks of this source"),
+    CLI_TEXT_ROW(since, 0, "TIME", "that ended at or after this: 2h (ago), or a time as PostgreSQL reads it"),
+    CLI_TEXT_ROW(until, 0, "TIME", "that ended before this"),
     {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed", false},
-    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
-	false},
+    CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };
 

@@ -15,25 +15,18 @@ struct options {
 static const char *const statuses[] = {
     "all", "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
 
-#define TEXT(flag, letter, metavar, help)                                                                    \
-	{                                                                                                    \
-#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                    \
-	}
-
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"status", 's', OPTION_ENUM, offsetof(struct options, status), "all", 0, 0, statuses, "STATUS",
 	"only with this status: waiting, scheduled, claimed, running, parked, done, cancelled, skipped",
 	false},
-    TEXT(kind, 'k', "KIND", "only of this kind: sql, shell, ..."),
-    TEXT(name, 'n', "NAME", "only of this name (% and _ as in LIKE)"),
-    TEXT(key, 0, "KEY", "only of this key (% and _ as in LIKE)"),
-    TEXT(node, 0, "NODE", "only held by this node, or ended by it"),
-    TEXT(source, 0, "SOURCE", "only live ones of this source"),
-    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", "at most so many",
-	false},
+    CLI_TEXT_ROW(kind, 'k', "KIND", "only of this kind: sql, shell, ..."),
+    CLI_TEXT_ROW(name, 'n', "NAME", "only of this name (% and _ as in LIKE)"),
+    CLI_TEXT_ROW(key, 0, "KEY", "only of this key (% and _ as in LIKE)"),
+    CLI_TEXT_ROW(node, 0, "NODE", "only held by this node, or ended by it"),
+    CLI_TEXT_ROW(source, 0, "SOURCE", "only live ones of this source"),
+    CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };
 

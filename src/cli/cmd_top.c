@@ -54,8 +54,8 @@ struct top {
 	int64_t interval_us;
 	int64_t asked_us; /* CLOCK_NEVER: nothing is being read */
 	int64_t next_us;  /* when to ask again */
-	int64_t
-	    good_us; /* since when the database is away: its last good answer was asked for, or our start */
+	/* Since when the database is away: its last good answer was asked for, or our start. */
+	int64_t good_us;
 	bool away, paused, help;
 };
 

@@ -32,16 +32,23 @@ cli_usage(const struct command *cmd, const char *text)
 	return CLI_USAGE;
 }
 
+static void
+complain_v(const struct command *cmd, const char *fmt, va_list ap)
+{
+	char text[512];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	complain(cmd, text);
+}
+
 int
 cli_failed(struct cli *c, const char *fmt, ...)
 {
 	va_list ap;
-	char text[512];
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	complain_v(c->cmd, fmt, ap);
 	va_end(ap);
-	complain(c->cmd, text);
 	return CLI_FAILED;
 }
 
@@ -49,12 +56,10 @@ int
 cli_absent(struct cli *c, const char *fmt, ...)
 {
 	va_list ap;
-	char text[512];
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	complain_v(c->cmd, fmt, ap);
 	va_end(ap);
-	complain(c->cmd, text);
 	return CLI_ABSENT;
 }
 

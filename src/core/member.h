@@ -31,8 +31,8 @@ struct member_row {
 	bool busy;            /* none of its workers has been free for a while */
 	const char *labels;   /* netstrings, "" = none */
 	int64_t heartbeat_us; /* how often it means to beat */
-	int64_t
-	    dead_after_us; /* its own setting: it fences itself in time for this, so this is what counts */
+	/* Its own setting: it fences itself in time for this, so this is what counts. */
+	int64_t dead_after_us;
 };
 
 struct member {

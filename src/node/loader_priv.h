@@ -44,8 +44,8 @@ struct loader {
 	size_t n_lane_rows;
 	struct look query;     /* its lanes are used again */
 	int64_t next_lanes_us; /* when to ask which lanes there are */
-	int64_t
-	    ahead_us; /* the database's clock - clock_mono_us, as the last look that found something says */
+	/* The database's clock - clock_mono_us, as the last look that found something says. */
+	int64_t ahead_us;
 	int64_t found_us; /* when a look last found something, or something rang */
 	int64_t later_us; /* the last look: so long until the first task that it put off is to be claimed */
 	bool quiet;

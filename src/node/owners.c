@@ -67,17 +67,6 @@ words(const char *list)
 }
 
 static char *
-print_and_delete(cJSON *json)
-{
-	char *text = cJSON_PrintUnformatted(json);
-	char *copy = xstrdup(text == NULL ? "{}" : text);
-
-	cJSON_free(text);
-	cJSON_Delete(json);
-	return copy;
-}
-
-static char *
 bounds(const struct settings *set)
 {
 	cJSON *all = cJSON_CreateObject();
@@ -86,7 +75,7 @@ bounds(const struct settings *set)
 		if (set->owners[i].allow != NULL)
 			cJSON_AddItemToObject(all, set->owners[i].name, words(set->owners[i].allow));
 	}
-	return print_and_delete(all);
+	return settings_json(all);
 }
 
 /* For people: who shell and exec tasks are, on this machine. */
@@ -105,7 +94,7 @@ users(const struct settings *set)
 		if (set->owners[i].run_as != NULL)
 			cJSON_AddStringToObject(owners, set->owners[i].name, set->owners[i].run_as);
 	}
-	return print_and_delete(all);
+	return settings_json(all);
 }
 
 /* A value of a connection string: ' and \ are escaped. */

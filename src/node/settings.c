@@ -279,6 +279,17 @@ settings_fini(struct settings *s)
 	option_free(settings_keys, s);
 }
 
+char *
+settings_json(struct cJSON *object)
+{
+	char *text = cJSON_PrintUnformatted(object);
+	char *copy = xstrdup(text == NULL ? "{}" : text);
+
+	cJSON_free(text);
+	cJSON_Delete(object);
+	return copy;
+}
+
 enum rc
 settings_labels_json(const char *labels, char **out, struct err *err)
 {
@@ -304,12 +315,10 @@ settings_labels_json(const char *labels, char **out, struct err *err)
 		}
 		cJSON_AddStringToObject(object, item, eq + 1);
 	}
-	char *text = cJSON_PrintUnformatted(object);
-
-	*out = xstrdup(text == NULL ? "{}" : text);
-	cJSON_free(text);
+	*out = settings_json(object);
+	object = NULL;
 out:
-	cJSON_Delete(object);
+	cJSON_Delete(object); /* NULL is fine */
 	free(copy);
 	return rc;
 }

@@ -89,8 +89,12 @@ bool settings_same_sections(const struct settings *a, const struct settings *b);
 /* NULL: the file has no section for that owner. */
 const struct owner_settings *settings_owner(const struct settings *s, const char *name);
 
-/* labels as a JSON object, values as strings: {"zone":"eu"}.  Caller frees.  RC_BAD: not key=value,key=value.
- */
+/* The text of a JSON object, which is freed.  The caller frees the text. */
+struct cJSON;
+char *settings_json(struct cJSON *object);
+
+/* labels as a JSON object, values as strings: {"zone":"eu"}.  The caller frees it.  RC_BAD: not
+ * key=value,key=value. */
 CHECKED enum rc settings_labels_json(const char *labels, char **out, struct err *err);
 
 /* What the settings say of each owner; bounds_fini also after an error.  RC_BAD: the text names

@@ -1,5 +1,5 @@
 /*
- * Random pictures of a cluster, for the tests of strategies.
+ * Random pictures of a cluster, and a strategy to ask about them.
  */
 #ifndef PGRAB_TESTS_CLUSTERS_H
 #define PGRAB_TESTS_CLUSTERS_H
@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "pgrab/strategy.h"
+#include "strategy/host.h"
 
 #define NODES_MAX 300
 
@@ -79,6 +80,17 @@ picture_without(struct picture *out, const struct picture *p, size_t gone)
 	out->c.nodes = out->node;
 	out->c.n_nodes--;
 	memmove(&out->node[gone], &out->node[gone + 1], (out->c.n_nodes - gone) * sizeof out->node[0]);
+}
+
+static inline struct strategy *
+open_strategy(const char *name, const char *options)
+{
+	struct strategy *s = NULL;
+	struct err err = {0};
+
+	if (strategy_open(name, options, &s, &err) != RC_OK)
+		fail_msg("%s", err.text);
+	return s;
 }
 
 static inline size_t

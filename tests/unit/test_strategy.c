@@ -14,17 +14,6 @@
 
 #define NOBODY (-1)
 
-static struct strategy *
-open_strategy(const char *name, const char *options)
-{
-	struct strategy *s = NULL;
-	struct err err = {0};
-
-	if (strategy_open(name, options, &s, &err) != RC_OK)
-		fail_msg("%s", err.text);
-	return s;
-}
-
 /* Few nodes mostly, many now and then. */
 static size_t
 some_nodes(void)

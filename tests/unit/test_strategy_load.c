@@ -14,17 +14,6 @@
 
 #define SIM_NODES 4
 
-static struct strategy *
-open_strategy(const char *name, const char *options)
-{
-	struct strategy *s = NULL;
-	struct err err = {0};
-
-	if (strategy_open(name, options, &s, &err) != RC_OK)
-		fail_msg("%s", err.text);
-	return s;
-}
-
 static int64_t
 quota_of(struct strategy *s, struct picture *p, size_t rank, int64_t room)
 {
