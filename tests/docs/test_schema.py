@@ -1,0 +1,35 @@
+"""migrations/schema.txt is the schema that the migrations make, so that a diff shows what a change of theirs does.
+
+PGRAB_DOCS_WRITE=1 writes it.  It is that of PostgreSQL 15, Debian's; others spell some expressions differently.
+"""
+import os
+import re
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SNAPSHOT = HERE.parents[1] / "migrations/schema.txt"
+HEAD = """The schema as `pgrab migrate` makes it, on PostgreSQL 15: tables, views, types, functions.  A function is written in sql
+unless it says otherwise.  Written by `PGRAB_DOCS_WRITE=1 scripts/test docs tests/docs/test_schema.py`; read the diff.
+"""
+
+
+def folded(line):
+    indent = re.match(" *", line)[0]
+    return textwrap.fill(line, 110, subsequent_indent=indent + "    ", break_long_words=False, break_on_hyphens=False)
+
+
+def test_the_snapshot_is_what_the_migrations_make(db):
+    if db.one("select current_setting('server_version_num')::int / 10000") != 15:
+        pytest.skip("the snapshot is that of PostgreSQL 15")
+    done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-f", HERE / "schema.sql", db.dsn],
+                          capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    made = HEAD + "".join(folded(line) + "\n" for line in done.stdout.splitlines())
+    if os.environ.get("PGRAB_DOCS_WRITE"):
+        SNAPSHOT.write_text(made, encoding="utf-8")
+    assert made.splitlines() == SNAPSHOT.read_text(encoding="utf-8").splitlines(), \
+        "the migrations make something else; PGRAB_DOCS_WRITE=1 writes it"
