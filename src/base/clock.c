@@ -3,7 +3,10 @@
  */
 #include "base/clock.h"
 
+#include <errno.h>
 #include <limits.h>
+
+#include "base/thread.h"
 
 static int64_t
 read_clock(clockid_t id)
@@ -14,22 +17,78 @@ read_clock(clockid_t id)
 	return (int64_t)ts.tv_sec * US_PER_S + ts.tv_nsec / 1000;
 }
 
+static int64_t
+machine_mono_us(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+static int64_t
+machine_boot_us(void)
+{
+	return read_clock(CLOCK_BOOTTIME);
+}
+
+static int64_t
+machine_wall_us(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+static bool
+machine_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us)
+{
+	struct timespec ts = clock_timespec(until_us);
+	int rc = pthread_cond_timedwait(cond, lock, &ts);
+
+	if (rc != 0 && rc != ETIMEDOUT) /* else the caller's loop would spin */
+		thread_bug("pthread_cond_timedwait", __FILE__, __LINE__);
+	return rc == 0;
+}
+
+static const struct clock_source machine = {
+    .mono_us = machine_mono_us, .boot_us = machine_boot_us, .wall_us = machine_wall_us, .wait = machine_wait};
+static const struct clock_source *source = &machine;
+
+void
+clock_use(const struct clock_source *other)
+{
+	source = other;
+}
+
 int64_t
 clock_mono_us(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return source->mono_us();
 }
 
 int64_t
 clock_boot_us(void)
 {
-	return read_clock(CLOCK_BOOTTIME);
+	return source->boot_us();
 }
 
 int64_t
 clock_wall_us(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	return source->wall_us();
+}
+
+bool
+clock_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us)
+{
+	return source->wait(cond, lock, until_us);
+}
+
+void
+clock_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	PTHREAD_OK(pthread_condattr_init(&attr));
+	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	PTHREAD_OK(pthread_cond_init(cond, &attr));
+	PTHREAD_OK(pthread_condattr_destroy(&attr));
 }
 
 struct timespec

@@ -7,6 +7,8 @@
 #ifndef PGRAB_BASE_CLOCK_H
 #define PGRAB_BASE_CLOCK_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -18,8 +20,23 @@ int64_t clock_mono_us(void);
 int64_t clock_boot_us(void);
 int64_t clock_wall_us(void); /* since 1970-01-01 UTC */
 
-/* For pthread_cond_timedwait on a condition that uses CLOCK_MONOTONIC; CLOCK_NEVER gives a far future. */
+/* The absolute time of clock_mono_us as CLOCK_MONOTONIC has it; CLOCK_NEVER gives a far future. */
 struct timespec clock_timespec(int64_t us);
+
+/* A condition for clock_wait. */
+void clock_cond_init(pthread_cond_t *cond);
+
+/* Waits on it, lock held, until it is signalled or clock_mono_us is until_us; then false.  May return early:
+ * whoever waits looks what has happened. */
+bool clock_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us);
+
+/* Where time comes from: the machine; or a test, which turns the clocks by hand and is what happens while
+ * somebody waits. */
+struct clock_source {
+	int64_t (*mono_us)(void), (*boot_us)(void), (*wall_us)(void);
+	bool (*wait)(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us);
+};
+void clock_use(const struct clock_source *source); /* borrowed; before any other thread is there */
 
 /* Milliseconds from now until `until_us` for poll(2): 0 if past, -1 for CLOCK_NEVER, rounded up. */
 int clock_poll_ms(int64_t now_us, int64_t until_us);

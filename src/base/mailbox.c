@@ -9,7 +9,6 @@
 #include "base/mailbox.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -32,14 +31,10 @@ struct mailbox *
 mailbox_create(void)
 {
 	struct mailbox *m = xcalloc(1, sizeof *m);
-	pthread_condattr_t attr;
 
 	m->end = &m->first;
-	PTHREAD_OK(pthread_mutex_init(&m->lock, NULL));
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(&m->cond, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	lock_init(&m->lock);
+	clock_cond_init(&m->cond);
 	return m;
 }
 
@@ -99,29 +94,27 @@ mailbox_push_chain(struct mailbox *m, struct mail *first)
 	unlock(m);
 }
 
-/* Lock held, released while asleep.  False: the time has passed. */
+/* Lock released while asleep.  False: the time has passed. */
 static bool
 sleep_until(struct mailbox *m, int64_t until_us)
 {
-	struct timespec ts = clock_timespec(until_us);
-	int rc;
+	bool in_time;
 
 	if (until_us <= 0)
 		return false;
 	m->waiters++;
-	rc = pthread_cond_timedwait(&m->cond, &m->lock, &ts);
+	in_time = clock_wait(&m->cond, &m->lock, until_us);
 	m->waiters--;
-	if (rc != 0 && rc != ETIMEDOUT)
-		thread_bug("pthread_cond_timedwait", __FILE__, __LINE__);
-	return rc == 0;
+	return in_time;
 }
 
-/* Lock held.  RC_OK: there is a message. */
+/* RC_OK: there is a message. */
 static enum rc
 wait_for_mail(struct mailbox *m, int64_t until_us)
 {
 	bool in_time = true;
 
+	ASSERT_LOCKED(&m->lock);
 	for (;;) {
 		if (m->first != NULL)
 			return RC_OK;
@@ -137,12 +130,12 @@ wait_for_mail(struct mailbox *m, int64_t until_us)
 	}
 }
 
-/* Lock held. */
 static struct mail *
 take(struct mailbox *m, bool all)
 {
 	struct mail *msg = m->first;
 
+	ASSERT_LOCKED(&m->lock);
 	m->first = all ? NULL : msg->next;
 	m->count = all ? 0 : m->count - 1;
 	if (m->first == NULL)

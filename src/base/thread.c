@@ -77,16 +77,42 @@ thread_join(pthread_t t)
 }
 
 void
+owner_take(struct owner *o)
+{
+	*o = (struct owner){.thread = pthread_self(), .known = true};
+}
+
+void
+owner_leave(struct owner *o)
+{
+	o->known = false;
+}
+
+bool
+owner_is_me(const struct owner *o)
+{
+	return !o->known || pthread_equal(o->thread, pthread_self());
+}
+
+void
+lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	PTHREAD_OK(pthread_mutexattr_init(&attr));
+#ifndef NDEBUG
+	PTHREAD_OK(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK)); /* see ASSERT_LOCKED */
+#endif
+	PTHREAD_OK(pthread_mutex_init(lock, &attr));
+	PTHREAD_OK(pthread_mutexattr_destroy(&attr));
+}
+
+void
 gate_init(struct gate *g)
 {
-	pthread_condattr_t attr;
-
 	g->rung = g->stopped = false;
-	PTHREAD_OK(pthread_mutex_init(&g->lock, NULL));
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(&g->cond, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	lock_init(&g->lock);
+	clock_cond_init(&g->cond);
 }
 
 void
@@ -128,26 +154,13 @@ gate_stopped(struct gate *g)
 	return stopped;
 }
 
-/* Lock held, released while asleep.  False: the time has passed. */
-static bool
-sleep_until(struct gate *g, int64_t until_us)
-{
-	struct timespec ts = clock_timespec(until_us);
-	int rc = pthread_cond_timedwait(&g->cond, &g->lock, &ts);
-
-	if (rc != 0 && rc != ETIMEDOUT)
-		thread_bug(
-		    "pthread_cond_timedwait", __FILE__, __LINE__); /* else the caller's loop would spin */
-	return rc == 0;
-}
-
 enum gate_wake
 gate_wait(struct gate *g, int64_t until_us)
 {
 	enum gate_wake wake = GATE_TIME;
 
 	PTHREAD_OK(pthread_mutex_lock(&g->lock));
-	while (!g->stopped && !g->rung && sleep_until(g, until_us))
+	while (!g->stopped && !g->rung && clock_wait(&g->cond, &g->lock, until_us))
 		;
 	if (g->stopped)
 		wake = GATE_STOPPED;
@@ -164,7 +177,7 @@ gate_pause(struct gate *g, int64_t until_us)
 	bool stopped;
 
 	PTHREAD_OK(pthread_mutex_lock(&g->lock));
-	while (!g->stopped && sleep_until(g, until_us))
+	while (!g->stopped && clock_wait(&g->cond, &g->lock, until_us))
 		;
 	stopped = g->stopped;
 	PTHREAD_OK(pthread_mutex_unlock(&g->lock));

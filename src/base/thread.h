@@ -4,6 +4,8 @@
 #ifndef PGRAB_BASE_THREAD_H
 #define PGRAB_BASE_THREAD_H
 
+#include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +20,29 @@ CHECKED enum rc thread_try(pthread_t *t, const char *name, void *(*fn)(void *), 
  * for it is of no use with half its threads, and does no work yet. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);
+
+/*
+ * Who may touch what, said where it is touched, and looked at in builds without NDEBUG.
+ *
+ * ASSERT_OWNED    of what is one thread's alone: its struct owner is that of the calling thread, or of nobody
+ *                 (zeros, until owner_take; and after owner_leave)
+ * ASSERT_LOCKED   the calling thread holds this lock, which lock_init has made
+ */
+struct owner {
+	pthread_t thread;
+	bool known;
+};
+void owner_take(struct owner *o);  /* it is the calling thread's from here on */
+void owner_leave(struct owner *o); /* it is whose it will be */
+bool owner_is_me(const struct owner *o);
+void lock_init(pthread_mutex_t *lock);
+
+#define ASSERT_OWNED(o) assert(owner_is_me(o))
+#ifndef NDEBUG
+#define ASSERT_LOCKED(lock) assert(pthread_mutex_lock(lock) == EDEADLK)
+#else
+#define ASSERT_LOCKED(lock) ((void)0)
+#endif
 
 /*
  * A gate that a thread sleeps at between its rounds: woken by time, by ring, or for good by stop.

@@ -172,40 +172,48 @@ next_event(const struct boss *b)
 	return until;
 }
 
+bool
+boss_round(struct boss *b)
+{
+	struct mail *m;
+	enum rc rc = mailbox_pop_all_until(b->inbox, next_event(b), &m);
+	int64_t now = clock_mono_us();
+
+	ASSERT_OWNED(&b->owner);
+	if (rc == RC_CLOSED)
+		return false;
+	while (rc == RC_OK && m != NULL) {
+		struct mail *next = m->next; /* handling may free it */
+
+		handle(b, m, now);
+		m = next;
+	}
+	boss_watch_lease(b);
+	boss_ripen(b, now);
+	boss_time_out(b, now);
+	boss_dispatch(b);
+	boss_turn_window(b, now);
+	boss_note_busy(b, now);
+	boss_review(b, now);
+	boss_publish_room(b);
+	return true;
+}
+
 static void *
 boss_main(void *arg)
 {
 	struct boss *b = arg;
-	struct mail *m;
 
-	for (;;) {
-		enum rc rc = mailbox_pop_all_until(b->inbox, next_event(b), &m);
-		int64_t now = clock_mono_us();
-
-		if (rc == RC_CLOSED)
-			return NULL;
-		while (rc == RC_OK && m != NULL) {
-			struct mail *next = m->next; /* handling may free it */
-
-			handle(b, m, now);
-			m = next;
-		}
-		boss_watch_lease(b);
-		boss_ripen(b, now);
-		boss_time_out(b, now);
-		boss_dispatch(b);
-		boss_turn_window(b, now);
-		boss_note_busy(b, now);
-		boss_review(b, now);
-		boss_publish_room(b);
-	}
+	owner_take(&b->owner);
+	while (boss_round(b))
+		;
+	return NULL;
 }
 
 struct boss *
 boss_create(struct node *n)
 {
 	struct boss *b = xcalloc(1, sizeof *b);
-	pthread_condattr_t attr;
 
 	b->node = n;
 	b->empty_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -216,11 +224,8 @@ boss_create(struct node *n)
 	boss_heaps_create(b);
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX};
-	PTHREAD_OK(pthread_mutex_init(&b->lock, NULL));
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(&b->changed, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	lock_init(&b->lock);
+	clock_cond_init(&b->changed);
 	return b;
 }
 
@@ -251,6 +256,7 @@ boss_stop(struct boss *b)
 
 	mailbox_close(b->inbox);
 	thread_join(b->thread);
+	owner_leave(&b->owner);
 	/* Only after a stop that could not wait: the process ends, and others recover these tasks. */
 	while ((r = TAILQ_FIRST(&b->in_hand)) != NULL) {
 		TAILQ_REMOVE(&b->in_hand, r, in_hand);

@@ -169,21 +169,21 @@ boss_fence(struct boss *b)
 	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
 }
 
-/* Lock held.  What was pushed before the last command was counted before it was obeyed. */
+/* What was pushed before the last command was counted before it was obeyed. */
 static bool
-down_to(const struct boss *b, size_t left)
+down_to(struct boss *b, size_t left)
 {
+	ASSERT_LOCKED(&b->lock);
 	return b->obeyed == b->posted && b->in_hand_shown <= left;
 }
 
 bool
 boss_wait_empty(struct boss *b, int64_t until_us)
 {
-	struct timespec ts = clock_timespec(until_us);
 	bool empty;
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	while (!down_to(b, 0) && pthread_cond_timedwait(&b->changed, &b->lock, &ts) == 0)
+	while (!down_to(b, 0) && clock_wait(&b->changed, &b->lock, until_us))
 		;
 	empty = down_to(b, 0);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
@@ -195,12 +195,11 @@ boss_wait_empty(struct boss *b, int64_t until_us)
 bool
 boss_wait_ended(struct boss *b, int64_t until_us)
 {
-	struct timespec ts = clock_timespec(until_us);
 	bool ended;
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	while (!(ended = down_to(b, (size_t)atomic_load(&b->node->ended))) &&
-	       pthread_cond_timedwait(&b->changed, &b->lock, &ts) == 0)
+	       clock_wait(&b->changed, &b->lock, until_us))
 		;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return ended;
@@ -220,7 +219,7 @@ boss_leaks(struct boss *b, struct owned *rows, size_t n)
 	mailbox_push(b->inbox, &c.note.mail);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	while (!c.answered)
-		PTHREAD_OK(pthread_cond_wait(&b->changed, &b->lock));
+		(void)clock_wait(&b->changed, &b->lock, CLOCK_NEVER);
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return c.n_rows;
 }

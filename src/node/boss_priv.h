@@ -10,6 +10,7 @@
 
 #include "base/heap.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "node/boss.h"
 
 #define TIMED_MAX 1024 /* tasks held ahead of their time */
@@ -72,6 +73,7 @@ struct boss {
 	void *tell_busy_ctx;
 
 	/* owned by the boss thread */
+	struct owner owner;
 	struct heap *delayed;  /* by (due, id) */
 	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
 	struct run_list in_hand;
@@ -88,6 +90,10 @@ struct boss {
 };
 
 /* For the boss thread only.  now: clock_mono_us. */
+
+/* What the thread does again and again: waits for what comes next, and does it.  False: the inbox is closed.
+ * */
+bool boss_round(struct boss *b);
 
 /* boss_queue.c */
 void boss_heaps_create(struct boss *b); /* n_crews is set */

@@ -55,6 +55,7 @@ moved_deadline(void *item, size_t slot)
 void
 boss_forget(struct boss *b, struct run *r)
 {
+	ASSERT_OWNED(&b->owner);
 	assert(r->slot == HEAP_NONE);
 	if (r->deadline_slot != HEAP_NONE)
 		heap_remove(b->timeouts, r->deadline_slot);
@@ -94,6 +95,7 @@ go_out(struct boss *b, struct run *r)
 static void
 release(struct boss *b, struct run *r)
 {
+	ASSERT_OWNED(&b->owner);
 	boss_unqueue(b, r);
 	go_out(b, r);
 	r->release = true;
@@ -123,6 +125,7 @@ hand_to_pool(struct boss *b, struct run *r)
 void
 boss_take(struct boss *b, struct run *r, int64_t now)
 {
+	ASSERT_OWNED(&b->owner);
 	if (r->incarnation != atomic_load(&b->node->incarnation)) {
 		run_free(r); /* claimed by what we were before a fence: recovered like a stranger's */
 		return;

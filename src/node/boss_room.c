@@ -11,10 +11,11 @@
 #include "node/context.h"
 
 static void
-say_empty(struct boss *b) /* lock held */
+say_empty(struct boss *b)
 {
 	uint64_t one = 1;
 
+	ASSERT_LOCKED(&b->lock);
 	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
 	if (b->posted > 0 && write(b->empty_fd, &one, sizeof one) < 0 && errno != EAGAIN)
 		abort();

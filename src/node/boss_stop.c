@@ -17,6 +17,7 @@ stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 	uint64_t one = 1;
 	int none = PGRAB_STOP_NONE;
 
+	ASSERT_OWNED(&b->owner);
 	if (atomic_load(&r->stop_us) == 0)
 		atomic_store(&r->stop_us, clock_mono_us());
 	if (!atomic_compare_exchange_strong(&r->stop, &none, (int)why) && why != PGRAB_STOP_FENCED)

@@ -22,8 +22,7 @@
 #include "core/lease.h"
 #include "core/run.h"
 #include "db/pg.h"
-#include "db/store_node.h"
-#include "db/store_task.h"
+#include "db/store.h"
 #include "exec/bounds.h"
 #include "exec/exec.h"
 #include "node/boss.h"
@@ -43,9 +42,10 @@ struct recover;
 struct node {
 	/* constant after start */
 	const struct settings *set;
-	char *kinds;   /* array text of what may be claimed here; of these: */
-	char *handled; /* those of handler processes */
-	char *at_once; /* those and the instant ones: begun when they are claimed */
+	const struct store *store; /* PostgreSQL; the threads above ask it through this table only */
+	char *kinds;               /* array text of what may be claimed here; of these: */
+	char *handled;             /* those of handler processes */
+	char *at_once;             /* those and the instant ones: begun when they are claimed */
 	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;

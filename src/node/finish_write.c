@@ -32,7 +32,7 @@ write_without_text(struct finish_writer *w, struct finish *f, struct err *err)
 	f->error = good ? NULL : why;
 	f->output = NULL;
 	f->output_truncated = true;
-	enum rc rc = store_finish(w->db, &w->who, &f, 1, err);
+	enum rc rc = w->store->finish(w->db, &w->who, &f, 1, err);
 
 	f->error = NULL;
 	return rc;
@@ -48,9 +48,9 @@ write_parked(struct finish_writer *w, struct finish *f, bool last_resort, struct
 
 	snprintf(why, sizeof why, "it %s, and that could not be recorded: %s", outcome_name(f->outcome),
 	    err->text);
-	rc = store_park(w->db, &w->who, f, why, true, err);
+	rc = w->store->park(w->db, &w->who, f, why, true, err);
 	if (rc == RC_BAD && last_resort) {
-		rc = store_park(w->db, &w->who, f, why, false, err);
+		rc = w->store->park(w->db, &w->who, f, why, false, err);
 		f->refused = rc == RC_BAD;
 		rc = rc == RC_BAD ? RC_OK : rc;
 	}
@@ -80,7 +80,7 @@ make_partitions(struct finish_writer *w, struct err *err)
 
 	if (w->no_partition++ > 0)
 		db_disconnect(w->db);
-	rc = store_upkeep(w->db, w->retention_us, &why);
+	rc = w->store->upkeep(w->db, w->retention_us, &why);
 	if (rc != RC_OK)
 		*err = why;
 	return RC_AGAIN;
@@ -97,7 +97,7 @@ struct sift {
 static enum rc
 try_some(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
 {
-	enum rc rc = store_finish(w->db, &w->who, f, n, err);
+	enum rc rc = w->store->finish(w->db, &w->who, f, n, err);
 
 	if (fault_no_partition(rc, err))
 		return make_partitions(w, err);
@@ -200,7 +200,7 @@ sift(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct er
 enum rc
 finish_write(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct err *err)
 {
-	enum rc rc = store_finish(w->db, &w->who, f, n, err);
+	enum rc rc = w->store->finish(w->db, &w->who, f, n, err);
 	bool answered = rc == RC_AGAIN && err->sqlstate[0] != '\0';
 
 	w->passing = rc == RC_OK;

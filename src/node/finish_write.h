@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 #include "base/rc.h"
-#include "db/store_task.h"
+#include "db/store.h"
 
 struct finish_writer {
+	const struct store *store;
 	struct db *db; /* borrowed */
 	int64_t retention_us;
 	struct recorder who;

@@ -27,6 +27,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/finish_write.h"
+#include "node/stale.h"
 
 #define FINISH_MAX   1000
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
@@ -34,13 +35,14 @@
 #define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
 #define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
 #define ILL_TRIES    2                 /* in vain: not a connection that was lost, but a fault */
-#define TRIAL_MAX    64       /* refused one after the other as bad rows are: then it is not the rows */
-#define STALE_US     US_PER_S /* between lines of the log about stale finishes */
+#define TRIAL_MAX    64 /* refused one after the other as bad rows are: then it is not the rows */
 
 struct finisher {
 	struct node *node; /* borrowed */
 	pthread_t thread;
 	/* owned by the thread */
+	struct owner owner;
+	const struct store *store;
 	struct db *db;
 	int64_t used_us; /* when the connection last had something to do */
 	struct backoff backoff;
@@ -51,9 +53,8 @@ struct finisher {
 	struct waiting locked; /* somebody else has their rows locked, or they alone are refused */
 	struct waiting kept;   /* the server could not take them */
 	int64_t contended_until_us;
-	bool trial;     /* what is kept may be bad rows: others are claimed, to pass or not */
-	uint64_t stale; /* not said yet */
-	int64_t stale_id, next_stale_us;
+	bool trial; /* what is kept may be bad rows: others are claimed, to pass or not */
+	struct stale stale;
 };
 
 enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
@@ -111,7 +112,7 @@ look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 		unsure = unsure || run_of_finish(s, f[i])->unsure;
 	if (!unsure)
 		return RC_OK;
-	rc = store_recorded(s->db, f, *n, err);
+	rc = s->store->recorded(s->db, f, *n, err);
 	*n = unapplied(f, *n);
 	return rc;
 }
@@ -130,29 +131,6 @@ write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct e
 		run_of_finish(s, f[i])->unsure = true;
 	/* After a lost reply, "no such row" may mean that our first try is through only now. */
 	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
-}
-
-static void
-say_stale(struct finisher *s)
-{
-	int64_t now = clock_mono_us();
-
-	if (s->stale == 0 || now < s->next_stale_us)
-		return;
-	log_warn("stale_finish", "count=%" PRIu64 " task=%" PRId64 " hint=\"%s\"", s->stale, s->stale_id,
-	    "somebody else has the task now, or it was deleted; these results changed nothing");
-	s->stale = 0;
-	s->next_stale_us = now + STALE_US;
-}
-
-static void
-count_stale(struct finisher *s, const struct run *r)
-{
-	node_count(s->node, COUNT_STALE, 1);
-	s->stale++;
-	s->stale_id = r->id;
-	log_debug("stale", "task=%" PRId64 " version=%" PRId64 " outcome=%s", r->id, r->version,
-	    outcome_name(r->outcome));
 }
 
 /* Something of a batch was written, or was not.  One try in vain is a lost connection, more are a fault. */
@@ -253,7 +231,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 			waiting_add_one(&s->kept, r);
 		} else {
 			if ((open && !r->copy) || r->stale)
-				count_stale(s, r);
+				stale_add(&s->stale, s->node, r);
 			if (f->refused)
 				hold_keep(r->hold); /* it stands as running */
 			if (r->copy) {
@@ -321,8 +299,8 @@ next_round(const struct finisher *s)
 
 	if (s->kept.first != NULL && s->kept.next_us < until)
 		until = s->kept.next_us;
-	if (s->stale > 0 && s->next_stale_us < until)
-		until = s->next_stale_us;
+	if (s->stale.count > 0 && s->stale.next_us < until)
+		until = s->stale.next_us;
 	return until;
 }
 
@@ -342,51 +320,74 @@ drop(struct finisher *s, struct run *chain)
 	boss_settled(s->node->boss, mine);
 }
 
+bool
+finisher_round(struct finisher *s)
+{
+	struct mail *m = NULL;
+	int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
+	enum rc rc = mailbox_pop_all_until(s->node->finish_queue, until, &m);
+
+	ASSERT_OWNED(&s->owner);
+	if (rc == RC_CLOSED)
+		return false;
+	if (m != NULL || next_round(s) != CLOCK_NEVER)
+		s->used_us = clock_mono_us();
+	batch_close_idle(s->db, s->used_us);
+	finish_chain(s, rc == RC_OK && m != NULL ? run_of(m) : NULL);
+	retry_locked(s);
+	boss_ends_locked(s->node->boss, s->locked.count + (s->trial ? s->kept.count : 0));
+	stale_say(&s->stale);
+	return true;
+}
+
 static void *
 finisher_main(void *arg)
 {
 	struct finisher *s = arg;
 
-	s->used_us = clock_mono_us();
-	for (;;) {
-		struct mail *m = NULL;
-		int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
-		enum rc rc = mailbox_pop_all_until(s->node->finish_queue, until, &m);
-
-		if (rc == RC_CLOSED)
-			break;
-		if (m != NULL || next_round(s) != CLOCK_NEVER)
-			s->used_us = clock_mono_us();
-		batch_close_idle(s->db, s->used_us);
-		finish_chain(s, rc == RC_OK && m != NULL ? run_of(m) : NULL);
-		retry_locked(s);
-		boss_ends_locked(s->node->boss, s->locked.count + (s->trial ? s->kept.count : 0));
-		say_stale(s);
-	}
-	/* Only when the node must stop at once: others find these runs by our silence. */
-	drop(s, waiting_take(&s->locked));
-	drop(s, waiting_take(&s->kept));
-	db_destroy(&s->db);
+	owner_take(&s->owner);
+	while (finisher_round(s))
+		;
 	return NULL;
 }
 
 struct finisher *
-finisher_start(struct node *n)
+finisher_create(struct node *n)
 {
 	struct finisher *s = xcalloc(1, sizeof *s);
 
 	s->node = n;
+	s->store = n->store;
 	s->db = node_db(n, "finish");
-	s->writer = (struct finish_writer){.db = s->db, .retention_us = n->set->retention_us};
+	s->writer =
+	    (struct finish_writer){.store = s->store, .db = s->db, .retention_us = n->set->retention_us};
+	s->used_us = clock_mono_us();
 	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
-	thread_start(&s->thread, "finisher", finisher_main, s);
 	return s;
 }
 
 void
-finisher_stop(struct finisher **f)
+finisher_start(struct finisher *s)
 {
-	thread_join((*f)->thread);
+	thread_start(&s->thread, "finisher", finisher_main, s);
+}
+
+void
+finisher_stop(struct finisher *s)
+{
+	thread_join(s->thread);
+	owner_leave(&s->owner);
+}
+
+void
+finisher_destroy(struct finisher **f)
+{
+	if (*f == NULL)
+		return;
+	/* Only when the node must stop at once: others find these runs by our silence. */
+	drop(*f, waiting_take(&(*f)->locked));
+	drop(*f, waiting_take(&(*f)->kept));
+	db_destroy(&(*f)->db);
 	free(*f);
 	*f = NULL;
 }

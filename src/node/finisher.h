@@ -5,10 +5,18 @@
 #ifndef PGRAB_NODE_FINISHER_H
 #define PGRAB_NODE_FINISHER_H
 
+#include <stdbool.h>
+
 struct node;
 struct finisher;
 
-struct finisher *finisher_start(struct node *n);
-void finisher_stop(struct finisher **f); /* after node->finish_queue was closed: drains it, joins, frees */
+struct finisher *finisher_create(struct node *n);
+void finisher_destroy(struct finisher **f); /* before the boss is */
+void finisher_start(struct finisher *f);
+void finisher_stop(struct finisher *f); /* after node->finish_queue was closed: drains it, joins */
+
+/* What the thread does again and again: waits for runs that have ended, and writes what came of them.  False:
+ * the queue is closed and empty. */
+bool finisher_round(struct finisher *f);
 
 #endif

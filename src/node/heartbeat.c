@@ -52,7 +52,7 @@ enum rc
 heartbeat_observe(struct heartbeat *h, struct err *err)
 {
 	int64_t db_now = 0, asked = clock_mono_us();
-	enum rc rc = store_node_observe(h->db, &h->members, &db_now, err);
+	enum rc rc = h->store->node_observe(h->db, &h->members, &db_now, err);
 
 	if (rc == RC_OK && db_now != 0)
 		note_clock(h, db_now, asked);
@@ -114,13 +114,13 @@ same_server(struct heartbeat *h, struct err *err)
 	struct server_mark now;
 	struct node_holder row;
 	bool other, back;
-	enum rc rc = db_connect(h->db, err);
+	enum rc rc = h->store->connect(h->db, err);
 
-	if (rc != RC_OK || (h->generation == db_generation(h->db) && !db_pooled(h->db)))
+	if (rc != RC_OK || (h->generation == h->store->generation(h->db) && !h->store->pooled(h->db)))
 		return rc;
-	rc = store_server_mark(h->db, &now, err);
+	rc = h->store->server_mark(h->db, &now, err);
 	if (rc == RC_OK)
-		rc = store_node_find(h->db, h->node->set->name, &row, err);
+		rc = h->store->node_find(h->db, h->node->set->name, &row, err);
 	if (rc != RC_OK)
 		return rc;
 	/* On a new timeline all is there that a synchronous standby has acknowledged. */
@@ -134,7 +134,7 @@ same_server(struct heartbeat *h, struct err *err)
 		    "): what it had acknowledged may be gone",
 		    now.timeline, h->server.timeline, row.beat, h->beat);
 	h->server = now;
-	h->generation = db_generation(h->db);
+	h->generation = h->store->generation(h->db);
 	h->beat = row.beat;
 	return RC_OK;
 }
@@ -174,7 +174,7 @@ beat(struct heartbeat *h, struct err *err)
 		return rc;
 	b = heartbeat_figures(h);
 	asked = clock_mono_us();
-	rc = store_node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
+	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
 	h->round_trip_us = clock_mono_us() - asked;
 
 	/* A lease that ran out is not renewed: what it covered has been stopped. */
@@ -206,6 +206,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	PTHREAD_OK(pthread_mutex_init(&h->lock, NULL));
 	if (gethostname(h->host, sizeof h->host - 1) != 0)
 		strcpy(h->host, "?");
+	h->store = n->store;
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
 	db_of_node(h->db);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
@@ -218,11 +219,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 		*out = h;
 		return RC_OK;
 	}
-	db_destroy(&h->db);
-	members_fini(&h->members);
-	gate_fini(&h->gate);
-	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
-	free(h);
+	heartbeat_destroy(&h);
 	*out = NULL;
 	return rc;
 }
@@ -258,7 +255,7 @@ hand_back(struct heartbeat *h)
 		h->back = run_chain(run_of(m), h->back);
 	if ((n = batch_take(&h->back, batch, BACK_MAX)) == 0)
 		return;
-	rc = store_release(h->db, batch[0]->incarnation, batch, n, &released, &err);
+	rc = h->store->release(h->db, batch[0]->incarnation, batch, n, &released, &err);
 	log_debug("handed_back", "tasks=%zu back=%" PRId64 " answer=%s", n, released, rc_name(rc));
 	for (size_t i = 0; i < n; i++) {
 		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
@@ -285,8 +282,8 @@ say_goodbye(struct heartbeat *h)
 
 	hand_back(h);
 	last.draining = true;
-	if (store_node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
-	    store_node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
+	if (h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
+	    h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
 		log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
 }
 
@@ -323,39 +320,44 @@ next_wish(struct heartbeat *h)
 	return h->wish_us;
 }
 
+bool
+heartbeat_round(struct heartbeat *h)
+{
+	enum gate_wake wake = gate_wait(&h->gate, h->next_us);
+	int64_t incarnation = atomic_load(&h->node->incarnation), pause;
+	struct err err = {0};
+	enum rc rc;
+
+	ASSERT_OWNED(&h->owner);
+	if (wake == GATE_STOPPED)
+		return false;
+	if (!heartbeat_take_busy(h) && wake == GATE_RUNG)
+		return true;
+	rc = beat(h, &err);
+	if (rc != RC_OK) {
+		h->next_us = in_vain(h, incarnation, rc, &err);
+		return true;
+	}
+	h->next_us = next_beat(h);
+	backoff_reset(&h->backoff);
+	hand_back(h);
+	heartbeat_tell_change(h);
+	pause = next_wish(h);
+	if (pause > clock_mono_us())
+		(void)gate_pause(&h->gate, pause < h->next_us ? pause : h->next_us);
+	return true;
+}
+
 static void *
 heartbeat_main(void *arg)
 {
 	struct heartbeat *h = arg;
-	struct node *n = h->node;
-	int64_t next = clock_mono_us(), pause;
 
-	for (;;) {
-		enum gate_wake wake = gate_wait(&h->gate, next);
-
-		if (wake == GATE_STOPPED)
-			break;
-		if (!heartbeat_take_busy(h) && wake == GATE_RUNG)
-			continue;
-		int64_t incarnation = atomic_load(&n->incarnation);
-		struct err err = {0};
-		enum rc rc = beat(h, &err);
-
-		if (rc != RC_OK) {
-			next = in_vain(h, incarnation, rc, &err);
-			continue;
-		}
-		next = next_beat(h);
-		backoff_reset(&h->backoff);
-		hand_back(h);
-		heartbeat_tell_change(h);
-		pause = next_wish(h);
-		if (pause > clock_mono_us())
-			(void)gate_pause(&h->gate, pause < next ? pause : next);
-	}
-	if (h->in_order && atomic_load(&n->incarnation) != 0)
+	owner_take(&h->owner);
+	while (heartbeat_round(h))
+		;
+	if (h->in_order && atomic_load(&h->node->incarnation) != 0)
 		say_goodbye(h);
-	run_leave_all(h->back);
 	return NULL;
 }
 
@@ -370,11 +372,21 @@ heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx)
 void
 heartbeat_stop(struct heartbeat **hp, bool in_order)
 {
+	(*hp)->in_order = in_order;
+	gate_stop(&(*hp)->gate);
+	thread_join((*hp)->thread);
+	owner_leave(&(*hp)->owner);
+	heartbeat_destroy(hp);
+}
+
+void
+heartbeat_destroy(struct heartbeat **hp)
+{
 	struct heartbeat *h = *hp;
 
-	h->in_order = in_order;
-	gate_stop(&h->gate);
-	thread_join(h->thread);
+	if (h == NULL)
+		return;
+	run_leave_all(h->back);
 	db_destroy(&h->db);
 	members_fini(&h->members);
 	gate_fini(&h->gate);

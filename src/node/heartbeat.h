@@ -33,5 +33,6 @@ void heartbeat_busy(struct heartbeat *h, int64_t node_id);
 /* When nothing is in hand any more, before the threads it calls: says goodbye to the database
  * (state down) if in_order, joins, frees. */
 void heartbeat_stop(struct heartbeat **h, bool in_order);
+void heartbeat_destroy(struct heartbeat **h); /* of one that has no thread; NULL is fine */
 
 #endif

@@ -67,7 +67,7 @@ offer_outcomes(struct heartbeat *h)
 static enum rc
 come_back(struct heartbeat *h, int64_t old, bool *offered, struct err *err)
 {
-	enum rc rc = db_connect(h->db, err);
+	enum rc rc = h->store->connect(h->db, err);
 
 	if (rc == RC_OK && !*offered)
 		offer_outcomes(h);

@@ -58,7 +58,7 @@ heartbeat_tell_change(struct heartbeat *h)
 	if (!atomic_exchange(&n->untold, false))
 		return;
 	now = heartbeat_identity(h);
-	if (store_node_change(
+	if (h->store->node_change(
 		h->db, atomic_load(&n->node_id), atomic_load(&n->incarnation), &now, &told, &err) != RC_OK ||
 	    !told)
 		atomic_store(&n->untold, true);
@@ -69,7 +69,7 @@ static enum rc
 heed_copy(struct heartbeat *h, struct err *err)
 {
 	bool copy = false;
-	enum rc rc = store_is_copy(h->db, &copy, err);
+	enum rc rc = h->store->is_copy(h->db, &copy, err);
 
 	if (copy)
 		log_warn("copy", "hint=\"%s\"",
@@ -87,14 +87,14 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	enum rc rc;
 
 	h->mine = incarnation;
-	if (holder->exists)
+	if (holder->exists && h->node->keeper != NULL)
 		keeper_vouch_next(h->node->keeper, holder->id, incarnation);
-	rc = store_run_key(h->db, incarnation, err);
+	rc = h->store->run_key(h->db, incarnation, err);
 	if (rc == RC_OK)
-		rc = store_node_register(h->db, &who, incarnation, holder, &id, err);
+		rc = h->store->node_register(h->db, &who, incarnation, holder, &id, err);
 
 	if (rc == RC_UNKNOWN) {
-		enum rc looked = store_node_find(h->db, who.name, &now, err);
+		enum rc looked = h->store->node_find(h->db, who.name, &now, err);
 
 		if (looked == RC_OK && now.exists && now.incarnation == incarnation) {
 			id = now.id;
@@ -112,7 +112,8 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 		return rc;
 	atomic_store(&h->node->bell_written, true);
 	atomic_store(&h->node->incarnation, incarnation);
-	keeper_vouch(h->node->keeper, id, incarnation);
+	if (h->node->keeper != NULL)
+		keeper_vouch(h->node->keeper, id, incarnation);
 	log_info("registered", "node=%s id=%" PRId64 " incarnation=%" PRId64, who.name, id, incarnation);
 	return RC_OK;
 }
@@ -124,7 +125,7 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 {
 	struct node_holder first;
 	int64_t since = clock_mono_us();
-	enum rc rc = store_node_find(h->db, h->node->set->name, &first, err);
+	enum rc rc = h->store->node_find(h->db, h->node->set->name, &first, err);
 
 	*holder = first;
 	if (rc != RC_OK || !first.exists || first.down || first.incarnation == h->mine)
@@ -135,7 +136,7 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 	while (clock_mono_us() - since < first.dead_after_us) {
 		if (!signals_wait(h->node->set->heartbeat_us))
 			return RC_CLOSED;
-		rc = store_node_find(h->db, h->node->set->name, holder, err);
+		rc = h->store->node_find(h->db, h->node->set->name, holder, err);
 		if (rc != RC_OK || !holder->exists || holder->down)
 			return rc;
 		if (holder->incarnation != first.incarnation || holder->beat != first.beat)
@@ -188,7 +189,7 @@ enum rc
 heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err)
 {
 	struct node_holder holder;
-	enum rc rc = store_node_find(h->db, h->node->set->name, &holder, err);
+	enum rc rc = h->store->node_find(h->db, h->node->set->name, &holder, err);
 	bool other = rc == RC_OK && holder.exists && !holder.down && holder.incarnation != old &&
 		     holder.incarnation != h->mine;
 

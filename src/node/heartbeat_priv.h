@@ -11,7 +11,7 @@
 #include "core/backoff.h"
 #include "core/run.h"
 #include "core/skew.h"
-#include "db/store_node.h"
+#include "db/store.h"
 #include "node/context.h"
 
 #define BUSY_MAX 64 /* more are seen with the next reading of all */
@@ -36,6 +36,9 @@ struct heartbeat {
 	bool rung; /* there is something to read */
 
 	/* owned by the thread (by main before it starts) */
+	struct owner owner;
+	int64_t next_us; /* beat */
+	const struct store *store;
 	struct db *db;
 	struct members members;
 	struct backoff backoff;
@@ -53,6 +56,10 @@ struct heartbeat {
 	struct run *back;                  /* chain of copies to be handed back */
 	bool in_order;
 };
+
+/* What the thread does again and again: waits for the next beat, or a ring, and beats.  False: it was
+ * stopped. */
+bool heartbeat_round(struct heartbeat *h);
 
 /* A reading of all rows; the clock is noted. */
 enum rc heartbeat_observe(struct heartbeat *h, struct err *err);

@@ -86,7 +86,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 	q->free = clock_mono_us() < l->contended_until_us;
 	asked_us = clock_mono_us();
-	rc = store_look(l->db, q, &c, &found, err);
+	rc = l->store->look(l->db, q, &c, &found, err);
 	l->looked_us = clock_mono_us();
 	if (rc != RC_OK)
 		return rc;
@@ -128,8 +128,8 @@ want_bell(struct loader *l)
 
 	if (atomic_load(&l->node->hungry) > 0 || atomic_exchange(&l->node->bell_written, true))
 		return false;
-	if (store_node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true,
-		&err) != RC_OK) {
+	if (l->store->node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation),
+		true, &err) != RC_OK) {
 		atomic_store(&l->node->bell_written, false);
 		return false;
 	}
@@ -176,7 +176,7 @@ check_durable(struct loader *l, struct err *err)
 
 	if (!full && db_conn(l->db) != NULL)
 		return RC_OK;
-	rc = store_durable(l->db, l->node->set->at_most_once_async, &durable, err);
+	rc = l->store->durable(l->db, l->node->set->at_most_once_async, &durable, err);
 	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
 		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
 		    durable ? "" : err->text);
@@ -299,43 +299,56 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	return next_look(l, now);
 }
 
-void *
-loader_main(void *arg)
+bool
+loader_round(struct loader *l)
 {
-	struct loader *l = arg;
-	int64_t next = 0;
+	struct pgrab_shard_set bell;
+	struct err err = {0};
+	enum rc rc = RC_OK;
+	enum gate_wake wake = gate_wait(&l->gate, l->next_us);
 
-	for (;;) {
-		struct pgrab_shard_set bell;
-		struct err err = {0};
-		enum rc rc = RC_OK;
-		enum gate_wake wake = gate_wait(&l->gate, next);
-
-		if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
-			wake = GATE_STOPPED;
-		if (wake == GATE_STOPPED)
-			break;
-		if (clock_mono_us() < l->retry_us) { /* whatever rang: the last answer was a refusal */
-			next = l->retry_us;
-			continue;
-		}
-		loader_refresh_cluster(l);
-		loader_publish_shards(l);
-		bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
-
-		if (!may_look(l)) {
-			next = clock_mono_us() + l->node->set->poll_us;
-			continue;
-		}
-		next = look(l, only_rung, &bell, &err, &rc);
-		if (rc == RC_BAD || (rc != RC_OK && l->backoff.tries % 32 == 1))
-			log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look",
-			    "answer=%s tries=%u error=\"%s\"", rc_name(rc), l->backoff.tries, err.text);
+	ASSERT_OWNED(&l->owner);
+	if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
+		wake = GATE_STOPPED;
+	if (wake == GATE_STOPPED)
+		return false;
+	if (clock_mono_us() < l->retry_us) { /* whatever rang: the last answer was a refusal */
+		l->next_us = l->retry_us;
+		return true;
 	}
+	loader_refresh_cluster(l);
+	loader_publish_shards(l);
+	bool only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
+
+	if (!may_look(l)) {
+		l->next_us = clock_mono_us() + l->node->set->poll_us;
+		return true;
+	}
+	l->next_us = look(l, only_rung, &bell, &err, &rc);
+	if (rc == RC_BAD || (rc != RC_OK && l->backoff.tries % 32 == 1))
+		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look", "answer=%s tries=%u error=\"%s\"",
+		    rc_name(rc), l->backoff.tries, err.text);
+	return true;
+}
+
+void
+loader_end(struct loader *l)
+{
 	cluster_put(&l->node->cluster, l->cluster);
 	l->cluster = NULL;
 	set_hungry(l, false);
 	say_wants(l, (bool[CREWS_MAX]){false});
 	db_disconnect(l->db);
+}
+
+void *
+loader_main(void *arg)
+{
+	struct loader *l = arg;
+
+	owner_take(&l->owner);
+	while (loader_round(l))
+		;
+	loader_end(l);
 	return NULL;
 }

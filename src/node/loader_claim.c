@@ -34,7 +34,7 @@ loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bo
 	}
 	if (k > 0) {
 		qsort(late, k, sizeof *late, loader_by_id);
-		rc = store_misfire(l->db, late, k, &settled, err);
+		rc = l->store->misfire(l->db, late, k, &settled, err);
 	}
 	*more_out = *more_out || settled > 0;
 	free(late);
@@ -96,7 +96,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	/* What is over without a lease was dropped with it: recovery needs its rows. */
 	if (!node_may_act(l->node, incarnation, clock_boot_us()))
 		who.n_over = 0;
-	rc = store_claim(l->db, &who, c, n, &chain, won_out, &err);
+	rc = l->store->claim(l->db, &who, c, n, &chain, won_out, &err);
 
 	if (!known)
 		note_contended(l, who.contended);
@@ -111,7 +111,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
 	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
-		rc = store_held(l->db, &who, c, n, &chain, won_out, &err);
+		rc = l->store->held(l->db, &who, c, n, &chain, won_out, &err);
 		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
 	}
 	if (rc == RC_LOST || rc == RC_AGAIN)

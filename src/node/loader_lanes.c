@@ -62,7 +62,7 @@ loader_refresh_lanes(struct loader *l, struct err *err)
 
 	if (now < l->next_lanes_us)
 		return RC_OK;
-	rc = store_lanes(l->db, &able, &rows, &n, err);
+	rc = l->store->lanes(l->db, &able, &rows, &n, err);
 	if (rc != RC_OK) {
 		lane_rows_free(&rows, n);
 		return rc;
@@ -85,7 +85,7 @@ loader_publish_shards(struct loader *l)
 
 	if (l->index != 0 || l->cluster == NULL || incarnation == 0 || incarnation == l->published)
 		return;
-	if (store_node_shards(l->db, atomic_load(&l->node->node_id), incarnation, &l->own,
+	if (l->store->node_shards(l->db, atomic_load(&l->node->node_id), incarnation, &l->own,
 		strategy_overlapping(l->strategy), &err) == RC_OK)
 		l->published = incarnation;
 	else

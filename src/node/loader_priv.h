@@ -11,12 +11,13 @@
 
 #include "base/thread.h"
 #include "core/backoff.h"
-#include "db/store_task.h"
+#include "db/store.h"
 #include "node/boss.h"
 #include "node/lanes.h"
 #include "pgrab/strategy.h"
 
 struct cluster;
+struct loaders;
 struct node;
 struct strategy;
 
@@ -34,6 +35,9 @@ struct loader {
 	bool bell_rang;  /* something rang */
 
 	/* owned by the thread */
+	struct owner owner;
+	int64_t next_us; /* when to look, if nothing rings */
+	const struct store *store;
 	struct db *db;
 	struct strategy *strategy;
 	struct backoff backoff;
@@ -66,6 +70,9 @@ struct loader {
 	int64_t contended_said_us; /* 0: never */
 };
 
+/* loaders.c: one of them. */
+struct loader *loaders_at(struct loaders *ls, size_t i);
+
 /* qsort's: by id, the lock order. */
 int loader_by_id(const void *a, const void *b);
 
@@ -90,8 +97,11 @@ bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, s
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);
 
-/* loader.c: the thread. */
+/* loader.c: the thread, and what it does again and again: waits for a bell, room or a poll, and looks.
+ * False: it was stopped. */
 void *loader_main(void *arg);
+bool loader_round(struct loader *l);
+void loader_end(struct loader *l); /* what is left to say when it was the last round */
 void loader_expect_echoes(struct loader *l);
 
 /* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which

@@ -31,6 +31,7 @@ loaders_create(struct node *n, struct loaders **out, struct err *err)
 			break;
 		l->node = n;
 		l->index = (unsigned)i;
+		l->store = n->store;
 		l->db = node_db(n, "load");
 		lanes_init(&l->lanes, (unsigned)i, (unsigned)n->set->loaders);
 		l->bell_all = true;
@@ -66,6 +67,12 @@ loaders_destroy(struct loaders **ls)
 	*ls = NULL;
 }
 
+struct loader *
+loaders_at(struct loaders *ls, size_t i)
+{
+	return &ls->loader[i];
+}
+
 void
 loaders_start(struct loaders *ls)
 {
@@ -78,8 +85,10 @@ loaders_stop(struct loaders *ls)
 {
 	for (size_t i = 0; i < ls->count; i++)
 		gate_stop(&ls->loader[i].gate);
-	for (size_t i = 0; i < ls->count; i++)
+	for (size_t i = 0; i < ls->count; i++) {
 		thread_join(ls->loader[i].thread);
+		owner_leave(&ls->loader[i].owner);
+	}
 }
 
 void

@@ -148,9 +148,9 @@ start_threads(struct node *n, struct crew *c)
 	c->logins = logins_start(n, ring_lanes, c->loaders);
 	n->exec_env.login_failed = logins_failed;
 	n->exec_env.login_ctx = c->logins;
-	c->finisher = finisher_start(n);
+	finisher_start(c->finisher);
 	c->workers = workers_start(n);
-	c->starter = starter_start(n);
+	starter_start(c->starter);
 	boss_start(n->boss);
 	handlers_start(n->handlers);
 	recover_start(n->recover);
@@ -203,14 +203,15 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 	heartbeat_stop(&c->heartbeat, true);
 	recover_stop(&n->recover);
 	mailbox_close(n->start_queue);
-	starter_stop(&c->starter);
+	starter_stop(c->starter);
 	mailbox_close(n->run_queue);
 	workers_stop(&c->workers);
 	logins_stop(&c->logins);
 	handlers_stop(n->handlers);
 	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);
-	finisher_stop(&c->finisher);
+	finisher_stop(c->finisher);
+	finisher_destroy(&c->finisher);
 	boss_stop(n->boss);
 	last_resort_end(&last);
 }
@@ -233,6 +234,8 @@ run(struct node *n, struct err *err)
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
 	n->back_queue = mailbox_create();
+	crew.starter = starter_create(n);
+	crew.finisher = finisher_create(n);
 	rc = heartbeat_create(n, &crew.heartbeat, err);
 	if (rc != RC_OK)
 		goto out;
@@ -246,6 +249,9 @@ run(struct node *n, struct err *err)
 	rc = why == CONTROL_BROKEN ? err_set(err, RC_FATAL, "the keeper process died") : RC_OK;
 out:
 	loaders_destroy(&crew.loaders);
+	starter_destroy(&crew.starter);
+	finisher_destroy(&crew.finisher);
+	recover_destroy(&n->recover);
 	boss_destroy(&n->boss);
 	return rc;
 }
@@ -280,7 +286,11 @@ fini(struct node *n)
 int
 node_main(const struct settings *set)
 {
-	struct node n = {.set = set, .will_fd = -1, .weight = set->weight, .workers = set->workers};
+	struct node n = {.set = set,
+	    .store = &store_postgres,
+	    .will_fd = -1,
+	    .weight = set->weight,
+	    .workers = set->workers};
 	struct err err = {0};
 	enum rc rc;
 

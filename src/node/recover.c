@@ -48,7 +48,10 @@ struct recover {
 	int64_t own; /* an old incarnation of ours to put back, or 0 */
 
 	/* owned by the thread */
+	struct owner owner;
+	const struct store *store;
 	struct db *db;
+	int64_t next_us; /* round */
 	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
 	bool limits; /* there are limits: their lines move with the clock */
 };
@@ -85,7 +88,7 @@ sweep(struct recover *r, int64_t incarnation)
 	enum rc rc;
 
 	owners_end_orphans(&r->node->owners, r->db);
-	rc = store_recover(r->db, r->node->set->name, incarnation, &got, &err);
+	rc = r->store->recover(r->db, r->node->set->name, incarnation, &got, &err);
 
 	if (rc != RC_OK) {
 		log_warn("recover", "answer=%s error=\"%s\"", rc_name(rc), err.text);
@@ -107,7 +110,7 @@ bury(struct recover *r, const struct suspect *s)
 	struct member m = {.id = s->id, .incarnation = s->incarnation, .beat = s->beat};
 	struct err err = {0};
 	int64_t ended = 0;
-	enum rc rc = store_node_declare_dead(r->db, &m, &ended, &err);
+	enum rc rc = r->store->node_declare_dead(r->db, &m, &ended, &err);
 
 	if (rc == RC_OK) {
 		log_warn("node_dead",
@@ -161,7 +164,7 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 					  .error = "the node lost track of this run"},
 				      *one = &f;
 
-			rc = store_finish(r->db, &who, &one, 1, &err);
+			rc = r->store->finish(r->db, &who, &one, 1, &err);
 			if (rc == RC_OK && f.locked)
 				continue; /* by somebody; the next round will see */
 		} else {
@@ -169,7 +172,7 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 				   *one = &run;
 			int64_t released;
 
-			rc = store_release(r->db, incarnation, &one, 1, &released, &err);
+			rc = r->store->release(r->db, incarnation, &one, 1, &released, &err);
 			if (rc == RC_OK && run.locked)
 				continue;
 		}
@@ -191,7 +194,7 @@ repair_leaks(struct recover *r)
 
 	if (incarnation == 0)
 		return true;
-	if (store_own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
+	if (r->store->own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
 		log_warn("leaks", "error=\"%s\"", err.text);
 		return false;
 	}
@@ -226,7 +229,7 @@ drop_holds(struct recover *r)
 	/* What is over without a lease was dropped with it: recovery needs its rows. */
 	if (!node_may_act(r->node, incarnation, clock_boot_us()))
 		return;
-	if (n > 0 && store_hold_drop(r->db, incarnation, over, n, &err) != RC_OK)
+	if (n > 0 && r->store->hold_drop(r->db, incarnation, over, n, &err) != RC_OK)
 		holds_give_back(&r->node->holds, incarnation, over, n);
 }
 
@@ -238,13 +241,13 @@ do_duties(struct recover *r, int64_t now)
 	bool limits = false, orphans = false;
 
 	if (now >= r->next_upkeep_us) {
-		enum rc rc = store_upkeep(r->db, r->node->set->retention_us, &err);
+		enum rc rc = r->store->upkeep(r->db, r->node->set->retention_us, &err);
 
 		if (rc != RC_OK)
 			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
-	if (store_duties(r->db, &limits, &orphans, &err) != RC_OK)
+	if (r->store->duties(r->db, &limits, &orphans, &err) != RC_OK)
 		log_debug("duties", "error=\"%s\"", err.text);
 	r->limits = limits;
 	if (orphans)
@@ -273,25 +276,33 @@ routine(struct recover *r)
 	}
 }
 
+bool
+recover_round(struct recover *r)
+{
+	if (gate_wait(&r->gate, r->next_us) == GATE_STOPPED)
+		return false;
+	ASSERT_OWNED(&r->owner);
+	if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
+		bury_all(r);
+		routine(r);
+		/* The first node is asked again in a moment. */
+		if (!is_first(r) && atomic_load(&r->node->in_hand) == 0)
+			db_disconnect(r->db);
+	}
+	r->next_us = r->next_duties_us < r->next_leaks_us ? r->next_duties_us : r->next_leaks_us;
+	if (r->next_us <= clock_mono_us())
+		r->next_us = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
+	return true;
+}
+
 static void *
 recover_main(void *arg)
 {
 	struct recover *r = arg;
-	int64_t next = 0;
 
-	while (gate_wait(&r->gate, next) != GATE_STOPPED) {
-		if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
-			bury_all(r);
-			routine(r);
-			/* The first node is asked again in a moment. */
-			if (!is_first(r) && atomic_load(&r->node->in_hand) == 0)
-				db_disconnect(r->db);
-		}
-		next = r->next_duties_us < r->next_leaks_us ? r->next_duties_us : r->next_leaks_us;
-		if (next <= clock_mono_us())
-			next = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
-	}
-	db_destroy(&r->db);
+	owner_take(&r->owner);
+	while (recover_round(r))
+		;
 	return NULL;
 }
 
@@ -301,6 +312,7 @@ recover_create(struct node *n)
 	struct recover *r = xcalloc(1, sizeof *r);
 
 	r->node = n;
+	r->store = n->store;
 	r->db = node_db(n, "recover");
 	gate_init(&r->gate);
 	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
@@ -315,14 +327,24 @@ recover_start(struct recover *r)
 }
 
 void
-recover_stop(struct recover **rp)
+recover_stop(struct recover **r)
+{
+	if (*r == NULL)
+		return;
+	gate_stop(&(*r)->gate);
+	thread_join((*r)->thread);
+	owner_leave(&(*r)->owner);
+	recover_destroy(r);
+}
+
+void
+recover_destroy(struct recover **rp)
 {
 	struct recover *r = *rp;
 
 	if (r == NULL)
 		return;
-	gate_stop(&r->gate);
-	thread_join(r->thread);
+	db_destroy(&r->db);
 	gate_fini(&r->gate);
 	PTHREAD_OK(pthread_mutex_destroy(&r->lock));
 	free(r);

@@ -5,6 +5,7 @@
 #ifndef PGRAB_NODE_RECOVER_H
 #define PGRAB_NODE_RECOVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/member.h"
@@ -15,6 +16,11 @@ struct recover;
 struct recover *recover_create(struct node *n);
 void recover_start(struct recover *r);
 void recover_stop(struct recover **r); /* joins, frees; NULL is fine */
+
+/* What the thread does again and again: waits for somebody who is dead, or until a round is due, and sees to
+ * it.  False: it was stopped. */
+bool recover_round(struct recover *r);
+void recover_destroy(struct recover **r); /* of one that has no thread; NULL is fine */
 
 /* From the heartbeat: this member was silent for its dead_after. (Said again with every beat until the row is
  * down.) */

@@ -13,59 +13,21 @@
  * A row that somebody has locked holds up no other, and no worker: its run returns to the boss as well, and a
  * copy stays here until the row could be handed back.
  */
-#include "node/starter.h"
-
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/backoff.h"
 #include "core/secret.h"
 #include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/handlers.h"
+#include "node/starter_priv.h"
 
-#define START_MAX    512
-#define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
-#define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
-#define PATIENCE_US  US_PER_S          /* for a connection, before what is here is handed back */
-#define UNSURE_US    (10 * US_PER_S)   /* for a look-up of starts whose answer was lost */
-#define ILL_TRIES    2
-
-struct starter {
-	struct node *node; /* borrowed */
-	pthread_t thread;
-	/* owned by the thread */
-	struct db *db;
-	int64_t used_us; /* when the connection last had something to do */
-	struct backoff backoff;
-	struct run *batch[START_MAX];
-	struct run *locked; /* chain of copies, to be handed back when somebody lets go of their rows */
-	int64_t next_locked_us, contended_until_us;
-	int64_t next_probe_us; /* while ill */
-};
-
-/* After an answer.  False: give up, for now or for good. */
-static bool
-again(struct starter *s, const char *what, enum rc rc, int64_t until_us, const struct err *err)
-{
-	bool go_on = batch_pause(&s->backoff, &s->node->stop_now, rc, what, err);
-
-	if ((rc == RC_AGAIN || rc == RC_UNKNOWN) && s->backoff.tries >= ILL_TRIES)
-		health_ill(s->node, HEALTH_START, true, err);
-	return go_on && clock_mono_us() < until_us;
-}
-
-static void
-well(struct starter *s)
-{
-	backoff_reset(&s->backoff);
-	health_well(s->node, HEALTH_START);
-}
+#define UNSURE_US (10 * US_PER_S) /* for a look-up of starts whose answer was lost */
 
 /* What may have been started and will not be executed: its loss is recorded, by the finisher, which
  * is fenced as ever. */
@@ -96,11 +58,11 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 	int64_t begun_us = clock_mono_us();
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = unknown ? store_started(s->db, incarnation, batch, n, &err)
-				     : store_start(s->db, incarnation, batch, n, &err);
+		enum rc rc = unknown ? s->store->started(s->db, incarnation, batch, n, &err)
+				     : s->store->start(s->db, incarnation, batch, n, &err);
 
 		if (rc == RC_OK) {
-			well(s);
+			starter_well(s);
 			return;
 		}
 		if (rc == RC_BAD && n > 1 && fault_of(err.sqlstate) == FAULT_ROW) {
@@ -109,7 +71,7 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 			return;
 		}
 		unknown = unknown || rc == RC_UNKNOWN;
-		if (!again(s, "start", rc, begun_us + (unknown ? UNSURE_US : PATIENCE_US), &err))
+		if (!starter_again(s, "start", rc, begun_us + (unknown ? UNSURE_US : PATIENCE_US), &err))
 			break;
 	}
 	if (unknown)
@@ -125,11 +87,11 @@ start_once(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 	bool durable = true;
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = store_start_once(
+		enum rc rc = s->store->start_once(
 		    s->db, incarnation, s->node->set->at_most_once_async, batch, n, &durable, &err);
 
 		if (rc == RC_OK) {
-			well(s);
+			starter_well(s);
 			if (!durable && atomic_exchange(&s->node->durable, false))
 				log_warn(
 				    "durable", "at_most_once=\"left to others\" reason=\"%s\"", err.text);
@@ -142,57 +104,9 @@ start_once(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 			give_up(s, batch, n);
 			return;
 		}
-		if (!again(s, "start", rc, until_us, &err))
+		if (!starter_again(s, "start", rc, until_us, &err))
 			return;
 	}
-}
-
-/* What cannot be handed back here goes with the heartbeat. */
-static void
-hand_over(struct starter *s, struct run *const *runs, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct run *copy = run_copy(runs[i]);
-
-		mailbox_push(s->node->back_queue, &copy->note.mail);
-		runs[i]->locked = false; /* it is the heartbeat's to try again */
-	}
-}
-
-static void
-release_batch(struct starter *s, int64_t incarnation, struct run **runs, size_t n)
-{
-	int64_t released, until_us = clock_mono_us() + PATIENCE_US;
-	struct err err = {0};
-
-	while (n > 0 && node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = store_release(s->db, incarnation, runs, n, &released, &err);
-
-		if (rc == RC_OK) {
-			log_debug("released", "tasks=%zu back=%lld", n, (long long)released);
-			well(s);
-			return;
-		}
-		if (!again(s, "release", rc, until_us, &err) || !health_may_claim(s->node)) {
-			hand_over(s, runs, n);
-			return;
-		}
-	}
-}
-
-/* While ill: is it over? */
-static void
-probe(struct starter *s)
-{
-	struct err err = {0};
-	int64_t released;
-
-	if (health_part_well(s->node, HEALTH_START) || clock_mono_us() < s->next_probe_us)
-		return;
-	if (store_release(s->db, 0, NULL, 0, &released, &err) == RC_OK)
-		well(s);
-	else
-		s->next_probe_us = clock_mono_us() + backoff_next_us(&s->backoff);
 }
 
 /* batch[0..n) is sorted by id.  Those to be started stay in front. */
@@ -208,46 +122,6 @@ split_releases(struct run **batch, size_t n, struct run **rest)
 			batch[keep++] = batch[i];
 	}
 	return keep;
-}
-
-/* Copies of what could not be handed back: the runs themselves return to the boss. */
-static void
-keep_locked(struct starter *s, struct run *const *runs, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct run *copy;
-
-		if (!runs[i]->locked)
-			continue;
-		log_debug("locked", "task=%lld", (long long)runs[i]->id);
-		copy = run_copy(runs[i]);
-		copy->locked = true;
-		s->locked = run_chain(copy, s->locked);
-		s->contended_until_us = clock_mono_us() + CONTENDED_US;
-	}
-}
-
-static void
-retry_locked(struct starter *s)
-{
-	struct run *chain = s->locked;
-	size_t n;
-
-	if (chain == NULL || clock_mono_us() < s->next_locked_us)
-		return;
-	s->locked = NULL;
-	while ((n = batch_take(&chain, s->batch, START_MAX)) > 0) {
-		int64_t incarnation = s->batch[0]->incarnation;
-
-		release_batch(s, incarnation, s->batch, n);
-		for (size_t i = 0; i < n; i++) {
-			if (s->batch[i]->locked && node_may_act(s->node, incarnation, clock_boot_us()))
-				s->locked = run_chain(s->batch[i], s->locked);
-			else
-				run_free(s->batch[i]);
-		}
-	}
-	s->next_locked_us = clock_mono_us() + LOCKED_US;
 }
 
 /* Those of at_most_once go to the end, in their order.  Returns how many are before them. */
@@ -290,10 +164,10 @@ fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t
 	enum rc rc = RC_LOST;
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		rc = store_secrets(s->db, batch, n, &err);
+		rc = s->store->secrets(s->db, batch, n, &err);
 		if (rc == RC_OK)
 			return;
-		if (!again(s, "secrets", rc, until_us, &err))
+		if (!starter_again(s, "secrets", rc, until_us, &err))
 			break;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -333,8 +207,8 @@ work(struct starter *s, size_t n)
 		}
 	}
 	batch_sort(rest, n_rest);
-	release_batch(s, incarnation, rest, n_rest);
-	keep_locked(s, rest, n_rest);
+	starter_release(s, incarnation, rest, n_rest);
+	starter_keep_locked(s, rest, n_rest);
 	for (size_t i = 0; i < n_rest; i++)
 		back = run_chain(rest[i], back);
 	boss_settled(s->node->boss, back);
@@ -350,51 +224,73 @@ next_round(const struct starter *s)
 	return until;
 }
 
+bool
+starter_round(struct starter *s)
+{
+	struct mail *m = NULL;
+	int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
+	enum rc rc = mailbox_pop_all_until(s->node->start_queue, until, &m);
+	struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
+	size_t n;
+
+	ASSERT_OWNED(&s->owner);
+	if (rc == RC_CLOSED)
+		return false;
+	if (m != NULL || next_round(s) != CLOCK_NEVER)
+		s->used_us = clock_mono_us();
+	batch_close_idle(s->db, s->used_us);
+	while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
+		work(s, n);
+	starter_retry_locked(s);
+	starter_probe(s);
+	return true;
+}
+
 static void *
 starter_main(void *arg)
 {
 	struct starter *s = arg;
 
-	s->used_us = clock_mono_us();
-	for (;;) {
-		struct mail *m = NULL;
-		int64_t until = batch_wait_us(s->db, s->used_us, next_round(s));
-		enum rc rc = mailbox_pop_all_until(s->node->start_queue, until, &m);
-		struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
-		size_t n;
-
-		if (rc == RC_CLOSED)
-			break;
-		if (m != NULL || next_round(s) != CLOCK_NEVER)
-			s->used_us = clock_mono_us();
-		batch_close_idle(s->db, s->used_us);
-		while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
-			work(s, n);
-		retry_locked(s);
-		probe(s);
-	}
-	/* Others recover these when this node has left. */
-	run_leave_all(s->locked);
-	db_destroy(&s->db);
+	owner_take(&s->owner);
+	while (starter_round(s))
+		;
 	return NULL;
 }
 
 struct starter *
-starter_start(struct node *n)
+starter_create(struct node *n)
 {
 	struct starter *s = xcalloc(1, sizeof *s);
 
 	s->node = n;
+	s->store = n->store;
 	s->db = node_db(n, "start");
+	s->used_us = clock_mono_us();
 	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
-	thread_start(&s->thread, "starter", starter_main, s);
 	return s;
 }
 
 void
-starter_stop(struct starter **s)
+starter_start(struct starter *s)
 {
-	thread_join((*s)->thread);
+	thread_start(&s->thread, "starter", starter_main, s);
+}
+
+void
+starter_stop(struct starter *s)
+{
+	thread_join(s->thread);
+	owner_leave(&s->owner);
+}
+
+void
+starter_destroy(struct starter **s)
+{
+	if (*s == NULL)
+		return;
+	/* Others recover these when this node has left. */
+	run_leave_all((*s)->locked);
+	db_destroy(&(*s)->db);
 	free(*s);
 	*s = NULL;
 }

@@ -5,10 +5,18 @@
 #ifndef PGRAB_NODE_STARTER_H
 #define PGRAB_NODE_STARTER_H
 
+#include <stdbool.h>
+
 struct node;
 struct starter;
 
-struct starter *starter_start(struct node *n);
-void starter_stop(struct starter **s); /* after node->start_queue was closed: drains it, joins, frees */
+struct starter *starter_create(struct node *n);
+void starter_destroy(struct starter **s);
+void starter_start(struct starter *s);
+void starter_stop(struct starter *s); /* after node->start_queue was closed: drains it, joins */
+
+/* What the thread does again and again: waits for runs, and starts them.  False: the queue is closed and
+ * empty. */
+bool starter_round(struct starter *s);
 
 #endif

@@ -214,52 +214,72 @@ close_open(struct worker *w, bool plugins)
 	}
 }
 
+/* One unit. */
+static void
+work(struct worker *w, struct run *first)
+{
+	int64_t ended = 0;
+
+	for (struct run *r = first; r != NULL; r = r->unit, ended++) {
+		carry_out(w, r);
+		r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
+	}
+	atomic_fetch_add(&w->node->ended, ended);
+	/* Free before finished: the boss must not forget a run whose note is still under way. */
+	boss_idle(w->node->boss, first);
+	mailbox_push_chain(w->node->finish_queue, &first->note.mail);
+}
+
+bool
+worker_round(struct worker *w)
+{
+	int64_t until = any_open(w) ? clock_mono_us() + IDLE_US : CLOCK_NEVER;
+	struct mail *m;
+	enum rc rc = mailbox_pop_until(w->node->run_queue, until, &m);
+
+	if (rc == RC_OK)
+		work(w, run_of(m));
+	else
+		close_open(w, rc == RC_CLOSED);
+	return rc != RC_CLOSED;
+}
+
 static void *
 worker_main(void *arg)
 {
 	struct worker *w = arg;
-	struct mail *m;
 
-	for (;;) {
-		bool open = any_open(w);
-		int64_t until = open ? clock_mono_us() + IDLE_US : CLOCK_NEVER;
-		enum rc rc = mailbox_pop_until(w->node->run_queue, until, &m);
-
-		if (rc == RC_CLOSED)
-			break;
-		if (rc != RC_OK) {
-			close_open(w, false);
-			continue;
-		}
-		struct run *first = run_of(m), *chain = first;
-		int64_t ended = 0;
-
-		for (struct run *r = first; r != NULL; r = r->unit, ended++) {
-			carry_out(w, r);
-			r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
-		}
-		atomic_fetch_add(&w->node->ended, ended);
-		/* Free before finished: the boss must not forget a run whose note is still under way. */
-		boss_idle(w->node->boss, first);
-		mailbox_push_chain(w->node->finish_queue, &chain->note.mail);
-	}
-	close_open(w, true);
-	free(w->state);
+	while (worker_round(w))
+		;
 	return NULL;
+}
+
+struct worker *
+worker_create(struct node *n)
+{
+	struct worker *w = xcalloc(1, sizeof *w);
+
+	w->node = n;
+	w->state = xcalloc(exec_set_count(n->execs) + 1, sizeof(void *));
+	return w;
+}
+
+void
+worker_destroy(struct worker **w)
+{
+	free((*w)->state);
+	free(*w);
+	*w = NULL;
 }
 
 static enum rc
 add_worker(struct workers *w, struct err *err)
 {
-	struct worker *one = xcalloc(1, sizeof *one);
-	enum rc rc;
+	struct worker *one = worker_create(w->node);
+	enum rc rc = thread_try(&one->thread, "worker", worker_main, one, err);
 
-	one->node = w->node;
-	one->state = xcalloc(exec_set_count(w->node->execs) + 1, sizeof(void *));
-	rc = thread_try(&one->thread, "worker", worker_main, one, err);
 	if (rc != RC_OK) {
-		free(one->state);
-		free(one);
+		worker_destroy(&one);
 		return rc;
 	}
 	w->worker = xrealloc(w->worker, (w->count + 1) * sizeof *w->worker);
@@ -303,7 +323,7 @@ workers_stop(struct workers **w)
 	for (size_t i = 0; i < (*w)->count; i++)
 		thread_join((*w)->worker[i]->thread);
 	for (size_t i = 0; i < (*w)->count; i++)
-		free((*w)->worker[i]);
+		worker_destroy(&(*w)->worker[i]);
 	free((*w)->worker);
 	free(*w);
 	*w = NULL;

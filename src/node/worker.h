@@ -4,11 +4,13 @@
 #ifndef PGRAB_NODE_WORKER_H
 #define PGRAB_NODE_WORKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rc.h"
 
 struct node;
+struct worker;
 struct workers;
 
 struct workers *workers_start(struct node *n);
@@ -16,5 +18,11 @@ struct workers *workers_start(struct node *n);
  * RC_FATAL: there is no thread to be had, nothing was changed. */
 CHECKED enum rc workers_resize(struct workers *w, int64_t count, struct err *err);
 void workers_stop(struct workers **w); /* after node->run_queue was closed: joins, frees */
+
+/* One of them, and what its thread does again and again: waits for a unit, and carries it out.  False: the
+ * queue is closed and empty; it has let go of what executors keep. */
+struct worker *worker_create(struct node *n);
+bool worker_round(struct worker *w);
+void worker_destroy(struct worker **w);
 
 #endif
