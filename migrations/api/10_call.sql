@@ -15,7 +15,7 @@ values ('call', gen_random_uuid()::text || gen_random_uuid()) on conflict do not
 
 create view pgrab_internal.call as
 select null::text as verb, null::bigint[] as ids, null::text as word, null::jsonb as file,
-  null::text as caller, null::pgrab.task[] as tasks, null::pgrab.node as node, null::boolean as done,
+  null::text as caller, null::pgrab_internal.task[] as tasks, null::pgrab.node as node, null::boolean as done,
   null::bigint as n
 where false;
 comment on view pgrab_internal.call is
@@ -79,14 +79,14 @@ comment on function pgrab_internal.caller() is
 -- ------------------------------------------------------------------------------------- what is written down
 
 create or replace function pgrab_internal.event(
-  p_what text, p_role text, t pgrab.task, p_detail jsonb default null)
+  p_what text, p_role text, t pgrab_internal.task, p_detail jsonb default null)
 returns void
 language plpgsql as $$
 begin
   insert into pgrab.event (what, role, task_id, task, owner, detail)
   values (p_what, p_role, t.id, coalesce(t.name, t.key), t.owner, p_detail);
 end $$;
-comment on function pgrab_internal.event(text, text, pgrab.task, jsonb) is
+comment on function pgrab_internal.event(text, text, pgrab_internal.task, jsonb) is
   'Writes down what somebody has done to a task.';
 
 -- Of each value as much as says what it was.
@@ -103,7 +103,8 @@ comment on function pgrab_internal.edits(jsonb, jsonb) is
   'Which columns that people write have changed: {column: [old, new]}, 200 characters of each.';
 
 -- A function that pauses writes its own line; what an apply edits is an edit.
-create or replace function pgrab_internal.event_edit(o pgrab.task, n pgrab.task) returns void
+create or replace function pgrab_internal.event_edit(o pgrab_internal.task, n pgrab_internal.task)
+returns void
 language plpgsql as $$
 begin
   if coalesce(pgrab_internal.call_verb(), 'apply') = 'apply' then
@@ -111,5 +112,5 @@ begin
       pgrab_internal.edits(to_jsonb(o), to_jsonb(n)));
   end if;
 end $$;
-comment on function pgrab_internal.event_edit(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.event_edit(pgrab_internal.task, pgrab_internal.task) is
   'Writes down the edit of a task, with the columns that changed.';

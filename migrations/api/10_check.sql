@@ -183,7 +183,7 @@ end $$;
 comment on function pgrab_internal.command_check(text, text) is
   'Refuses a command that the kind cannot carry out.';
 
-create or replace function pgrab_internal.task_schedule_check(t pgrab.task) returns void
+create or replace function pgrab_internal.task_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 declare
   v_fault record;
@@ -199,11 +199,11 @@ begin
       format('%s. %s', upper(left(v_what, 1)) || substr(v_what, 2), v_fault.hint));
   end if;
 end $$;
-comment on function pgrab_internal.task_schedule_check(pgrab.task) is
+comment on function pgrab_internal.task_schedule_check(pgrab_internal.task) is
   'Refuses a schedule or a time zone that cannot be read.';
 
 -- The rules that need no more than a look at the row: column, whether it is fine, what would be right.
-create or replace function pgrab_internal.task_rules(t pgrab.task)
+create or replace function pgrab_internal.task_rules(t pgrab_internal.task)
   returns table (at text, fine boolean, hint text)
 language sql stable
 begin atomic
@@ -235,7 +235,7 @@ begin atomic
       'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s '
       'labels setting.');
 end;
-comment on function pgrab_internal.task_rules(pgrab.task) is
+comment on function pgrab_internal.task_rules(pgrab_internal.task) is
   'The rules for single columns of a task. A null value is fine where the column may be null.';
 
 create or replace function pgrab_internal.kind_check(p_kind text) returns void
@@ -251,7 +251,7 @@ end $$;
 comment on function pgrab_internal.kind_check(text) is 'Refuses a kind that nobody has announced.';
 
 -- What is to be done.  The rules let null pass, and the table's NOT NULL would not say what is right.
-create or replace function pgrab_internal.task_check(t pgrab.task) returns void
+create or replace function pgrab_internal.task_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
@@ -277,11 +277,11 @@ begin
     perform pgrab_internal.template_check(t.on_failure, t.owner);
   end if;
 end $$;
-comment on function pgrab_internal.task_check(pgrab.task) is
+comment on function pgrab_internal.task_check(pgrab_internal.task) is
   'Refuses a definition that cannot work, naming column, value and what would be right.';
 
 -- When it is to be done.
-create or replace function pgrab_internal.plan_check(t pgrab.task) returns void
+create or replace function pgrab_internal.plan_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if not isfinite(t.run_at) or t.run_at not between '0001-01-01Z' and '9999-12-31Z' then
@@ -294,7 +294,8 @@ begin
     perform pgrab_internal.task_schedule_check(t);
   end if;
 end $$;
-comment on function pgrab_internal.plan_check(pgrab.task) is 'Refuses a time or a schedule that cannot be.';
+comment on function pgrab_internal.plan_check(pgrab_internal.task) is
+  'Refuses a time or a schedule that cannot be.';
 
 -- One's own, or one that an operator has made for all.  Of another's nothing is said.
 create or replace function pgrab_internal.limit_check(p_key text, p_owner text) returns void

@@ -23,7 +23,8 @@ comment on function pgrab_internal.ring(smallint[]) is
   'that all commits share.';
 
 -- run_at of a task with a schedule: the one given, or its first fire.
-create or replace function pgrab_internal.plan_first(t pgrab.task, p_given timestamptz) returns timestamptz
+create or replace function pgrab_internal.plan_first(t pgrab_internal.task, p_given timestamptz)
+returns timestamptz
 language plpgsql as $$
 declare
   v_first timestamptz := coalesce(p_given, pgrab_internal.first_fire(t));
@@ -40,10 +41,10 @@ begin
   end if;
   return v_first;
 end $$;
-comment on function pgrab_internal.plan_first(pgrab.task, timestamptz) is
+comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
   'When a task with a schedule is due first; refuses one that would never fire.';
 
-create or replace function pgrab_internal.as_new(t pgrab.task) returns pgrab.task
+create or replace function pgrab_internal.as_new(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql as $$
 begin
   t.version := (date_part('epoch', now()) * 1e6)::bigint;
@@ -67,15 +68,18 @@ begin
   t.met := null;
   return t;
 end $$;
-comment on function pgrab_internal.as_new(pgrab.task) is
+comment on function pgrab_internal.as_new(pgrab_internal.task) is
   'What the system writes is never taken from the row: a task as if nobody had.';
 
 create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
+declare
+  t constant pgrab_internal.task := new;
 begin
-  perform pgrab_internal.task_check(new);
-  perform pgrab_internal.owner_bounds(new, new.owner);
-  return pgrab_internal.as_new(new);
+  perform pgrab_internal.task_check(t);
+  perform pgrab_internal.owner_bounds(t, t.owner);
+  new := pgrab_internal.as_new(t);
+  return new;
 end $$;
 comment on function pgrab_internal.task_insert() is
   'Checks a new task whose definition is not mostly default.';
@@ -121,20 +125,22 @@ create or replace function pgrab_internal.task_plan() returns trigger
 language plpgsql as $$
 declare
   c_given constant timestamptz := nullif(new.run_at, now() + interval '1 us');
+  t pgrab_internal.task := new;
 begin
-  new.run_at := coalesce(c_given, now());
-  perform pgrab_internal.plan_check(new);
-  if new.limit_key is not null then
-    perform pgrab_internal.limit_check(new.limit_key, new.owner);
+  t.run_at := coalesce(c_given, now());
+  perform pgrab_internal.plan_check(t);
+  if t.limit_key is not null then
+    perform pgrab_internal.limit_check(t.limit_key, t.owner);
   end if;
-  if new.schedule is not null then
-    new.run_at := pgrab_internal.plan_first(new, c_given);
+  if t.schedule is not null then
+    t.run_at := pgrab_internal.plan_first(t, c_given);
   end if;
-  new.fire_at := new.run_at;
-  new.due_at := case when not new.paused then new.run_at + pgrab_internal.jitter_of(new.id, new.jitter) end;
-  if new.parent_id is not null then
-    new := pgrab_internal.chain_join(new);
+  t.fire_at := t.run_at;
+  t.due_at := case when not t.paused then t.run_at + pgrab_internal.jitter_of(t.id, t.jitter) end;
+  if t.parent_id is not null then
+    t := pgrab_internal.chain_join(t);
   end if;
+  new := t;
   return new;
 end $$;
 comment on function pgrab_internal.task_plan() is 'Plans a new task that is not simply due now.';
@@ -148,7 +154,8 @@ execute function pgrab_internal.task_plan();
 
 -- run_at and fire of an edited task: when its schedule has changed it is planned from now on, and a run_at
 -- that was not touched belongs to the old one.
-create or replace function pgrab_internal.plan_edit(o pgrab.task, n pgrab.task) returns timestamptz
+create or replace function pgrab_internal.plan_edit(o pgrab_internal.task, n pgrab_internal.task)
+returns timestamptz
 language plpgsql as $$
 declare
   c_same constant boolean :=
@@ -163,7 +170,7 @@ begin
   end if;
   return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);
 end $$;
-comment on function pgrab_internal.plan_edit(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
   'run_at of a task that a person has edited.';
 
 -- An edit of the definition.  Not started: planned anew, and whoever held a claim finds a new
@@ -174,7 +181,8 @@ comment on function pgrab_internal.plan_edit(pgrab.task, pgrab.task) is
 create or replace function pgrab_internal.task_edited() returns trigger
 language plpgsql as $$
 declare
-  t pgrab.task;
+  o constant pgrab_internal.task := old;
+  t pgrab_internal.task;
   v_planned boolean;
 begin
   if pgrab_internal.link_ending() then
@@ -184,23 +192,23 @@ begin
   if not found then
     return null;
   end if;
-  perform pgrab_internal.event_edit(old, t);
-  perform pgrab_internal.definition_edited(old, t);
+  perform pgrab_internal.event_edit(o, t);
+  perform pgrab_internal.definition_edited(o, t);
   perform pgrab_internal.task_check(t);
   perform pgrab_internal.plan_check(t);
-  if t.limit_key is distinct from old.limit_key then
+  if t.limit_key is distinct from o.limit_key then
     perform pgrab_internal.limit_check(t.limit_key, t.owner);
   end if;
-  if t.kind <> old.kind then
+  if t.kind <> o.kind then
     perform pgrab_internal.kind_refuse(t.owner, t.kind);
   end if;
-  if (t.priority, t.misfire_limit) is distinct from (old.priority, old.misfire_limit) then
+  if (t.priority, t.misfire_limit) is distinct from (o.priority, o.misfire_limit) then
     perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
   end if;
-  t.run_at := pgrab_internal.plan_edit(old, t);
-  v_planned := t.status <> 'running' and t is distinct from old;
+  t.run_at := pgrab_internal.plan_edit(o, t);
+  v_planned := t.status <> 'running' and t is distinct from o;
   if v_planned then
-    t := pgrab_internal.edit_plan(old, t);
+    t := pgrab_internal.edit_plan(o, t);
   end if;
   perform pgrab_internal.task_replan(t, v_planned);
   return null;
@@ -210,7 +218,8 @@ comment on function pgrab_internal.task_edited() is
   'was started.';
 
 -- The plan of a task that does not run.  A link that waits, or has ended, is planned by its chain.
-create or replace function pgrab_internal.edit_plan(o pgrab.task, t pgrab.task) returns pgrab.task
+create or replace function pgrab_internal.edit_plan(o pgrab_internal.task, t pgrab_internal.task)
+returns pgrab_internal.task
 language plpgsql as $$
 declare
   c_moved constant boolean :=
@@ -232,11 +241,11 @@ begin
   t.version := t.version + 1;
   return t;
 end $$;
-comment on function pgrab_internal.edit_plan(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
   'A task as an edit has planned it anew.';
 
 -- An upsert that changes nothing disturbs nothing, and what runs is left alone but for its run_at.
-create or replace function pgrab_internal.task_replan(p pgrab.task, p_released boolean) returns void
+create or replace function pgrab_internal.task_replan(p pgrab_internal.task, p_released boolean) returns void
 language plpgsql as $$
 declare
   v_before text;
@@ -258,7 +267,7 @@ begin
     perform pgrab_internal.ring(array[p.shard]);
   end if;
 end $$;
-comment on function pgrab_internal.task_replan(pgrab.task, boolean) is
+comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
   'Writes the new plan of an edited task, which nobody holds any more if p_released.';
 
 -- What runs, runs as the owner of its task: who may change when it runs need not be he.
@@ -317,7 +326,7 @@ when (new.version = old.version and
 execute function pgrab_internal.task_edited();
 
 -- By all that is in it: the number is a hash, and two lanes of one number are two rows.
-create or replace function pgrab_internal.lane_add(t pgrab.task) returns setof void
+create or replace function pgrab_internal.lane_add(t pgrab_internal.task) returns setof void
 language sql as $$
   insert into pgrab.lane (lane, owner, kind, require, delivery)
   select t.lane, t.owner, t.kind, t.require, t.delivery
@@ -327,7 +336,8 @@ language sql as $$
       and l.delivery = t.delivery)
   returning pg_notify('pgrab', 'lanes')
 $$;
-comment on function pgrab_internal.lane_add(pgrab.task) is 'Makes the lane of a task known to the nodes.';
+comment on function pgrab_internal.lane_add(pgrab_internal.task) is
+  'Makes the lane of a task known to the nodes.';
 
 -- Once per INSERT: the lanes of the new tasks are made known, links are counted by their chains, and the bell
 -- is rung when one is due soon.
@@ -360,7 +370,7 @@ begin
   select bool_or(t.chain is not null), bool_or(t.schedule is not null) into v_links, v_schedules
   from new_task t;
   if v_schedules then
-    perform pgrab_internal.event('insert', t.owner, t)
+    perform pgrab_internal.event('insert', t.owner, row(t.*)::pgrab_internal.task)
     from new_task n join pgrab.task t on t.id = any (array[n.id]) where n.schedule is not null;
   end if;
   if v_links then

@@ -13,7 +13,7 @@ comment on function pgrab_internal.edges_above(bigint) is
 
 -- Every task passes here at its end, so it is an expression without a subquery, which PostgreSQL puts in the
 -- place of the call, and a test before it keeps the plain task and the plain link cheap.
-create or replace function pgrab_internal.definition_own(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.definition_own(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 begin atomic
   select case
@@ -42,31 +42,41 @@ begin atomic
       || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end
     end;
 end;
-comment on function pgrab_internal.definition_own(pgrab.task) is
-  'pgrab.definition() without the rows of pgrab.edge.';
+comment on function pgrab_internal.definition_own(pgrab_internal.task) is
+  'pgrab_internal.definition() without the rows of pgrab.edge.';
 
-create or replace function pgrab.definition(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.definition(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 begin atomic
   select case when t.chain is null then pgrab_internal.definition_own(t)
     else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
 end;
-comment on function pgrab.definition(pgrab.task) is
+comment on function pgrab_internal.definition(pgrab_internal.task) is
   'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: '
   'all default.';
 
+create or replace function pgrab.definition(p_id bigint) returns jsonb
+language sql stable
+begin atomic
+  select pgrab_internal.definition(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
+end;
+comment on function pgrab.definition(bigint) is
+  'The definition of a live task as JSON, without what is default. Null: all default. Also of tasks that '
+  'have ended, and of earlier versions: pgrab.definition_of().';
+
 -- -------------------------------------------------------------------------------------- what it has been
 
-create or replace function pgrab_internal.definition_whole(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.definition_whole(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 begin atomic
   select jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'name', t.name))
     || coalesce(pgrab_internal.definition_own(t), '{}');
 end;
-comment on function pgrab_internal.definition_whole(pgrab.task) is
+comment on function pgrab_internal.definition_whole(pgrab_internal.task) is
   'What is kept in pgrab.definition: the definition with its kind and name.';
 
-create or replace function pgrab_internal.definition_end(t pgrab.task, p_definition jsonb) returns void
+create or replace function pgrab_internal.definition_end(t pgrab_internal.task, p_definition jsonb)
+returns void
 language plpgsql as $$
 begin
   update pgrab.definition d set until = clock_timestamp()
@@ -77,12 +87,13 @@ begin
     on conflict do nothing;
   end if;
 end $$;
-comment on function pgrab_internal.definition_end(pgrab.task, jsonb) is
+comment on function pgrab_internal.definition_end(pgrab_internal.task, jsonb) is
   'The definition that a task had is over, and kept.';
 
 -- Of what has never run nobody can ask what it ran; but a schedule is worth its history from the start.  The
 -- new definition begins with the next version, also while a run goes on that has this one.
-create or replace function pgrab_internal.definition_edited(o pgrab.task, t pgrab.task) returns void
+create or replace function pgrab_internal.definition_edited(o pgrab_internal.task, t pgrab_internal.task)
+returns void
 language plpgsql as $$
 declare
   c_old constant jsonb := pgrab_internal.definition_whole(o);
@@ -98,11 +109,11 @@ begin
   on conflict (task_id, version) do update set since = excluded.since, role = excluded.role,
     definition = excluded.definition;
 end $$;
-comment on function pgrab_internal.definition_edited(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_internal.task) is
   'Keeps the definition that a task had before an edit, and the one it has now.';
 
 -- What ended, or was deleted by pgrab.delete(), has its definition in the history.
-create or replace function pgrab_internal.definition_deleted(t pgrab.task) returns void
+create or replace function pgrab_internal.definition_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if (t.schedule is not null or t.attempt > 0 or t.runs > 0)
@@ -110,7 +121,7 @@ begin
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
   end if;
 end $$;
-comment on function pgrab_internal.definition_deleted(pgrab.task) is
+comment on function pgrab_internal.definition_deleted(pgrab_internal.task) is
   'Keeps the definition of a task that a person has deleted.';
 
 -- Serves: pgrab.upkeep().
@@ -140,7 +151,8 @@ begin atomic
        || coalesce(r.definition, '{}') from (
        select x.* from pgrab.run x where x.task_id = p_task_id offset 0) r
      where r.ended is not null order by r.finished_at desc limit 1),
-    (select pgrab_internal.definition_whole(t) from pgrab.task t where t.id = p_task_id));
+    (select pgrab_internal.definition_whole(row(t.*)::pgrab_internal.task)
+     from pgrab.task t where t.id = p_task_id));
 end;
 comment on function pgrab.definition_of(bigint, bigint) is
   'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Also of '
@@ -230,7 +242,7 @@ comment on function pgrab.due_heads() is
 
 -- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
 -- it is worked out for every row.
-create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab.task
+create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.*
@@ -243,7 +255,7 @@ comment on function pgrab.due_until(timestamptz) is
 -- Of each head a few: the latest of these that still belongs to the first so many is a bound, and the second
 -- look reads no further.
 create or replace function pgrab.due_first(
-  p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab.task
+  p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab_internal.task
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
 begin atomic
   with head as materialized (select h.lane, h.shard from pgrab.due_heads() h),
@@ -266,7 +278,7 @@ comment on function pgrab.due_first(timestamptz, text[], integer) is
   'Of the tasks that are due until then the first so many, in order, without reading the others.';
 
 -- By what the claims wrote, not by what is due: there may be a million of those.
-create or replace function pgrab.in_hand() returns setof pgrab.task
+create or replace function pgrab.in_hand() returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.*

@@ -69,10 +69,10 @@ comment on function pgrab_internal.kind_refuse(text, text) is
   'Refuses a kind that this role was not granted.';
 
 -- What would take from the others: the bounds are columns of pgrab.cluster.
-create or replace function pgrab_internal.owner_bounds(t pgrab.task, p_by text) returns void
+create or replace function pgrab_internal.owner_bounds(t pgrab_internal.task, p_by text) returns void
 language plpgsql as $$
 declare
-  c constant pgrab.cluster := (select x from pgrab.cluster x);
+  c constant pgrab_internal.cluster := (select x from pgrab.cluster x);
 begin
   if not c.roles or t.priority <= c.submit_priority and t.misfire_limit <= c.submit_misfire_limit
     or pgrab_internal.may_operate(p_by) then
@@ -84,7 +84,7 @@ begin
   perform pgrab_internal.refuse('misfire_limit', t.misfire_limit::text,
     format('Up to %s; an operator may allow more.', c.submit_misfire_limit));
 end $$;
-comment on function pgrab_internal.owner_bounds(pgrab.task, text) is
+comment on function pgrab_internal.owner_bounds(pgrab_internal.task, text) is
   'Refuses a priority or a catch-up that only operators may ask for.';
 
 -- Given only for a run that is under way, and only what belongs to the owner of its task.

@@ -14,21 +14,22 @@
 
 -- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
 -- node, which is not always equally long.
-create or replace function pgrab_internal.limit_span(l pgrab.limit, out starts bigint, out within interval)
+create or replace function pgrab_internal.limit_span(
+  l pgrab_internal.limit, out starts bigint, out within interval)
 language sql immutable
 begin atomic
   select greatest(1, floor(l.per_second))::bigint,
     greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms';
 end;
-comment on function pgrab_internal.limit_span(pgrab.limit) is
+comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
   'per_second as "so many starts within so long".';
 
 -- Two statements, so that the second sees what the one who had the lock has written.
 create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
-returns pgrab.limit_use
+returns pgrab_internal.limit_use
 language plpgsql as $$
 declare
-  u pgrab.limit_use;
+  u pgrab_internal.limit_use;
 begin
   if p_skip then
     perform from pgrab.limit_use x where x.key = p_key and x.no = 0 for update skip locked;
@@ -43,7 +44,8 @@ end $$;
 comment on function pgrab_internal.limit_lock(text, boolean) is
   'Locks a key and says how it is used; null when there is no such key, or, with p_skip, when it is locked.';
 
-create or replace function pgrab_internal.limit_note(o pgrab.limit_use, n pgrab.limit_use) returns void
+create or replace function pgrab_internal.limit_note(o pgrab_internal.limit_use, n pgrab_internal.limit_use)
+returns void
 language plpgsql as $$
 begin
   if n is distinct from o then
@@ -52,17 +54,17 @@ begin
     delete from pgrab.limit_use u where u.key = o.key and u.no = o.no and u.no > 0;
   end if;
 end $$;
-comment on function pgrab_internal.limit_note(pgrab.limit_use, pgrab.limit_use) is
+comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_internal.limit_use) is
   'Writes how a key is used now.  The caller holds its lock.';
 
 -- ------------------------------------------------------------------------------------------------ the line
 
-create or replace function pgrab_internal.limit_band(t pgrab.task) returns interval
+create or replace function pgrab_internal.limit_band(p_lane integer) returns interval
 language sql immutable
 begin atomic
-  select (t.lane & 7) * interval '15 minutes';
+  select (p_lane & 7) * interval '15 minutes';
 end;
-comment on function pgrab_internal.limit_band(pgrab.task) is
+comment on function pgrab_internal.limit_band(integer) is
   'How much waiting the priority of a task is worth.';
 
 create or replace function pgrab_internal.limit_line(p_key text) returns boolean
@@ -78,7 +80,7 @@ create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) re
 language sql as $$
   select coalesce(array_agg(f.id order by f.at), '{}')
   from (
-    select t.id, t.fire_at - pgrab_internal.limit_band(t) as at
+    select t.id, t.fire_at - pgrab_internal.limit_band(t.lane) as at
     from generate_series(1, 5) b(band) cross join lateral (
       select x.* from pgrab.task x
       where x.limit_key = p_key and (x.lane & 7) = b.band and x.due_at is null and not x.paused
@@ -90,7 +92,8 @@ comment on function pgrab_internal.limit_first(text, bigint) is 'The first in li
 
 -- Places are kept at most two seconds ahead, and evenly spread under per_second.
 create or replace function pgrab_internal.limit_room(
-  l pgrab.limit, u pgrab.limit_use, out first timestamptz, out step interval, out room bigint)
+  l pgrab_internal.limit, u pgrab_internal.limit_use,
+  out first timestamptz, out step interval, out room bigint)
 language sql as $$
   select f.first, f.step, greatest(0, least(1000, l.max_running - u.taken,
     case when l.per_second is not null then
@@ -103,10 +106,11 @@ language sql as $$
     from (
       select x.starts, x.within, clock_timestamp() as now from pgrab_internal.limit_span(l) x) s) f
 $$;
-comment on function pgrab_internal.limit_room(pgrab.limit, pgrab.limit_use) is
+comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_internal.limit_use) is
   'For how many in line there is a place, when the first of them may start, and how far apart.';
 
-create or replace function pgrab_internal.limit_wake(l pgrab.limit, u pgrab.limit_use) returns pgrab.limit_use
+create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
+returns pgrab_internal.limit_use
 language plpgsql as $$
 declare
   r constant record := pgrab_internal.limit_room(l, u);
@@ -141,7 +145,7 @@ begin
   u.waits := cardinality(v_ids) = r.room or pgrab_internal.limit_line(l.key);
   return u;
 end $$;
-comment on function pgrab_internal.limit_wake(pgrab.limit, pgrab.limit_use) is
+comment on function pgrab_internal.limit_wake(pgrab_internal.limit, pgrab_internal.limit_use) is
   'Makes those due who stand in line and have a place now.  The caller holds the lock, and notes the result.';
 
 -- ----------------------------------------------------------------------------------------------- the start
@@ -155,7 +159,7 @@ returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean
 language sql as $$
   select t.id, t.version, row_number() over line, t.kept, t.placed, sum((not t.placed)::integer) over line
   from (
-    select x.id, x.version, x.due_at - pgrab_internal.limit_band(x) as at,
+    select x.id, x.version, x.due_at - pgrab_internal.limit_band(x.lane) as at,
       p.at is not null and not p.over and not p.started as kept, p.at is not null as placed
     from unnest(p_ids, p_versions) c(id, version)
       join pgrab.task x on x.id = any (array[c.id])
@@ -172,7 +176,8 @@ comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint
 -- at: when it may start.  Who comes anew gets no place before those who stand in line, or before the times
 -- that have been kept for those who stood there.
 create or replace function pgrab_internal.limit_choose(
-  l pgrab.limit, u pgrab.limit_use, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+  l pgrab_internal.limit, u pgrab_internal.limit_use,
+  p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns table (id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz)
 language sql as $$
   select a.id, a.version, a.n, a.kept, a.fresh,
@@ -186,7 +191,8 @@ language sql as $$
       select greatest(clock_timestamp(), u.started_at, b.at + s.within,
         case when a.n > s.starts then clock_timestamp() + s.within end) as at) w
 $$;
-comment on function pgrab_internal.limit_choose(pgrab.limit, pgrab.limit_use, bigint[], bigint[], bigint) is
+comment on function pgrab_internal.limit_choose(
+  pgrab_internal.limit, pgrab_internal.limit_use, bigint[], bigint[], bigint) is
   'Of those who ask for a place: who gets one, and the others when.';
 
 -- p_at: when those come again who have a place kept and were a moment too early; null: into the line.
@@ -218,7 +224,7 @@ comment on type pgrab_internal.limit_chosen is 'Who asked for a place, and what 
 
 -- The starts under per_second, of which only the latest count.
 create or replace function pgrab_internal.limit_started(
-  l pgrab.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
+  l pgrab_internal.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
 language sql as $$
   insert into pgrab.limit_start (key, no, at)
   select l.key, p_before + x.n, x.at from unnest(c) x where x.fits;
@@ -226,12 +232,13 @@ language sql as $$
   where b.key = l.key and b.no > p_before - s.starts
     and b.no <= p_before + (select count(*) from unnest(c) x where x.fits) - s.starts
 $$;
-comment on function pgrab_internal.limit_started(pgrab.limit, bigint, pgrab_internal.limit_chosen[]) is
+comment on function pgrab_internal.limit_started(
+  pgrab_internal.limit, bigint, pgrab_internal.limit_chosen[]) is
   'Notes when those who got a place started.';
 
 create or replace function pgrab_internal.limit_take_key(
-  l pgrab.limit, u pgrab.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
-returns pgrab.limit_use
+  l pgrab_internal.limit, u pgrab_internal.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
+returns pgrab_internal.limit_use
 language plpgsql as $$
 begin
   insert into pgrab.limit_place (task_id, key, version, incarnation, at, started)
@@ -256,7 +263,7 @@ begin
   return u;
 end $$;
 comment on function pgrab_internal.limit_take_key(
-  pgrab.limit, pgrab.limit_use, pgrab_internal.limit_chosen[], bigint) is
+  pgrab_internal.limit, pgrab_internal.limit_use, pgrab_internal.limit_chosen[], bigint) is
   'Gives the places of a key to those who have been chosen, and hands the others back.';
 
 -- Serves: limit_start.sql.
@@ -265,9 +272,9 @@ create or replace function pgrab_internal.limit_take(
 returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  l pgrab.limit;
-  u pgrab.limit_use;
-  o pgrab.limit_use;
+  l pgrab_internal.limit;
+  u pgrab_internal.limit_use;
+  o pgrab_internal.limit_use;
   c pgrab_internal.limit_chosen[];
   v_key text;
 begin
@@ -307,11 +314,12 @@ comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
 
 -- ------------------------------------------------------------------------------------------------- the end
 
-create or replace function pgrab_internal.limit_freed(p_key text, o pgrab.limit_use, p_n bigint) returns void
+create or replace function pgrab_internal.limit_freed(p_key text, o pgrab_internal.limit_use, p_n bigint)
+returns void
 language plpgsql as $$
 declare
-  l pgrab.limit;
-  u pgrab.limit_use := o;
+  l pgrab_internal.limit;
+  u pgrab_internal.limit_use := o;
 begin
   u.taken := greatest(0, u.taken - p_n);
   select x.* into l from pgrab.limit x where x.key = p_key;
@@ -320,7 +328,7 @@ begin
   end if;
   perform pgrab_internal.limit_note(o, u);
 end $$;
-comment on function pgrab_internal.limit_freed(text, pgrab.limit_use, bigint) is
+comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint) is
   'So many places of a key have come free: the next in line get them.';
 
 -- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
@@ -330,7 +338,7 @@ create or replace function pgrab_internal.limit_give_back(
 returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  u pgrab.limit_use;
+  u pgrab_internal.limit_use;
   v_key text;
   v_n bigint;
   v_freed bigint := 0;
@@ -417,9 +425,9 @@ comment on function pgrab_internal.limit_let_go(text) is 'Makes all those due wh
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
 declare
-  l pgrab.limit;
-  o pgrab.limit_use := pgrab_internal.limit_lock(p_key, true);
-  u pgrab.limit_use := o;
+  l pgrab_internal.limit;
+  o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab_internal.limit_use := o;
 begin
   select x.* into l from pgrab.limit x where x.key = p_key;
   if o.key is null then
@@ -436,10 +444,11 @@ end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
   'Lets those go who stand in line of a key and may.';
 
-create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab.limit_use
+create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
 begin atomic
-  select u from pgrab.limit_use u where u.key = p_key order by u.no desc limit 1;
+  select row(u.*)::pgrab_internal.limit_use from pgrab.limit_use u
+  where u.key = p_key order by u.no desc limit 1;
 end;
 comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 
@@ -448,8 +457,8 @@ comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
 language plpgsql as $$
 declare
-  o pgrab.limit_use := pgrab_internal.limit_lock(p_key, true);
-  u pgrab.limit_use := o;
+  o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab_internal.limit_use := o;
 begin
   delete from pgrab.limit_place p using pgrab.task t
   where o.key is not null and p.key = o.key and p.started and t.id = p.task_id
@@ -459,7 +468,9 @@ begin
   perform pgrab_internal.limit_note(o, u) where o.key is not null;
   delete from pgrab.limit_start b
   where b.key = o.key and b.no <= o.starts - coalesce((
-    select s.starts from pgrab.limit l cross join lateral pgrab_internal.limit_span(l) s
+    select s.starts
+    from pgrab.limit l
+      cross join lateral pgrab_internal.limit_span(row(l.*)::pgrab_internal.limit) s
     where l.key = o.key and l.per_second is not null), 0);
   delete from pgrab.limit_use x
   where x.key = o.key and u.taken = 0 and not exists (select from pgrab.limit l where l.key = o.key);

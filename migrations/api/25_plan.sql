@@ -14,7 +14,7 @@ comment on function pgrab_internal.jitter_of(bigint, interval) is
   'By how much the fires of a task are delayed: a pseudo-random part of its jitter, the same for each of its '
   'fires.';
 
-create or replace function pgrab_internal.first_fire(t pgrab.task) returns timestamptz
+create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
 language sql stable
 begin atomic
   select case
@@ -23,7 +23,7 @@ begin atomic
       then pgrab.next_fire(t.schedule, t.timezone, t.starts_at - interval '1 us')
     else t.starts_at end;
 end;
-comment on function pgrab_internal.first_fire(pgrab.task) is
+comment on function pgrab_internal.first_fire(pgrab_internal.task) is
   'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
   ' or one interval from now.';
 
@@ -34,52 +34,58 @@ comment on function pgrab_internal.every_seconds(text) is 'The interval of a sch
 
 -- What the next fire is counted from: the planned time, for @after the end of the run; and not before
 -- starts_at (a person may have made it run before that).
-create or replace function pgrab_internal.fire_after(t pgrab.task, p_ended timestamptz) returns timestamptz
+create or replace function pgrab_internal.fire_after(
+  p_schedule text, p_starts_at timestamptz, p_fire_at timestamptz, p_ended timestamptz)
+returns timestamptz
 language sql stable
 begin atomic
   select case
-    when t.starts_at > f.base and f.kind = 'cron' then t.starts_at - interval '1 us'
-    when t.starts_at > f.base then t.starts_at - pgrab_internal.every_seconds(t.schedule)
+    when p_starts_at > f.base and f.kind = 'cron' then p_starts_at - interval '1 us'
+    when p_starts_at > f.base then p_starts_at - pgrab_internal.every_seconds(p_schedule)
     else f.base end
   from (
-    select k.kind, case k.kind when 'after' then p_ended else t.fire_at end as base
+    select k.kind, case k.kind when 'after' then p_ended else p_fire_at end as base
     from (
-      select case when t.schedule like '%@%' then pgrab_internal.schedule_kind(t.schedule)
+      select case when p_schedule like '%@%' then pgrab_internal.schedule_kind(p_schedule)
         else 'cron' end) k(kind)) f;
 end;
-comment on function pgrab_internal.fire_after(pgrab.task, timestamptz) is
+comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
 -- One row of history for a fire that was not run.  p_ended: the task leaves pgrab.task with it.
 create or replace function pgrab_internal.note_fire(
-  t pgrab.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null) returns void
+  t pgrab_internal.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null)
+returns void
 language sql as $$
   insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
     ended, kind, owner, key, name, error, definition)
   values (t.id, t.attempt, t.version, (select c.chain_id from pgrab.chain c where c.chain = t.chain), p_fire,
     clock_timestamp(), t.created_at, p_outcome, p_ended, t.kind, t.owner, t.key, t.name, p_why,
-    case when p_ended is not null then pgrab.definition(t) end)
+    case when p_ended is not null then pgrab_internal.definition(t) end)
 $$;
-comment on function pgrab_internal.note_fire(pgrab.task, timestamptz, text, text, text) is
+comment on function pgrab_internal.note_fire(pgrab_internal.task, timestamptz, text, text, text) is
   'Writes the history of a fire that was not run.';
 
 -- The fire after the one that is given up; null: nothing is left to fire.
-create or replace function pgrab_internal.fire_following(t pgrab.task, p_fires bigint) returns timestamptz
+create or replace function pgrab_internal.fire_following(t pgrab_internal.task, p_fires bigint)
+returns timestamptz
 language sql stable
 begin atomic
   select n.fire
   from (
-    select pgrab.next_fire(t.schedule, t.timezone, pgrab_internal.fire_after(t, clock_timestamp())) as fire
+    select pgrab.next_fire(t.schedule, t.timezone, pgrab_internal.fire_after(
+        t.schedule, t.starts_at, t.fire_at, clock_timestamp())) as fire
     where t.status <> 'parked' and t.schedule is not null and (p_fires < t.max_runs or t.max_runs is null)) n
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
-comment on function pgrab_internal.fire_following(pgrab.task, bigint) is
+comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
   'When a task that has had so many fires comes next; null: not any more.';
 
 -- Gives up the planned fire of a task that is not running: recorded, and planned anew, or gone when nothing
 -- is left to fire.  Returns the row as it is then.  The caller holds its lock.
-create or replace function pgrab_internal.give_up_fire(t pgrab.task, p_outcome text, p_ended text, p_why text)
-returns pgrab.task
+create or replace function pgrab_internal.give_up_fire(
+  t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
+returns pgrab_internal.task
 language plpgsql as $$
 declare
   -- Between two attempts: the fire counts.
@@ -112,7 +118,7 @@ begin
   update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq') where c.chain = t.chain;
   return t;
 end $$;
-comment on function pgrab_internal.give_up_fire(pgrab.task, text, text, text) is
+comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text, text) is
   'Records that the planned fire will not be run, and plans the next one.';
 
 -- Not by walking there from p_from: a schedule of seconds has 86,400 fires a day.  It looks back from the
@@ -148,7 +154,7 @@ comment on function pgrab_internal.last_fires(text, text, timestamptz, timestamp
 
 -- Of the fires before p_keep, which nobody will run, the first hundred get a row each; the last of these says
 -- how far the others go.
-create or replace function pgrab_internal.note_missed(t pgrab.task, p_keep timestamptz) returns void
+create or replace function pgrab_internal.note_missed(t pgrab_internal.task, p_keep timestamptz) returns void
 language plpgsql as $$
 declare
   c_why constant text := 'nobody could run it within misfire_after';
@@ -163,12 +169,12 @@ begin
       then format('%s; nor any other before %s', c_why, p_keep) else c_why end
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
-comment on function pgrab_internal.note_missed(pgrab.task, timestamptz) is
+comment on function pgrab_internal.note_missed(pgrab_internal.task, timestamptz) is
   'Writes the history of fires from the planned one up to another, which is kept.';
 
 -- What becomes of the fires of one task that has been due for longer than misfire_after.  It keeps its place
 -- in the queue (due_at): whoever has waited long does not go to the end of the line because it waited long.
-create or replace function pgrab_internal.misfire_one(t pgrab.task, p_now timestamptz) returns void
+create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz) returns void
 language plpgsql as $$
 declare
   c_why constant text := 'nobody could run it within misfire_after';
@@ -201,7 +207,7 @@ begin
   set fire_at = v_fires[1], run_at = v_fires[1], settled = true, version = x.version + 1
   where x.id = t.id;
 end $$;
-comment on function pgrab_internal.misfire_one(pgrab.task, timestamptz) is
+comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';
 
 -- Serves: the loader, for what has been due for longer than misfire_after.  Returns how many tasks it
@@ -209,7 +215,7 @@ comment on function pgrab_internal.misfire_one(pgrab.task, timestamptz) is
 create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  t pgrab.task;
+  t pgrab_internal.task;
   v_now constant timestamptz := clock_timestamp();
   v_settled bigint := 0;
 begin

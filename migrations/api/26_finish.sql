@@ -57,7 +57,7 @@ begin
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
       t.owner, t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
-      pgrab_internal.definition_own(t)
+      pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
         || case when v_edges and t.chain is not null then coalesce(pgrab_internal.edges_above(t.id), '{}')
           else '{}' end as definition,
       f.started_at, f.finished_at, f.exit_code, f.output, f.truncated),
@@ -99,7 +99,7 @@ begin
     f.truncated, f.error, o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at,
     case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
     case when o.plan then t.schedule end, case when o.plan then t.timezone end,
-    case when o.plan then pgrab_internal.fire_after(t, f.finished_at) end,
+    case when o.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end,
     h.chain, h.chain_id, h.root is null, f.retry_us)::pgrab_internal.ending order by f.n)
   into v_endings
   from pgrab_internal.batch_rows(b) f
@@ -163,7 +163,8 @@ begin
       and case when t.status = 'running' then true end
     returning f.*, t.created_at, t.kind, t.owner, t.key, t.name,
       case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended,
-      pgrab.definition(t) as definition, null::timestamptz as due_at, t.shard),
+      pgrab_internal.definition(row(t.*)::pgrab_internal.task) as definition,
+      null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
     set status = case

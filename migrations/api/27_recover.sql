@@ -3,7 +3,7 @@
 
 -- The task by its key and nothing else (OFFSET 0): nodes' sessions do not sort where there is another way,
 -- and to read all tasks in the order of their keys is one when somebody wants these in order.
-create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab.task
+create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.*
@@ -65,7 +65,7 @@ begin
   where t.id = b.ids[1] and t.version = b.versions[1] and t.incarnation = b.incarnations[1]
     and t.status = 'running';
   perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
-  perform pgrab_internal.link_parked(t) from pgrab.task t
+  perform pgrab_internal.link_parked(t.id, t.chain, t.fire_at) from pgrab.task t
   where t.id = b.ids[1] and t.chain is not null and t.status = 'parked';
 exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
   null; -- what hangs below waits until a person has retried it

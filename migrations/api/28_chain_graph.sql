@@ -68,12 +68,12 @@ end;
 comment on function pgrab_internal.parents_in_run(bigint) is
   'The parents that count in the run that the chain is in.';
 
-create or replace function pgrab_internal.takes_part(t pgrab.task) returns boolean
+create or replace function pgrab_internal.takes_part(p_status text, p_needs integer) returns boolean
 language sql immutable
 begin atomic
-  select t.status <> 'waiting' or t.needs is not null;
+  select p_status <> 'waiting' or p_needs is not null;
 end;
-comment on function pgrab_internal.takes_part(pgrab.task) is
+comment on function pgrab_internal.takes_part(text, integer) is
   'Does a link take part in the run that its chain is in? If not it has come since that began.';
 
 -- With a hash join the edges are read once; with any other, once per step of a long line.
@@ -120,13 +120,13 @@ begin
 end $$;
 comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Refuses an edge.';
 
-create or replace function pgrab_internal.link_result(t pgrab.task) returns text
+create or replace function pgrab_internal.link_result(p_status text) returns text
 language sql immutable
 begin atomic
-  select case t.status when 'done' then 'succeeded' when 'parked' then 'failed'
+  select case p_status when 'done' then 'succeeded' when 'parked' then 'failed'
     when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
 end;
-comment on function pgrab_internal.link_result(pgrab.task) is
+comment on function pgrab_internal.link_result(text) is
   'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not. '
   'The edges below it go by this.';
 
@@ -134,7 +134,7 @@ comment on function pgrab_internal.link_result(pgrab.task) is
 create or replace function pgrab_internal.parent_result(p_id bigint) returns text
 language sql stable
 begin atomic
-  select case when t.id is not null then pgrab_internal.link_result(t)
+  select case when t.id is not null then pgrab_internal.link_result(t.status)
     else coalesce(h.result, 'succeeded') end
   from (select p_id as id) p
     left join pgrab.task t on t.id = p.id
@@ -155,12 +155,12 @@ end;
 comment on function pgrab_internal.run_if_met(text, text) is
   'May a child start, so far as this parent goes?';
 
-create or replace function pgrab_internal.chain_begun(h pgrab.chain) returns boolean
+create or replace function pgrab_internal.chain_begun(p_chain_id bigint) returns boolean
 language sql stable
 begin atomic
-  select exists (select from pgrab.run r where r.chain_id = h.chain_id and r.ended is not null);
+  select exists (select from pgrab.run r where r.chain_id = p_chain_id and r.ended is not null);
 end;
-comment on function pgrab_internal.chain_begun(pgrab.chain) is
+comment on function pgrab_internal.chain_begun(bigint) is
   'Has a link of a chain that runs once left it?';
 
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
@@ -176,10 +176,10 @@ comment on function pgrab_internal.chain_under_way(bigint) is
 
 -- What may be below what; the other rules of an edge are the caller's.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
-returns pgrab.task
+returns pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  p pgrab.task;
+  p pgrab_internal.task;
   v_ended text;
 begin
   if p_parent = p_child then
@@ -209,7 +209,7 @@ end $$;
 comment on function pgrab_internal.chain_parent(bigint, bigint, text) is
   'The parent of a new edge, locked; refuses one that cannot be.';
 
-create or replace function pgrab_internal.chain_new(p pgrab.task) returns bigint
+create or replace function pgrab_internal.chain_new(p pgrab_internal.task) returns bigint
 language plpgsql as $$
 declare
   v_chain bigint;
@@ -224,7 +224,8 @@ begin
   where t.id = p.id;
   return v_chain;
 end $$;
-comment on function pgrab_internal.chain_new(pgrab.task) is 'A task on its own becomes the root of a chain.';
+comment on function pgrab_internal.chain_new(pgrab_internal.task) is
+  'A task on its own becomes the root of a chain.';
 
 create or replace function pgrab_internal.chain_recount(p_chains bigint[]) returns void
 language sql as $$
@@ -241,8 +242,8 @@ comment on function pgrab_internal.chain_recount(bigint[]) is
 create or replace function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
-  v_into pgrab.chain;
-  v_from pgrab.chain;
+  v_into pgrab_internal.chain;
+  v_from pgrab_internal.chain;
 begin
   perform from pgrab.chain c where c.chain in (a, b) order by c.chain for update;
   if a <> b then
@@ -266,7 +267,7 @@ comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Makes two cha
 create or replace function pgrab_internal.chain_second_root(p_chain bigint) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
   v_tops bigint[];
   v_around bigint[];
 begin
@@ -292,10 +293,10 @@ begin
 end $$;
 comment on function pgrab_internal.link_alone(bigint) is 'A link becomes a task on its own.';
 
-create or replace function pgrab_internal.chain_cut(h pgrab.chain, p_part bigint[]) returns bigint
+create or replace function pgrab_internal.chain_cut(h pgrab_internal.chain, p_part bigint[]) returns bigint
 language plpgsql as $$
 declare
-  v_new pgrab.chain;
+  v_new pgrab_internal.chain;
 begin
   insert into pgrab.chain (root, stuck) values (case when h.root = any (p_part) then h.root end, h.stuck)
   returning * into v_new;
@@ -305,15 +306,15 @@ begin
   where h.root is null and r.chain_id = h.chain_id and r.task_id = any (p_part);
   return v_new.chain;
 end $$;
-comment on function pgrab_internal.chain_cut(pgrab.chain, bigint[]) is
+comment on function pgrab_internal.chain_cut(pgrab_internal.chain, bigint[]) is
   'Makes a part of a chain a chain of its own, which it returns.';
 
 -- When an edge has gone.  What takes part in a run that is under way stays with it to its end.
 create or replace function pgrab_internal.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
-  t pgrab.task;
+  h pgrab_internal.chain;
+  t pgrab_internal.task;
   v_part bigint[];
   v_new bigint;
 begin
@@ -325,11 +326,12 @@ begin
   v_part := pgrab_internal.chain_around(p_id, h.chain_id);
   if not exists (select from pgrab.task x where x.chain = h.chain and x.id <> all (v_part))
     or exists (select from pgrab.edge_change g where g.chain = h.chain)
-      and exists (select from pgrab.task x where x.id = any (v_part) and pgrab_internal.takes_part(x)) then
+      and exists (select from pgrab.task x
+        where x.id = any (v_part) and pgrab_internal.takes_part(x.status, x.needs)) then
     return;
   end if;
   if cardinality(v_part) = 1
-    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t)) then
+    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t.status, t.needs)) then
     perform pgrab_internal.link_alone(p_id);
   else
     v_new := pgrab_internal.chain_cut(h, v_part);

@@ -84,12 +84,13 @@ begin
 end $$;
 comment on function pgrab_internal.chains_end(bigint[]) is 'Chains that run once and have come to their end.';
 
-create or replace function pgrab_internal.link_due(t pgrab.task) returns timestamptz
+create or replace function pgrab_internal.link_due(
+  p_id bigint, p_run_at timestamptz, p_jitter interval, p_paused boolean) returns timestamptz
 language sql as $$
-  select case when not t.paused then greatest(clock_timestamp(), t.run_at)
-    + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
+  select case when not p_paused then greatest(clock_timestamp(), p_run_at)
+    + case when p_jitter = '0' then '0' else pgrab_internal.jitter_of(p_id, p_jitter) end end
 $$;
-comment on function pgrab_internal.link_due(pgrab.task) is
+comment on function pgrab_internal.link_due(bigint, timestamptz, interval, boolean) is
   'When a link is due that becomes free now: at once, or at its own run_at when that is later.';
 
 create or replace function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
@@ -99,7 +100,8 @@ declare
 begin
   with free as (
     update pgrab.task t
-    set status = 'scheduled', fire_at = f.fire, due_at = pgrab_internal.link_due(t), version = t.version + 1
+    set status = 'scheduled', fire_at = f.fire, version = t.version + 1,
+      due_at = pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)
     from unnest((select p_ids), (select p_fires)) f(id, fire)
     where t.id = any (array[f.id]) and t.status = 'waiting'
     returning t.shard)
@@ -228,7 +230,8 @@ begin
     ended, kind, owner, key, name, error, definition)
   select t.id, 0, t.version, h.chain_id, t.fire_at, clock_timestamp(), t.created_at, 'skipped',
     case when h.root is null then 'skipped' end, t.kind, t.owner, t.key, t.name,
-    'a parent did not end as run_if asks', case when h.root is null then pgrab.definition(t) end
+    'a parent did not end as run_if asks',
+    case when h.root is null then pgrab_internal.definition(row(t.*)::pgrab_internal.task) end
   from unnest((select p_ids)) s(id)
     join pgrab.task t on t.id = any (array[s.id])
     cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h;
@@ -346,7 +349,8 @@ create or replace function pgrab_internal.links_fresh(p_chain bigint) returns bi
 language plpgsql as $$
 declare
   v_new constant bigint[] := array(
-    select t.id from pgrab.task t where t.chain = p_chain and not pgrab_internal.takes_part(t));
+    select t.id from pgrab.task t
+    where t.chain = p_chain and not pgrab_internal.takes_part(t.status, t.needs));
 begin
   if v_new = '{}' then
     return v_new;
@@ -370,7 +374,7 @@ begin
   set met = 0, version = t.version + 1, needs = (
     select count(*) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
     where p.chain = t.chain) -- an edge to another chain is about to be counted, by edge_add()
-  where t.id = any (p_ids) and not pgrab_internal.takes_part(t);
+  where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
   perform pgrab_internal.link_release(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0;
 end $$;
@@ -382,7 +386,7 @@ comment on function pgrab_internal.links_begin(bigint[]) is
 create or replace function pgrab_internal.chain_once(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
   v_fresh bigint[];
 begin
   -- The next statement sees who has been parked.
@@ -391,7 +395,8 @@ begin
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
-  update pgrab.run x set ended = t.status, definition = pgrab.definition(t)
+  update pgrab.run x
+  set ended = t.status, definition = pgrab_internal.definition(row(t.*)::pgrab_internal.task)
   from pgrab.task t
   where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
     and x.chain_id = h.chain_id and x.finished_at = (
@@ -400,15 +405,15 @@ begin
   update pgrab.task t set fire_at = clock_timestamp()
   where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;
   v_fresh := pgrab_internal.links_fresh(p_chain);
-  perform pgrab_internal.note_fire(t, t.fire_at, 'skipped',
+  perform pgrab_internal.note_fire(row(t.*)::pgrab_internal.task, t.fire_at, 'skipped',
     'its chain has ended before it took part in a run', 'skipped')
   from pgrab.task t
-  where t.chain = p_chain and not pgrab_internal.takes_part(t) and t.id <> all (v_fresh);
+  where t.chain = p_chain and not pgrab_internal.takes_part(t.status, t.needs) and t.id <> all (v_fresh);
   perform pgrab_internal.links_leave(array(
     select t.id from pgrab.task t
     where t.chain = p_chain and t.id <> all (v_fresh)
       and (t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck
-        or not pgrab_internal.takes_part(t))));
+        or not pgrab_internal.takes_part(t.status, t.needs))));
   if v_fresh <> '{}' then
     perform pgrab_internal.links_begin(v_fresh);
   end if;
@@ -418,7 +423,7 @@ comment on function pgrab_internal.chain_once(bigint) is
   'From here on a chain runs once: it has lost its schedule, had its last fire, or lost its root.';
 
 -- The part goes on under the number of the run that it has taken part in, and the chain gets another.
-create or replace function pgrab_internal.chain_part_leaves(h pgrab.chain) returns void
+create or replace function pgrab_internal.chain_part_leaves(h pgrab_internal.chain) returns void
 language plpgsql as $$
 declare
   v_lost bigint[];
@@ -436,24 +441,25 @@ begin
     perform pgrab_internal.chain_once(v_new);
   end if;
 end $$;
-comment on function pgrab_internal.chain_part_leaves(pgrab.chain) is
+comment on function pgrab_internal.chain_part_leaves(pgrab_internal.chain) is
   'At the end of a run: what hangs below the root no more has had its last run and leaves the chain.';
 
-create or replace function pgrab_internal.chain_next(r pgrab.task) returns timestamptz
+create or replace function pgrab_internal.chain_next(r pgrab_internal.task) returns timestamptz
 language plpgsql as $$
 declare
   v_next timestamptz;
 begin
   if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
     v_next := case when r.run_at > r.fire_at then r.run_at
-      else pgrab.next_fire(r.schedule, r.timezone, pgrab_internal.fire_after(r, clock_timestamp())) end;
+      else pgrab.next_fire(r.schedule, r.timezone, pgrab_internal.fire_after(
+        r.schedule, r.starts_at, r.fire_at, clock_timestamp())) end;
   end if;
   return case when v_next <= coalesce(r.ends_at, 'infinity') then v_next end;
 end $$;
-comment on function pgrab_internal.chain_next(pgrab.task) is
+comment on function pgrab_internal.chain_next(pgrab_internal.task) is
   'When the root of a chain fires next, once its run is over; null: not any more.';
 
-create or replace function pgrab_internal.chain_rearm(h pgrab.chain, p_next timestamptz) returns void
+create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
 declare
   v_shard smallint;
@@ -475,14 +481,14 @@ begin
     perform pgrab_internal.ring(array[v_shard]);
   end if;
 end $$;
-comment on function pgrab_internal.chain_rearm(pgrab.chain, timestamptz) is
+comment on function pgrab_internal.chain_rearm(pgrab_internal.chain, timestamptz) is
   'All links of a recurring chain wait for its next fire.';
 
 create or replace function pgrab_internal.chain_end(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
-  r pgrab.task;
+  h pgrab_internal.chain;
+  r pgrab_internal.task;
   v_next timestamptz;
 begin
   select * into h from pgrab.chain c where c.chain = p_chain for update;
@@ -507,11 +513,12 @@ comment on function pgrab_internal.chain_end(bigint) is
   'it is a chain that runs once.';
 
 -- By a person's word or because it misfired.  The caller holds its lock.
-create or replace function pgrab_internal.link_end(t pgrab.task, p_outcome text, p_ended text, p_why text)
-returns pgrab.task
+create or replace function pgrab_internal.link_end(
+  t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
+returns pgrab_internal.task
 language plpgsql as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
   v_takes_part constant boolean := t.needs is not null;
 begin
   select * into h from pgrab.chain c where c.chain = t.chain;
@@ -537,18 +544,19 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.link_end(pgrab.task, text, text, text) is
+comment on function pgrab_internal.link_end(pgrab_internal.task, text, text, text) is
   'Ends a link that is not running.';
 
-create or replace function pgrab_internal.link_parked(t pgrab.task) returns void
+create or replace function pgrab_internal.link_parked(p_id bigint, p_chain bigint, p_fire timestamptz)
+returns void
 language plpgsql as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
 begin
-  update pgrab.task x set needs = null where x.id = t.id;
-  select * into h from pgrab.chain c where c.chain = t.chain;
-  perform pgrab_internal.chain_advance(array[t.id], array[h.chain], array['failed'], array[t.fire_at],
+  update pgrab.task t set needs = null where t.id = p_id;
+  select * into h from pgrab.chain c where c.chain = p_chain;
+  perform pgrab_internal.chain_advance(array[p_id], array[h.chain], array['failed'], array[p_fire],
     h.root is not null);
 end $$;
-comment on function pgrab_internal.link_parked(pgrab.task) is
+comment on function pgrab_internal.link_parked(bigint, bigint, timestamptz) is
   'What the end of a link sets in motion that was parked without pgrab_internal.finish().';

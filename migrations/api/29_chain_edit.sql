@@ -2,10 +2,10 @@
 
 -- For a row that is being inserted with a parent_id.  What it changes besides the row is in task_inserted(),
 -- because the row of an upsert that only updates never gets that far.
-create or replace function pgrab_internal.chain_join(t pgrab.task) returns pgrab.task
+create or replace function pgrab_internal.chain_join(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  p constant pgrab.task := pgrab_internal.chain_parent(t.parent_id, t.id, t.owner);
+  p constant pgrab_internal.task := pgrab_internal.chain_parent(t.parent_id, t.id, t.owner);
 begin
   t.chain := coalesce(p.chain, pgrab_internal.chain_new(p));
   t.status := 'waiting';
@@ -21,10 +21,10 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.chain_join(pgrab.task) is
+comment on function pgrab_internal.chain_join(pgrab_internal.task) is
   'Makes a new task a link of its parent''s chain; while that is under way, from the next fire on.';
 
-create or replace function pgrab_internal.chain_schedule_check(t pgrab.task) returns void
+create or replace function pgrab_internal.chain_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if exists (select from pgrab_internal.parents_of(t.id)) then
@@ -38,14 +38,14 @@ begin
       'Its chain has other roots; everything in a recurring chain hangs below the task that has the '
       'schedule.');
   elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0
-    or exists (select from pgrab.chain c where c.chain = t.chain and pgrab_internal.chain_begun(c))
+    or exists (select from pgrab.chain c where c.chain = t.chain and pgrab_internal.chain_begun(c.chain_id))
     or exists (
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
       'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
   end if;
 end $$;
-comment on function pgrab_internal.chain_schedule_check(pgrab.task) is
+comment on function pgrab_internal.chain_schedule_check(pgrab_internal.task) is
   'Refuses the schedule of a link that is not the only root of a chain that has not begun.';
 
 create or replace function pgrab_internal.task_reschedule() returns trigger
@@ -55,7 +55,7 @@ begin
     perform pgrab_internal.chain_once(new.chain);
     return null;
   end if;
-  perform pgrab_internal.chain_schedule_check(new);
+  perform pgrab_internal.chain_schedule_check(row(new.*)::pgrab_internal.task);
   update pgrab.chain c set root = new.id, stuck = false where c.chain = new.chain;
   perform pgrab_internal.chain_recount(array[new.chain]);
   return null;
@@ -66,7 +66,8 @@ create trigger task_40_reschedule after update of schedule on pgrab.task for eac
   execute function pgrab_internal.task_reschedule();
 
 -- What may come below what, so far as one edge goes; the shape of the whole is edge_shape_check()'s.
-create or replace function pgrab_internal.edge_check(p pgrab.task, c pgrab.task) returns void
+create or replace function pgrab_internal.edge_check(p pgrab_internal.task, c pgrab_internal.task)
+returns void
 language plpgsql as $$
 declare
   v_recurs constant boolean := p.schedule is not null
@@ -80,7 +81,7 @@ begin
     perform pgrab_internal.edge_refuse_root(p.id, c.id);
   elsif v_recurs and (c.chain is null or c.chain is distinct from p.chain) and (
     c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0
-    or exists (select from pgrab.chain o where o.chain = c.chain and pgrab_internal.chain_begun(o))
+    or exists (select from pgrab.chain o where o.chain = c.chain and pgrab_internal.chain_begun(o.chain_id))
     or exists (
       select from pgrab.task x
       where x.chain = c.chain
@@ -89,7 +90,7 @@ begin
       'What becomes part of a recurring chain runs with it from the start.');
   end if;
 end $$;
-comment on function pgrab_internal.edge_check(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.edge_check(pgrab_internal.task, pgrab_internal.task) is
   'Refuses an edge between two tasks that cannot be in one chain.';
 
 create or replace function pgrab_internal.edge_refuse_root(p_parent bigint, p_child bigint) returns void
@@ -121,7 +122,8 @@ comment on function pgrab_internal.edge_shape_check(bigint, bigint, bigint) is
   'Refuses an edge that would close a circle, or give a recurring chain a second root.';
 
 -- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
-create or replace function pgrab_internal.edge_chain(p pgrab.task, c pgrab.task) returns bigint
+create or replace function pgrab_internal.edge_chain(p pgrab_internal.task, c pgrab_internal.task)
+returns bigint
 language plpgsql as $$
 declare
   v_to constant bigint := coalesce(p.chain, pgrab_internal.chain_new(p));
@@ -137,15 +139,15 @@ begin
   end if;
   return pgrab_internal.chain_merge(v_to, v_from);
 end $$;
-comment on function pgrab_internal.edge_chain(pgrab.task, pgrab.task) is
+comment on function pgrab_internal.edge_chain(pgrab_internal.task, pgrab_internal.task) is
   'Makes the chains of two tasks one, which it returns.';
 
 create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text)
 returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  p pgrab.task;
-  c pgrab.task;
+  p pgrab_internal.task;
+  c pgrab_internal.task;
   v_chain bigint;
 begin
   perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
@@ -185,9 +187,9 @@ create or replace function pgrab_internal.edge_drop(p_parent bigint, p_child big
 returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
-  p pgrab.task;
-  c pgrab.task;
+  h pgrab_internal.chain;
+  p pgrab_internal.task;
+  c pgrab_internal.task;
 begin
   perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
   select * into p from pgrab.task t where t.id = p_parent;
@@ -197,11 +199,11 @@ begin
     return;
   end if;
   delete from pgrab.edge_change g where g.parent_id = p_parent and g.child_id = p_child and g.added;
-  if found or not pgrab_internal.takes_part(c) then
+  if found or not pgrab_internal.takes_part(c.status, c.needs) then
     null; -- it has never counted (and the chain may have lost its schedule since)
   elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-  elsif c.status = 'waiting' and p.id is not null and pgrab_internal.link_result(p) is null then
+  elsif c.status = 'waiting' and p.id is not null and pgrab_internal.link_result(p.status) is null then
     update pgrab.task t set needs = t.needs - 1, version = t.version + 1
     where t.id = p_child returning * into c;
     if c.needs = 0 then
@@ -211,7 +213,7 @@ begin
   end if;
   perform pgrab_internal.chain_split(p_child);
   -- A parent that came while its chain runs may have hung together with it by this edge alone.
-  if p.id is not null and not pgrab_internal.takes_part(p) then
+  if p.id is not null and not pgrab_internal.takes_part(p.status, p.needs) then
     perform pgrab_internal.chain_split(p_parent);
   end if;
 end $$;
@@ -296,7 +298,7 @@ create trigger task_30_relink after update of parent_id, run_if on pgrab.task fo
 create or replace function pgrab_internal.refuse_awaited(p_ids bigint[]) returns void
 language plpgsql as $$
 declare
-  g pgrab.edge_change;
+  g record;
 begin
   select x.* into g from pgrab.edge_change x join pgrab.task t on t.id = x.child_id
   where x.parent_id = any (p_ids) and not x.added and t.status = 'waiting' and t.needs is not null
@@ -313,10 +315,10 @@ end $$;
 comment on function pgrab_internal.refuse_awaited(bigint[]) is
   'Refuses to delete what has not ended and others wait for in this run.';
 
-create or replace function pgrab_internal.link_deleted(l pgrab.task) returns void
+create or replace function pgrab_internal.link_deleted(l pgrab_internal.task) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
 begin
   select * into h from pgrab.chain c where c.chain = l.chain;
   if exists (
@@ -341,12 +343,12 @@ begin
   where c.chain = h.chain;
   perform pgrab_internal.chain_end(h.chain);
 end $$;
-comment on function pgrab_internal.link_deleted(pgrab.task) is
+comment on function pgrab_internal.link_deleted(pgrab_internal.task) is
   'Refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
 
 -- The node that has the run reads the wish with its heartbeat, and the place under a limit stays taken until
 -- the run is over: its finish takes the wish away (upkeep does when the node has died).
-create or replace function pgrab_internal.run_deleted(t pgrab.task) returns void
+create or replace function pgrab_internal.run_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
@@ -355,28 +357,30 @@ begin
     (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, t.claimed_at, t.started_at,
     clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
     (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
-    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab.definition(t));
+    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab_internal.definition(t));
   insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
   values (t.id, t.version, t.incarnation, pgrab_internal.caller())
   on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
     asked_at = excluded.asked_at, asked_by = excluded.asked_by;
   perform pg_notify('pgrab', 'wish');
 end $$;
-comment on function pgrab_internal.run_deleted(pgrab.task) is
+comment on function pgrab_internal.run_deleted(pgrab_internal.task) is
   'A running task has been deleted: its run is stopped, and the history says that it was cancelled.';
 
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
+declare
+  o constant pgrab_internal.task := old;
 begin
   if pgrab_internal.call_verb() is null then
-    perform pgrab_internal.event('delete', pgrab_internal.caller(), old);
+    perform pgrab_internal.event('delete', pgrab_internal.caller(), o);
   end if;
-  if old.status = 'running' then
-    perform pgrab_internal.run_deleted(old);
+  if o.status = 'running' then
+    perform pgrab_internal.run_deleted(o);
   end if;
-  perform pgrab_internal.definition_deleted(old);
-  if old.chain is not null then
-    perform pgrab_internal.link_deleted(old);
+  perform pgrab_internal.definition_deleted(o);
+  if o.chain is not null then
+    perform pgrab_internal.link_deleted(o);
   end if;
   return null;
 end $$;
@@ -408,10 +412,11 @@ begin
 end $$;
 
 -- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
-create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text) returns setof pgrab.task
+create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)
+returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
   v_ids bigint[];
 begin
   perform from pgrab.task t where t.chain = p_chain order by t.id for update;
@@ -428,7 +433,8 @@ begin
     coalesce(case when t.status = 'waiting' then (select r.fire_at from pgrab.task r where r.id = h.root) end,
       t.fire_at),
     clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind,
-    t.owner, t.key, t.name, p_why, case when h.root is null then pgrab.definition(t) end
+    t.owner, t.key, t.name, p_why,
+    case when h.root is null then pgrab_internal.definition(row(t.*)::pgrab_internal.task) end
   from pgrab.task t where t.id = any (v_ids);
   if h.root is null then
     perform pgrab_internal.links_leave(v_ids);
@@ -515,10 +521,11 @@ end $$;
 comment on function pgrab_internal.link_reopen(bigint) is
   'A parked link is tried again: it takes part again, and so does what was skipped because of it.';
 
-create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text)
+returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  h pgrab.chain;
+  h pgrab_internal.chain;
   v_chain bigint := (select e.chain from pgrab_internal.chain_of_ended(p_id) e);
   v_ids bigint[];
 begin
@@ -530,7 +537,8 @@ begin
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
   perform pgrab_internal.refuse_awaited(array(
     select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
-  perform pgrab_internal.run_deleted(t) from pgrab.task t where t.id = any (v_ids) and t.status = 'running';
+  perform pgrab_internal.run_deleted(row(t.*)::pgrab_internal.task) from pgrab.task t
+  where t.id = any (v_ids) and t.status = 'running';
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
   perform pgrab_internal.links_leave(v_ids);
   if h.root = any (v_ids) then

@@ -11,7 +11,7 @@ end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'A text as the JSON it is, else as a JSON string.';
 
 -- The runs of each parent are found by its id, not by the order of run_finished_idx, nor by the whole chain.
-create or replace function pgrab_internal.parent_outputs(t pgrab.task)
+create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
 returns table (id bigint, name text, output text)
 language sql stable
 begin atomic
@@ -19,24 +19,24 @@ begin atomic
   from (
     select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
     from (
-      select a.parent_id as id from pgrab_internal.parents_of(t.id) a
+      select a.parent_id as id from pgrab_internal.parents_of(p_id) a
       union
-      select g.parent_id from pgrab.edge_change g where g.child_id = t.id and not g.added
+      select g.parent_id from pgrab.edge_change g where g.child_id = p_id and not g.added
       order by 1 limit 100) p
     cross join lateral (
       select (array_agg(r.name order by r.finished_at desc))[1] as name,
         (array_agg(r.output order by r.finished_at desc))[1] as output
       from pgrab.run r
       where r.task_id = any (array[p.id])
-        and r.chain_id + 0 = (select c.chain_id from pgrab.chain c where c.chain = any (array[t.chain]))) x
+        and r.chain_id + 0 = (select c.chain_id from pgrab.chain c where c.chain = any (array[p_chain]))) x
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
 end;
-comment on function pgrab_internal.parent_outputs(pgrab.task) is
+comment on function pgrab_internal.parent_outputs(bigint, bigint) is
   'The first hundred parents of a link, what they are called and what they have printed in this run.';
 
 -- At most 64 KiB, because it has to fit into the environment of a process.  In JSON a character may take six
 -- bytes.
-create or replace function pgrab_internal.parent_output(t pgrab.task) returns text
+create or replace function pgrab_internal.parent_output(p_id bigint, p_chain bigint) returns text
 language plpgsql stable as $$
 declare
   v_names text[];
@@ -45,7 +45,7 @@ declare
   v_chars integer;
 begin
   select array_agg(o.name order by o.id), array_agg(o.output order by o.id) into v_names, v_outputs
-  from pgrab_internal.parent_outputs(t) o;
+  from pgrab_internal.parent_outputs(p_id, p_chain) o;
   if cardinality(v_names) <= 1 then
     return v_outputs[1];
   end if;
@@ -58,7 +58,7 @@ begin
   end loop;
   return v_all;
 end $$;
-comment on function pgrab_internal.parent_output(pgrab.task) is
+comment on function pgrab_internal.parent_output(bigint, bigint) is
   'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON '
   'object by name.';
 
@@ -77,7 +77,7 @@ comment on function pgrab_internal.output_json(text, text) is
   'The output of a run as the JSON it is, of a handler''s its last line; else as a JSON string.';
 
 -- For handlers: an object by name, however many parents there are; at most 64 KiB.
-create or replace function pgrab_internal.parents_json(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.parents_json(p_id bigint, p_chain bigint) returns jsonb
 language plpgsql stable as $$
 declare
   v_all jsonb;
@@ -91,33 +91,34 @@ begin
       select x.name, x.output, (count(*) over ())::integer as n, (
         select r.kind from (select y.* from pgrab.run y where y.task_id = x.id offset 0) r
         order by r.finished_at desc limit 1) as kind
-      from pgrab_internal.parent_outputs(t) x) o;
+      from pgrab_internal.parent_outputs(p_id, p_chain) x) o;
     exit when octet_length(v_all::text) <= 65536;
   end loop;
   return coalesce(v_all, '{}');
 end $$;
-comment on function pgrab_internal.parents_json(pgrab.task) is
+comment on function pgrab_internal.parents_json(bigint, bigint) is
   'What the parents of a link have given back or printed in this run of the chain, by name.';
 
 -- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the
 -- output as JSON.  Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
-create or replace function pgrab_internal.args_for(t pgrab.task) returns text
+create or replace function pgrab_internal.args_for(p_id bigint, p_chain bigint, p_kind text, p_args jsonb)
+returns text
 language plpgsql stable as $$
 declare
-  c_process constant boolean := t.kind in ('shell', 'exec');
-  c_handled constant boolean := pgrab_internal.args_known(t.kind) is null
-    and exists (select from pgrab.kind k where k.kind = t.kind and k.handled);
+  c_process constant boolean := p_kind in ('shell', 'exec');
+  c_handled constant boolean := pgrab_internal.args_known(p_kind) is null
+    and exists (select from pgrab.kind k where k.kind = p_kind and k.handled);
   v_output text;
-  v_args text := t.args::text;
+  v_args text := p_args::text;
 begin
   if v_args = '{}' and not c_process and not c_handled then
     return null;
-  elsif not c_process and v_args not like '%{{parent_%' and not (c_handled and t.chain is not null)
-    or not exists (select from pgrab_internal.parents_of(t.id)) then
+  elsif not c_process and v_args not like '%{{parent_%' and not (c_handled and p_chain is not null)
+    or not exists (select from pgrab_internal.parents_of(p_id)) then
     return case when c_handled then pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args)
-      else pgrab_internal.args_list(t.args) end;
+      else pgrab_internal.args_list(p_args) end;
   end if;
-  v_output := coalesce(pgrab_internal.parent_output(t), '');
+  v_output := coalesce(pgrab_internal.parent_output(p_id, p_chain), '');
   if v_args like '%{{parent_%' then
     v_args := replace(v_args, '"{{parent_json}}"', pgrab_internal.try_jsonb(v_output)::text);
     v_args := replace(v_args, '{{parent_output}}',
@@ -125,12 +126,13 @@ begin
   end if;
   if c_handled then
     return concat(pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args::jsonb::text),
-      pgrab_internal.netstring('parents') || pgrab_internal.netstring(pgrab_internal.parents_json(t)::text));
+      pgrab_internal.netstring('parents')
+        || pgrab_internal.netstring(pgrab_internal.parents_json(p_id, p_chain)::text));
   end if;
   return concat(pgrab_internal.args_list(v_args::jsonb), case when c_process then
     pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_PARENT_OUTPUT=' || v_output) end);
 end $$;
-comment on function pgrab_internal.args_for(pgrab.task) is
+comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb) is
   'The args of a task for its node, with what its parents have printed.';
 
 -- A tree out of a graph.  No path is followed twice, however many there are.
@@ -159,7 +161,7 @@ comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
   'Depth and place of each task of a chain, for drawing it: each once, below the parent that is deepest.';
 
 -- Who has left is known by the definition in its last row of history.
-create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab.run
+create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab_internal.run
 language sql stable
 begin atomic
   select r.* from pgrab.run r

@@ -33,7 +33,7 @@ comment on function pgrab.durable() is 'Does the server keep every commit over a
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
 -- (PL/pgSQL, so that it is planned once and not for every row of a list.)
-create or replace function pgrab_internal.why_nodes(t pgrab.task) returns text
+create or replace function pgrab_internal.why_nodes(t pgrab_internal.task) returns text
 language plpgsql stable as $$
 begin
   return (
@@ -65,18 +65,19 @@ begin
         pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind) f
     where n.live);
 end $$;
-comment on function pgrab_internal.why_nodes(pgrab.task) is 'Why no node has taken a task that is due.';
+comment on function pgrab_internal.why_nodes(pgrab_internal.task) is
+  'Why no node has taken a task that is due.';
 
-create or replace function pgrab_internal.why_link(t pgrab.task) returns text
+create or replace function pgrab_internal.why_link(t pgrab_internal.task) returns text
 language sql stable
 begin atomic
   select 'waiting for ' || string_agg(
     coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
       when p.status = 'parked' then ' (parked)' else '' end, ', ' order by p.id)
   from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-  where pgrab_internal.link_result(p) is null or p.status = 'parked';
+  where pgrab_internal.link_result(p.status) is null or p.status = 'parked';
 end;
-comment on function pgrab_internal.why_link(pgrab.task) is 'Which parents a link waits for.';
+comment on function pgrab_internal.why_link(pgrab_internal.task) is 'Which parents a link waits for.';
 
 create or replace function pgrab_internal.why_line(p_key text) returns text
 language sql stable
@@ -87,7 +88,7 @@ begin atomic
 end;
 comment on function pgrab_internal.why_line(text) is 'Why a task stands in line.';
 
-create or replace function pgrab_internal.why_claimed(t pgrab.task) returns text
+create or replace function pgrab_internal.why_claimed(t pgrab_internal.task) returns text
 language sql stable
 begin atomic
   select case when n.id is null then 'claimed by a node that is gone'
@@ -95,9 +96,9 @@ begin atomic
     else format('claimed by %s, which has died', n.name) end
   from (select) one left join pgrab.node n on n.id = t.node_id;
 end;
-comment on function pgrab_internal.why_claimed(pgrab.task) is 'Who has claimed a task.';
+comment on function pgrab_internal.why_claimed(pgrab_internal.task) is 'Who has claimed a task.';
 
-create or replace function pgrab.why(t pgrab.task) returns text
+create or replace function pgrab_internal.why(t pgrab_internal.task) returns text
 language sql stable
 begin atomic
   select case
@@ -118,11 +119,18 @@ begin atomic
     when (select c.paused from pgrab.cluster c) then 'all tasks are paused'
     else pgrab_internal.why_nodes(t) end;
 end;
-comment on function pgrab.why(pgrab.task) is
-  'Why a task is not running, in a few words; null for one that runs. select pgrab.why(t) from pgrab.task t '
-  'where id = 17.';
+comment on function pgrab_internal.why(pgrab_internal.task) is
+  'Why a task is not running, in a few words; null for one that runs.';
 
-create or replace function pgrab.in_line() returns setof pgrab.task
+create or replace function pgrab.why(p_id bigint) returns text
+language sql stable
+begin atomic
+  select pgrab_internal.why(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
+end;
+comment on function pgrab.why(bigint) is
+  'Why a task is not running, in a few words; null for one that runs, or has ended. More: pgrab.explain().';
+
+create or replace function pgrab.in_line() returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.* from pgrab.task t
@@ -215,7 +223,8 @@ comment on column pgrab.running.stopping is
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
-  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by, pgrab.why(t) as why
+  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by,
+  pgrab_internal.why(t) as why
 from (
   select d.* from pgrab.due_until(statement_timestamp() - interval '2 s') d
   where d.status in ('scheduled', 'claimed')

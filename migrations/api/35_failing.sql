@@ -29,7 +29,7 @@ comment on column pgrab.failing.error is
 
 -- A success is looked for in the history only while a task is between its first failed try and the end of
 -- that fire: before, the row says it; after, the incident.
-create or replace function pgrab_internal.last_success(t pgrab.task) returns timestamptz
+create or replace function pgrab_internal.last_success(t pgrab_internal.task) returns timestamptz
 language sql stable
 begin atomic
   select case when t.last_outcome = 'succeeded' then t.last_finished_at
@@ -38,15 +38,17 @@ begin atomic
     else (select max(r.finished_at) from pgrab.run r where r.task_id = t.id and r.outcome = 'succeeded') end
   from (select) one left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
 end;
-comment on function pgrab_internal.last_success(pgrab.task) is 'When a task last succeeded. Null: never.';
+comment on function pgrab_internal.last_success(pgrab_internal.task) is
+  'When a task last succeeded. Null: never.';
 
 create or replace view pgrab.overdue as
 select t.id, coalesce(t.name, t.key) as name, date_trunc('second', s.at) as last_success, t.expect_within,
   date_trunc('second', statement_timestamp() - coalesce(s.at, t.created_at) - t.expect_within) as overdue_by,
   case t.status when 'running'
     then format('runs for %s', date_trunc('second', statement_timestamp() - t.started_at))
-    else pgrab_internal.brief(pgrab.why(t), 36) end as why
-from pgrab.task t cross join lateral (select pgrab_internal.last_success(t) as at) s
+    else pgrab_internal.brief(pgrab_internal.why(row(t.*)::pgrab_internal.task), 36) end as why
+from pgrab.task t cross join lateral (
+    select pgrab_internal.last_success(row(t.*)::pgrab_internal.task) as at) s
 where t.expect_within is not null
   and coalesce(s.at, t.created_at) + t.expect_within < statement_timestamp();
 comment on view pgrab.overdue is

@@ -15,7 +15,7 @@ create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigi
 returns setof pgrab_internal.gate
 language plpgsql stable as $$
 declare
-  r pgrab.run;
+  r pgrab_internal.run;
 begin
   select * into r from (select y.* from pgrab.run y where y.task_id = p_seen offset 0) x
   where x.ended is not null order by x.finished_at desc limit 1;
@@ -29,7 +29,8 @@ begin
 end $$;
 comment on function pgrab_internal.explain_ended(bigint, bigint) is 'The gates of a task that has ended.';
 
-create or replace function pgrab_internal.explain_running(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.%s',
@@ -42,9 +43,9 @@ begin atomic
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live);
 end;
-comment on function pgrab_internal.explain_running(pgrab.task) is 'The gates of a task that runs.';
+comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a task that runs.';
 
-create or replace function pgrab_internal.explain_row(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_row(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'parked', 'blocked', format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.',
@@ -71,9 +72,10 @@ begin atomic
     pgrab_internal.cut(l.since), l.pid)
   from pgrab_internal.locked_by(t.id) l;
 end;
-comment on function pgrab_internal.explain_row(pgrab.task) is 'What its own row and the switch for all say.';
+comment on function pgrab_internal.explain_row(pgrab_internal.task) is
+  'What its own row and the switch for all say.';
 
-create or replace function pgrab_internal.explain_parent(p pgrab.task, p_run_if text, p_result text)
+create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_result text)
 returns pgrab_internal.gate
 language sql stable
 begin atomic
@@ -88,10 +90,11 @@ begin atomic
         coalesce(p.last_error, p.last_outcome), p.id)
       else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end;
 end;
-comment on function pgrab_internal.explain_parent(pgrab.task, text, text) is
+comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
   'The gate that one parent is: the parent, which end is asked for, how it has ended.';
 
-create or replace function pgrab_internal.explain_parents(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_parents(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select g.*
@@ -101,14 +104,17 @@ begin atomic
         else (select (array_agg(r.name order by r.finished_at desc))[1] from pgrab.run r
           where r.task_id = a.parent_id) end as name) n
     cross join lateral (
-      select jsonb_populate_record(p, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
+      select jsonb_populate_record(
+        row(p.*)::pgrab_internal.task, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
     cross join lateral pgrab_internal.explain_parent(
       x.task, a.run_if, pgrab_internal.parent_result(a.parent_id)) g
   order by a.parent_id;
 end;
-comment on function pgrab_internal.explain_parents(pgrab.task) is 'The gates that the parents of a link are.';
+comment on function pgrab_internal.explain_parents(pgrab_internal.task) is
+  'The gates that the parents of a link are.';
 
-create or replace function pgrab_internal.explain_chain(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its '
@@ -127,9 +133,9 @@ begin atomic
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
     or t.status = 'waiting' and t.needs is null;
 end;
-comment on function pgrab_internal.explain_chain(pgrab.task) is 'What its chain keeps it from.';
+comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'What its chain keeps it from.';
 
-create or replace function pgrab_internal.explain_due(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_due(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s', t.schedule, t.timezone,
@@ -149,9 +155,10 @@ begin atomic
       case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end
         as sooner) d;
 end;
-comment on function pgrab_internal.explain_due(pgrab.task) is 'Its schedule, and when it is due.';
+comment on function pgrab_internal.explain_due(pgrab_internal.task) is 'Its schedule, and when it is due.';
 
-create or replace function pgrab_internal.explain_limit(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_limit(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'limit',
@@ -177,10 +184,11 @@ begin atomic
       limit 10001) x) w
   where t.limit_key is not null;
 end;
-comment on function pgrab_internal.explain_limit(pgrab.task) is 'What its limit keeps it from.';
+comment on function pgrab_internal.explain_limit(pgrab_internal.task) is 'What its limit keeps it from.';
 
 -- Whether one node could run it, and if not, why.
-create or replace function pgrab_internal.explain_node(t pgrab.task, n pgrab.node) returns pgrab_internal.gate
+create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
+returns pgrab_internal.gate
 language sql stable
 begin atomic
   select 'node ' || n.name,
@@ -207,7 +215,8 @@ begin atomic
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, n.running < n.slots as free,
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
 end;
-comment on function pgrab_internal.explain_node(pgrab.task, pgrab.node) is 'The gate that one node is.';
+comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
+  'The gate that one node is.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
 create or replace function pgrab.able(p_kind text, p_owner text, p_require jsonb) returns text[]
@@ -220,7 +229,8 @@ end;
 comment on function pgrab.able(text, text, jsonb) is 'The nodes that could run such a task.';
 
 -- The processes that handle its kind, on every node that has such.
-create or replace function pgrab_internal.explain_pools(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'worker ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
@@ -230,9 +240,11 @@ begin atomic
   where p.kinds ? t.kind and n.state <> 'down'
   order by n.name, p.name;
 end;
-comment on function pgrab_internal.explain_pools(pgrab.task) is 'The gates that pools of handlers are.';
+comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
+  'The gates that pools of handlers are.';
 
-create or replace function pgrab_internal.explain_nodes(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_nodes(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   (select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
@@ -263,7 +275,7 @@ begin atomic
     'full_page_writes have to be on, synchronous_commit too.'
   where t.delivery = 'at_most_once' and not pgrab.durable();
 end;
-comment on function pgrab_internal.explain_nodes(pgrab.task) is 'Who could run it.';
+comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Who could run it.';
 
 -- A lane is divided among the nodes that are able to run it. Which of them has a shard is published only for
 -- lanes that all can run.
@@ -279,7 +291,8 @@ comment on function pgrab_internal.likely(text[], bigint, text) is
   'Who will likely run a task: the nodes that could, how many nodes there are, and who has its shard where '
   'all can. Null: nobody.';
 
-create or replace function pgrab_internal.explain_owner(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_owner(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
@@ -295,9 +308,10 @@ begin atomic
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
   where pgrab.able(t.kind, t.owner, t.require) <> '{}';
 end;
-comment on function pgrab_internal.explain_owner(pgrab.task) is 'Whose it is.';
+comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Whose it is.';
 
-create or replace function pgrab_internal.explain_claim(t pgrab.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_claim(t pgrab_internal.task)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'claim', case when n.id is not null then 'ok' else 'waits' end,
@@ -312,13 +326,14 @@ begin atomic
     'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).'
   where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
 end;
-comment on function pgrab_internal.explain_claim(pgrab.task) is 'Who has taken it, or when it is looked for.';
+comment on function pgrab_internal.explain_claim(pgrab_internal.task) is
+  'Who has taken it, or when it is looked for.';
 
 create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean)
 returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 declare
-  t pgrab.task;
+  t pgrab_internal.task;
 begin
   select * into t from pgrab.task x where x.id = p_id and p_seen;
   if not found then
@@ -365,7 +380,8 @@ end;
 comment on function pgrab.explain(text) is 'The same for a task that is named by its key or its name.';
 
 -- Every fire of one task from now on, at most so many.
-create or replace function pgrab_internal.forecast_one(t pgrab.task, p_until timestamptz, p_limit integer)
+create or replace function pgrab_internal.forecast_one(
+  t pgrab_internal.task, p_until timestamptz, p_limit integer)
 returns setof timestamptz
 language sql stable
 begin atomic
@@ -377,7 +393,7 @@ begin atomic
     and x.f >= statement_timestamp()
   limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end));
 end;
-comment on function pgrab_internal.forecast_one(pgrab.task, timestamptz, integer) is
+comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
   'The coming fires of one task.';
 
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)

@@ -8,7 +8,7 @@
 -- Locks the rows, in id order as everywhere, and refuses ids that are not there.
 -- Another's task is not there.
 create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text, p_by text)
-returns setof pgrab.task
+returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   c_all constant boolean := pgrab_internal.may_operate(p_by);
@@ -35,7 +35,7 @@ end $$;
 comment on function pgrab_internal.control_lock(bigint[], text, text) is
   'Locks tasks in id order, refuses ids that are not there for who calls.';
 
-create or replace function pgrab_internal.control_refuse(t pgrab.task, p_hint text) returns void
+create or replace function pgrab_internal.control_refuse(t pgrab_internal.task, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '55000',
@@ -43,10 +43,10 @@ begin
       case when t.paused and t.status <> 'running' then 'paused' else t.status end),
     hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
-comment on function pgrab_internal.control_refuse(pgrab.task, text) is
+comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Says what state a task is in and what would work.';
 
-create or replace function pgrab_internal.pause(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.pause(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   v_ids bigint[];
@@ -58,7 +58,7 @@ begin
 end $$;
 comment on function pgrab_internal.pause(bigint[], text) is 'pgrab.pause() for a caller.';
 
-create or replace function pgrab_internal.resume(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.resume(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   v_ids bigint[];
@@ -70,7 +70,7 @@ begin
 end $$;
 comment on function pgrab_internal.resume(bigint[], text) is 'pgrab.resume() for a caller.';
 
-create or replace function pgrab_internal.retry_check(t pgrab.task) returns void
+create or replace function pgrab_internal.retry_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if t.status <> 'parked' then
@@ -82,9 +82,9 @@ begin
       else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
   end if;
 end $$;
-comment on function pgrab_internal.retry_check(pgrab.task) is 'Refuses to retry what is not parked.';
+comment on function pgrab_internal.retry_check(pgrab_internal.task) is 'Refuses to retry what is not parked.';
 
-create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 begin
   perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry', p_by) l;
@@ -100,7 +100,7 @@ begin
 end $$;
 comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a caller.';
 
-create or replace function pgrab_internal.run_now_check(t pgrab.task) returns void
+create or replace function pgrab_internal.run_now_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if t.status = 'running' then
@@ -117,9 +117,9 @@ begin
     perform pgrab_internal.control_refuse(t, 'pgrab.resume(id) first.');
   end if;
 end $$;
-comment on function pgrab_internal.run_now_check(pgrab.task) is 'Refuses to run now what cannot.';
+comment on function pgrab_internal.run_now_check(pgrab_internal.task) is 'Refuses to run now what cannot.';
 
-create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 begin
   perform pgrab_internal.run_now_check(l) from pgrab_internal.control_lock(p_ids, 'run', p_by) l;
@@ -146,7 +146,8 @@ end $$;
 comment on function pgrab_internal.wish_stop(bigint[]) is 'Asks the nodes to stop these runs.';
 
 -- Returns the row as it is then: those still running stop in a moment.
-create or replace function pgrab_internal.cancel_one(t pgrab.task, p_why text) returns pgrab.task
+create or replace function pgrab_internal.cancel_one(t pgrab_internal.task, p_why text)
+returns pgrab_internal.task
 language plpgsql as $$
 declare
   v_stop bigint[];
@@ -167,15 +168,16 @@ begin
   perform pgrab_internal.wish_stop(v_stop);
   return t;
 end $$;
-comment on function pgrab_internal.cancel_one(pgrab.task, text) is 'Gives up the current fire of one task.';
+comment on function pgrab_internal.cancel_one(pgrab_internal.task, text) is
+  'Gives up the current fire of one task.';
 
 -- Roots that have ended, of chains that go on without them.
 create or replace function pgrab_internal.cancel_ended(p_ids bigint[], p_why text, p_by text)
-returns setof pgrab.task
+returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   r record;
-  t pgrab.task;
+  t pgrab_internal.task;
   v_stop bigint[];
 begin
   for r in
@@ -186,7 +188,7 @@ begin
   loop
     v_stop := array(select (c).id from pgrab_internal.chain_cancel(r.chain, p_why) c);
     perform pgrab_internal.wish_stop(v_stop);
-    t := jsonb_populate_record(null::pgrab.task, to_jsonb(r) - 'chain');
+    t := jsonb_populate_record(null::pgrab_internal.task, to_jsonb(r) - 'chain');
     t.status := case when v_stop = '{}' then 'cancelled' else 'running' end;
     return next t;
   end loop;
@@ -205,10 +207,10 @@ comment on function pgrab_internal.may_see_ended(bigint, text) is
 
 -- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads
 -- pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
-create or replace function pgrab_internal.cancel(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.cancel(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
-  v_task pgrab.task;
+  v_task pgrab_internal.task;
   v_why constant text := 'cancelled by ' || p_by;
   v_live constant bigint[] := array(
     select i from unnest(p_ids) i
@@ -229,7 +231,7 @@ begin
 end $$;
 comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
 
-create or replace function pgrab_internal.skip_next_check(t pgrab.task) returns void
+create or replace function pgrab_internal.skip_next_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if t.schedule is null then
@@ -246,12 +248,13 @@ begin
       'pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
   end if;
 end $$;
-comment on function pgrab_internal.skip_next_check(pgrab.task) is 'Refuses to skip what cannot be.';
+comment on function pgrab_internal.skip_next_check(pgrab_internal.task) is 'Refuses to skip what cannot be.';
 
-create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text)
+returns setof pgrab_internal.task
 language plpgsql as $$
 declare
-  v_task pgrab.task;
+  v_task pgrab_internal.task;
 begin
   for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip', p_by) loop
     perform pgrab_internal.skip_next_check(v_task);
@@ -262,10 +265,10 @@ comment on function pgrab_internal.skip_next(bigint[], text) is 'pgrab.skip_next
 
 -- The history keeps the definition, so that what was deleted by mistake can be made again.  Of one that runs
 -- the trigger of DELETE sees to that, and has it stopped.
-create or replace function pgrab_internal.delete(p_ids bigint[], p_by text) returns setof pgrab.task
+create or replace function pgrab_internal.delete(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
-  t pgrab.task;
+  t pgrab_internal.task;
 begin
   for t in select * from pgrab_internal.control_lock(p_ids, 'delete', p_by) loop
     if t.status <> 'running' then
@@ -359,7 +362,7 @@ create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
   p constant record := pgrab_internal.place();
-  c pgrab.cluster;
+  c pgrab_internal.cluster;
 begin
   update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
   select * into c from pgrab.cluster;
@@ -394,7 +397,7 @@ comment on function pgrab_internal.resume_all() is 'pgrab.resume_all() for a cal
 -- ------------------------------------------------------------------------------------------ the way in
 
 create or replace function pgrab_internal.call_tasks(p_verb text, p_ids bigint[], p_by text)
-returns setof pgrab.task
+returns setof pgrab_internal.task
 language plpgsql as $$
 begin
   if cardinality(p_ids) > 500000 then
@@ -452,7 +455,7 @@ comment on function pgrab_internal.called() is
 create trigger call_10 instead of insert on pgrab_internal.call
   for each row execute function pgrab_internal.called();
 
-create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('pause', p_ids) returning tasks)
@@ -461,21 +464,21 @@ end;
 comment on function pgrab.pause(bigint[]) is
   'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused '
   'before.';
-create or replace function pgrab.pause(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.pause(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.pause(array[p_id]);
 end;
 comment on function pgrab.pause(bigint) is
   'No start of this task after the commit; if it runs, it goes on.';
-create or replace function pgrab.pause(p_task text) returns setof pgrab.task
+create or replace function pgrab.pause(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.pause(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.pause(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('resume', p_ids) returning tasks)
@@ -484,21 +487,21 @@ end;
 comment on function pgrab.resume(bigint[]) is
   'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were '
   'paused.';
-create or replace function pgrab.resume(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.resume(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.resume(array[p_id]);
 end;
 comment on function pgrab.resume(bigint) is
   'Undoes pause.';
-create or replace function pgrab.resume(p_task text) returns setof pgrab.task
+create or replace function pgrab.resume(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.resume(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.resume(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('retry', p_ids) returning tasks)
@@ -507,21 +510,21 @@ end;
 comment on function pgrab.retry(bigint[]) is
   'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link '
   'goes on from there: what was skipped because of it waits again.';
-create or replace function pgrab.retry(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.retry(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.retry(array[p_id]);
 end;
 comment on function pgrab.retry(bigint) is
   'A parked task gets all its attempts anew, at once.';
-create or replace function pgrab.retry(p_task text) returns setof pgrab.task
+create or replace function pgrab.retry(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.retry(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.retry(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('run_now', p_ids) returning tasks)
@@ -529,21 +532,21 @@ begin atomic
 end;
 comment on function pgrab.run_now(bigint[]) is
 'Makes tasks due at once, with all their attempts.';
-create or replace function pgrab.run_now(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.run_now(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.run_now(array[p_id]);
 end;
 comment on function pgrab.run_now(bigint) is
   'Makes a task due at once.';
-create or replace function pgrab.run_now(p_task text) returns setof pgrab.task
+create or replace function pgrab.run_now(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.run_now(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.run_now(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('cancel', p_ids) returning tasks)
@@ -554,7 +557,7 @@ comment on function pgrab.cancel(bigint[]) is
   'within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next '
   'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns'
   ' the rows: those still running stop in a moment.';
-create or replace function pgrab.cancel(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.cancel(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.cancel(array[p_id]);
@@ -562,14 +565,14 @@ end;
 comment on function pgrab.cancel(bigint) is
   'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its '
   'schedule, if it has one, goes on.';
-create or replace function pgrab.cancel(p_task text) returns setof pgrab.task
+create or replace function pgrab.cancel(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.cancel(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.cancel(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('skip_next', p_ids) returning tasks)
@@ -578,21 +581,21 @@ end;
 comment on function pgrab.skip_next(bigint[]) is
   'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A '
   'fire that waits for another try is skipped too.';
-create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.skip_next(array[p_id]);
 end;
 comment on function pgrab.skip_next(bigint) is
   'The next fire of this schedule will not run; it is recorded as skipped.';
-create or replace function pgrab.skip_next(p_task text) returns setof pgrab.task
+create or replace function pgrab.skip_next(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.skip_next(array[pgrab.id_of(p_task)]);
 end;
 comment on function pgrab.skip_next(text) is 'The same for a task that is named by its key or its name.';
 
-create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab.task
+create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
 begin atomic
   with done as (insert into pgrab_internal.call (verb, ids) values ('delete', p_ids) returning tasks)
@@ -601,14 +604,14 @@ end;
 comment on function pgrab.delete(bigint[]) is
   'Deletes tasks and their schedules; what runs is stopped. The history keeps their definitions. A task that '
   'others wait for is refused: pgrab.delete_chain().';
-create or replace function pgrab.delete(p_id bigint) returns setof pgrab.task
+create or replace function pgrab.delete(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.delete(array[p_id]);
 end;
 comment on function pgrab.delete(bigint) is
   'Deletes a task and its schedule; if it runs, it is stopped. The history keeps its definition.';
-create or replace function pgrab.delete(p_task text) returns setof pgrab.task
+create or replace function pgrab.delete(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.delete(array[pgrab.id_of(p_task)]);

@@ -2,7 +2,7 @@
 -- while nobody asks.  A function cannot see in its own transaction what another one commits meanwhile, so it
 -- gives what the node wrote last, and asks for newer: asked a second time, a moment later, it has that.
 
-create or replace function pgrab_internal.output_ask(t pgrab.task) returns void
+create or replace function pgrab_internal.output_ask(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if current_setting('transaction_read_only')::boolean or exists (
@@ -13,7 +13,7 @@ begin
   insert into pgrab.live_request (incarnation, task_id, version) values (t.incarnation, t.id, t.version);
   perform pg_notify('pgrab', 'output ' || t.node_id);
 end $$;
-comment on function pgrab_internal.output_ask(pgrab.task) is
+comment on function pgrab_internal.output_ask(pgrab_internal.task) is
   'Asks the node that runs a task what that has printed. A second request, while the first waits, is none.';
 
 -- What is known of the output of a run: of the given version, or the one under way, or the last.
@@ -22,7 +22,8 @@ create type pgrab_internal.output_seen as (
   attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean);
 comment on type pgrab_internal.output_seen is 'What is known of the output of a run.';
 
-create or replace function pgrab_internal.output_live(t pgrab.task) returns pgrab_internal.output_seen
+create or replace function pgrab_internal.output_live(t pgrab_internal.task)
+returns pgrab_internal.output_seen
 language sql stable as $$
   select t.version, true, exists (
       select from pgrab.live_request r
@@ -32,7 +33,8 @@ language sql stable as $$
   from (select) one left join pgrab.live_output o
     on o.incarnation = t.incarnation and o.task_id = t.id and o.version = t.version
 $$;
-comment on function pgrab_internal.output_live(pgrab.task) is 'The output of a run that is under way.';
+comment on function pgrab_internal.output_live(pgrab_internal.task) is
+  'The output of a run that is under way.';
 
 create or replace function pgrab_internal.output_ended(p_id bigint, p_version bigint)
 returns pgrab_internal.output_seen
@@ -50,7 +52,7 @@ create or replace function pgrab_internal.output_look(
   p_id bigint, p_version bigint, p_ask boolean, p_visible boolean) returns pgrab_internal.output_seen
 language plpgsql as $$
 declare
-  t pgrab.task;
+  t pgrab_internal.task;
 begin
   if p_visible is not true then
     raise exception using errcode = 'P0002',

@@ -43,7 +43,7 @@ begin
       'events is an array of failed, parked, recovered; without it: failed, parked.');
   end if;
   perform pgrab_internal.task_check(
-    jsonb_populate_record(null::pgrab.task, c_defaults || (p_template - 'events')));
+    jsonb_populate_record(null::pgrab_internal.task, c_defaults || (p_template - 'events')));
   perform pgrab_internal.limit_check(p_template ->> 'limit_key', p_owner);
   perform pgrab_internal.kind_refuse(p_owner, coalesce(p_template ->> 'kind', 'sql'));
 end $$;
@@ -81,7 +81,7 @@ create or replace trigger alert_10_changed before insert or update on pgrab.aler
   for each row execute function pgrab_internal.alert_changed();
 
 create or replace function pgrab_internal.alert_text(
-  p_event text, p_called text, t pgrab.task, i pgrab.incident)
+  p_event text, p_called text, t pgrab_internal.task, i pgrab_internal.incident)
 returns text
 language sql stable
 begin atomic
@@ -96,12 +96,12 @@ begin atomic
     else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
       coalesce(t.last_error, 'no reason given')) end;
 end;
-comment on function pgrab_internal.alert_text(text, text, pgrab.task, pgrab.incident) is
+comment on function pgrab_internal.alert_text(text, text, pgrab_internal.task, pgrab_internal.incident) is
   'One line that says what has happened.';
 
 -- All strings, so that they fit anywhere.
 create or replace function pgrab_internal.alert_facts(
-  p_event text, t pgrab.task, i pgrab.incident, p_node text)
+  p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
 returns jsonb
 language sql stable
 begin atomic
@@ -115,7 +115,7 @@ begin atomic
     ('text', pgrab_internal.alert_text(p_event, pgrab_internal.called(t.id, t.name, t.key), t, i)),
     ('error', case when p_event <> 'recovered' then t.last_error end)) f(key, value);
 end;
-comment on function pgrab_internal.alert_facts(text, pgrab.task, pgrab.incident, text) is
+comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_internal.incident, text) is
   'What is known of an incident, as strings.';
 
 -- {{name}} in any text of args.  Never in a command: what a task has printed is no program.
@@ -170,13 +170,13 @@ declare
 begin
   v_before := pgrab_internal.call_begin('alert', p_owner);
   execute format('insert into pgrab.task (owner, %s) select $2, %s '
-    'from jsonb_populate_record(null::pgrab.task, $1)', v_columns, v_columns) using v_task, p_owner;
+    'from jsonb_populate_record(null::pgrab_internal.task, $1)', v_columns, v_columns) using v_task, p_owner;
   perform pgrab_internal.call_end(v_before);
 end $$;
 comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
   'Inserts the task that tells of an incident; it belongs to whoever asked to be told.';
 
-create or replace function pgrab_internal.alert_templates(p_event text, t pgrab.task)
+create or replace function pgrab_internal.alert_templates(p_event text, t pgrab_internal.task)
 returns table (template jsonb, owner text)
 language sql stable
 begin atomic
@@ -189,11 +189,11 @@ begin atomic
     and coalesce(a.source = t.source, true)
     and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like);
 end;
-comment on function pgrab_internal.alert_templates(text, pgrab.task) is 'What is to be inserted.';
+comment on function pgrab_internal.alert_templates(text, pgrab_internal.task) is 'What is to be inserted.';
 
 -- Whatever is wrong with a template, the run's end is recorded.
 create or replace function pgrab_internal.alert_tell(
-  p_event text, t pgrab.task, i pgrab.incident, p_node text)
+  p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
 returns void
 language plpgsql as $$
 begin
@@ -207,20 +207,20 @@ exception when others then
   update pgrab.incident x set fault = left(sqlerrm, 1000) where x.task_id = t.id;
   raise warning 'an alert for task % could not be inserted: %', t.id, sqlerrm;
 end $$;
-comment on function pgrab_internal.alert_tell(text, pgrab.task, pgrab.incident, text) is
+comment on function pgrab_internal.alert_tell(text, pgrab_internal.task, pgrab_internal.incident, text) is
   'Tells whoever wants to know.';
 
 -- Of a task that has left nothing is known any more but its history.
-create or replace function pgrab_internal.alert_task(p_id bigint) returns pgrab.task
+create or replace function pgrab_internal.alert_task(p_id bigint) returns pgrab_internal.task
 language plpgsql stable as $$
 declare
-  t pgrab.task;
+  t pgrab_internal.task;
 begin
   select * into t from pgrab.task x where x.id = any (array[p_id]);
   if not found then
     select x.* into t
     from (select y.* from pgrab.run y where y.task_id = p_id offset 0) r
-      cross join lateral jsonb_populate_record(null::pgrab.task,
+      cross join lateral jsonb_populate_record(null::pgrab_internal.task,
       coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key,
         'kind', r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
         'source', coalesce(r.definition ->> 'source', ''))) x
@@ -235,7 +235,7 @@ create or replace function pgrab_internal.incidents_end(
   b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text) returns void
 language plpgsql as $$
 declare
-  i pgrab.incident;
+  i pgrab_internal.incident;
 begin
   for i in
     delete from pgrab.incident x
@@ -254,8 +254,8 @@ returns void
 language plpgsql as $$
 declare
   c_alerts constant boolean := exists (select from pgrab.alert);
-  t pgrab.task;
-  i pgrab.incident;
+  t pgrab_internal.task;
+  i pgrab_internal.incident;
 begin
   for t in
     select x.* from unnest(p_ended) e cross join lateral (
@@ -301,13 +301,14 @@ create or replace function pgrab.alert_late() returns bigint
 language plpgsql security definer as $$
 declare
   v_id bigint;
-  i pgrab.incident;
+  i pgrab_internal.incident;
   v_told bigint := 0;
 begin
   delete from pgrab.incident x where not exists (select from pgrab.task t where t.id = x.task_id);
   for v_id in select o.id from pgrab.overdue o order by o.id loop
     insert into pgrab.incident (task_id, event, since, failures, succeeded_at)
-    select t.id, 'late', statement_timestamp(), 0, pgrab_internal.last_success(t)
+    select t.id, 'late', statement_timestamp(), 0,
+      pgrab_internal.last_success(row(t.*)::pgrab_internal.task)
     from pgrab.task t where t.id = v_id
     on conflict (task_id) do nothing returning * into i;
     if found then

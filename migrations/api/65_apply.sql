@@ -46,14 +46,15 @@ end $$;
 comment on function pgrab_internal.apply_check(jsonb) is 'Refuses what is no task.';
 
 -- The columns that differ from what the file says.
-create or replace function pgrab_internal.apply_changes(t pgrab.task, p_want jsonb) returns text[]
+create or replace function pgrab_internal.apply_changes(t pgrab_internal.task, p_want jsonb) returns text[]
 language sql stable
 begin atomic
   select array_agg(w.key order by w.key)
-  from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab.task, p_want))) w
+  from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab_internal.task, p_want))) w
   where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
 end;
-comment on function pgrab_internal.apply_changes(pgrab.task, jsonb) is 'Which columns are to be changed.';
+comment on function pgrab_internal.apply_changes(pgrab_internal.task, jsonb) is
+  'Which columns are to be changed.';
 
 create or replace function pgrab_internal.apply_parents(p_task jsonb) returns bigint[]
 language plpgsql stable as $$
@@ -89,7 +90,7 @@ declare
   v_parents constant bigint[] := pgrab_internal.apply_parents(p_task);
   v_want jsonb := p_task - 'parents';
   v_columns text[];
-  t pgrab.task;
+  t pgrab_internal.task;
 begin
   v_want := pgrab_internal.apply_defaults()
     || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want;
@@ -97,7 +98,8 @@ begin
   if not found then
     select array_agg(quote_ident(k)) into v_columns from jsonb_object_keys(v_want) k;
     execute format('insert into pgrab.task (owner, %s) select $2, %1$s '
-      'from jsonb_populate_record(null::pgrab.task, $1) returning *', array_to_string(v_columns, ', '))
+      'from jsonb_populate_record(null::pgrab_internal.task, $1) returning *',
+      array_to_string(v_columns, ', '))
     into t using v_want, p_by;
   elsif t.owner <> p_by and not pgrab_internal.may_operate(p_by) then
     perform pgrab_internal.apply_refuse(p_task, 'the key is taken', 'Give it another key.');
@@ -111,8 +113,9 @@ begin
       perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
         'What a task runs is changed by its owner only.');
     elsif v_columns is not null then
-      execute (select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab.task, $1) w '
-          'where t.id = $2', string_agg(format('%I = w.%1$I', c), ', ')) from unnest(v_columns) c)
+      execute (select format('update pgrab.task t set %s '
+          'from jsonb_populate_record(null::pgrab_internal.task, $1) w where t.id = $2',
+          string_agg(format('%I = w.%1$I', c), ', ')) from unnest(v_columns) c)
       using v_want, t.id;
     end if;
   end if;
@@ -178,7 +181,7 @@ comment on function pgrab.apply(jsonb, text, boolean) is
   'that source is deleted. Returns how many tasks the file has.';
 
 -- What apply takes.
-create or replace function pgrab_internal.export_task(t pgrab.task) returns jsonb
+create or replace function pgrab_internal.export_task(t pgrab_internal.task) returns jsonb
 language sql stable
 begin atomic
   select jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
@@ -189,7 +192,7 @@ begin atomic
           from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
     || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
 end;
-comment on function pgrab_internal.export_task(pgrab.task) is
+comment on function pgrab_internal.export_task(pgrab_internal.task) is
   'A task as a member of a file for pgrab.apply().';
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
@@ -199,7 +202,8 @@ begin atomic
     'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
       from pgrab.limit l where p_source is null))) ||
     jsonb_build_object('tasks', coalesce((
-      select jsonb_agg(pgrab_internal.export_task(t) order by t.id) from pgrab.task t
+      select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
+      from pgrab.task t
       where p_source is null or t.source = p_source), '[]'));
 end;
 comment on function pgrab.export(text) is

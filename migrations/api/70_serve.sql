@@ -21,7 +21,7 @@ begin
 end $$;
 comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are none.';
 
-create or replace function pgrab.add(p_task jsonb) returns setof pgrab.task
+create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   v_want jsonb;
@@ -35,7 +35,7 @@ begin
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
   end if;
   execute (select format('insert into pgrab.task (%s) select %1$s from '
-      'jsonb_populate_record(null::pgrab.task, $1) returning id', string_agg(quote_ident(k), ', '))
+      'jsonb_populate_record(null::pgrab_internal.task, $1) returning id', string_agg(quote_ident(k), ', '))
     from jsonb_object_keys(v_want) k) into v_id using v_want;
   if cardinality(v_parents) > 1 then -- who has no chains needs no rights to them
     insert into pgrab.edge (parent_id, child_id, run_if)
@@ -47,7 +47,7 @@ comment on function pgrab.add(jsonb) is
   'Inserts a task that is given as a JSON object of columns of pgrab.task; `parents` is an array of ids, keys'
   ' or names.';
 
-create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab.task
+create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 begin
   perform pgrab.members_check(p_changes);
@@ -56,7 +56,7 @@ begin
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
   end if;
   return query execute (
-    select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab.task, $1) w '
+    select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab_internal.task, $1) w '
       'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
   if not found then

@@ -8,17 +8,21 @@
  */
 #include "db/migrate.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/version.h"
 #include "db/number.h"
+#include "db/sql_split.h"
 
 #define LOCK_TRIES         10
 #define SERVER_VERSION_MIN 150000
+#define STATEMENTS_MAX     2000 /* in one file */
 
 struct migrator {
 	struct db *db;
@@ -168,11 +172,36 @@ report(struct migrator *m, const char *name, bool applied)
 	m->said = true;
 }
 
+/* Each statement is a query of its own, as a server wants it that hands them on to others; sent in one go. */
+static enum rc
+apply_text(struct migrator *m, const char *text)
+{
+	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
+	char *copy = xstrdup(text);
+	size_t n = sql_split(copy, part, STATEMENTS_MAX), failed;
+	struct db_step *step = xcalloc(n, sizeof *step);
+	enum rc rc;
+
+	assert(n > 0 && n <= STATEMENTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		copy[part[i].start - copy + (ptrdiff_t)part[i].len] = '\0'; /* a semicolon, or the end */
+		step[i].sql = part[i].start;
+	}
+	rc = db_steps(m->db, step, n, -1, 0, NULL, &failed, m->err);
+	free(step);
+	free(copy);
+	free(part);
+	return rc;
+}
+
 /* Begins the transaction, holding the migrators' lock. */
 static enum rc
 begin(struct migrator *m)
 {
-	enum rc rc = db_script(m->db, sql_text("migrate_begin"), m->err);
+	enum rc rc = db_connect(m->db, m->err);
+
+	if (rc == RC_OK)
+		rc = apply_text(m, sql_text("migrate_begin"));
 
 	if (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0)
 		err_set(
@@ -219,7 +248,7 @@ apply_numbered(struct migrator *m, const struct sql_file *f)
 	if (rc == RC_OK)
 		report(m, f->name, new);
 	if (rc == RC_OK && new)
-		rc = db_script(m->db, f->text, m->err);
+		rc = apply_text(m, f->text);
 	return end(m, rc);
 }
 
@@ -240,7 +269,7 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 	if (rc == RC_OK && new && m->how == MIGRATE_ROLES)
 		rc = db_script(m->db, sql_text("migrate_hand_over"), m->err);
 	for (const struct sql_file *f = sql_api; rc == RC_OK && new && f->name != NULL; f++) {
-		rc = db_script(m->db, f->text, m->err);
+		rc = apply_text(m, f->text);
 		if (rc != RC_OK)
 			err_prefix(m->err, "%s", f->name);
 	}

@@ -82,7 +82,7 @@ CHECKED enum rc db_query(
 /* Opens a transaction, with what our statements need; `more` is further SQL for it.  As db_script. */
 CHECKED enum rc db_begin(struct db *db, const char *more, struct err *err);
 
-/* Several statements, no parameters, no results (a migration).  Same answers. */
+/* Several statements in one query, no parameters, no results.  Same answers. */
 CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 
 /* Waits until something has come that nobody asked for (a notification).  RC_AGAIN: nothing did. */

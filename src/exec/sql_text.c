@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "exec/sql_split.h"
+#include "db/sql_split.h"
 
 #define STATEMENTS_MAX 1000
 #define PART_MAX       240 /* bytes of DETAIL, HINT and CONTEXT each */

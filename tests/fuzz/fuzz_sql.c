@@ -1,5 +1,5 @@
 /* Where one statement of a task ends and the next begins: whatever the text is, the parts are parts of it, in its order. */
-#include "exec/sql_split.h"
+#include "db/sql_split.h"
 #include "fuzz.h"
 
 #define PARTS 16

@@ -270,7 +270,7 @@ select ok(pg_temp.spread(array(select n::bigint << 32 from generate_series(1, 20
 select is(pgrab.shard(n), pgrab.shard(n), 'the same id, the same shard') from (select -9223372036854775808 as n) x;
 
 -- ----------------------------------------------------------------------------------------------------- definition()
-create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$ select pgrab.definition(t) from pgrab.task t where t.id = p_id $$;
+create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$ select pgrab.definition(p_id) $$;
 insert into pgrab.task (id, kind, name) overriding system value values (40, 'noop', 'plain');
 select is(pg_temp.definition(40), null, 'a plain task has no definition to keep');
 insert into pgrab.task (id, command) overriding system value values (41, 'select 1');

@@ -115,12 +115,12 @@ select pg_temp.fresh();
 insert into pgrab.task (id, name, kind) overriding system value values (1, 'a', 'noop'), (2, 'b', 'noop');
 insert into pgrab.task (id, kind, command, args, parent_id) overriding system value values (3, 'http', 'http://h/', '{"body": {"all": "{{parent_json}}", "text": "<{{parent_output}}>"}}', 1);
 select pg_temp.ends(1, 'succeeded', E'say "hi"\n');
-select is((select pgrab_internal.parent_output(t) from pgrab.task t where id = 3), E'say "hi"\n', 'the output of a parent is offered as text');
-select ok((select pgrab_internal.args_for(t) like '%"text": "<say \\"hi\\"\\n>"%' and pgrab_internal.args_for(t) like '%"all": "say \\"hi\\"\\n"%' from pgrab.task t where id = 3), 'and put into the texts of args, as JSON wants it');
+select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 3), E'say "hi"\n', 'the output of a parent is offered as text');
+select ok((select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) like '%"text": "<say \\"hi\\"\\n>"%' and pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) like '%"all": "say \\"hi\\"\\n"%' from pgrab.task t where id = 3), 'and put into the texts of args, as JSON wants it');
 insert into pgrab.edge values (2, 3);
 select pg_temp.ends(2, 'succeeded', '{"n": 1}');
-select is((select pgrab_internal.parent_output(t)::jsonb from pgrab.task t where id = 3), '{"a": "say \"hi\"\n", "b": {"n": 1}}', 'of several parents an object by name');
-select ok((select pgrab_internal.args_for(t) like '%{"all": {"a": "say \\"hi\\"\\n", "b": {"n": 1}}%' from pgrab.task t where id = 3), 'parent_json is JSON, not a text');
+select is((select pgrab_internal.parent_output(t.id, t.chain)::jsonb from pgrab.task t where id = 3), '{"a": "say \"hi\"\n", "b": {"n": 1}}', 'of several parents an object by name');
+select ok((select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) like '%{"all": {"a": "say \\"hi\\"\\n", "b": {"n": 1}}%' from pgrab.task t where id = 3), 'parent_json is JSON, not a text');
 select pg_temp.fresh();
 
 insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2, 'noop');
@@ -128,7 +128,7 @@ insert into pgrab.task (id, kind, command, parent_id) overriding system value va
 insert into pgrab.edge values (2, 3);
 select pg_temp.ends(1, 'succeeded', repeat(E'\n', 40000));
 select pg_temp.ends(2, 'succeeded', repeat('€', 20000));
-select cmp_ok((select octet_length(pgrab_internal.parent_output(t)) from pgrab.task t where id = 3), '<=', 65536, 'together they fit into an environment');
+select cmp_ok((select octet_length(pgrab_internal.parent_output(t.id, t.chain)) from pgrab.task t where id = 3), '<=', 65536, 'together they fit into an environment');
 select pg_temp.fresh();
 
 -- a chain with a schedule
@@ -193,7 +193,7 @@ insert into pgrab.task (id, name, kind) overriding system value values (1, 'extr
 insert into pgrab.task (id, name, kind, parent_id) overriding system value values (2, 'clean', 'noop', 1), (3, 'load', 'noop', 1);
 insert into pgrab.edge values (2, 3);
 select is((select string_agg(task, '/' order by path) from pgrab.chains where root = 1), 'extract/  clean/    load', 'a link stands below its deepest parent');
-select is((select pgrab.why(t) from pgrab.task t where id = 3), 'waiting for extract, clean', 'why names the parents');
+select is(pgrab.why(3), 'waiting for extract, clean', 'why names the parents');
 select is((select string_agg(gate || ' ' || verdict, ', ') from pgrab.explain(3) where gate like 'parent %'), 'parent extract waits, parent clean waits', 'and so does explain');
 select pg_temp.ends(1); select pg_temp.ends(2); select pg_temp.ends(3);
 select is((select string_agg(task || ' ' || outcome, '/' order by path) from pgrab.chains where root = 1), 'extract succeeded/  clean succeeded/    load succeeded', 'an ended chain can be drawn too');
@@ -325,7 +325,7 @@ select is((select string_agg(id::text, ' ' order by id) from pgrab.task), '3 5 6
 select is((select string_agg(task || ' ' || status, '/' order by path) from pgrab.chains where root = 1), 'root done/  left done/    alarm skipped/    last waiting/      end waiting/  right scheduled', 'the chain is drawn with those that have left');
 select is((select result || ' ' || links from pgrab.chain_runs), 'running 3', 'its run is not over');
 select is((select detail from pgrab.explain(5) where gate = 'parent left'), 'It has ended: succeeded; asked for: success.', 'explain knows a parent that has left');
-select is((select pgrab_internal.parent_output(t) from pgrab.task t where id = 3), 'out of root', 'and so does its child');
+select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 3), 'out of root', 'and so does its child');
 select throws_ok('insert into pgrab.task (id, kind, parent_id) overriding system value values (9, ''noop'', 2)', '22023', 'task 2 cannot be a parent of task 9: it has ended: done');
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1 where id = 3;
 select is((select name || ' ' || status from pgrab.cancel(1)), 'root running', 'cancel of a root that has left, whose chain goes on');
@@ -355,7 +355,7 @@ select is((select string_agg(distinct chain::text, ',') || ' ' || count(*) from 
 select is((select count(distinct chain_id) from pgrab.run), 1::bigint, 'makes them one, with their history');
 delete from pgrab.edge;
 select is((select string_agg(id || ' ' || c, ', ' order by id) from (select id, dense_rank() over (order by chain) as c from pgrab.task) t), '2 1, 3 1, 12 2, 13 2', 'apart again: what hangs together over a link that has left stays together');
-select is((select pgrab_internal.parent_output(t) from pgrab.task t where id = 12), 'of 11', 'and keeps what that has printed');
+select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 12), 'of 11', 'and keeps what that has printed');
 select pg_temp.ends(2); select pg_temp.ends(12); select pg_temp.ends(3); select pg_temp.ends(13);
 select is(pg_temp.chain() || (select count(*) from pgrab.chain), 'gone0', 'and each comes to its end');
 select pg_temp.fresh();
@@ -392,7 +392,7 @@ select pg_temp.fresh();
 insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
 insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (2, 'noop', 1, 'failure'), (3, 'noop', 1, 'success');
 update pgrab.task set status = 'parked', due_at = null where id = 1;
-select pgrab_internal.link_parked(t) from pgrab.task t where id = 1;
+select pgrab_internal.link_parked(t.id, t.chain, t.fire_at) from pgrab.task t where id = 1;
 select is(pg_temp.chain(), '1- 2! 3o', 'a link that was parked without a finish sets its chain going');
 select pg_temp.fresh();
 
@@ -401,7 +401,7 @@ insert into pgrab.task (id, name, kind) overriding system value values (1, 'part
 insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 'noop', 1);
 insert into pgrab.edge values (2, 4), (3, 4);
 select pg_temp.ends(1, 'succeeded', '1'); select pg_temp.ends(2, 'succeeded', '2'); select pg_temp.ends(3, 'succeeded', '3');
-select is((select pgrab_internal.parent_output(t)::jsonb from pgrab.task t where id = 4), '{"part#1": 1, "part#2": 2, "other": 3}', 'do not hide each other');
+select is((select pgrab_internal.parent_output(t.id, t.chain)::jsonb from pgrab.task t where id = 4), '{"part#1": 1, "part#2": 2, "other": 3}', 'do not hide each other');
 select pg_temp.fresh();
 
 -- an edge that was added under way does not count, also when the schedule is taken away
@@ -422,7 +422,7 @@ insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 
 insert into pgrab.edge values (2, 13);
 select pg_temp.ends(11, 'succeeded', 'out of 11');
 delete from pgrab.edge;
-select is((select pgrab_internal.parent_output(t) from pgrab.task t where id = 12), 'out of 11', 'the part keeps its history');
+select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 12), 'out of 11', 'the part keeps its history');
 select is((select string_agg(task, '/' order by path) from pgrab.chains where root = 11), '#11/  #12/  #13', 'and its picture');
 select pg_temp.fresh();
 insert into pgrab.task (id, kind) overriding system value values (1, 'noop');

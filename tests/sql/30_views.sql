@@ -39,7 +39,7 @@ create function pg_temp.put(p_id bigint, p_status text, p_ago interval, p_node b
   where t.id = p_id;
   insert into pgrab.hold select p_node * 100, p_id, array[p_id] where p_node is not null on conflict do nothing
 $$;
-create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(t) from pgrab.task t where t.id = p_id $$;
+create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(p_id) $$;
 
 insert into pgrab.task (id, kind, command, name, run_at) overriding system value
 select n, 'sql', 'select 1', 'task ' || n, now() + interval '1 hour' from generate_series(1, 30) n;

@@ -62,7 +62,7 @@ insert into pgrab.limit_place (key, task_id, at, started) values ('api', 3, now(
 select matches(pg_temp.gate(2, 'limit'), 'waits: api: 1 run of 1');
 update pgrab.task set due_at = null, version = 1 where id = 2;
 select matches(pg_temp.gate(2, 'limit'), 'It is in line since .*; 1 wait there');
-select is((select pgrab.why(t) from pgrab.task t where id = 2), 'waits for a place under limit api', 'why says the same');
+select is(pgrab.why(2), 'waits for a place under limit api', 'why says the same');
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
 select matches(pg_temp.gate(77, 'ended'), 'It has ended: done, succeeded at');
 insert into pgrab.task (id, kind, schedule, timezone, max_runs) overriding system value values (4, 'noop', '0 9 * * *', 'Europe/Berlin', 5);
@@ -82,7 +82,7 @@ select is((select count(*) from pgrab.forecast('100 years', 50)), 50::bigint, 'a
 -- ------------------------------------------------------- the causes that are found last, each with its remedy
 delete from pgrab.task;
 delete from pgrab.limit;
-create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(t) from pgrab.task t where t.id = p_id $$;
+create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(p_id) $$;
 insert into pgrab.task (id, kind, run_at) overriding system value values (20, 'noop', now() - interval '1 minute');
 -- draining
 update pgrab.node set state = 'draining';

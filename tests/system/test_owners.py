@@ -316,7 +316,7 @@ def test_an_owner_whose_login_breaks_is_left_to_others_until_it_works_again(db, 
         conn.execute(f"set role {alice}")
         task = conn.execute("insert into pgrab.task (kind, command) values ('sql', 'select session_user') returning id").fetchone()[0]
     db.wait(f"select owners = array['{node}']::text[] from pgrab.node", timeout=20)
-    wait_until(lambda: db.one("select pgrab.why(t) from pgrab.task t where id = %s", task) == f"no live node has a connection for owner {alice}", 10)
+    wait_until(lambda: db.one("select pgrab.why(%s)", task) == f"no live node has a connection for owner {alice}", 10)
     stays(lambda: db.one("select (status, attempt)::text from pgrab.task where id = %s", task) == "(scheduled,0)", 1)
     assert f'owner="{alice}"' in n1.log()
     assert "event=owner_out" in n1.log() and "not permitted to log in" in n1.log()

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "db/pg.h"
-#include "exec/sql_split.h"
+#include "db/sql_split.h"
 
 static void
 expect(const char *text, size_t n, const char *first, const char *last)

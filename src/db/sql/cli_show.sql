@@ -5,8 +5,8 @@
 with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
 task as (
-  select t.id, t.name, t.status, pgrab.why(t) as why, t.kind, t.command, nullif(t.args, '{}') as args, t.key,
-    pgrab.definition(t) as definition, t.owner, t.created_at, t.fire_at, t.due_at,
+  select t.id, t.name, t.status, pgrab.why(t.id) as why, t.kind, t.command, nullif(t.args, '{}') as args,
+    t.key, pgrab.definition(t.id) as definition, t.owner, t.created_at, t.fire_at, t.due_at,
     (select n.name from pgrab.node n where n.id = t.node_id) as node, t.attempt, t.runs, t.failures,
     t.last_outcome, t.last_error, t.last_finished_at,
     concat_ws(' ', l.progress || '%', l.progress_text, '(' || date_trunc('second', l.progress_at) || ')')

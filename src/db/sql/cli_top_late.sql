@@ -3,7 +3,7 @@
 -- many characters of names.
 select t.id, left(t.name, $2::int) as name, t.kind,
   date_trunc('second', statement_timestamp() - t.since) as late_by,
-  pgrab.why((select x from pgrab.task x where x.id = t.id)) as why
+  pgrab.why(t.id) as why
 from (
   select t.*
   from (

@@ -19,7 +19,7 @@ noted as (
     clock_timestamp(), p.created_at, $4::text, p.kind, $7::text, p.owner, p.name, $5::text
   from parked p where $8::boolean)
 select p.id, $2::bigint, case when $8::boolean and p.chain is not null
-  then pgrab_internal.link_parked((select t from pgrab.task t where t.id = p.id)) end
+  then pgrab_internal.link_parked(p.id, p.chain, p.fire_at) end
 from parked p
 union all
 -- its place under a limit, which makes no row here

@@ -1,5 +1,5 @@
 /* A lexer that knows just enough of SQL to find the end of a statement; see sql_split.h. */
-#include "exec/sql_split.h"
+#include "db/sql_split.h"
 
 #include <ctype.h>
 #include <stdbool.h>

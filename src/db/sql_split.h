@@ -4,8 +4,8 @@
  * statement (whose rows are the output) from those before it; what is a statement is still the server's to
  * say.
  */
-#ifndef PGRAB_EXEC_SQL_SPLIT_H
-#define PGRAB_EXEC_SQL_SPLIT_H
+#ifndef PGRAB_DB_SQL_SPLIT_H
+#define PGRAB_DB_SQL_SPLIT_H
 
 #include <stddef.h>
 
