@@ -76,8 +76,8 @@ texts_are_cut_where_statements_end(void **unused)
 	assert_true(each_statement(begins_with_a_verb) > 1000);
 }
 
-/* `alter table x add a, drop b`, also inside a function or a text that is executed: a comma outside of parentheses, up to where the
- * statement ends. */
+/* `alter table x add a, drop b`, also inside a function or a text that is executed: a comma outside of
+ * parentheses, up to where the statement ends. */
 static void
 alters_one_thing(const char *file, const char *statement)
 {
