@@ -1,0 +1,115 @@
+/*
+ * A store in memory with the rules of the real one: versions, fences, locked rows, refusals, answers that are
+ * lost. One for a program; any thread.  `store_fake` is what a node of a test asks.
+ */
+#ifndef PGRAB_TESTS_FAKE_STORE_H
+#define PGRAB_TESTS_FAKE_STORE_H
+
+#include <pthread.h>
+
+#include "core/run.h"
+#include "db/store.h"
+
+#define FAKE_TASKS   600
+#define FAKE_NODES   4
+#define FAKE_HISTORY 20000
+#define FAKE_LANE    (8 + 2) /* of kind 1, priority 0 */
+
+enum fake_call {
+	FAKE_LANES,
+	FAKE_LOOK,
+	FAKE_MISFIRE,
+	FAKE_CLAIM,
+	FAKE_HELD,
+	FAKE_START,
+	FAKE_STARTED,
+	FAKE_RELEASE,
+	FAKE_FINISH,
+	FAKE_PARK,
+	FAKE_RECORDED,
+	FAKE_RECOVER,
+	FAKE_DUTIES,
+	FAKE_BEAT,
+	FAKE_REGISTER,
+	FAKE_OTHER,
+	FAKE__COUNT
+};
+
+enum fake_answer {
+	ANSWER_TRUE,          /* done, and said so */
+	ANSWER_AGAIN,         /* not done: no connection */
+	ANSWER_REFUSED,       /* not done: the server says fake.sqlstate */
+	ANSWER_LOST_NOT_DONE, /* RC_UNKNOWN, and nothing happened */
+	ANSWER_LOST_DONE,     /* RC_UNKNOWN, and it happened */
+	ANSWER__COUNT
+};
+
+enum fake_status { FAKE_SCHEDULED, FAKE_CLAIMED, FAKE_RUNNING, FAKE_GONE, FAKE_PARKED };
+
+/* What the server does not take of the end of a run. */
+enum fake_poison { POISON_NONE, POISON_TEXT, POISON_END, POISON_HISTORY, POISON_ALL };
+
+struct fake_task {
+	int64_t id, version;
+	int64_t incarnation; /* who has it; 0: nobody */
+	enum fake_status status;
+	int64_t due_us, held_us; /* on the database's clock */
+	int32_t lane;
+	bool once, locked, misfired;
+	enum fake_poison poison;
+	unsigned starts, ends, lost; /* that the store took */
+};
+
+struct fake_node {
+	int64_t id, incarnation, beat;
+	bool up;
+	char name[16];
+	int64_t heartbeat_us, dead_after_us;
+};
+
+struct fake_end {
+	int64_t id, version, incarnation;
+	enum outcome outcome;
+	bool has_text;
+};
+
+struct fake_store {
+	pthread_mutex_t lock;
+	struct fake_task task[FAKE_TASKS];
+	size_t n_tasks;
+	struct fake_node node[FAKE_NODES];
+	size_t n_nodes;
+	struct fake_end history[FAKE_HISTORY];
+	size_t n_history;
+	int64_t db_ahead_us; /* the database's clock - clock_mono_us */
+	uint64_t random;
+
+	/* what goes wrong */
+	bool down;                          /* no connection */
+	unsigned trouble;                   /* of a thousand calls so many, at random */
+	enum fake_answer next[FAKE__COUNT]; /* the next answer to this one, once */
+	char sqlstate[6];                   /* of ANSWER_REFUSED */
+	bool not_durable;
+	bool refuse_ends;    /* a trigger of somebody that lets nothing end */
+	unsigned generation; /* of the heartbeat's connection */
+	struct server_mark server;
+	struct node_wishes wishes;
+
+	/* what was asked */
+	unsigned calls[FAKE__COUNT];
+	size_t last_claim;                   /* candidates of the last claim */
+	void (*before)(enum fake_call call); /* what happens while it is under way; may be NULL */
+	void (*after)(enum fake_call call);
+};
+extern struct fake_store fake;
+extern const struct store store_fake;
+
+void fake_start(uint64_t seed);
+int64_t fake_now_us(void); /* the database's clock */
+struct fake_task *fake_add(int64_t due_us);
+struct fake_task *fake_task(int64_t id);
+struct fake_node *fake_node(const char *name); /* makes it, up */
+size_t fake_count(enum fake_status status);
+size_t fake_ends_of(int64_t id, int64_t version); /* rows of the history */
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * A node of a test: its parts on the fake store, with the workers played by the test.  Clocks by hand: the
+ * test calls the rounds; or the machine's: the parts are threads.
+ */
+#ifndef PGRAB_TESTS_PARTS_H
+#define PGRAB_TESTS_PARTS_H
+
+#include "fake_store.h"
+#include "hand_clock.h"
+#include "node/boss_priv.h"
+#include "node/context.h"
+#include "node/finisher.h"
+#include "node/heartbeat.h"
+#include "node/heartbeat_priv.h"
+#include "node/loader.h"
+#include "node/loader_priv.h"
+#include "node/recover.h"
+#include "node/starter.h"
+
+#define AT_WORK_MAX 64
+#define PART_NAME   "here"
+
+struct parts {
+	struct settings set;
+	struct node n;
+	struct starter *starter;
+	struct finisher *finisher;
+	struct loaders *loaders;
+	struct heartbeat *heartbeat;
+	struct run *at_work[AT_WORK_MAX]; /* what the test's workers have */
+	size_t n_at_work;
+};
+
+/* The node, its queues, boss, starter, finisher and recover.  parts_register: a row, an incarnation, a lease
+ * and a picture of the cluster.  parts_heartbeat: the same by way of the heartbeat, which is made. */
+void parts_make(struct parts *p);
+void parts_register(struct parts *p, int64_t incarnation, int64_t lease_us);
+void parts_heartbeat(struct parts *p);
+void parts_loaders(struct parts *p);
+void parts_end(struct parts *p);
+
+/* A round with whatever is there, in no time. */
+void parts_boss(struct parts *p);
+void parts_starter(struct parts *p);
+void parts_finisher(struct parts *p);
+void parts_loader(struct parts *p);
+
+/* As a loader would: a task that is due then (mono), claimed by this node and given to its boss. */
+struct fake_task *parts_claimed(struct parts *p, int64_t due_mono_us, bool once);
+
+/* As workers do: what is in the run queue is begun, unless the node may not act; each ends when the test says
+ * so. */
+size_t parts_begin_work(struct parts *p);
+void parts_end_work(struct parts *p, size_t i, enum outcome o);
+
+#endif

@@ -1,0 +1,473 @@
+/* The boss, by hand: what it starts and when, what it gives back, and how much may be claimed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "parts.h"
+#include "random.h"
+
+#define HISTORIES 3000
+#define STEPS     60
+
+static struct parts p;
+static int64_t next_id;
+
+static void
+begin(void)
+{
+	hand_start();
+	fake_start(random_below(1000000) + 1);
+	parts_make(&p);
+	parts_register(&p, 11, 3600 * US_PER_S);
+	next_id = 0;
+}
+
+static struct run *
+new_run(int64_t due_us)
+{
+	struct run *r = run_create(++next_id, 1, atomic_load(&p.n.incarnation));
+
+	r->due_mono_us = r->due_us = due_us;
+	r->band = 2;
+	r->kind = xstrdup("test");
+	return r;
+}
+
+static struct run *
+give(int64_t due_us)
+{
+	struct run *r = new_run(due_us);
+
+	boss_give(p.n.boss, r, (struct room){0});
+	return r;
+}
+
+static struct run *
+pop(struct mailbox *m)
+{
+	struct mail *mail;
+
+	return mailbox_pop_until(m, 0, &mail) == RC_OK ? run_of(mail) : NULL;
+}
+
+/* The starter's part: it is on record as started, and a worker has it. */
+static void
+started(struct run *r, int64_t timeout_us)
+{
+	r->started = true;
+	r->begun_us = clock_mono_us();
+	atomic_store(&r->sign_us, r->begun_us);
+	r->timeout_us = timeout_us;
+	boss_begun(p.n.boss, r);
+	p.at_work[p.n_at_work++] = r;
+}
+
+static void
+ended(size_t i)
+{
+	struct run *r = p.at_work[i];
+
+	p.at_work[i] = p.at_work[--p.n_at_work];
+	boss_idle(p.n.boss, r);
+	boss_settled(p.n.boss, run_chain(r, NULL));
+}
+
+/* The boss sleeps and wakes as it wants, until then. */
+static void
+sleep_until(int64_t until_us)
+{
+	while (clock_mono_us() < until_us)
+		(void)HAND_ROUND(until_us, boss_round(p.n.boss));
+	hand.round = false;
+}
+
+static void
+a_task_is_handed_on_when_it_is_due_less_the_lead_and_not_before(void **unused)
+{
+	begin();
+	int64_t due = clock_mono_us() + 3 * US_PER_S;
+	struct run *r = give(due);
+
+	parts_boss(&p);
+	while (mailbox_count(p.n.start_queue) == 0)
+		(void)HAND_ROUND(CLOCK_NEVER, boss_round(p.n.boss));
+	assert_int_equal(clock_mono_us(), due - LEAD_US);
+	assert_ptr_equal(pop(p.n.start_queue), r);
+	parts_end(&p);
+}
+
+static void
+the_most_urgent_goes_first_and_a_band_counts_as_waiting(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+
+	for (int i = 0; i < 4; i++)
+		give(now - 1); /* all workers are taken */
+	parts_boss(&p);
+	struct run *plain = give(now - 20), *older = give(now - 30), *important = give(now - 10);
+
+	important->band = 3;
+	parts_boss(&p);
+	for (int i = 0; i < 4; i++)
+		started(pop(p.n.start_queue), 60 * US_PER_S);
+	struct run *order[] = {important, older, plain};
+
+	for (int i = 0; i < 3; i++) {
+		assert_null(pop(p.n.start_queue));
+		ended(0);
+		parts_boss(&p);
+		assert_ptr_equal(pop(p.n.start_queue), order[i]);
+	}
+	parts_end(&p);
+}
+
+static void
+a_due_task_that_finds_no_worker_goes_back_after_steal_after(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+
+	for (int i = 0; i < 4; i++)
+		give(now);
+	parts_boss(&p);
+	for (int i = 0; i < 4; i++)
+		started(pop(p.n.start_queue), 60 * US_PER_S);
+	struct run *r = give(now);
+
+	sleep_until(now + p.set.steal_after_us);
+	assert_null(pop(p.n.start_queue));
+	sleep_until(now + p.set.steal_after_us + 300 * US_PER_MS);
+	assert_ptr_equal(pop(p.n.start_queue), r);
+	assert_true(r->release);
+	parts_end(&p);
+}
+
+static void
+a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+	struct run *slow = give(now), *mute = give(now), *lively = give(now);
+
+	parts_boss(&p);
+	for (int i = 0; i < 3; i++)
+		started(pop(p.n.start_queue), 10 * US_PER_S);
+	mute->stall_us = lively->stall_us = 4 * US_PER_S;
+	parts_boss(&p);
+	sleep_until(now + 3 * US_PER_S);
+	atomic_store(&lively->sign_us, clock_mono_us());
+	sleep_until(now + 4 * US_PER_S - 1);
+	assert_int_equal(atomic_load(&mute->stop), PGRAB_STOP_NONE);
+	sleep_until(now + 4 * US_PER_S);
+	assert_int_equal(atomic_load(&mute->stop), PGRAB_STOP_TIMEOUT);
+	assert_true(atomic_load(&mute->stalled));
+	assert_int_equal(atomic_load(&lively->stop), PGRAB_STOP_NONE);
+	sleep_until(now + 7 * US_PER_S);
+	assert_int_equal(atomic_load(&lively->stop), PGRAB_STOP_TIMEOUT);
+	sleep_until(now + 10 * US_PER_S - 1);
+	assert_int_equal(atomic_load(&slow->stop), PGRAB_STOP_NONE);
+	sleep_until(now + 10 * US_PER_S);
+	assert_int_equal(atomic_load(&slow->stop), PGRAB_STOP_TIMEOUT);
+	assert_false(atomic_load(&slow->stalled));
+	parts_end(&p);
+}
+
+static void
+what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+
+	lease_renew(&p.n.lease, clock_boot_us(), 5 * US_PER_S);
+	struct run *r = give(now);
+
+	parts_boss(&p);
+	started(pop(p.n.start_queue), 60 * US_PER_S);
+	sleep_until(now + 5 * US_PER_S - 1);
+	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_NONE);
+	sleep_until(now + 5 * US_PER_S);
+	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_FENCED);
+	parts_end(&p);
+}
+
+static void
+a_machine_that_slept_has_lost_its_lease_when_it_wakes(void **unused)
+{
+	begin();
+	lease_renew(&p.n.lease, clock_boot_us(), 5 * US_PER_S);
+	struct run *r = give(clock_mono_us());
+
+	parts_boss(&p);
+	started(pop(p.n.start_queue), 60 * US_PER_S);
+	parts_boss(&p);
+	hand.boot_ahead_us += 3600 * US_PER_S;
+	parts_boss(&p);
+	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_FENCED);
+	parts_end(&p);
+}
+
+static void
+a_cancel_stops_that_run_of_that_version_and_no_other(void **unused)
+{
+	begin();
+	struct run *one = give(clock_mono_us()), *two = give(clock_mono_us());
+
+	parts_boss(&p);
+	started(pop(p.n.start_queue), 60 * US_PER_S);
+	started(pop(p.n.start_queue), 60 * US_PER_S);
+	boss_cancel(p.n.boss, one->id, one->version + 1);
+	boss_cancel(p.n.boss, two->id, two->version);
+	parts_boss(&p);
+	assert_int_equal(atomic_load(&one->stop), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_CANCEL);
+	boss_stop_runs(p.n.boss, PGRAB_STOP_SHUTDOWN); /* the first reason stands, but for a fence */
+	parts_boss(&p);
+	assert_int_equal(atomic_load(&one->stop), PGRAB_STOP_SHUTDOWN);
+	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_CANCEL);
+	boss_fence(p.n.boss);
+	parts_boss(&p);
+	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_FENCED);
+	parts_end(&p);
+}
+
+static void
+leaks_are_the_rows_that_are_not_in_hand(void **unused)
+{
+	begin();
+	struct run *here = give(clock_mono_us() + US_PER_S);
+	struct owned rows[] = {{.id = 900, .version = 1}, {.id = here->id, .version = here->version},
+	    {.id = here->id, .version = here->version + 1}};
+
+	hand.others = (void (*)(void *))parts_boss;
+	hand.ctx = &p;
+	assert_int_equal(boss_leaks(p.n.boss, rows, 3), 2);
+	assert_int_equal(rows[0].id, 900);
+	assert_int_equal(rows[1].version, here->version + 1);
+	parts_end(&p);
+}
+
+/*
+ * Random histories: arrivals within the room that was granted, starts that are refused, runs that end,
+ * drains, fences.
+ * After each round what holds is looked at.
+ */
+struct model {
+	size_t given, over, forgotten;
+	bool draining, away;
+	struct room room; /* that the loader has taken, under this incarnation */
+	int64_t incarnation;
+};
+
+/* A loader has taken all room there is, and is away with it; then it is back with what it has claimed. */
+static void
+leave(struct model *m)
+{
+	m->room = boss_take_room(p.n.boss);
+	m->away = true;
+	m->incarnation = atomic_load(&p.n.incarnation);
+}
+
+static void
+come_back(struct model *m)
+{
+	int64_t ready = random_below(3), timed = random_below(4), now = clock_mono_us();
+	struct run *chain = NULL;
+
+	ready = ready < m->room.ready[0] ? ready : m->room.ready[0];
+	timed = timed < m->room.timed ? timed : m->room.timed;
+	for (int64_t i = 0; i < ready + timed; i++) {
+		struct run *r =
+		    new_run(i < ready ? now - random_below(100000) : now + 1 + random_below(5000000));
+
+		r->band = 1 + (int)random_below(5);
+		r->incarnation = m->incarnation;
+		chain = run_chain(r, chain);
+		m->given++;
+		m->forgotten += m->incarnation != atomic_load(&p.n.incarnation);
+	}
+	boss_give(p.n.boss, chain, m->room);
+	m->room = (struct room){0};
+	m->away = false;
+}
+
+/* What came out: handed back, or started, in the order of rank; not before it is due, not while it drains. */
+static void
+take_out(struct model *m)
+{
+	int64_t rank = INT64_MIN;
+	struct run *r;
+
+	while ((r = pop(p.n.start_queue)) != NULL) {
+		if (r->release) {
+			m->over++;
+			boss_settled(p.n.boss, run_chain(r, NULL));
+			continue;
+		}
+		assert_true(clock_mono_us() >= r->due_mono_us - LEAD_US);
+		assert_true(run_rank_us(r) >= rank);
+		rank = run_rank_us(r);
+		assert_int_equal(r->incarnation, atomic_load(&p.n.incarnation));
+		assert_false(m->draining);
+		if (random_below(8) == 0) { /* refused by the database */
+			m->over++;
+			boss_settled(p.n.boss, run_chain(r, NULL));
+		} else {
+			started(r, 1 + random_below(3000000));
+		}
+	}
+}
+
+static void
+check(struct model *m)
+{
+	struct boss *b = p.n.boss;
+	const struct run *next = heap_min(b->delayed);
+	int64_t waiting = (int64_t)heap_count(b->crew[0].ready) + b->crew[0].out;
+
+	assert_int_equal(b->n_in_hand, m->given - m->over - m->forgotten);
+	assert_true(next == NULL || next->due_mono_us - LEAD_US > clock_mono_us());
+	assert_true(b->crew[0].idle == 0 || heap_min(b->crew[0].ready) == NULL);
+	assert_true(b->crew[0].idle >= 0 && b->crew[0].idle <= b->crew[0].slots);
+	assert_true(waiting <= b->crew[0].slots + BURST_MAX);
+	assert_true(b->room.ready[0] <= b->crew[0].slots + b->crew[0].burst);
+	assert_int_equal(b->taken.ready[0], m->room.ready[0]);
+	assert_int_equal(b->taken.timed, m->room.timed);
+	assert_true(m->room.timed + b->room.timed + (int64_t)heap_count(b->delayed) <= TIMED_MAX);
+	assert_true(!m->draining || (b->room.ready[0] == 0 && b->room.timed == 0));
+	assert_true(!m->draining || heap_count(b->delayed) + heap_count(b->crew[0].ready) == 0);
+}
+
+static void
+one_round(struct model *m, int64_t until_us)
+{
+	(void)HAND_ROUND(until_us, boss_round(p.n.boss));
+	hand.round = false;
+	check(m);
+	take_out(m);
+}
+
+static void
+fence(struct model *m)
+{
+	struct boss *b = p.n.boss;
+
+	boss_fence(b);
+	atomic_fetch_add(&p.n.incarnation, 1);
+	(void)HAND_ROUND(0, boss_round(b));
+	m->forgotten = m->given - m->over - b->n_in_hand;
+	one_round(m, 0);
+	/* Only what a worker has is left, and it is told to stop. */
+	assert_int_equal(heap_count(b->delayed) + heap_count(b->crew[0].ready), 0);
+	assert_int_equal(b->n_in_hand, p.n_at_work);
+	for (size_t i = 0; i < p.n_at_work; i++)
+		assert_int_equal(atomic_load(&p.at_work[i]->stop), PGRAB_STOP_FENCED);
+}
+
+static void
+step(struct model *m)
+{
+	int64_t until = clock_mono_us() + random_below(700000);
+
+	switch (random_below(12)) {
+	case 0: fence(m); break;
+	case 1:
+		boss_drain(p.n.boss);
+		m->draining = true;
+		break;
+	case 2:
+		boss_undrain(p.n.boss);
+		m->draining = false;
+		break;
+	case 3:
+	case 4:
+	case 5: m->away ? come_back(m) : leave(m); break;
+	case 6:
+	case 7:
+		if (p.n_at_work > 0) {
+			ended(random_below((unsigned)p.n_at_work));
+			m->over++;
+		}
+		break;
+	default:
+		while (clock_mono_us() < until)
+			one_round(m, until);
+	}
+	one_round(m, 0);
+}
+
+/* Everything ends: nothing is in hand, and all room is back. */
+static void
+wind_up(struct model *m)
+{
+	struct boss *b = p.n.boss;
+
+	if (m->away)
+		come_back(m);
+	m->draining = false;
+	boss_undrain(b);
+	one_round(m, 0);
+	while (b->n_in_hand > 0) {
+		while (p.n_at_work > 0) {
+			ended(0);
+			m->over++;
+		}
+		one_round(m, clock_mono_us() + US_PER_S);
+	}
+	hand_turn(US_PER_S); /* the window of what has just ended is over */
+	one_round(m, 0);
+	one_round(m, 0);
+	assert_int_equal(m->over + m->forgotten, m->given);
+	assert_int_equal(b->crew[0].idle, b->crew[0].slots);
+	assert_int_equal(b->crew[0].out, 0);
+	assert_int_equal(b->room.ready[0], b->crew[0].slots);
+	assert_int_equal(b->room.timed, TIMED_MAX);
+	assert_int_equal(heap_count(b->timeouts), 0);
+	assert_true(boss_wait_empty(b, 0));
+}
+
+static void
+in_random_histories_nothing_is_early_lost_or_doubled_and_room_comes_back(void **unused)
+{
+	size_t given = 0, over = 0;
+
+	for (int h = 0; h < HISTORIES; h++) {
+		struct model m = {0};
+
+		begin();
+		for (int i = 0; i < STEPS; i++)
+			step(&m);
+		wind_up(&m);
+		parts_end(&p);
+		given += m.given;
+		over += m.over;
+	}
+	printf("# %d histories, %zu tasks, %zu ended or went back, the others were fenced\n", HISTORIES,
+	    given, over);
+	assert_true(over > given / 2);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_task_is_handed_on_when_it_is_due_less_the_lead_and_not_before),
+	    cmocka_unit_test(the_most_urgent_goes_first_and_a_band_counts_as_waiting),
+	    cmocka_unit_test(a_due_task_that_finds_no_worker_goes_back_after_steal_after),
+	    cmocka_unit_test(a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life),
+	    cmocka_unit_test(what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so),
+	    cmocka_unit_test(a_machine_that_slept_has_lost_its_lease_when_it_wakes),
+	    cmocka_unit_test(a_cancel_stops_that_run_of_that_version_and_no_other),
+	    cmocka_unit_test(leaks_are_the_rows_that_are_not_in_hand),
+	    cmocka_unit_test(in_random_histories_nothing_is_early_lost_or_doubled_and_room_comes_back),
+	};
+
+	random_start();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
