@@ -292,8 +292,10 @@ claim(struct db *db, struct claim *who, const struct candidate *cs, size_t n, st
 	struct run *chain = NULL;
 	size_t won = 0;
 
-	fake.last_claim = n;
 	who->contended = false;
+	fake.claimed_due = fake.claimed_timed = 0;
+	for (size_t i = 0; i < n; i++)
+		++*(cs[i].overdue_us >= 0 ? &fake.claimed_due : &fake.claimed_timed);
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fake_task(cs[i].id);
 
@@ -642,7 +644,9 @@ node_declare_dead(struct db *db, const struct member *m, int64_t *ended_out, str
 static enum rc
 dial(struct db *db, struct err *err)
 {
-	return fake.down ? err_set(err, RC_AGAIN, "no connection") : RC_OK;
+	struct call c = begin(FAKE_CONNECT, false);
+
+	return end(&c, err);
 }
 
 static unsigned

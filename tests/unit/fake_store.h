@@ -29,6 +29,7 @@ enum fake_call {
 	FAKE_RECORDED,
 	FAKE_RECOVER,
 	FAKE_DUTIES,
+	FAKE_CONNECT, /* the heartbeat */
 	FAKE_BEAT,
 	FAKE_REGISTER,
 	FAKE_OTHER,
@@ -97,7 +98,7 @@ struct fake_store {
 
 	/* what was asked */
 	unsigned calls[FAKE__COUNT];
-	size_t last_claim;                   /* candidates of the last claim */
+	size_t claimed_due, claimed_timed;   /* candidates of the last claim */
 	void (*before)(enum fake_call call); /* what happens while it is under way; may be NULL */
 	void (*after)(enum fake_call call);
 };

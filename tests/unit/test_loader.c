@@ -1,0 +1,357 @@
+/* The loader, by hand: what it claims, within what room, and what it leaves alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "node/starter_priv.h"
+#include "parts.h"
+#include "random.h"
+
+static struct parts p;
+
+static void
+begin(void)
+{
+	hand_start();
+	fake_start(random_below(1u << 30) + 1);
+	parts_make(&p);
+	parts_register(&p, 11, 3600 * US_PER_S);
+	parts_loaders(&p);
+	parts_boss(&p);
+}
+
+static struct fake_task *
+add(int64_t in_us)
+{
+	return fake_add(fake_now_us() + in_us);
+}
+
+static void
+rounds(int n)
+{
+	for (int i = 0; i < n; i++) {
+		parts_loader(&p);
+		parts_boss(&p);
+	}
+}
+
+static size_t
+in_hand(void)
+{
+	return p.n.boss->n_in_hand;
+}
+
+/* Starter, workers and finisher do their work, and nothing goes wrong there. */
+static void
+work_off(void)
+{
+	unsigned trouble = fake.trouble;
+
+	fake.trouble = 0;
+	parts_boss(&p);
+	parts_starter(&p);
+	parts_begin_work(&p);
+	while (p.n_at_work > 0)
+		parts_end_work(&p, 0, OUTCOME_SUCCEEDED);
+	parts_finisher(&p);
+	parts_boss(&p);
+	fake.trouble = trouble;
+}
+
+static void
+what_is_due_is_claimed_within_the_room_and_no_more(void **unused)
+{
+	begin();
+	for (int i = 0; i < 10; i++)
+		add(-1 - i);
+	rounds(3);
+	assert_int_equal(fake_count(FAKE_CLAIMED), 4);
+	for (int i = 0; i < 4; i++) /* those that have waited longest */
+		assert_int_equal(fake_task(10 - i)->status, FAKE_CLAIMED);
+	assert_int_equal(in_hand(), 4);
+	for (int i = 0; i < 3; i++) {
+		work_off();
+		rounds(1);
+	}
+	assert_int_equal(fake_count(FAKE_SCHEDULED), 0);
+	parts_end(&p);
+}
+
+static void
+what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not(void **unused)
+{
+	begin();
+	struct fake_task *soon = add(p.set.lookahead_us - US_PER_MS),
+			 *later = add(p.set.lookahead_us + US_PER_MS);
+
+	rounds(3);
+	assert_int_equal(soon->status, FAKE_CLAIMED);
+	assert_int_equal(later->status, FAKE_SCHEDULED);
+	assert_int_equal(in_hand(), 1);
+	parts_end(&p);
+}
+
+static void
+an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten(void **unused)
+{
+	for (enum fake_answer a = ANSWER_LOST_NOT_DONE; a <= ANSWER_LOST_DONE; a++) {
+		begin();
+		add(-1);
+		add(-1);
+		fake.next[FAKE_CLAIM] = a;
+		rounds(1);
+		assert_int_equal(fake.calls[FAKE_CLAIM], 1);
+		assert_int_equal(fake.calls[FAKE_HELD], 1);
+		assert_int_equal(in_hand(), a == ANSWER_LOST_DONE ? 2 : 0);
+		hand_turn(US_PER_S);
+		rounds(1);
+		assert_int_equal(in_hand(), 2);
+		assert_int_equal(fake_count(FAKE_CLAIMED), 2);
+		parts_end(&p);
+	}
+}
+
+static void
+without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at(void **unused)
+{
+	struct err why = {0};
+
+	begin();
+	add(-1);
+	lease_renew(&p.n.lease, clock_boot_us(), 0);
+	rounds(2);
+	lease_renew(&p.n.lease, clock_boot_us(), 3600 * US_PER_S);
+	atomic_store(&p.n.drained, true);
+	rounds(2);
+	atomic_store(&p.n.drained, false);
+	health_ill(&p.n, HEALTH_FINISH, true, &why);
+	rounds(2);
+	assert_int_equal(fake.calls[FAKE_LOOK] + fake.calls[FAKE_CLAIM], 0);
+	health_well(&p.n, HEALTH_FINISH);
+	parts_boss(&p);
+	rounds(2);
+	assert_int_equal(in_hand(), 1);
+	parts_end(&p);
+}
+
+static void
+the_lease_ends(enum fake_call what)
+{
+	if (what == FAKE_LOOK)
+		hand_turn(10 * US_PER_S);
+}
+
+static void
+a_look_during_which_the_lease_ended_is_not_followed_by_a_claim(void **unused)
+{
+	begin();
+	lease_renew(&p.n.lease, clock_boot_us(), 5 * US_PER_S);
+	add(-1);
+	fake.after = the_lease_ends;
+	rounds(1);
+	assert_int_equal(fake.calls[FAKE_LOOK], 1);
+	assert_int_equal(fake.calls[FAKE_CLAIM], 0);
+	parts_end(&p);
+}
+
+static void
+what_misfired_is_settled_before_it_is_claimed(void **unused)
+{
+	begin();
+	struct fake_task *t = add(-3600 * US_PER_S);
+	int64_t version = t->version;
+
+	t->misfired = true;
+	fake.next[FAKE_MISFIRE] = ANSWER_AGAIN;
+	rounds(1);
+	assert_int_equal(t->version, version); /* neither settled nor claimed */
+	hand_turn(US_PER_S);
+	rounds(1);
+	assert_false(t->misfired);
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+	rounds(1);
+	assert_int_equal(t->status, FAKE_CLAIMED);
+	parts_end(&p);
+}
+
+static void
+a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free(void **unused)
+{
+	begin();
+	struct fake_task *locked = add(-10);
+
+	locked->locked = true;
+	for (int i = 0; i < 8; i++)
+		add(-1);
+	for (int i = 0; i < 5; i++) {
+		rounds(1);
+		work_off();
+	}
+	assert_int_equal(fake_count(FAKE_GONE), 8);
+	/* While it is known to be locked, looks pass it by: the claims are few. */
+	unsigned claims = fake.calls[FAKE_CLAIM];
+
+	for (int i = 0; i < 60; i++) {
+		hand_turn(US_PER_S);
+		rounds(1);
+	}
+	assert_true(fake.calls[FAKE_CLAIM] - claims <= 6);
+	locked->locked = false;
+	for (int i = 0; i < 61 && locked->status == FAKE_SCHEDULED; i++) {
+		hand_turn(US_PER_S);
+		rounds(1);
+	}
+	assert_int_equal(locked->status, FAKE_CLAIMED);
+	parts_end(&p);
+}
+
+static void
+at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten(void **unused)
+{
+	begin();
+	struct fake_task *once = add(-10), *plain = add(-1);
+
+	once->once = true;
+	fake.not_durable = true;
+	rounds(3);
+	assert_int_equal(once->status, FAKE_SCHEDULED);
+	assert_int_equal(plain->status, FAKE_CLAIMED);
+	fake.not_durable = false;
+	hand_turn(2 * US_PER_S);
+	rounds(3);
+	assert_int_equal(once->status, FAKE_CLAIMED);
+	parts_end(&p);
+}
+
+static void
+a_server_that_is_away_is_asked_less_and_less_often(void **unused)
+{
+	begin();
+	add(-1);
+	fake.down = true;
+	for (int i = 0; i < 20000; i++) {
+		hand_turn(US_PER_MS);
+		loaders_wake(p.loaders); /* whoever rings */
+		rounds(1);
+	}
+	assert_in_range(fake.calls[FAKE_OTHER], 8, 60); /* in 20 s */
+	fake.down = false;
+	hand_turn(2 * US_PER_S);
+	rounds(1);
+	assert_int_equal(in_hand(), 1);
+	parts_end(&p);
+}
+
+/* Every claim is within the room that the loader has just taken. */
+static void
+check_claim(enum fake_call what)
+{
+	if (what != FAKE_CLAIM)
+		return;
+	assert_true((int64_t)fake.claimed_due <= p.n.boss->taken.ready[0]);
+	assert_true((int64_t)fake.claimed_timed <= p.n.boss->taken.timed);
+}
+
+/* What the database says is ours is in hand, and the other way around; no room is under way. */
+static void
+check(void)
+{
+	struct boss *b = p.n.boss;
+	const struct run *r;
+	size_t ours = 0;
+
+	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
+		const struct fake_task *t = fake_task(r->id);
+
+		assert_int_equal(t->version, r->version);
+		assert_int_equal(t->incarnation, r->incarnation);
+		assert_true(r->due_mono_us >= t->due_us - fake.db_ahead_us); /* never early */
+	}
+	for (size_t i = 0; i < fake.n_tasks; i++)
+		ours += fake.task[i].incarnation == 11;
+	for (struct run *copy = p.starter->locked; copy != NULL; copy = run_next(copy))
+		ours--; /* it goes back as soon as its row is free */
+	assert_int_equal(in_hand(), ours);
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		assert_int_equal(b->taken.ready[i], 0);
+	assert_int_equal(b->taken.timed, 0);
+}
+
+static void
+disturb(void)
+{
+	struct fake_task *t = &fake.task[random_below((unsigned)fake.n_tasks)];
+
+	switch (random_below(6)) {
+	case 0: t->locked = !t->locked; break;
+	case 1: t->misfired = t->status == FAKE_SCHEDULED; break;
+	case 2: /* another node has it now, or it was edited */
+		if (t->status == FAKE_SCHEDULED) {
+			t->version++;
+			t->due_us += random_below(1000000);
+		}
+		break;
+	case 3: fake.db_ahead_us += random_below(2000) - 1000; break; /* the server's clock is set */
+	default: loaders_ring(p.loaders, (uint16_t[]){(uint16_t)t->id}, 1); break;
+	}
+}
+
+static void
+in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten(void **unused)
+{
+	size_t claimed = 0;
+
+	for (int h = 0; h < 1000; h++) {
+		begin();
+		fake.after = check_claim;
+		fake.trouble = random_below(300);
+		for (int i = 0; i < 40; i++)
+			add((int64_t)random_below(8000000) - 2000000);
+		for (int i = 0; i < 60; i++) {
+			if (random_below(3) == 0)
+				disturb();
+			rounds(1);
+			check();
+			if (random_below(2) == 0)
+				work_off();
+			hand_turn(random_below(400000));
+		}
+		fake.trouble = 0;
+		for (size_t i = 0; i < fake.n_tasks; i++)
+			fake.task[i].locked = false;
+		for (int i = 0; i < 400 && fake_count(FAKE_GONE) < fake.n_tasks; i++) {
+			hand_turn(250 * US_PER_MS);
+			rounds(1);
+			work_off();
+		}
+		assert_int_equal(fake_count(FAKE_GONE), fake.n_tasks);
+		claimed += fake.calls[FAKE_CLAIM];
+		parts_end(&p);
+	}
+	printf("# %zu claims\n", claimed);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_is_due_is_claimed_within_the_room_and_no_more),
+	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
+	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
+	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),
+	    cmocka_unit_test(a_look_during_which_the_lease_ended_is_not_followed_by_a_claim),
+	    cmocka_unit_test(what_misfired_is_settled_before_it_is_claimed),
+	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
+	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
+	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),
+	    cmocka_unit_test(in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten),
+	};
+
+	random_start();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

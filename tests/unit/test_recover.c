@@ -1,0 +1,264 @@
+/* Recover, by hand: whose tasks are put back, by whom, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "parts.h"
+#include "random.h"
+
+static struct parts p;
+
+static void
+begin(bool first)
+{
+	hand_start();
+	fake_start(7);
+	parts_make(&p);
+	if (first)
+		fake_node(PART_NAME);
+	fake_node("other")->incarnation = 22;
+	parts_register(&p, 11, 3600 * US_PER_S);
+	hand.others = (void (*)(void *))parts_boss; /* it is asked what is in hand */
+	hand.ctx = &p;
+}
+
+/* A round now; or the next one that it wants itself. */
+static void
+now(void)
+{
+	assert_true(HAND_ROUND(0, recover_round(p.n.recover)));
+	hand.round = false;
+}
+
+static void
+next(void)
+{
+	assert_true(HAND_ROUND(CLOCK_NEVER, recover_round(p.n.recover)));
+	hand.round = false;
+}
+
+static struct fake_task *
+held_by(int64_t incarnation, enum fake_status status)
+{
+	struct fake_task *t = fake_add(fake_now_us());
+
+	t->status = status;
+	t->version = 5;
+	t->incarnation = incarnation;
+	t->held_us = fake_now_us();
+	return t;
+}
+
+static struct member
+seen(const struct fake_node *n)
+{
+	return (struct member){
+	    .id = n->id, .name = (char *)n->name, .incarnation = n->incarnation, .beat = n->beat};
+}
+
+static void
+what_a_silent_node_held_is_put_back_and_what_ran_is_recorded_as_lost(void **unused)
+{
+	begin(false);
+	struct fake_task *claimed = held_by(22, FAKE_CLAIMED), *ran = held_by(22, FAKE_RUNNING),
+			 *ours = held_by(11, FAKE_RUNNING);
+	struct member m = seen(fake_node("other"));
+
+	recover_dead(p.n.recover, &m);
+	now();
+	assert_false(fake_node("other")->up);
+	assert_int_equal(claimed->status, FAKE_SCHEDULED);
+	assert_int_equal(ran->status, FAKE_SCHEDULED);
+	assert_int_equal(claimed->lost + ran->lost, 1);
+	assert_int_equal(ours->status, FAKE_RUNNING);
+	parts_end(&p);
+}
+
+static void
+a_node_that_has_beaten_since_keeps_its_tasks(void **unused)
+{
+	begin(false);
+	struct fake_task *t = held_by(22, FAKE_RUNNING);
+	struct member m = seen(fake_node("other"));
+
+	fake_node("other")->beat++;
+	recover_dead(p.n.recover, &m);
+	now();
+	assert_true(fake_node("other")->up);
+	assert_int_equal(t->status, FAKE_RUNNING);
+	assert_int_equal(fake.calls[FAKE_RECOVER], 0);
+	parts_end(&p);
+}
+
+static void
+only_who_buries_a_node_puts_back_what_it_held(void **unused)
+{
+	begin(false);
+	struct member m = seen(fake_node("other"));
+
+	held_by(22, FAKE_RUNNING);
+	fake_node("other")->up = false; /* another node was faster */
+	fake_node("other")->beat++;
+	recover_dead(p.n.recover, &m);
+	now();
+	assert_int_equal(fake.calls[FAKE_RECOVER], 0);
+	parts_end(&p);
+}
+
+static void
+orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other(void **unused)
+{
+	for (int first = 0; first < 2; first++) {
+		begin(first);
+		struct fake_task *t = held_by(33, FAKE_CLAIMED); /* of an incarnation that nobody has */
+		int64_t since = clock_mono_us();
+
+		while (clock_mono_us() < since + 30 * US_PER_S)
+			next();
+		assert_int_equal(t->status, first ? FAKE_SCHEDULED : FAKE_CLAIMED);
+		/* Every six seconds, where there are no limits; others ask nobody. */
+		assert_in_range(fake.calls[FAKE_DUTIES], first ? 5 : 0, first ? 7 : 0);
+		parts_end(&p);
+	}
+}
+
+static void
+a_recovery_that_failed_is_made_up_for_at_once(void **unused)
+{
+	begin(true);
+	struct fake_task *t = held_by(22, FAKE_RUNNING);
+	struct member m = seen(fake_node("other"));
+
+	now(); /* the next round of duties is seconds away */
+	fake.next[FAKE_RECOVER] = ANSWER_AGAIN;
+	recover_dead(p.n.recover, &m);
+	now();
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+	parts_end(&p);
+}
+
+static void
+an_old_incarnation_of_our_own_is_put_back_until_it_worked(void **unused)
+{
+	begin(false);
+	struct fake_task *t = held_by(10, FAKE_CLAIMED);
+
+	fake.next[FAKE_RECOVER] = ANSWER_AGAIN;
+	recover_incarnation(p.n.recover, 10);
+	now();
+	assert_int_equal(t->status, FAKE_CLAIMED);
+	next();
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+	next();
+	assert_int_equal(fake.calls[FAKE_RECOVER], 2);
+	parts_end(&p);
+}
+
+/* What the database says is ours and is not in hand goes back, when no reply can be under way any more. */
+static void
+leaks_are_repaired_when_they_are_old_enough_and_only_they(void **unused)
+{
+	begin(false);
+	struct fake_task *claimed = held_by(11, FAKE_CLAIMED), *ran = held_by(11, FAKE_RUNNING),
+			 *locked = held_by(11, FAKE_CLAIMED), *in_hand, *young;
+	int64_t since = clock_mono_us();
+
+	locked->locked = true;
+	in_hand = parts_claimed(&p, clock_mono_us() + 3600 * US_PER_S, false);
+	parts_boss(&p);
+	while (clock_mono_us() < since + 19 * US_PER_S)
+		next();
+	assert_int_equal(claimed->status, FAKE_CLAIMED);
+	young = held_by(11, FAKE_CLAIMED);
+	while (clock_mono_us() < since + 31 * US_PER_S)
+		next();
+	assert_int_equal(claimed->status, FAKE_SCHEDULED);
+	assert_int_equal(ran->lost, 1);
+	assert_int_equal(in_hand->status, FAKE_CLAIMED);
+	assert_int_equal(locked->status, FAKE_CLAIMED);
+	locked->locked = false;
+	while (clock_mono_us() < since + 46 * US_PER_S)
+		next();
+	assert_int_equal(locked->status, FAKE_SCHEDULED);
+	assert_int_equal(young->status, FAKE_SCHEDULED);
+	assert_int_equal(in_hand->status, FAKE_CLAIMED);
+	parts_end(&p);
+}
+
+static void
+a_node_without_a_lease_asks_nothing(void **unused)
+{
+	begin(true);
+	struct member m = seen(fake_node("other"));
+	int64_t since = clock_mono_us();
+	unsigned calls = 0;
+
+	held_by(22, FAKE_RUNNING);
+	for (int c = 0; c < FAKE__COUNT; c++)
+		fake.calls[c] = 0;
+	lease_drop(&p.n.lease);
+	recover_dead(p.n.recover, &m);
+	while (clock_mono_us() < since + 60 * US_PER_S)
+		next();
+	for (int c = 0; c < FAKE__COUNT; c++)
+		calls += fake.calls[c];
+	assert_int_equal(calls, 0);
+	assert_true(fake_node("other")->up);
+	parts_end(&p);
+}
+
+/* Nodes are suspected, rightly or not, and answers are lost: nothing is taken from who is up. */
+static void
+in_random_histories_only_the_dead_lose_their_tasks(void **unused)
+{
+	size_t recovered = 0;
+
+	for (int h = 0; h < 1000; h++) {
+		begin(random_below(2));
+		fake_node("third")->incarnation = 33;
+		fake.random = random_below(1u << 30) + 1;
+		fake.trouble = random_below(400);
+		for (int i = 0; i < 20; i++)
+			held_by(i % 2 == 0 ? 22 : 33, random_below(2) == 0 ? FAKE_CLAIMED : FAKE_RUNNING);
+		for (int i = 0; i < 20; i++) {
+			struct fake_node *n = fake_node(random_below(2) == 0 ? "other" : "third");
+			struct member m = seen(n);
+
+			if (random_below(3) == 0)
+				recover_dead(p.n.recover, &m);
+			if (random_below(3) == 0)
+				n->beat++;
+			next();
+			for (size_t k = 0; k < fake.n_tasks; k++)
+				assert_true(fake.task[k].incarnation != 0 ||
+					    !fake_node(k % 2 == 0 ? "other" : "third")->up);
+		}
+		recovered += fake_count(FAKE_SCHEDULED);
+		parts_end(&p);
+	}
+	assert_true(recovered > 1000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_a_silent_node_held_is_put_back_and_what_ran_is_recorded_as_lost),
+	    cmocka_unit_test(a_node_that_has_beaten_since_keeps_its_tasks),
+	    cmocka_unit_test(only_who_buries_a_node_puts_back_what_it_held),
+	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other),
+	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
+	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
+	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
+	    cmocka_unit_test(a_node_without_a_lease_asks_nothing),
+	    cmocka_unit_test(in_random_histories_only_the_dead_lose_their_tasks),
+	};
+
+	random_start();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
