@@ -102,13 +102,13 @@ comment on function pgrab_sql.run_last(text, text[], integer) is
 
 -- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
 -- beyond the transaction.  A role, a path or a time-out that the text has set is not for the finish.
-create or replace function pgrab_sql.settle() returns void
+create or replace function pgrab_sql.settle() returns boolean
 language plpgsql as $$
 begin
   set constraints all immediate;
   execute 'close all';
-  execute 'set session authorization default';
-  execute 'reset all';
+  set session authorization default;
+  reset all;
   if pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'on'
     and not pg_catalog.pg_is_in_recovery()
   then
@@ -116,25 +116,30 @@ begin
       message = 'the transaction is read only, so that the end of the run cannot be written in it',
       hint = 'Neither the text nor its role (default_transaction_read_only) may make it so.';
   end if;
+  return exists (select from pg_catalog.pg_prepared_statements p where not p.from_sql);
 end $$;
 comment on function pgrab_sql.settle() is
   'Ends what the text of a sql task has left open, before the finish. Refuses a transaction that was made '
-  'read only.';
+  'read only. False: the text has dropped what the node had prepared (DEALLOCATE ALL).';
 
 -- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
--- of the finish anew costs more than the finish.  What a library of somebody's keeps in the session (dblink
--- its connections, a language its variables) nothing here can end; of those listed it is known that they keep
--- nothing.
+-- of the finish anew costs more than the finish.  Nor are the statements that the node has prepared.  What a
+-- library of somebody's keeps in the session (dblink its connections, a language its variables) nothing here
+-- can end; of those listed it is known that they keep nothing.
 create or replace function pgrab_sql.clean() returns boolean
 language plpgsql as $$
+declare
+  v_name text;
 begin
   execute 'close all';
-  execute 'set session authorization default';
-  execute 'reset all';
-  execute 'deallocate all';
-  execute 'unlisten *';
-  execute 'discard temp';
-  execute 'discard sequences';
+  set session authorization default;
+  reset all;
+  for v_name in select p.name from pg_catalog.pg_prepared_statements p where p.from_sql loop
+    execute pg_catalog.format('deallocate %I', v_name);
+  end loop;
+  unlisten *;
+  discard temp;
+  discard sequences;
   perform pg_catalog.pg_advisory_unlock_all();
   return not exists (
     select from pg_catalog.pg_extension e

@@ -75,6 +75,55 @@ end $$;
 comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, text) is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
 
+-- The same for one run, of a task that is no link: what few busy workers end with, and every sql task in its
+-- own transaction.  There a function is paid for by its expressions, each of which is made ready once in a
+-- transaction, so that arrays and plans for many cost three times as much as the two writes.  The trigger of
+-- a delete wants to know of a plain task only that somebody has said something.
+create or replace function pgrab_internal.finish_one(
+  p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
+  p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
+returns boolean
+language plpgsql set enable_seqscan = off as $$
+declare
+  v_failed_before boolean;
+begin
+  perform set_config('pgrab.link_ends', 'plain', true);
+  with gone as (
+    delete from pgrab.task t
+    where t.id = any (array[p_id]) and t.version = p_version and t.incarnation = p_incarnation
+      and case when t.status = 'running' and t.schedule is null and t.limit_key is null
+          and t.chain is null and t.run_at <= t.fire_at
+        then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
+    returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
+      t.owner, t.key, t.name, pgrab_internal.definition_own(t) as definition),
+  noted as (
+    insert into pgrab.run (task_id, version, incarnation, node_id, fire_at, claimed_at, started_at,
+      finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
+      name, output, definition)
+    select g.id, g.version, g.incarnation, p_node_id, g.fire_at, g.claimed_at,
+      statement_timestamp() - p_started_us * interval '1 us',
+      statement_timestamp() - p_finished_us * interval '1 us', g.created_at, g.attempt, p_exit_code,
+      coalesce(p_truncated, false), 'succeeded', 'done', g.kind, p_node, g.owner, g.key, g.name, p_output,
+      g.definition
+    from gone g),
+  asked as (
+    delete from pgrab.cancel_request c using gone g
+    where c.task_id = any (array[g.id]) and c.version = g.version)
+  select exists (select from pgrab.incident i where i.task_id = any (array[g.id])) into v_failed_before
+  from gone g;
+  perform set_config('pgrab.link_ends', '', true);
+  if v_failed_before then
+    perform pgrab_internal.alert((array[p_id], array[p_version], array[p_incarnation], array[p_started_us],
+        array[p_finished_us], array['succeeded'], array[p_exit_code], array[p_output], array[p_truncated],
+        array[null]::text[], null)::pgrab_internal.batch,
+      array[(p_id, p_version, null, null, null, false)::pgrab_internal.ended], p_node);
+  end if;
+  return v_failed_before is not null;
+end $$;
+comment on function pgrab_internal.finish_one(
+  bigint, bigint, bigint, bigint, bigint, integer, text, boolean, bigint, text) is
+  'finish() for one run that succeeded and was the last of a task that is no link. False: it is none.';
+
 -- A run that has ended, with what its task says at that moment.  again: it will be tried again.  moved: a
 -- person has written another run_at while it ran.  schedule, timezone, after: when the next fire is looked
 -- for, and from where. once: it is a link of a chain that runs once.
@@ -251,7 +300,8 @@ comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
 --   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
 --   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().
-create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish_many(
+  b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns table (task_id bigint, version bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -272,6 +322,27 @@ begin
   delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
   where c.task_id = any (array[f.id]) and c.version = f.version;
   perform set_config('pgrab.link_ends', v_before, true);
+end $$;
+comment on function pgrab_internal.finish_many(pgrab_internal.batch, bigint, text) is
+  'finish() for runs of any number and outcome.';
+
+create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
+returns table (task_id bigint, version bigint)
+language plpgsql as $$
+declare
+  v_done boolean;
+begin
+  if cardinality(b.ids) = 1 and b.outcomes[1] = 'succeeded' then
+    v_done := pgrab_internal.finish_one(b.ids[1], b.versions[1], b.incarnations[1], b.started_us[1],
+      b.finished_us[1], b.exit_codes[1], b.outputs[1], b.truncated[1], p_node_id, p_node);
+  end if;
+  if v_done then
+    task_id := b.ids[1];
+    version := b.versions[1];
+    return next;
+  else
+    return query select * from pgrab_internal.finish_many(b, p_node_id, p_node);
+  end if;
 end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
   'Records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns '
@@ -307,9 +378,13 @@ create or replace function pgrab_internal.finish_run(
 returns void
 language plpgsql as $$
 begin
-  perform from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation], array[p_began_us],
-    array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output], array[p_truncated],
-    array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
+  if pgrab_internal.finish_one(
+    p_id, p_version, p_incarnation, p_began_us, 0, null, p_output, p_truncated, p_node_id, p_node) then
+    return;
+  end if;
+  perform from pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
+    array[p_began_us], array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output],
+    array[p_truncated], array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
   if not found then
     perform pgrab_internal.run_lost(p_id);
   end if;

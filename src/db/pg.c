@@ -12,25 +12,6 @@
 #include "db/fault.h"
 #include "db/sql.h"
 
-/*
- * What our statements want of a session.  Read committed: a higher default would turn lost claims
- * into errors.  Search path: a hostile one must not reach us.  JIT compiles our short statements
- * for longer than they run (a heartbeat: 16 ms instead of 0.4).  Parallel workers take longer to start:
- * pgrab.failing without a row 10 ms instead of 0.4.
- *
- * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
- * vacuumed while empty and then filled is taken for one row, and then reading another index from end to end,
- * with a sort or a materialized copy, seems as cheap: 700 tasks/s instead of 50,000.  So those are closed.
- *
- * A connection of our own is set so once.  The servers behind a pooler are other people's too: there
- * each transaction of ours sets itself, and leaves nothing behind (pg_pooled.c, ADR 0014).
- */
-const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
-    {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},
-    {"jit", "off"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
-    {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
-    {"max_parallel_workers_per_gather", "0"}, {NULL, NULL}};
-
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)
 {
@@ -78,6 +59,12 @@ void
 db_plain_session(struct db *db)
 {
 	db->plain = true;
+}
+
+void
+db_keeps(struct db *db)
+{
+	db->keeps = true;
 }
 
 void
@@ -147,62 +134,6 @@ db_target(struct db *db)
 	return db->target;
 }
 
-static enum rc
-set_session(struct db *db, struct err *err)
-{
-	struct buf sql = {0};
-	enum rc rc;
-
-	buf_adds(&sql, "set session characteristics as transaction isolation level read committed");
-	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
-		buf_addf(&sql, "; select pg_catalog.set_config('%s', '%s', false)", s->name, s->value);
-	rc = db_script(db, buf_str(&sql), err);
-	buf_fini(&sql);
-	return rc;
-}
-
-/* A zone that the server does not know: then it stays at UTC. */
-static enum rc
-set_zone(struct db *db, struct err *err)
-{
-	const char *params[] = {db->zone};
-	enum rc rc =
-	    db_query(db, "select pg_catalog.set_config('timezone', $1, false)", 1, params, NULL, err);
-
-	return rc == RC_BAD ? RC_OK : rc;
-}
-
-/* Before anything is asked on a new connection: what the old one was at is over. */
-static enum rc
-settle_in(struct db *db, struct err *err)
-{
-	char pid[16];
-	const char *params[] = {pid, db->lost_since};
-	PGresult *res = NULL;
-	enum rc rc;
-
-	db->pooled = false; /* until we know */
-	rc = db_query(
-	    db, "select pg_catalog.pg_backend_pid(), pg_catalog.clock_timestamp()", 0, NULL, &res, err);
-	/* A pooler makes up the number by which a client would cancel. */
-	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
-	if (rc == RC_OK && !db->pooled)
-		rc = set_session(db, err);
-	if (rc == RC_OK && !db->pooled && db->zone != NULL)
-		rc = set_zone(db, err);
-	if (rc == RC_OK && db->lost_pid != 0) {
-		snprintf(pid, sizeof pid, "%d", db->lost_pid);
-		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
-	}
-	if (rc == RC_OK) {
-		db->lost_pid = 0;
-		db->pid = PQbackendPID(db->conn);
-		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 1));
-	}
-	PQclear(res);
-	return rc;
-}
-
 enum rc
 db_connect(struct db *db, struct err *err)
 {
@@ -216,7 +147,7 @@ db_connect(struct db *db, struct err *err)
 		db->generation++;
 		atomic_fetch_add(&open_count, 1);
 		PQsetnonblocking(db->conn, 1);
-		rc = db->plain ? RC_OK : settle_in(db, err);
+		rc = db->plain ? RC_OK : db_settle_in(db, err);
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;
 	}
@@ -277,9 +208,8 @@ db_flush(struct db *db, int64_t until_us, struct err *err)
 	return left == 0 ? RC_OK : db_lost(db, err);
 }
 
-/* Reads until the server is idle again.  The first error or the last rows count. */
-static enum rc
-collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err)
+enum rc
+db_collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err)
 {
 	enum rc rc = RC_OK;
 	PGresult *r;
@@ -307,7 +237,7 @@ collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresul
 			return err_set(err, RC_BAD, "COPY from or to the client is not possible here");
 		}
 		if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK && st != PGRES_EMPTY_QUERY && rc == RC_OK)
-			rc = db_classify(db, r, err);
+			rc = db->keeps && db_name_is_stale(db, r, err) ? RC_AGAIN : db_classify(db, r, err);
 		if (rc == RC_OK && out != NULL) {
 			PQclear(*out);
 			*out = r;
@@ -352,11 +282,15 @@ db_query(
 	until = clock_mono_us() + db->timeout_us;
 	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
-	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
+	if (db->keeps)
+		rc = db_name(db, sql, err);
+	if (rc != RC_OK)
+		return rc;
+	if (!db_send(db, db->keeps ? db_name_of(db, sql) : NULL, sql, n_params, params))
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
 	if (rc == RC_OK)
-		rc = collect(db, until, -1, NULL, out, err);
+		rc = db_collect(db, until, -1, NULL, out, err);
 	return finish(rc, out);
 }
 
@@ -371,7 +305,7 @@ db_script(struct db *db, const char *sql, struct err *err)
 	if (!PQsendQuery(db->conn, sql))
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
-	return rc == RC_OK ? collect(db, until, -1, NULL, NULL, err) : rc;
+	return rc == RC_OK ? db_collect(db, until, -1, NULL, NULL, err) : rc;
 }
 
 enum rc
@@ -388,13 +322,13 @@ db_query_stoppable(struct db *db, const char *sql, int n_params, const char *con
 		return db_lost(db, err);
 	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
 	if (rc == RC_OK)
-		rc = collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
+		rc = db_collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
 	if (rc == RC_CLOSED) {
 		int64_t until = clock_mono_us() + cancel_us;
 
 		rc = db_cancel(db, until, err);
 		if (rc == RC_OK)
-			rc = collect(db, until, -1, NULL, out, err);
+			rc = db_collect(db, until, -1, NULL, out, err);
 	}
 	return finish(rc, out);
 }

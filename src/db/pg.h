@@ -6,8 +6,7 @@
  *     connection is thrown away;
  *   - what an SQLSTATE means is said in fault.h only;
  *   - no state is left in a session that others may get: where a pooler stands in between, each
- *     transaction sets for itself what it needs.  No named prepared statements, for the same
- *     reason, and because a generic plan for these array statements is a trap.
+ *     transaction sets for itself what it needs, and nothing is prepared under a name.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H
@@ -55,6 +54,11 @@ unsigned db_generation(const struct db *db);
  * db_query_stoppable does: for statements that may have to wait for somebody's lock as long as the
  * run itself.  -1: as usual. */
 void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
+
+/* Of a thread that asks the same few texts again and again: they are prepared where no pooler
+ * stands in between.  They are known by their addresses, so these have to stay.  Before the first
+ * connect. */
+void db_keeps(struct db *db);
 
 /* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
  * Before the first connect. */
@@ -105,6 +109,7 @@ CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params,
  */
 struct db_step {
 	const char *sql;
+	bool ours; /* a text of ours that stays at its address: it may be prepared */
 	int n_params;
 	const char *const *params;
 	bool sync; /* the last one's is implied */
@@ -113,6 +118,7 @@ struct db_step {
 	void (*row)(void *ctx, const PGresult *res);
 	void *ctx;
 };
+void db_forget_names(struct db *db); /* what was prepared is not there any more */
 CHECKED enum rc db_steps(struct db *db, const struct db_step *step, size_t n, int stop_fd, int64_t cancel_us,
     PGresult **result, size_t *failed_out, struct err *err);
 

@@ -6,6 +6,15 @@
 
 #include "db/pg.h"
 
+#define DB_NAMED_MAX 32
+
+/* A text that was asked for on this connection; "": it has no name yet. */
+struct db_named {
+	const char *sql; /* in memory that stays: it is known by its address */
+	bool asked;
+	char name[20];
+};
+
 struct db {
 	char *dsn;
 	char *app;
@@ -24,6 +33,11 @@ struct db {
 	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
+	bool keeps; /* a connection that asks few texts often: db_query() names them */
+	struct db_named named[DB_NAMED_MAX];
+	size_t n_named;
+	unsigned named_on; /* of which generation */
+	unsigned names;    /* given so far; none is given twice */
 };
 
 struct db_setting {
@@ -40,6 +54,25 @@ CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
 /* RC_OK: the request is with the server.  until_us: for the request alone. */
 CHECKED enum rc db_cancel(struct db *db, int64_t until_us, struct err *err);
 enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
+
+/* Before anything is asked on a new connection: what the old one was at is over. */
+CHECKED enum rc db_settle_in(struct db *db, struct err *err);
+
+/* Reads until the server is idle again.  The first error or the last rows count. */
+CHECKED enum rc
+db_collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err);
+
+/* Gives a text of ours a name on this connection, when it is asked for the second time.  The answers
+ * are those of db_query; not in a pipeline. */
+CHECKED enum rc db_name(struct db *db, const char *sql, struct err *err);
+const char *db_name_of(const struct db *db, const char *sql); /* NULL: none */
+
+/* Is the answer that a name is not known any more (somebody has dropped it, or a migration has
+ * changed what it returns)?  Nothing was executed; all names are given anew. */
+bool db_name_is_stale(struct db *db, const PGresult *r, struct err *err);
+
+/* Hands a statement to libpq, by its name if it has one. */
+bool db_send(struct db *db, const char *name, const char *sql, int n_params, const char *const *params);
 
 /* One statement in a transaction of its own, which sets what it needs for itself. */
 CHECKED enum rc db_query_pooled(struct db *db, const char *sql, int n_params, const char *const *params,

@@ -67,14 +67,30 @@ good(const PGresult *r)
 	return st == PGRES_TUPLES_OK || st == PGRES_COMMAND_OK || st == PGRES_EMPTY_QUERY;
 }
 
+/* Before the pipeline, in which nothing can be asked for alone. */
+static enum rc
+name_steps(struct db *db, const struct db_step *step, size_t n, size_t *failed_out, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		enum rc rc = step[i].ours ? db_name(db, step[i].sql, err) : RC_OK;
+
+		*failed_out = i;
+		if (rc != RC_OK)
+			return rc;
+	}
+	*failed_out = n;
+	return RC_OK;
+}
+
 static enum rc
 send_steps(struct db *db, const struct db_step *step, size_t n, struct err *err)
 {
 	bool ok = PQenterPipelineMode(db->conn);
 
 	for (size_t i = 0; ok && i < n; i++) {
-		ok = PQsendQueryParams(
-		    db->conn, step[i].sql, step[i].n_params, NULL, step[i].params, NULL, NULL, 0);
+		const char *name = step[i].ours ? db_name_of(db, step[i].sql) : NULL;
+
+		ok = db_send(db, name, step[i].sql, step[i].n_params, step[i].params);
 		if (ok && (step[i].sync || i == n - 1))
 			ok = PQpipelineSync(db->conn);
 	}
@@ -109,7 +125,7 @@ collect_one(struct wait *w, const struct db_step *step, PGresult **result, struc
 	if (rc != RC_OK)
 		return rc;
 	if (r != NULL && !good(r) && PQresultStatus(r) != PGRES_PIPELINE_ABORTED)
-		rc = db_classify(w->db, r, err);
+		rc = step->ours && db_name_is_stale(w->db, r, err) ? RC_AGAIN : db_classify(w->db, r, err);
 	if (result != NULL)
 		*result = r;
 	else
@@ -128,11 +144,14 @@ db_steps(struct db *db, const struct db_step *step, size_t n, int stop_fd, int64
 	struct wait w = wait_begin(db, stop_fd, cancel_us);
 	enum rc rc;
 
-	*failed_out = n;
 	if (result != NULL)
 		memset(result, 0, n * sizeof *result);
+	*failed_out = n;
 	if (db->conn == NULL)
 		return err_set(err, RC_UNKNOWN, "connection lost");
+	rc = name_steps(db, step, n, failed_out, err);
+	if (rc != RC_OK)
+		return rc;
 	rc = send_steps(db, step, n, err);
 	for (size_t i = 0; i < n && db->conn != NULL; i++) {
 		struct err own = {0};

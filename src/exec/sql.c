@@ -57,25 +57,20 @@ told_to_stop(const struct pgrab_host *host)
 }
 
 struct db_step
-sql_check_step(const struct sql_work *k, const char *params[3])
+sql_open_step(const struct sql_work *k, const char *params[4])
 {
 	params[0] = k->id;
 	params[1] = k->version;
-	params[2] = k->session->own ? k->incarnation : k->run->proof;
-	return (struct db_step){.sql = sql_text(k->session->own ? "sql_check" : "sql_check_owner"),
-	    .n_params = 3,
+	params[2] = k->incarnation;
+	params[3] = k->run->proof;
+	return (struct db_step){.sql = sql_text(k->session->own ? "sql_open" : "sql_open_owner"),
+	    .ours = !k->session->pooled,
+	    .n_params = k->session->own ? 3 : 4,
 	    .params = params};
 }
 
-/* who: the incarnation, in memory that lives as long as the step. */
-static struct db_step
-guard_step(const char *const *who)
-{
-	return (struct db_step){.sql = sql_text("sql_guard"), .n_params = 1, .params = who};
-}
-
 /* Statements before those of the text. */
-#define BEFORE 3
+#define BEFORE 2
 
 /* Asked first where a pooler stands in between: nobody else could say who works for us. */
 static enum rc
@@ -151,15 +146,14 @@ carry_out(struct sql_work *k, struct err *err)
 	size_t n = BEFORE + t->n + 1, from = 0, failed = 0;
 	struct db_step *step = xcalloc(n, sizeof *step);
 	PGresult **res = xcalloc(n, sizeof(PGresult *));
-	const char *who = k->incarnation, *check[3], *last[3];
+	const char *open[4], *last[3];
 	struct pgarray params = {0};
 	char limit[24];
 	enum rc rc = RC_OK;
 
 	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
 	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
-	step[1] = guard_step(&who);
-	step[2] = sql_check_step(k, check);
+	step[1] = sql_open_step(k, open);
 	text_steps(k, &step[BEFORE], last, limit, &params);
 	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle")};
 	if (k->session->pooled) {
@@ -171,6 +165,8 @@ carry_out(struct sql_work *k, struct err *err)
 		    k->worker->env->kill_grace_us, &res[from], &failed, err);
 		failed += from;
 	}
+	if (rc == RC_OK && !db_bool(res[n - 1], 0, 0))
+		db_forget_names(k->session->db); /* the text has dropped them */
 	if (rc == RC_OK && step[n - 2].row == NULL)
 		sql_session_print(
 		    k->session, db_text(res[n - 2], 0, 0), (size_t)PQgetlength(res[n - 2], 0, 0));
@@ -186,9 +182,9 @@ carry_out(struct sql_work *k, struct err *err)
 	return rc;
 }
 
-/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for,
- * as long as the run may take: the work is done, and would have to be done again.  The session is
- * cleaned in the same trip: where a pooler stands in between, while it still is ours. */
+/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as
+ * long as the run may take: the work is done, and would have to be done again.  The session is
+ * cleaned by the same statement, while it is ours also where a pooler stands in between. */
 static enum rc
 finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {
@@ -198,27 +194,23 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	const char *cut = outbuf_truncated(s->out) ? "t" : "f";
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
 	    node, env->node_name};
-	const char *others[] = {k->id, k->version, k->run->proof, began, own[4], cut};
-	size_t commit = s->pooled ? 3 : 2, clean = s->pooled ? 2 : 3, failed;
-	const char *who = k->incarnation;
-	struct db_step step[4] = {guard_step(&who)};
-	PGresult *res[4];
+	const char *others[] = {k->id, k->version, k->incarnation, began, own[4], cut, k->run->proof};
+	struct db_step step[2] = {
+	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
+		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 7, .params = others},
+	    {.sql = "commit"}};
+	PGresult *res[2];
+	size_t failed;
 	enum rc rc;
 
 	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
 	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
-	step[1] =
-	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
-		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 6, .params = others};
-	step[commit] = (struct db_step){.sql = "commit", .sync = true};
-	step[clean] = (struct db_step){.sql = sql_text("sql_clean")};
-	rc = db_steps(s->db, step, 4, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
-	*cleaned_out = rc == RC_OK && db_bool(res[clean], 0, 0);
-	if (rc != RC_OK && failed > commit && strcmp(PQcmdStatus(res[commit]), "COMMIT") == 0)
-		rc = RC_OK; /* only the cleaning has failed */
+	step[0].ours = !s->pooled;
+	rc = db_steps(s->db, step, 2, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
+	*cleaned_out = rc == RC_OK && db_bool(res[0], 0, PQnfields(res[0]) - 1);
 	if (rc != RC_OK)
-		sql_text_why(&k->text, 0, failed < 4 ? res[failed] : NULL, err, k->result);
-	for (size_t i = 0; i < 4; i++)
+		sql_text_why(&k->text, 0, failed < 2 ? res[failed] : NULL, err, k->result);
+	for (size_t i = 0; i < 2; i++)
 		PQclear(res[i]);
 	free(output);
 	return rc;

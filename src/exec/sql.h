@@ -27,7 +27,7 @@ struct sql_work {
 };
 
 /* The fence, asked before the work; parameters for it, by which a run names itself. */
-struct db_step sql_check_step(const struct sql_work *k, const char *params[3]);
+struct db_step sql_open_step(const struct sql_work *k, const char *params[4]);
 
 /* The connection was lost: ends what works for it on the server.  False: not to be had; others end
  * the run, and it first. */

@@ -21,8 +21,8 @@ guard(struct sql_work *k, struct err *err)
 static enum rc
 check(struct sql_work *k, struct err *err)
 {
-	const char *params[3];
-	struct db_step step = sql_check_step(k, params);
+	const char *params[4];
+	struct db_step step = sql_open_step(k, params);
 
 	return db_query(k->session->db, step.sql, step.n_params, step.params, NULL, err);
 }

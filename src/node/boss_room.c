@@ -68,6 +68,14 @@ pool_room(const struct crew *c)
 	return c->slots <= 0 ? 0 : free < kept_up ? free : kept_up;
 }
 
+/* Not for a few when many end per second: a look and a claim of one row cost nearly as much as
+ * those of a hundred. */
+static int64_t
+worth_a_claim(const struct crew *c, int64_t room, bool workers)
+{
+	return room > (workers ? c->burst / 2 : c->ahead / 2) ? room : 0;
+}
+
 /* How much may be claimed now; tells a hungry loader when it grew. */
 void
 boss_publish_room(struct boss *b)
@@ -80,13 +88,8 @@ boss_publish_room(struct boss *b)
 		room.ready[i] = i == 0 ? worker_room(b) : pool_room(&b->crew[i]);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	for (size_t i = 0; i < b->n_crews; i++) {
-		room.ready[i] -= b->taken.ready[i];
-		/* Not for a few when many end per second: a claim of one row costs nearly as much as one of a
-		 * hundred. */
-		bool enough = room.ready[i] > (i == 0 ? b->crew[i].burst / 2 : b->crew[i].ahead / 2);
-
-		grew = grew || (enough && atomic_load(&b->node->wanting[i]) > 0);
-		b->room.ready[i] = room.ready[i] > 0 ? room.ready[i] : 0;
+		b->room.ready[i] = worth_a_claim(&b->crew[i], room.ready[i] - b->taken.ready[i], i == 0);
+		grew = grew || (b->room.ready[i] > 0 && atomic_load(&b->node->wanting[i]) > 0);
 	}
 	room.timed -= b->taken.timed;
 	b->room.timed = room.timed > 0 ? room.timed : 0;

@@ -209,6 +209,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	h->store = n->store;
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
 	db_of_node(h->db);
+	db_keeps(h->db);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(
 	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());

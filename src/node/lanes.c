@@ -180,7 +180,7 @@ lanes_fit(const struct lanes *ls)
 static int64_t
 rows_wanted(const struct lane *l, const int64_t *room, int64_t timed)
 {
-	return room[l->crew] + (l->backlog && room[l->crew] > 0 ? 0 : timed);
+	return room[l->crew] + (l->backlog ? 0 : timed);
 }
 
 void

@@ -41,6 +41,7 @@ node_db(const struct node *n, const char *what)
 	db = db_create(n->set->dsn, app, CALL_TIMEOUT_US);
 	db_of_node(db);
 	db_patient(db);
+	db_keeps(db);
 	return db;
 }
 

@@ -167,6 +167,7 @@ teller_start(struct node *n)
 	t->db = db_create(n->set->dsn, "pgrab teller", CALL_US);
 	db_of_node(t->db);
 	db_patient(t->db);
+	db_keeps(t->db);
 	backoff_init(&t->backoff, US_PER_S, 30 * US_PER_S, (uint64_t)clock_mono_us());
 	thread_start(&t->thread, "teller", teller_main, t);
 	return t;

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+from faulty import proxy  # noqa: F401 (fixture)
 from cluster import Node, alive, clean_env, pgrab_bin, process_table, wait_until
 
 # So long that nobody could have noticed by the silence.
@@ -153,3 +154,16 @@ def test_nobody_of_the_same_user_can_look_into_a_node(db, nodes, tmp_path):
     task = db.add(kind="shell", command="env; cat /proc/$PPID/environ /proc/$PPID/maps 2>&1 | head -c 100")
     output = db.wait_run(task).output
     assert "secret" not in output and "ermission denied" in output
+
+
+def test_a_node_killed_while_it_registers_again_is_spoken_for(db, nodes, proxy):
+    node = nodes.start("n1", dsn=proxy.dsn, fence_after="1s", dead_after="60s")
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.registration for update")
+        proxy.silent = True
+        node.wait_log("event=fenced")
+        proxy.silent = False
+        db.wait("select count(*) >= 2 from pgrab_internal.run_key")  # it has chosen who it will be, and cannot be it
+        node.kill9()
+        person.rollback()
+    db.wait("select state = 'down' from pgrab.node where name = 'n1'", timeout=10)

@@ -190,7 +190,7 @@ def test_what_is_planted_in_public_is_never_run(db, nodes, at_home, alice):
 
 
 LEFT = """select pg_backend_pid(), current_user, current_setting('search_path'), current_setting('work_mem'),
-  coalesce(current_setting('my.word', true), ''), (select count(*) from pg_prepared_statements where name <> ''),
+  coalesce(current_setting('my.word', true), ''), (select count(*) from pg_prepared_statements where from_sql),
   (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where name = 'leave'),
   (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
   (select count(*) from pg_class where relpersistence = 't' and relname = 'left_table')"""

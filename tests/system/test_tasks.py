@@ -49,8 +49,17 @@ def test_what_a_text_leaves_in_its_session_is_gone_for_the_next(db, nodes):
     nodes.start(workers=1)
     outcome(db, command="set application_name = 'mine'; set statement_timeout = 1; create temp table t (n int); prepare s as select 1; select pg_advisory_lock(1)")
     run = outcome(db, command="select current_setting('application_name') like 'pgrab sql %', current_setting('statement_timeout'), "
-                              "to_regclass('pg_temp.t') is null, (select count(*) from pg_prepared_statements), (select count(*) from pg_locks where locktype = 'advisory')")
+                              "to_regclass('pg_temp.t') is null, (select count(*) from pg_prepared_statements where from_sql), (select count(*) from pg_locks where locktype = 'advisory')")
     assert run.output == "true|0|true|0|0"
+
+
+def test_a_text_that_drops_what_the_node_has_prepared_still_finishes(db, nodes):
+    nodes.start(workers=1)
+    for text in ("select 1", "select 2", "select 3", "deallocate all", "do $$ begin deallocate all; end $$", "select 4"):
+        assert outcome(db, command=text, max_attempts=1).outcome == "succeeded"
+    assert db.one("select max(attempt) from pgrab.run") == 1
+    prepared = outcome(db, command="select count(*) > 0 from pg_prepared_statements where not from_sql")
+    assert prepared.output == "true", "it prepares them anew"
 
 
 def test_a_text_that_sets_a_role_or_a_path_still_finishes(db, nodes):

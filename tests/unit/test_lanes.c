@@ -163,6 +163,10 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
 	assert_int_equal(q.limit, 8);
 	lanes_progress(&ls, found, 3); /* as many as there is room for */
+	room[1] = 0;
+	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q); /* who has no room is passed by */
+	assert_int_equal(q.n_lanes, 1);
+	room[1] = 3;
 	room[0] = 0;
 	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q);
 	assert_int_equal(q.limit, 3);

@@ -1,5 +1,8 @@
--- The finish, in the transaction of the work; an error when the run is not ours any more.
+-- The finish, in the transaction of the work; an error when the run is not ours any more.  The text may have
+-- taken the settings of sql_open.sql back.  And nothing that it has left in the session is there for the next
+-- one; false: that cannot be known (clean()).
 -- Serves: sql executor.  $1 id, $2 version, $3 incarnation, $4 us since the start, $5 output, $6 cut?, $7
 -- node, $8 its name.
-select pgrab_internal.finish_run($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5, $6::boolean, $7::bigint,
-  $8)
+select :sql_guard,
+  pgrab_internal.finish_run($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5, $6::boolean, $7::bigint, $8),
+  pgrab_sql.clean()
