@@ -95,7 +95,8 @@ begin
           and t.chain is null and t.run_at <= t.fire_at
         then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
-      t.owner, t.key, t.name, pgrab_internal.definition_own(t) as definition),
+      t.owner, t.key, t.name, pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
+        as definition),
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
