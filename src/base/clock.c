@@ -1,5 +1,5 @@
 /*
- * The three clocks.  Reading them can not fail on a kernel that pgrab runs on, so nothing is checked.
+ * The three clocks.  Reading them cannot fail on a kernel that pgrab runs on, so nothing is checked.
  */
 #include "base/clock.h"
 

@@ -1,6 +1,6 @@
 /*
  * The binary heap in an array: the children of slot i are 2i + 1 and 2i + 2.  Every change of an element's
- * slot goes through put(), so that `moved` can not be forgotten.
+ * slot goes through put(), so that `moved` cannot be forgotten.
  */
 #include "base/heap.h"
 

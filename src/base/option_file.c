@@ -68,7 +68,7 @@ refuse_section(struct ini_reader *r)
 	for (const struct option_section *s = r->sections; s != NULL && s->word != NULL; s++)
 		buf_addf(&known, " or [%s NAME]", s->word);
 	r->rc = err_set(r->err, RC_BAD,
-	    "%s:%d: unknown section; keys stand at the top of the file or under [pgrab]%s", r->path, r->line,
+	    "%s:%d: unknown section; keys belong at the top of the file or under [pgrab]%s", r->path, r->line,
 	    buf_str(&known));
 	buf_fini(&known);
 }

@@ -65,7 +65,7 @@ thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 	if (thread_try(t, name, fn, arg, &err) == RC_OK)
 		return;
 	log_error("thread_start", "error=\"%s\" hint=\"%s\"", err.text,
-	    "look at the limits of processes: ulimit -u, TasksMax=, pids.max");
+	    "check the limits on processes: ulimit -u, TasksMax=, pids.max");
 	log_flush();
 	_exit(1);
 }

@@ -32,7 +32,7 @@ struct cli_common {
 	    false},                                                                                       \
 	{                                                                                                 \
 		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,          \
-		    "times in UTC, not in your time zone (TZ); so they are, too, in JSON", false          \
+		    "times in UTC, not in your time zone (TZ); implied by --json", false                  \
 	}
 /* Of the command's own struct options: a text, or so many rows of a list. */
 #define CLI_TEXT_ROW(flag, letter, metavar, help)                                                            \

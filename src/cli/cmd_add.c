@@ -40,30 +40,31 @@ static const struct option_key keys[] = {
     TEXT("key", 0, key, "KEY", "at most one live task per key"),
     /* when */
     TEXT("run_at", 0, run_at, "TIME",
-	"when it is due (first), as PostgreSQL reads it; UTC unless it names a zone (default now, or the "
-	"first fire of its schedule)"),
-    TEXT("in", 0, in, "TIME", "due after so long: 90s, 10m, 2h, 7d"),
+	"when it is due (first), in any form that PostgreSQL accepts; UTC unless it names a zone (default "
+	"now, or the first fire of its schedule)"),
+    TEXT("in", 0, in, "TIME", "due after this time: 90s, 10m, 2h, 7d"),
     TEXT("schedule", 's', schedule, "EXPR",
-	"again and again: '30 2 * * *', @daily, '@every 90s' (fixed rate), '@after 90s' (after the end of "
-	"the last run); pgrab next shows when that is"),
-    TEXT("timezone", 0, timezone, "ZONE", "in which the schedule is read: Europe/Berlin (default UTC)"),
-    TEXT("starts_at", 0, starts_at, "TIME", "the schedule does not fire before"),
-    TEXT("ends_at", 0, ends_at, "TIME", "nor after"),
-    TEXT("max_runs", 0, max_runs, "N", "the schedule ends after so many fires"),
-    TEXT("jitter", 0, jitter, "TIME", "each fire is delayed by a stable part of it (default 0)"),
+	"when to repeat: '30 2 * * *', @daily, '@every 90s' (fixed rate), '@after 90s' (after the end of the "
+	"last run); pgrab next shows the times"),
+    TEXT("timezone", 0, timezone, "ZONE", "time zone of the schedule: Europe/Berlin (default UTC)"),
+    TEXT("starts_at", 0, starts_at, "TIME", "no fires before this time"),
+    TEXT("ends_at", 0, ends_at, "TIME", "no fires after this time"),
+    TEXT("max_runs", 0, max_runs, "N", "the schedule ends after this many fires"),
+    TEXT("jitter", 0, jitter, "TIME",
+	"delays each fire by a part of this, always the same for one task (default 0)"),
     TEXT("misfire", 0, misfire, "WORD",
-	"fires missed while nobody could run them: skip, once (one catch-up run, the default), all"),
+	"what happens to missed fires: skip, once (one catch-up run, the default), all"),
     TEXT("misfire_after", 0, misfire_after, "TIME",
 	"a fire that could not start within this counts as missed (default 1m)"),
-    TEXT("misfire_limit", 0, misfire_limit, "N", "at most so many catch-up runs with all (default 100)"),
+    TEXT("misfire_limit", 0, misfire_limit, "N", "at most this many catch-up runs with all (default 100)"),
     /* after what */
     TEXT("parent", 0, parent, "ID[,ID...]",
-	"starts when this task, or all of these, have ended: a link of their chain"),
-    TEXT(
-	"run_if", 0, run_if, "WORD", "which end of the parent starts it: success (default), failure, always"),
+	"starts when this task has, or all of these have, ended: a link of their chain"),
+    TEXT("run_if", 0, run_if, "WORD",
+	"which outcome of the parent starts it: success (default), failure, always"),
     /* how */
     TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
-    TEXT("timeout", 0, timeout, "TIME", "the run is stopped after so long (default 1h)"),
+    TEXT("timeout", 0, timeout, "TIME", "a run is stopped after this time (default 1h)"),
     TEXT("max_attempts", 0, max_attempts, "N", "tries before it is parked (default 3)"),
     TEXT("backoff", 0, backoff, "TIME",
 	"wait before the second try, doubled for each further one (default 5s)"),
@@ -75,7 +76,7 @@ static const struct option_key keys[] = {
     TEXT("on_failure", 0, on_failure, "JSON",
 	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),
     TEXT("expect_within", 0, expect_within, "TIME",
-	"a success at least so often, else it is overdue: 26h for a nightly task"),
+	"how often it should succeed, else it is overdue: 26h for a nightly task"),
     {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
 	"do not start it until pgrab resume", false},
     CLI_LAST_ROW,
@@ -232,7 +233,7 @@ collect(struct cli *c, struct columns *v)
 	if (rc != RC_OK)
 		return rc;
 	if (o->run_at != NULL && o->in != NULL)
-		return err_set(&c->err, RC_BAD, "--run-at and --in: give one of them");
+		return err_set(&c->err, RC_BAD, "give either --run-at or --in");
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		put(v, texts[i].name, given(o, &texts[i]));
 	put(v, "paused", o->paused ? "true" : NULL);
@@ -275,7 +276,7 @@ insert(struct cli *c, const struct columns *v)
 
 	if (rc == RC_BAD && strcmp(c->err.sqlstate, "23505") == 0)
 		err_set(&c->err, RC_BAD,
-		    "there is a live task with this key already; its key is free again when it has ended");
+		    "a live task already has this key; the key is free again when that task has ended");
 	if (rc != RC_OK)
 		return refused(c, rc);
 	print_task(c, r);
@@ -302,14 +303,14 @@ const struct command cmd_add = {
     .usage = "[OPTIONS] [COMMAND]",
     .summary = "insert a task and print its id",
     .details =
-	"COMMAND is the SQL text, the line for sh, the program, the URL or the channel. After -- it may "
+	"COMMAND is the SQL text, the line for sh, the program, the URL or the channel. After -- it may\n"
 	"begin with a dash.\n"
 	"  pgrab add 'refresh materialized view sales'\n"
 	"  pgrab add --kind shell --in 10m --arg cwd=/tmp 'df -h > df.txt'\n"
 	"  pgrab add --kind http --arg method=POST --arg body:='{\"paid\": 42}' https://example.org/hook\n"
 	"  pgrab add --key nightly --schedule '30 2 * * *' --timezone Europe/Berlin 'call nightly()'\n"
 	"  pgrab add --parent 17 --run-if failure --kind notify --arg payload='17 has failed' alarm\n"
-	"A parent that might end before its links are there: add it --paused, then pgrab resume.",
+	"If a parent might end before its links are added, add it with --paused, then use pgrab resume.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,
@@ -350,7 +351,7 @@ run_edit(struct cli *c)
 		code = cli_usage(
 		    c->cmd, "--parent: to move a link, change its parent_id or its rows in pgrab.edge");
 	else if (v.n == 0)
-		code = cli_usage(c->cmd, "nothing to change: give an option, or a new command");
+		code = cli_usage(c->cmd, "nothing to change: give an option or a new command");
 	else {
 		code = cli_task_id(c, c->operands[0], id);
 		code = code == CLI_DONE ? edit(c, id, &v) : code;
@@ -364,9 +365,10 @@ const struct command cmd_edit = {
     .name = "edit",
     .group = GROUP_DO,
     .usage = "TASK [OPTIONS] [COMMAND]",
-    .summary = "change columns of a live task; what runs finishes as it was started",
+    .summary = "change columns of a live task; a running one finishes as it was started",
     .details =
-	"The options are those of pgrab add; what is not given stays, an empty text takes a value away.\n"
+	"The options are those of pgrab add; what is not given stays as it is, and an empty text removes a\n"
+	"value.\n"
 	"  pgrab edit nightly --schedule '0 3 * * *' --on-failure ''",
     .options = keys,
     .options_size = sizeof(struct options),

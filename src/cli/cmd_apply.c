@@ -24,9 +24,9 @@ static const struct option_key apply_keys[] = {
     {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
 	"show what would change, and change nothing", false},
     {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
-	"to which the tasks of a JSON file belong (default: as the file says)", false},
+	"source of the tasks of a JSON file (default: as the file says)", false},
     {"prune", 0, OPTION_FLAG, offsetof(struct options, prune), NULL, 0, 0, NULL, NULL,
-	"delete what this source has and the JSON file has not", false},
+	"delete tasks of this source that the JSON file does not contain", false},
     CLI_LAST_ROW,
 };
 
@@ -82,12 +82,12 @@ const struct command cmd_apply = {
     .name = "apply",
     .group = GROUP_DO,
     .usage = "FILE [OPTIONS]",
-    .summary = "make the tasks what a file says, JSON or SQL, and show what that changes",
-    .details = "A JSON file is what pgrab export prints: {\"source\": \"etl\", \"tasks\": [{\"key\": "
-	       "\"nightly\", ...}]};\n"
-	       "applied again it changes nothing. An SQL file is run as it is; insert ... on conflict (key) "
-	       "do update.\n"
-	       "Either is one transaction. - is the standard input.",
+    .summary = "make the tasks match a file, JSON or SQL, and show the changes",
+    .details =
+	"A JSON file is what pgrab export prints: {\"source\": \"etl\", \"tasks\": [{\"key\": \"nightly\", "
+	"...}]};\n"
+	"applying it again changes nothing. An SQL file is run as it is; use insert ... on conflict (key)\n"
+	"do update. Either is one transaction. - is the standard input.",
     .options = apply_keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

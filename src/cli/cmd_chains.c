@@ -14,9 +14,9 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "200", 1, 1e6, NULL, "N",
-	"at most so many links", false},
+	"show at most this many links", false},
     {"run", 'r', OPTION_INT, offsetof(struct options, run), "0", 0, 1e18, NULL, "N",
-	"draw this run of a chain, also one that is over: chain_id in pgrab.chain_runs", false},
+	"draw this run of a chain, even a past one: chain_id in pgrab.chain_runs", false},
     CLI_LAST_ROW,
 };
 
@@ -40,7 +40,7 @@ const struct command cmd_chains = {
     .name = "chains",
     .group = GROUP_LOOK,
     .usage = "[TASK] [OPTIONS]",
-    .summary = "the chains, drawn as trees; of one task, its chain",
+    .summary = "draw chains as trees: all of them, or that of one task",
     .details = "The view pgrab.chains. Their runs: select * from pgrab.chain_runs.",
     .options = keys,
     .options_size = sizeof(struct options),

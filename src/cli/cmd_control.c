@@ -46,7 +46,7 @@ control_or_all(struct cli *c, const char *sql, const char *all_sql, const char *
 
 	if (o->all != (c->n_operands == 0))
 		return cli_usage(
-		    c->cmd, o->all ? "--all, or tasks: give one of them" : "which tasks? or --all");
+		    c->cmd, o->all ? "give either tasks or --all" : "name the tasks, or give --all");
 	return o->all ? cli_list(c, all_sql, 0, NULL, "") : control(c, sql, nothing);
 }
 
@@ -113,25 +113,24 @@ run_delete(struct cli *c)
 	}
 
 const struct command cmd_pause =
-    ALL_ROW("pause", "no start of these tasks from now on; what runs goes on", run_pause);
-const struct command cmd_resume = ALL_ROW("resume", "let paused tasks go on", run_resume);
+    ALL_ROW("pause", "do not start these tasks any more; running ones go on", run_pause);
+const struct command cmd_resume = ALL_ROW("resume", "let paused tasks start again", run_resume);
 const struct command cmd_adopt = {.name = "adopt",
     .group = GROUP_DO,
     .usage = "[OPTIONS]",
     .summary = "let the tasks of a copied or restored database run here",
     .details =
-	"A node that finds its database on another server, or under another number, than the first one did\n"
-	"pauses all tasks: the original may still run them. This says that they are to run here.",
+	"If a node finds its database on another server, or with another OID, than the first node did, all\n"
+	"tasks are paused, because the original may still run them. This command lets them run here.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .exec = run_adopt};
 const struct command cmd_retry =
-    CONTROL_ROW("retry", "give parked tasks all their attempts anew, at once", run_retry);
+    CONTROL_ROW("retry", "start parked tasks again at once, with all their attempts", run_retry);
 const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);
-const struct command cmd_cancel = CONTROL_ROW("cancel",
-    "give up the current fire: unstarted at once, running ones are stopped wherever they run", run_cancel);
-const struct command cmd_skip_next = CONTROL_ROW(
-    "skip-next", "leave out the next fire of schedules; the one after it is planned", run_skip_next);
-const struct command cmd_delete = CONTROL_ROW("delete",
-    "delete tasks and their schedules; what runs is stopped, the history keeps their definitions",
-    run_delete);
+const struct command cmd_cancel = CONTROL_ROW(
+    "cancel", "give up the current fire; running tasks are stopped wherever they run", run_cancel);
+const struct command cmd_skip_next =
+    CONTROL_ROW("skip-next", "skip the next fire of schedules and plan the one after it", run_skip_next);
+const struct command cmd_delete = CONTROL_ROW(
+    "delete", "delete tasks and their schedules; running ones are stopped, the history stays", run_delete);

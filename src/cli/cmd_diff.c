@@ -32,9 +32,10 @@ const struct command cmd_diff = {
     .name = "diff",
     .group = GROUP_LOOK,
     .usage = "TASK [OPTIONS]",
-    .summary = "show how the definition of a task has changed, by whom and when, the last change first",
-    .details = "The function pgrab.changes(), also of a task that was deleted. What one run had:\n"
-	       "select pgrab.definition_of(r.task_id, r.version) from pgrab.run r where ...",
+    .summary = "show how the definition of a task has changed, by whom and when, latest change first",
+    .details =
+	"The function pgrab.changes(); it also works for a deleted task. For the definition that a run had:\n"
+	"select pgrab.definition_of(r.task_id, r.version) from pgrab.run r where ...",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

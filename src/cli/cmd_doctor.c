@@ -30,7 +30,8 @@ const struct command cmd_doctor = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "check the server, the nodes and the tasks, and say what to do",
-    .details = "Exit status 1 when anything is to be fixed; with --json it is the reader who decides.",
+    .details =
+	"The exit status is 1 if anything needs to be fixed; with --json it is 0, and the reader decides.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .exec = run_doctor,

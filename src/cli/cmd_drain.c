@@ -14,9 +14,9 @@ static const struct option_key drain_keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"wait", 'w', OPTION_FLAG, offsetof(struct options, wait), NULL, 0, 0, NULL, NULL,
-	"until nothing runs there any more", false},
+	"wait until nothing runs there any more", false},
     {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "1h", 0, 3.2e13, NULL, "TIME",
-	"with --wait: give up after so long; it stays drained", false},
+	"with --wait: give up after this time; the node stays drained", false},
     CLI_LAST_ROW,
 };
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
@@ -45,9 +45,9 @@ const struct command cmd_drain = {
     .name = "drain",
     .group = GROUP_NODES,
     .usage = "NODE [OPTIONS]",
-    .summary = "let a node take no new tasks; it finishes what it runs",
-    .details =
-	"It hands back what it has not started, and stays so, also over a restart, until pgrab undrain.",
+    .summary = "let a node take no new tasks; its running tasks go on",
+    .details = "It hands back what it has not started, and stays drained, even after a restart, until pgrab\n"
+	       "undrain.",
     .options = drain_keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

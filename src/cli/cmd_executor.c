@@ -99,9 +99,10 @@ const struct command cmd_executor = {
     .name = "executor",
     .group = GROUP_LOOK,
     .usage = "list [FILE.so...] [--json]",
-    .summary = "list the executors: which kinds of task there are",
-    .details = "Those that are built in, and those of the files, which are loaded as a node with --executors "
-	       "would.\nWhich kinds a node runs, its setting `allow` says; `pgrab nodes` shows it.",
+    .summary = "list the executors, that is, the kinds of task",
+    .details =
+	"The built-in ones, and those of the files, which are loaded as a node with --executors would load\n"
+	"them. The setting `allow` of a node says which kinds it runs; `pgrab nodes` shows it.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

@@ -16,11 +16,10 @@ const struct command cmd_explain = {
     .name = "explain",
     .group = GROUP_LOOK,
     .usage = "TASK [OPTIONS]",
-    .summary = "every gate between a task and its run: open or shut, why, and what to do",
-    .details = "The function pgrab.explain(). TASK is an id, a key or a name. Verdicts: ok; waits, time or "
-	       "others will open it; blocked, "
-	       "it needs a\n"
-	       "person, and the detail says what to do.",
+    .summary = "show everything that a task may be waiting for, and what to do about it",
+    .details =
+	"The function pgrab.explain(). TASK is an id, a key or a name. The verdicts are ok, waits (time or\n"
+	"others will resolve it) and blocked (it needs you, and the detail says what to do).",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .min_operands = 1,

@@ -18,19 +18,19 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"in which it is read where it does not say so itself, such as Europe/Berlin", false},
+	"time zone of schedules that do not name one, such as Europe/Berlin", false},
     {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
-	"to which the tasks belong (default: crontab, pg_cron, pg_timetable or systemd)", false},
+	"source of the tasks (default: crontab, pg_cron, pg_timetable or systemd)", false},
     {"system", 0, OPTION_FLAG, offsetof(struct options, system), NULL, 0, 0, NULL, NULL,
-	"lines of a crontab name a user before the command, as in /etc/crontab", false},
+	"the crontab names a user before each command, as in /etc/crontab", false},
     {"database", 0, OPTION_TEXT, offsetof(struct options, database), NULL, 0, 0, NULL, "NAME",
 	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)", false},
     {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
 	"of pg_cron: only the jobs of this role", false},
     {"apply", 0, OPTION_FLAG, offsetof(struct options, apply), NULL, 0, 0, NULL, NULL,
-	"make these tasks, instead of printing the file", false},
+	"apply the tasks instead of printing the file", false},
     {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
-	"with --apply: show what would change, and change nothing", false},
+	"with --apply: show what would change, but change nothing", false},
     CLI_LAST_ROW,
 };
 
@@ -161,14 +161,14 @@ const struct command cmd_import = {
     .name = "import",
     .group = GROUP_DO,
     .usage = "crontab|pg_cron|pg_timetable|systemd SOURCE [OPTIONS]",
-    .summary = "turn what another scheduler has into tasks: a file for pgrab apply, or at once with --apply",
+    .summary = "convert the jobs of another scheduler into a file for pgrab apply, or apply it at once",
     .details =
 	"SOURCE is a file (crontab), a database (pg_cron, pg_timetable) or a folder of units (systemd).\n"
 	"  crontab -l | pgrab import crontab - --timezone Europe/Berlin > tasks.json\n"
 	"  pgrab import pg_cron 'host=db dbname=postgres' --database app > tasks.json\n"
 	"  pgrab import systemd /etc/systemd/system > tasks.json\n"
-	"What has no counterpart is left out and named, and the exit status is 1. Nodes need --allow shell\n"
-	"for a crontab, --allow exec for units. See docs/moving.md.",
+	"Jobs that have no counterpart are left out and named, and the exit status is 1. Nodes need --allow\n"
+	"shell for a crontab, --allow exec for units. See docs/moving.md.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 2,

@@ -14,11 +14,11 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"max_running", 'm', OPTION_TEXT, offsetof(struct options, max_running), NULL, 0, 0, NULL, "N",
-	"at most so many of its tasks run at once; 0 stops them; none: no such limit", false},
+	"how many of its tasks may run at once; 0 stops them; none: unlimited", false},
     {"per_second", 's', OPTION_TEXT, offsetof(struct options, per_second), NULL, 0, 0, NULL, "N",
-	"at most so many start within a second, 0.1 is one in ten seconds; none: no such limit", false},
+	"how many may start within a second, 0.1 is one in ten seconds; none: unlimited", false},
     {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
-	"delete the limit; its tasks go on without it", false},
+	"delete the limit; its tasks go on without one", false},
     CLI_LAST_ROW,
 };
 
@@ -53,8 +53,8 @@ const struct command cmd_limit = {
     .alias = "limits",
     .group = GROUP_DO,
     .usage = "[KEY] [OPTIONS]",
-    .summary = "list limits and how they are used; make, change or delete one",
-    .details = "The view pgrab.limits. A task counts against the limit its limit_key names.\n"
+    .summary = "list limits and their use; create, change or delete one",
+    .details = "The view pgrab.limits. A task counts against the limit that its limit_key names.\n"
 	       "  pgrab limit api --max-running 5 --per-second 2",
     .options = keys,
     .options_size = sizeof(struct options),

@@ -26,7 +26,7 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"follow", 'f', OPTION_FLAG, offsetof(struct options, follow), NULL, 0, 0, NULL, NULL,
-	"go on until the run has ended; exit status 0 when it succeeded", false},
+	"follow the run until it ends; exit status 0 if it succeeded", false},
     CLI_LAST_ROW,
 };
 
@@ -247,7 +247,7 @@ run_logs(struct cli *c)
 	int code;
 
 	if (c->common->json && o->follow)
-		return cli_usage(c->cmd, "--json shows one look: it does not go with --follow");
+		return cli_usage(c->cmd, "--json and --follow cannot be combined");
 	code = cli_task_id(c, c->operands[0], l.id);
 	if (code == CLI_DONE)
 		code = c->common->json ? await_answer(&l) : show(&l);
@@ -259,10 +259,10 @@ const struct command cmd_logs = {
     .name = "logs",
     .group = GROUP_LOOK,
     .usage = "TASK [OPTIONS]",
-    .summary = "what a task prints: its run that is under way, or else the last one",
+    .summary = "show the output of a task's current run, or else of its last one",
     .details =
-	"Of a run under way its node is asked for it; of one that has ended the history has it. At most "
-	"64 KiB are kept, the head and the tail. In psql: select pgrab.output(ID).",
+	"The output of a run in progress comes from its node, that of an ended one from the history. At\n"
+	"most 64 KiB are kept, the head and the tail. In psql: select pgrab.output(ID).",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

@@ -20,14 +20,13 @@ static const struct option_key keys[] = {
     {"status", 0, OPTION_FLAG, offsetof(struct options, status), NULL, 0, 0, NULL, NULL,
 	"only say what is installed", false},
     {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
-	"only say whether this program can work with what is installed: exit status 0, or 1 when migrate has "
-	"to run, or a "
-	"newer program is needed",
+	"only say whether this program can work with the installed schema: exit status 0, or 1 if migrate "
+	"has to run or a newer program is needed",
 	false},
     {"dry_run", 0, OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
 	"only say what would be done", false},
     {"force", 0, OPTION_FLAG, offsetof(struct options, force), NULL, 0, 0, NULL, NULL,
-	"put views and functions in place also when they have not changed", false},
+	"replace views and functions even if they have not changed", false},
     {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
 	"from now on separate roles own, run, submit, operate and read; see docs/security.md", false},
     {"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL,
@@ -163,9 +162,9 @@ const struct command cmd_migrate = {
     .usage = "[--status | --check | --dry-run] [OPTIONS]",
     .summary = "install the schema pgrab in a database, or upgrade it",
     .details =
-	"Each migration is one transaction. Run it as often as you like, also twice at once; nodes may go "
-	"on\n"
-	"running meanwhile. It asks for: CREATE on the database the first time, later to be the owner.",
+	"Each migration is one transaction. You can run it at any time, even twice at once and while nodes\n"
+	"are running. It needs CREATE on the database the first time, and later the role that owns the\n"
+	"schema.",
     .options = keys,
     .options_size = sizeof(struct options),
     .exec = run_migrate,

@@ -17,10 +17,12 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"the zone in which it is read, such as Europe/Berlin", false},
+	"time zone of the schedule, such as Europe/Berlin", false},
     {"after", 'a', OPTION_TEXT, offsetof(struct options, after), NULL, 0, 0, NULL, "TIME",
-	"the fires after this time, as PostgreSQL reads it; UTC unless it names a zone (default now)", false},
-    {"count", 'n', OPTION_INT, offsetof(struct options, count), "5", 1, 1000, NULL, "N", "so many", false},
+	"show fires after this time, in any form that PostgreSQL accepts; UTC unless it names a zone "
+	"(default now)",
+	false},
+    {"count", 'n', OPTION_INT, offsetof(struct options, count), "5", 1, 1000, NULL, "N", "how many", false},
     CLI_LAST_ROW,
 };
 
@@ -54,12 +56,11 @@ const struct command cmd_next = {
     .name = "next",
     .group = GROUP_LOOK,
     .usage = "'EXPR' [OPTIONS]",
-    .summary = "when a schedule fires next, in its time zone and in UTC",
-    .details =
-	"EXPR is what pgrab.task.schedule takes, in quotes because of the shell: cron with five or six\n"
-	"fields, @hourly and its like, @every 90s, @after 90s (counted as if each run took no time).\n"
-	"  pgrab next '0 9 * * MON-FRI' --timezone Europe/Berlin\n"
-	"  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3",
+    .summary = "show when a schedule fires next, in its time zone and in UTC",
+    .details = "EXPR is a value of pgrab.task.schedule, quoted for the shell: cron with five or six fields,\n"
+	       "@hourly and so on, @every 90s, @after 90s (counted as if each run took no time).\n"
+	       "  pgrab next '0 9 * * MON-FRI' --timezone Europe/Berlin\n"
+	       "  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

@@ -13,7 +13,7 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
-	"print nothing but a fault; exit status 1 unless NODE is alive, or any node without NODE", false},
+	"print only faults; exit status 1 unless NODE (or, without NODE, any node) is alive", false},
     CLI_LAST_ROW,
 };
 
@@ -50,9 +50,10 @@ const struct command cmd_nodes = {
     .name = "nodes",
     .group = GROUP_LOOK,
     .usage = "[NODE] [OPTIONS]",
-    .summary = "list the nodes: state, heartbeat, how busy, their shards and claims",
-    .details = "The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards of 1024, "
-	       "pgrab.ownership says\nwhich.",
+    .summary = "list the nodes: state, heartbeat, load, shards and claims",
+    .details =
+	"The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards is the number owned, of\n"
+	"1024; pgrab.ownership says which.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

@@ -46,9 +46,9 @@ const struct command cmd_run = {
     .usage = "[OPTIONS]",
     .summary = "run a node, in the foreground, until TERM or INT",
     .details =
-	"Start as many as you like; each takes its share. A flag --dead-after 10s may as well stand in the\n"
-	"file of --config as dead_after = 10s, or in the environment as PGRAB_DEAD_AFTER=10s; the flag goes\n"
-	"before the file, the file before the environment.",
+	"Start as many as you like; each takes its share. Every flag, such as --dead-after 10s, can also be\n"
+	"set in the file of --config as dead_after = 10s, or in the environment as PGRAB_DEAD_AFTER=10s. A\n"
+	"flag takes precedence over the file, the file over the environment.",
     .options = settings_keys,
     .exec_argv = run_node,
 };

@@ -38,11 +38,11 @@ const struct command cmd_serve = {
     .name = "serve",
     .group = GROUP_SETUP,
     .usage = "[OPTIONS]",
-    .summary = "metrics, an HTTP API and a page, until TERM or INT",
+    .summary = "serve metrics, an HTTP API and a web page, until TERM or INT",
     .details =
-	"A process of its own beside the nodes, on 127.0.0.1:8080 unless told otherwise. Each option may\n"
-	"as well stand in the file of --config as key = value, or in the environment as PGRAB_KEY=value;\n"
-	"the flag goes before the file, the file before the environment. See docs/http.md.",
+	"A separate process beside the nodes, on 127.0.0.1:8080 unless told otherwise. Every option can\n"
+	"also be set in the file of --config as key = value, or in the environment as PGRAB_KEY=value. A\n"
+	"flag takes precedence over the file, the file over the environment. See docs/http.md.",
     .options = serve_keys,
     .exec_argv = run_serve,
 };

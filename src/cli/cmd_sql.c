@@ -14,9 +14,9 @@ struct options {
 
 static const struct option_key keys[] = {
     {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
-	"only what a schema lacks that has migration N already (pgrab migrate --status says which)", false},
+	"only what is missing in a schema that already has migration N (see pgrab migrate --status)", false},
     {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
-	"only the roles that `pgrab migrate --roles` would make, for somebody who may make roles", false},
+	"only the roles that `pgrab migrate --roles` would create, for somebody who may create roles", false},
     CLI_LAST_ROW,
 };
 

@@ -108,9 +108,8 @@ const struct command cmd_status = {
     .alias = "st",
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
-    .summary = "the cluster in a few lines, and what needs attention",
-    .details = "The view pgrab.overview; late tasks by reason, silent nodes, tasks that fail or are "
-	       "overdue.",
+    .summary = "show the cluster in a few lines, and what needs attention",
+    .details = "The view pgrab.overview; late tasks by reason, silent nodes, tasks that fail or are overdue.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
     .exec = run_status,

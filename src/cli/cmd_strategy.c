@@ -59,9 +59,8 @@ const struct command cmd_strategy = {
     .group = GROUP_LOOK,
     .usage = "list [--json]",
     .summary = "list the built-in strategies: which node takes which task",
-    .details =
-	"For pgrab run --strategy NAME, or --strategy PATH.so for one of your own. Who owns what at this\n"
-	"moment: the view pgrab.ownership.",
+    .details = "Use them with pgrab run --strategy NAME, or your own with --strategy PATH.so. The view\n"
+	       "pgrab.ownership says which node owns what at the moment.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

@@ -36,7 +36,7 @@ static const struct option_key keys[] = {
     {"interval", 'i', OPTION_DURATION, offsetof(struct options, interval_us), "1s", 1e5, 3.6e9, NULL, "TIME",
 	"between two frames", false},
     {"once", '1', OPTION_FLAG, offsetof(struct options, once), NULL, 0, 0, NULL, NULL,
-	"print one frame and end; so it is, too, when the output is no terminal, and with --json", false},
+	"print one frame and exit (implied by --json or no terminal)", false},
     CLI_LAST_ROW,
 };
 
@@ -260,11 +260,11 @@ const struct command cmd_top = {
     .name = "top",
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
-    .summary = "the cluster live on one screen: sums, nodes, what runs, what is late and why",
+    .summary = "show the cluster live on one screen: totals, nodes, what runs, what is late and why",
     .details =
-	"Keys: q quits, space stops the screen and lets it go on, ? shows the keys.\n"
-	"It asks bounded questions only: a count with a + behind it is a lower bound. Rates are those of\n"
-	"the nodes' counters over the last frames. When the database is away it says so and waits.",
+	"Keys: q quits, space stops and resumes the display, ? shows the keys. Its queries are bounded: a\n"
+	"count followed by + is a lower bound. Rates are computed from the nodes' counters over the last\n"
+	"frames. While the database is away it says so and waits.",
     .in_utc = true,
     .options = keys,
     .options_size = sizeof(struct options),

@@ -36,7 +36,7 @@ cli_wait(struct cli *c, struct cli_wait *w)
 		if (PQntuples(w->result) == 0 || db_bool(w->result, 0, PQfnumber(w->result, "over")))
 			return CLI_DONE;
 		if (left_ms <= 0)
-			return cli_failed(c, "it is not over yet; --timeout says how long to wait");
+			return cli_failed(c, "it has not ended yet; --timeout sets how long to wait");
 		if (w->seen != NULL)
 			w->seen(w);
 		(void)poll(NULL, 0, left_ms < pause_ms ? (int)left_ms : pause_ms);
@@ -53,7 +53,7 @@ static const struct option_key keys[] = {
     CLI_DSN_ROW,
     CLI_JSON_ROW,
     {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "1h", 0, 3.2e13, NULL, "TIME",
-	"give up after so long", false},
+	"give up after this time", false},
     CLI_LAST_ROW,
 };
 
@@ -119,8 +119,8 @@ const struct command cmd_wait = {
     .name = "wait",
     .group = GROUP_DO,
     .usage = "TASK [OPTIONS]",
-    .summary = "wait until the current fire of a task is over; exit status 0 when it succeeded",
-    .details = "Tries and retries are part of the fire. Of a schedule it is the next one that ends.",
+    .summary = "wait until the current fire of a task is over; exit status 0 if it succeeded",
+    .details = "Retries are part of the fire. For a schedule it is the next fire that ends.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

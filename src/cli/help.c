@@ -134,7 +134,7 @@ const struct command cmd_help = {
     .alias = "--help",
     .group = GROUP_OTHER,
     .usage = "[COMMAND | --man PAGE | --example-config]",
-    .summary = "say what there is, or how one command is used",
+    .summary = "list the commands, or explain one",
     .details = "--man prints a page of the manual, pgrab.1, pgrab.conf.5 or pgrab.7, as man(1) reads it:\n"
 	       "  pgrab help --man pgrab.conf.5 | man -l -\n"
 	       "--example-config prints a file for pgrab run --config, with every setting commented out.",

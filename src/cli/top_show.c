@@ -20,7 +20,7 @@ struct frame {
 	size_t left; /* rows */
 };
 
-/* A line of ours: cut, then coloured, so that the cut can not take the end of a colour. */
+/* A line of ours: cut, then coloured, so that the cut cannot take the end of a colour. */
 static void PRINTF_LIKE(3, 4) put_line(struct frame *f, const char *style, const char *fmt, ...)
 {
 	const struct screen *s = &f->view->screen;

@@ -84,7 +84,7 @@ struct run {
 	struct pairs args;
 	char **secret; /* what was filled in; see core/secret.h */
 	size_t n_secrets;
-	char *refused; /* why it can not be executed; NULL: it can */
+	char *refused; /* why it cannot be executed; NULL: it can */
 	bool unready;  /* refused for what may be over soon: the attempt is not counted */
 
 	/* the boss's */

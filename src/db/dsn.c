@@ -42,7 +42,7 @@ is_misleading(const char *dsn)
 	return strchr(at + 1, '@') != NULL || (slash != NULL && slash < at);
 }
 
-/* The passwords as libpq reads them; misread_out: it can not be told what is one. */
+/* The passwords as libpq reads them; misread_out: it cannot be told what is one. */
 static PQconninfoOption *
 parse(const char *dsn, bool *misread_out)
 {

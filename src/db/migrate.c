@@ -205,7 +205,7 @@ begin(struct migrator *m)
 
 	if (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0)
 		err_set(
-		    m->err, RC_AGAIN, "another migration has been at work for two minutes; try again later");
+		    m->err, RC_AGAIN, "another migration has been running for two minutes; try again later");
 	return rc == RC_OK ? db_script(m->db, sql_text("migrate_tables"), m->err) : rc;
 }
 

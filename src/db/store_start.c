@@ -132,7 +132,7 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 	rc = store_start(db, incarnation, runs, n, why);
 	/* Whoever answered may be another server than the one that was asked. */
 	if (rc == RC_OK && generation != db_generation(db))
-		rc = err_set(why, RC_UNKNOWN, "the connection was made anew while they were started");
+		rc = err_set(why, RC_UNKNOWN, "the connection was made again while they were started");
 	return rc;
 }
 

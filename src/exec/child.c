@@ -106,7 +106,7 @@ make_file(const char *what, const char *text, int *fd_out, struct err *err)
 	if (n >= 0 && lseek(fd, 0, SEEK_SET) < 0)
 		n = -1;
 	*fd_out = fd;
-	return n < 0 ? err_set(err, RC_AGAIN, "could not put down the %s: %s", what, strerrordesc_np(errno))
+	return n < 0 ? err_set(err, RC_AGAIN, "could not write the %s: %s", what, strerrordesc_np(errno))
 		     : RC_OK;
 }
 

@@ -98,8 +98,7 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 		return;
 	}
 	if (strcmp(m->where, "limits") == 0) {
-		result_fail(result,
-		    "could not start: this node can not keep limits of processes and cpu (%s)",
+		result_fail(result, "could not start: this node cannot keep limits of processes and cpu (%s)",
 		    strerrordesc_np(m->value));
 		return;
 	}
@@ -108,7 +107,7 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
 }
 
-/* The shim's end without its last word.  What was started can not be known, so it counts as an attempt. */
+/* The shim's end without its last word.  What was started cannot be known, so it counts as an attempt. */
 static void
 explain_silence(const struct child_end *e, struct pgrab_result *result)
 {

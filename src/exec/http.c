@@ -70,7 +70,7 @@ open_http(const void *internal, char *err, size_t err_size)
 
 	pthread_once(&global_once, global_init);
 	if (global_code != CURLE_OK) {
-		snprintf(err, err_size, "libcurl can not be used: %s", curl_easy_strerror(global_code));
+		snprintf(err, err_size, "libcurl cannot be used: %s", curl_easy_strerror(global_code));
 		return NULL;
 	}
 	c = xcalloc(1, sizeof(*c));

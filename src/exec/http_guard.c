@@ -5,7 +5,7 @@
  * what may be reached, if not all.
  *
  * An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) is the same address.  A
- * translator with a prefix of the network's own can not be known; a node behind one needs http_hosts.
+ * translator with a prefix of the network's own cannot be known; a node behind one needs http_hosts.
  */
 #include "exec/http_guard.h"
 
@@ -277,7 +277,7 @@ http_hosts_read(struct http_hosts *h, const char *where, const char *text, struc
 			h->host[h->n++] = host;
 		} else {
 			rc = err_set(err, RC_BAD,
-			    "%s: \"%.100s\" is no host; write api.example.org, *.example.org:443, "
+			    "%s: \"%.100s\" is not a host; write api.example.org, *.example.org:443, "
 			    "10.0.0.0/8 or [fd00::]/8:8080",
 			    where, shown);
 		}

@@ -81,7 +81,7 @@ set_method(struct http_request *r, const char *value, struct err *err)
 
 	if (!is_token(value, n) || n > HTTP_METHOD_MAX || strcasecmp(value, "CONNECT") == 0)
 		return err_set(
-		    err, RC_BAD, "args.method \"%.40s\" is not a method; say GET, POST, PUT, ...", value);
+		    err, RC_BAD, "args.method \"%.40s\" is not a method; use GET, POST, PUT, ...", value);
 	memcpy(r->method, value, n + 1);
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
 		if (strcasecmp(value, usual[i]) == 0)
@@ -99,7 +99,7 @@ check_header(const char *name, size_t n, const char *value, struct err *err)
 	for (size_t i = 0; i < sizeof(framing) / sizeof(framing[0]); i++) {
 		if (strlen(framing[i]) == n && strncasecmp(name, framing[i], n) == 0)
 			return err_set(
-			    err, RC_BAD, "args.headers: %s can not be set, pgrab sets it", framing[i]);
+			    err, RC_BAD, "args.headers: %s cannot be set, pgrab sets it", framing[i]);
 	}
 	for (const unsigned char *p = (const unsigned char *)value; *p != '\0'; p++) {
 		if ((*p < 0x20 && *p != '\t') || *p == 0x7f)
@@ -256,7 +256,7 @@ settle(struct http_request *r, struct err *err)
 	if (r->method[0] == '\0')
 		strcpy(r->method, r->body == NULL ? "GET" : "POST");
 	if (strcmp(r->method, "HEAD") == 0 && r->body != NULL)
-		return err_set(err, RC_BAD, "a HEAD request can not have args.body");
+		return err_set(err, RC_BAD, "a HEAD request cannot have args.body");
 	if (r->n_expect == 0)
 		r->expect[r->n_expect++] = (struct http_range){200, 299};
 	return RC_OK;

@@ -70,7 +70,7 @@ take_args(const struct pgrab_run *run, struct message *out, struct err *err)
 		return err_set(err, RC_BAD, "command is empty; for kind notify it is the channel");
 	if (n > CHANNEL_MAX)
 		return err_set(
-		    err, RC_BAD, "the channel's name has %zu bytes, %d are possible", n, CHANNEL_MAX);
+		    err, RC_BAD, "the channel's name has %zu bytes, at most %d are allowed", n, CHANNEL_MAX);
 	for (size_t i = 0; i < run->n_args; i++) {
 		if (strcmp(run->args[i].key, "payload") != 0)
 			return err_set(err, RC_BAD, "kind notify knows no args.%.60s; it knows payload",

@@ -4,7 +4,7 @@
  *
  * A shared object is loaded because the node's own file names it, so its kind is allowed by that alone;
  * naming it in `allow` too does no harm.  Nothing of an executor is trusted before its ABI number is checked,
- * and a kind has exactly one executor: a plug-in can not take the name of a built-in kind, also not of one
+ * and a kind has exactly one executor: a plug-in cannot take the name of a built-in kind, also not of one
  * that is switched off here.
  *
  * A set does not change after exec_set_create, so any thread may read it without a lock.
@@ -105,7 +105,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 		return err_set(err, RC_BAD, "%s() returned NULL", PGRAB_EXECUTOR_ENTRY);
 	if (x->abi != PGRAB_EXECUTOR_ABI)
 		return err_set(err, RC_BAD,
-		    "it was built for executor ABI %u, this pgrab has ABI %u: build it anew against this "
+		    "it was built for executor ABI %u, this pgrab has ABI %u: rebuild it against this "
 		    "version's "
 		    "pgrab/executor.h",
 		    (unsigned)x->abi, (unsigned)PGRAB_EXECUTOR_ABI);

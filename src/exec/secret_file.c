@@ -50,7 +50,7 @@ check(int fd, const char *name, struct err *err)
 		return err_set(
 		    err, RC_BAD, "the secret file %s belongs neither to root nor to this node's user", name);
 	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-		return err_set(err, RC_BAD, "others may write the secret file %s; type: chmod go-w", name);
+		return err_set(err, RC_BAD, "others can write the secret file %s; run: chmod go-w", name);
 	if (st.st_size > SECRET_MAX)
 		return err_set(err, RC_BAD, "the secret file %s is larger than %d bytes", name, SECRET_MAX);
 	return RC_OK;
@@ -73,7 +73,7 @@ take(int fd, const char *name, char **out, struct err *err)
 	}
 	explicit_bzero(text, SECRET_MAX + 2);
 	free(text);
-	return err_set(err, RC_BAD, "the secret file %s is no text of at most %d bytes", name, SECRET_MAX);
+	return err_set(err, RC_BAD, "the secret file %s is not a text of at most %d bytes", name, SECRET_MAX);
 }
 
 enum rc
@@ -86,7 +86,7 @@ secret_file_read(const char *folder, const char *owner, const char *path, char *
 	if (folder == NULL)
 		return err_set(err, RC_BAD, "this node reads no secrets from files (secret_dir)");
 	if (owner[0] == '.' || strchr(owner, '/') != NULL)
-		return err_set(err, RC_BAD, "the owner %.63s can not have a folder of secrets", owner);
+		return err_set(err, RC_BAD, "the owner %.63s cannot have a folder of secrets", owner);
 	dir = xasprintf("%s/%s", folder, owner);
 	fd = open_below(dir, relative(dir, path));
 	if (fd < 0)

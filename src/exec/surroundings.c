@@ -166,7 +166,7 @@ become(struct surroundings *s, const char *where, const char *name, const char *
 		return RC_OK;
 	if (!keeper_can_switch())
 		return err_set(err, RC_BAD,
-		    "%s: this node is not root, so it can not run anything as another user; start it as root "
+		    "%s: this node is not root, so it cannot run anything as another user; start it as root "
 		    "or "
 		    "with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL",
 		    where);

@@ -36,7 +36,7 @@ put_number(int dir, const char *file, int64_t n)
 	return put(dir, file, text);
 }
 
-/* The first bytes; "" when it can not be read. */
+/* The first bytes; "" when it cannot be read. */
 static void
 get(int dir, const char *file, char *text, size_t size)
 {
@@ -160,7 +160,7 @@ set_limits(const struct cgroup_base *b, int fd, const struct keeper_limits *l)
 	char cpu[64];
 
 	snprintf(cpu, sizeof cpu, "%" PRId64 " 100000", l->cpu_percent * 1000);
-	errno = ENOTSUP; /* for what b says can not be */
+	errno = ENOTSUP; /* for what b says cannot be */
 	if (l->memory > 0 && b->memory &&
 	    (!put_number(fd, "memory.max", l->memory) || !put(fd, "memory.oom.group", "1")))
 		return false;

@@ -53,7 +53,7 @@ CHECKED enum rc keeper_start(struct keeper **out, const struct keeper_setup *set
  * There is no farewell.  Then frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* For a process that is about to end without keeper_stop, for it can not stop its threads.  A
+/* For a process that is about to end without keeper_stop, for it cannot stop its threads.  A
  * keeper that lives sees to its runs, and to the farewell; what a lost one left is killed here,
  * now: waits until nothing of it is left, at most until until_us (clock_mono_us). */
 void keeper_hurry(struct keeper *k, int64_t until_us);
@@ -130,7 +130,7 @@ struct keeper_run {
 CHECKED enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err);
 
-/* Tells shim and keeper to stop the run: a half-close, which both see and which can not get lost. */
+/* Tells shim and keeper to stop the run: a half-close, which both see and which cannot get lost. */
 void keeper_stop_run(const struct keeper_run *run);
 
 /*
@@ -164,7 +164,7 @@ struct keeper_msg {
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a
- * process that the kernel can not kill holds it up.  Returns also when the keeper is stopped. */
+ * process that the kernel cannot kill holds it up.  Returns also when the keeper is stopped. */
 void keeper_await_end(struct keeper *k, uint64_t life);
 
 /* Would keeper_await_end return at once? */

@@ -74,7 +74,7 @@ is_shim(pid_t pid, void *ctx)
 	return false;
 }
 
-/* Nothing of it is left.  (The word can not be lost but with its reader: the socket has room for
+/* Nothing of it is left.  (The word cannot be lost but with its reader: the socket has room for
  * more than the three that are ever written to it.) */
 static void
 forget(struct guard *g, size_t i)

@@ -79,7 +79,7 @@ lease_passed(const struct shim *s)
 }
 
 /* End of file without a word: exec closed the pipe.  (Or a signal ended the
- * child before it came so far; that can not be told apart, and counts as
+ * child before it came so far; that cannot be told apart, and counts as
  * started.) */
 static void
 note_launch(struct shim *s)
@@ -257,7 +257,7 @@ until_next_look_ms(const struct shim *s)
 	return clock_poll_ms(now, then < next ? then : next);
 }
 
-/* False: limits can not be kept here.  Without limits a run does without a group. */
+/* False: limits cannot be kept here.  Without limits a run does without a group. */
 static bool
 make_group(struct shim *s, const struct keeper_limits *limits)
 {

@@ -6,7 +6,7 @@
  *     them is killed here, frozen or not ---> nothing left: keeper_await_end returns
  *
  * What is ours to kill is what descends from us, but for the new keeper and for children in our own session:
- * those a plug-in forked itself.  (A run is in a session of its own and can not come back into ours.)
+ * those a plug-in forked itself.  (A run is in a session of its own and cannot come back into ours.)
  *
  * A tick is judged by looks of our own, each some time after the last: when this process was frozen
  * itself, one look after it says nothing.
@@ -194,7 +194,7 @@ see_off(struct keeper *k)
 	for (bury(k); k->burying && clock_mono_us() < until; bury(k))
 		(void)poll(NULL, 0, (int)(BURY_US / US_PER_MS));
 	if (k->burying)
-		log_warn("keeper_left", "hint=\"%s\"", "processes of runs are left that can not be killed");
+		log_warn("keeper_left", "hint=\"%s\"", "processes of runs are left that cannot be killed");
 	PTHREAD_OK(pthread_mutex_lock(&k->lock));
 	k->stopped = true;
 	PTHREAD_OK(pthread_cond_broadcast(&k->changed));

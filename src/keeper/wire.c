@@ -60,8 +60,7 @@ store(const struct buf *b, int *fd_out, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			(void)err_set(
-			    err, RC_AGAIN, "could not write down the run: %s", strerrordesc_np(errno));
+			(void)err_set(err, RC_AGAIN, "could not write the run: %s", strerrordesc_np(errno));
 			close(fd);
 			return RC_AGAIN;
 		}

@@ -119,6 +119,6 @@ boss_watch_lease(struct boss *b)
 		return;
 	b->lease_over_us = lease;
 	log_warn("lease_over", "in_hand=%zu hint=\"%s\"", b->n_in_hand,
-	    "no heartbeat got through for fence_after; what runs is stopped");
+	    "no heartbeat got through for fence_after; running tasks are stopped");
 	boss_stop_all(b, PGRAB_STOP_FENCED);
 }

@@ -129,7 +129,7 @@ hears(struct call *c, struct db *other, struct err *err)
 		note = PQnotifies(db_conn(c->db));
 	if (rc == RC_OK && note == NULL)
 		rc = err_set(err, RC_BAD,
-		    "a pooler stands in between that does not pass notifications on (pool_mode transaction "
+		    "a pooler in between does not pass on notifications (pool_mode transaction "
 		    "or statement); "
 		    "name an address without it: listen_dsn");
 	PQfreemem(note);

@@ -30,7 +30,7 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 	char **kinds = h->section[i].kinds;
 
 	if (kinds[0] == NULL)
-		return err_set(err, RC_BAD, "it names no kinds; kinds = send_email, send_sms, say");
+		return err_set(err, RC_BAD, "it names no kinds; for example: kinds = send_email, send_sms");
 	for (size_t k = 0; kinds[k] != NULL; k++) {
 		if (!exec_kind_valid(kinds[k]))
 			return err_set(err, RC_BAD,

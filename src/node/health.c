@@ -34,7 +34,7 @@ say(enum health_part part, const struct err *why)
 
 	log_line(ours ? LOG_ERROR : LOG_WARN, "fault", "part=%s error=\"%s\" sqlstate=\"%s\" hint=\"%s\"",
 	    part_name[part], why->text, why->sqlstate,
-	    "what has ended is kept and recorded when it is over; a node that is ill claims nothing");
+	    "outcomes are kept and recorded when it is over; until then the node claims nothing");
 }
 
 void

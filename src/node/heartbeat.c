@@ -285,7 +285,8 @@ say_goodbye(struct heartbeat *h)
 	last.draining = true;
 	if (h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
 	    h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
-		log_warn("goodbye", "error=\"%s\" hint=\"others will notice by the silence\"", err.text);
+		log_warn(
+		    "goodbye", "error=\"%s\" hint=\"others will notice the missing heartbeats\"", err.text);
 }
 
 /* After a beat in vain: when to beat again, after the fence if there was one. */

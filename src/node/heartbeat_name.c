@@ -132,7 +132,7 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 		return rc; /* free; or ours, from a try whose answer was lost */
 	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
 	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
-	    "it did not say goodbye; waiting until it is seen to be silent");
+	    "it did not sign off; waiting until it has sent no heartbeat for long enough");
 	while (clock_mono_us() - since < first.dead_after_us) {
 		if (!signals_wait(h->node->set->heartbeat_us))
 			return RC_CLOSED;

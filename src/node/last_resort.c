@@ -18,7 +18,8 @@ last_resort_main(void *arg)
 
 	if (gate_pause(&l->gate, l->until_us)) {
 		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
-		    "something does not end; the process exits, and others find by its silence what it held");
+		    "something does not end; the process exits, and others recover its tasks when they miss "
+		    "its heartbeats");
 		keeper_hurry(l->node->keeper, clock_mono_us() + US_PER_S / 2);
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */

@@ -57,7 +57,7 @@ set_out(struct logins *l, size_t i, bool out, const struct err *why)
 	l->announce_us = 0;
 	if (out)
 		log_warn("owner_out", "owner=\"%s\" error=\"%s\" hint=\"%s\"", owner, why->text,
-		    "this node leaves its sql tasks to others, and tries again now and then");
+		    "this node leaves its sql tasks to others, and tries to log in again from time to time");
 	else
 		log_info("owner_back", "owner=\"%s\"", owner);
 }

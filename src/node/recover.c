@@ -96,7 +96,7 @@ sweep(struct recover *r, int64_t incarnation)
 	}
 	if (got.sql_kept > 0)
 		log_warn("sql_not_ended", "backends=%" PRId64 " hint=\"%s\"", got.sql_kept,
-		    "their tasks wait until somebody with the right to it ends them");
+		    "their tasks wait until somebody who has the right ends them");
 	if (got.all > 0)
 		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all,
 		    got.running, got.parked);

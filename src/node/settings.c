@@ -26,7 +26,7 @@ const struct option_key settings_keys[] = {
     {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
 	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
     {"listen_dsn", 0, OPTION_TEXT, FIELD(listen_dsn), NULL, 0, 0, NULL, "DSN",
-	"where to listen for new tasks, when dsn is a pooler that passes no notifications on; default: dsn",
+	"where to listen for new tasks if dsn is a pooler that does not pass on notifications; default: dsn",
 	true},
     {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
 	"read these settings from an ini file", false},
@@ -37,7 +37,7 @@ const struct option_key settings_keys[] = {
     {"strategy_options", 0, OPTION_TEXT, FIELD(strategy_options), NULL, 0, 0, NULL, "TEXT",
 	"options of the strategy", false},
     {"weight", 0, OPTION_REAL, FIELD(weight), "1", 0, 1e6, NULL, "NUMBER",
-	"share under the strategy `weight`; 0: takes nothing unless it must", false},
+	"share under the strategy `weight`; 0: takes nothing unless all weights are 0", false},
     {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...",
 	"labels of this node; a task's `require` must be contained in them", false},
     {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N", "runs at once", false},
@@ -45,21 +45,20 @@ const struct option_key settings_keys[] = {
     {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
 	"how far ahead tasks are claimed", false},
     {"poll", 0, OPTION_DURATION, FIELD(poll_us), "1s", S(0.01), S(3600), NULL, "TIME",
-	"longest wait between two looks of a node that has had something to do, or whose doorbell is not "
-	"heard",
+	"longest wait between two looks of a node that has had something to do, or gets no notifications",
 	false},
     {"heartbeat", 0, OPTION_DURATION, FIELD(heartbeat_us), "1s", S(0.05), S(60), NULL, "TIME",
-	"how often the node says that it lives", false},
+	"how often the node reports that it is alive", false},
     {"fence_after", 0, OPTION_DURATION, FIELD(fence_after_us), "14s", S(0.2), S(3600), NULL, "TIME",
-	"no heartbeat got through for so long: the node stops its own runs", false},
+	"after this long without a heartbeat the node stops its own runs", false},
     {"dead_after", 0, OPTION_DURATION, FIELD(dead_after_us), "20s", S(1), S(7200), NULL, "TIME",
-	"silent for so long: others take its tasks", false},
+	"after this long without a heartbeat others take its tasks", false},
     {"kill_grace", 0, OPTION_DURATION, FIELD(kill_grace_us), "2s", 0, S(600), NULL, "TIME",
 	"time between TERM and KILL", false},
     {"steal_after", 0, OPTION_DURATION, FIELD(steal_after_us), "2s", S(0.1), S(3600), NULL, "TIME",
-	"a due task its owner has not taken for so long may be taken by anyone", false},
+	"a due task that its owner has not taken for this long may be taken by any node", false},
     {"allow", 'a', OPTION_TEXT, FIELD(allow), "sql,noop,notify", 0, 0, NULL, "KIND,...",
-	"kinds this node runs; shell, exec and http must be asked for", false},
+	"kinds this node runs; shell, exec and http must be named to be allowed", false},
     {"executors", 0, OPTION_TEXT, FIELD(executors), NULL, 0, 0, NULL, "FILE.so,...",
 	"plug-in executors to load", false},
     {"job_env", 0, OPTION_TEXT, FIELD(job_env), NULL, 0, 0, NULL, "NAME=VALUE,...",
@@ -69,41 +68,39 @@ const struct option_key settings_keys[] = {
     {"job_umask", 0, OPTION_TEXT, FIELD(job_umask), "077", 0, 0, NULL, "OCTAL",
 	"umask of shell and exec tasks", false},
     {"job_nice", 0, OPTION_INT, FIELD(job_nice), "0", 0, 19, NULL, "N",
-	"how much lower than the node's the priority of shell and exec tasks is", false},
+	"how much the priority of shell and exec tasks is below the node's", false},
     {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
-	"what a shell or exec task may use at most; args.limits may ask for less", false},
+	"upper bounds for each shell or exec task; args.limits may ask for less", false},
     {"run_as", 0, OPTION_TEXT, FIELD(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
-	"who shell and exec tasks and handler processes run as, with that user's groups; default: the user "
-	"of the node",
+	"the user, with its groups, that shell and exec tasks and handler processes run as; default: the "
+	"user of the node",
 	false},
     {"allow_root", 0, OPTION_FLAG, FIELD(allow_root), NULL, 0, 0, NULL, NULL,
-	"let shell and exec tasks and handler processes run as root, where the node is root and run_as says "
-	"nothing "
-	"else",
+	"let shell and exec tasks and handler processes run as root if the node is root and run_as is not "
+	"set",
 	false},
     {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
-	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with :PORT or without; "
-	"default: "
-	"all but where clouds keep credentials",
+	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with or without :PORT; "
+	"default: all but those where clouds keep credentials",
 	false},
     {"secret_dir", 0, OPTION_TEXT, FIELD(secret_dir), NULL, 0, 0, NULL, "FOLDER",
-	"folder with one folder for each owner, of whose files args may take values: {\"env\": {\"TOKEN\": "
+	"folder with one folder per owner; args may take values from its files: {\"env\": {\"TOKEN\": "
 	"{\"file\": "
 	"\"api.key\"}}}",
 	false},
     {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
-	"put each shell or exec task into a control group (version 2) where that can be done", false},
+	"put each shell or exec task into a control group (version 2) where possible", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
-	"on TERM running tasks get so long", false},
+	"how long running tasks may take after TERM", false},
     {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",
 	"history older than this is dropped, by whole days", false},
     {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,
-	"run at_most_once tasks also where an asynchronous standby may be promoted, and then run one twice",
+	"run at_most_once tasks even if an asynchronous standby exists, whose promotion may run one twice",
 	false},
     {"allow_superuser", 0, OPTION_FLAG, FIELD(allow_superuser), NULL, 0, 0, NULL, NULL,
-	"run although a role that the node logs in as is a superuser", false},
+	"run even if a role that the node logs in as is a superuser", false},
     {"core_dumps", 0, OPTION_FLAG, FIELD(core_dumps), NULL, 0, 0, NULL, NULL,
-	"let a node that crashes leave a core file; its memory, with passwords, can be read by its jobs then",
+	"let a crashing node leave a core file; its jobs can then read its memory, including passwords",
 	false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
@@ -180,10 +177,10 @@ check_file(
 		return RC_OK; /* a pipe, say */
 	if ((st.st_mode & S_IWOTH) != 0)
 		return err_set(err, RC_BAD,
-		    "everybody may write %s, which says what jobs may do; type: chmod o-w %s", file, file);
+		    "everybody can write %s, which says what jobs may do; run: chmod o-w %s", file, file);
 	if (secret && (st.st_mode & S_IROTH) != 0)
-		return err_set(err, RC_BAD,
-		    "%s holds a password and everybody may read it; type: chmod o= %s", file, file);
+		return err_set(err, RC_BAD, "%s holds a password and everybody can read it; run: chmod o= %s",
+		    file, file);
 	return RC_OK;
 }
 

@@ -66,7 +66,7 @@ worker_name_ok(const struct settings *s, const char *name, struct err *err)
 
 	for (size_t i = 0; i < s->n_handlers; i++) {
 		if (strcmp(s->handlers[i].name, name) == 0)
-			return err_set(err, RC_BAD, "[worker %s] stands twice", name) == RC_OK;
+			return err_set(err, RC_BAD, "[worker %s] is given twice", name) == RC_OK;
 	}
 	if (name[strspn(name, letters)] != '\0' || strlen(name) > NAME_MAX_BYTES)
 		return err_set(err, RC_BAD, "[worker %.80s]: a name is letters, digits, _ and -, at most %d",
@@ -111,7 +111,7 @@ add_owner(void *settings, const char *name, struct err *err)
 	if (strlen(name) > NAME_MAX_BYTES)
 		err_set(err, RC_BAD, "the name of a role is at most %d bytes long", NAME_MAX_BYTES);
 	else if (settings_owner(s, name) != NULL)
-		err_set(err, RC_BAD, "[owner %s] stands twice", name);
+		err_set(err, RC_BAD, "[owner %s] is given twice", name);
 	else if (s->n_owners == OWNERS_MAX)
 		err_set(err, RC_BAD, "a file holds at most %d owners", OWNERS_MAX);
 	else {

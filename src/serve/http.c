@@ -237,7 +237,7 @@ find_route(struct call *c)
 	if (c->route == NULL && c->allow != NULL)
 		return refuse(c, 405, "this path does not take this method", c->allow);
 	return c->route != NULL ||
-	       refuse(c, 404, "there is nothing here", "What there is: /api/v1/openapi.json");
+	       refuse(c, 404, "there is nothing here", "/api/v1/openapi.json lists what there is.");
 }
 
 static bool

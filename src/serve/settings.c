@@ -29,17 +29,17 @@ const struct option_key serve_keys[] = {
 	"open: whoever reaches it acts as the role of dsn (this machine only); token: a token of pgrab.token",
 	false},
     {"hosts", 0, OPTION_TEXT, FIELD(hosts), NULL, 0, 0, NULL, "NAME,...",
-	"names under which a reverse proxy offers it; requests for any other are refused", false},
+	"names under which a reverse proxy offers it; requests for any other name are refused", false},
     {"title", 0, OPTION_TEXT, FIELD(title), "pgrab", 0, 0, NULL, "TEXT",
 	"what the page calls this installation", false},
     {"connections", 0, OPTION_INT, FIELD(connections), "4", 1, 64, NULL, "N",
-	"connections to the database, and threads for them; one more of each for every role", false},
-    {"clients", 0, OPTION_INT, FIELD(clients), "256", 8, 10000, NULL, "N", "connections of clients at once",
-	false},
+	"connections to the database, with a thread each; and as many for every role", false},
+    {"clients", 0, OPTION_INT, FIELD(clients), "256", 8, 10000, NULL, "N",
+	"how many clients may be connected at once", false},
     {"rate", 0, OPTION_INT, FIELD(rate), "1000", 1, 1e6, NULL, "N",
 	"requests per second of one client (address, or user of the Unix socket)", false},
     {"timeout", 0, OPTION_DURATION, FIELD(timeout_us), "5s", S(0.1), S(300), NULL, "TIME",
-	"longest wait for the database, of each statement", false},
+	"longest wait for the database, per statement", false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
     {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
@@ -72,7 +72,7 @@ add_role(void *settings, const char *name, struct err *err)
 	struct serve_role *r;
 
 	if (serve_settings_role(s, name) >= 0)
-		err_set(err, RC_BAD, "[role %s] stands twice", name);
+		err_set(err, RC_BAD, "[role %s] is given twice", name);
 	else if (s->n_roles == ROLES_MAX)
 		err_set(err, RC_BAD, "a file holds at most %d roles", ROLES_MAX);
 	else {
@@ -139,7 +139,7 @@ read_tcp(const char *text, struct serve_address *out, struct err *err)
 	return true;
 bad:
 	err_set(err, RC_BAD,
-	    "listen: \"%.100s\" is no address; it is 127.0.0.1:8080, [::1]:8080 or unix:/path", text);
+	    "listen: \"%.100s\" is not an address; use 127.0.0.1:8080, [::1]:8080 or unix:/path", text);
 	return false;
 }
 

@@ -69,7 +69,7 @@ check(const struct pgrab_strategy *s, struct err *err)
 		return err_set(err, RC_BAD, "%s() returned NULL", PGRAB_STRATEGY_ENTRY);
 	if (s->abi != PGRAB_STRATEGY_ABI)
 		return err_set(err, RC_BAD,
-		    "it was built for strategy ABI %u, this pgrab has ABI %u: build it anew against this "
+		    "it was built for strategy ABI %u, this pgrab has ABI %u: rebuild it against this "
 		    "version's pgrab/strategy.h",
 		    (unsigned)s->abi, (unsigned)PGRAB_STRATEGY_ABI);
 	if (s->name == NULL || s->name[0] == '\0')

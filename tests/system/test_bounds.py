@@ -1,4 +1,4 @@
-"""The node's file is the upper bound: whom jobs run as, what they may start and reach, and what they can not see."""
+"""The node's file is the upper bound: whom jobs run as, what they may start and reach, and what they cannot see."""
 import http.server
 import os
 import stat
@@ -89,7 +89,7 @@ def test_a_node_that_is_not_root_refuses_another_user(db, config):
                            "--name", "n1", "--allow", "shell", "--run-as", "daemon"],
                           env=clean_env(), capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode != 0
-    assert "run_as: this node is not root, so it can not run anything as another user" in done.stderr
+    assert "run_as: this node is not root, so it cannot run anything as another user" in done.stderr
 
 
 def test_the_file_bounds_programs_kinds_and_hosts(db, nodes, config):
@@ -242,11 +242,11 @@ def test_a_bell_that_never_stops_does_not_make_a_node_beat_for_ever(db, nodes):
 def test_a_file_that_others_may_read_or_write_is_refused(db, config, tmp_path):
     path = config("dsn = postgresql://app:very-secret@127.0.0.1:1/x\n", 0o644)
     done = run_pgrab("run", "--config", path, check=False)
-    assert f"{path} holds a password and everybody may read it; type: chmod o= {path}" in done.stderr
+    assert f"{path} holds a password and everybody can read it; run: chmod o= {path}" in done.stderr
     assert "very-secret" not in done.stderr
     path = config("workers = 1\n[owner app]\ndsn = password=very-secret\n", 0o604)
-    assert "type: chmod o= " in run_pgrab("run", "--config", path, check=False).stderr
+    assert "run: chmod o= " in run_pgrab("run", "--config", path, check=False).stderr
     path = config("workers = 1\n", 0o666)
-    assert f"everybody may write {path}" in run_pgrab("run", "--config", path, check=False).stderr
+    assert f"everybody can write {path}" in run_pgrab("run", "--config", path, check=False).stderr
     path = config("workers = none\n", 0o644)  # without a password it is as good as any
     assert "workers cannot be" in run_pgrab("run", "--config", path, check=False).stderr

@@ -99,7 +99,7 @@ def test_without_a_command_the_help_is_an_error():
     (["add", "--arg", "a=1", "--arg", "a=2", "x"], "--arg a was given twice"),
     (["add", "--arg", "params:=[1,", "x"], '"[1," is not JSON'),
     (["add", "--in", "soon", "x"], '--in cannot be "soon"; it is a time such as'),
-    (["add", "--in", "5s", "--run-at", "now", "x"], "give one of them"),
+    (["add", "--in", "5s", "--run-at", "now", "x"], "give either --run-at or --in"),
     (["add", "select", "1"], "too many arguments"),
     (["run", "--workers", "none"], "workers cannot be \"none\""),
     (["run", "--dead-after", "1s"], "must not be more than dead_after"),
@@ -576,7 +576,7 @@ def test_add_with_everything(db):
                       backoff_max::text, delivery, require, paused, due_at from pgrab.task where id = %s""", shown["id"])[0]
     assert row == ("x; echo", '{"cwd": "/tmp", "env": {"A": "1=2", "N": 12345678901234567890}, "stdin": "a=b"}', True, -3, "00:00:01.5", 7, "00:00:00",
                    "02:00:00", "at_most_once", {"zone": "eu"}, True, None)
-    assert "a live task with this key already" in fails(1, "add", "--key", "k", "select 1", dsn=db.dsn)
+    assert "a live task already has this key" in fails(1, "add", "--key", "k", "select 1", dsn=db.dsn)
 
 
 def test_add_a_schedule_with_everything(db):

@@ -206,7 +206,7 @@ def test_wait_ends_with_the_fire(db, nodes):
     again = db.add(kind="noop", schedule="@every 1s")
     assert as_json(db, "wait", again) == {"outcome": "succeeded"}
     never = db.add(kind="noop", run_at="2100-01-01")
-    assert "not over yet" in fails(1, db, "wait", never, "--timeout", "300ms")
+    assert "not ended yet" in fails(1, db, "wait", never, "--timeout", "300ms")
     assert "no task 4711" in fails(3, db, "wait", "4711")
 
 
@@ -214,7 +214,7 @@ def test_drain_waits_until_nothing_runs_there(db, nodes):
     nodes.start("n1")
     task = db.add(kind="shell", command="sleep 1.5")
     db.wait("select status = 'running' from pgrab.task where id = %s", task)
-    assert "not over yet" in fails(1, db, "drain", "n1", "--wait", "--timeout", "100ms")
+    assert "not ended yet" in fails(1, db, "drain", "n1", "--wait", "--timeout", "100ms")
     pgrab(db, "drain", "n1", "--wait")
     assert db.runs(task)[0].outcome == "succeeded"
 

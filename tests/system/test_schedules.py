@@ -134,7 +134,7 @@ def test_cancel_stops_runs_of_every_kind_within_two_seconds(db, nodes, probe, be
         probe.wait("start", "t")
         if not bell:
             db.query("select pg_terminate_backend(a.pid) from (select pid from pg_stat_activity where application_name = 'pgrab listen' and datname = current_database() offset 0) a")
-            db.query("alter database " + db.name + " connection limit 0")  # it can not come back
+            db.query("alter database " + db.name + " connection limit 0")  # it cannot come back
         asked = time.monotonic()
         db.query("select pgrab.cancel(%s)", tasks)
         db.wait("select count(*) = 4 from pgrab.run where outcome = 'cancelled' and ended = 'cancelled'", timeout=5)

@@ -288,7 +288,7 @@ def test_unix_socket_knows_its_peer(serving, tmp_path):
 
 @pytest.mark.parametrize("args, says", [
     (["--listen", "0.0.0.0:8080"], "can be reached from other machines"),
-    (["--listen", "localhost:8080"], "is no address"),
+    (["--listen", "localhost:8080"], "is not an address"),
     (["--listen", "unix:relative"], "begins with /"),
     (["--listen", ""], "no address"),
     (["--conections", "3"], "did you mean --connections?"),

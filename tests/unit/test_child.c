@@ -270,7 +270,7 @@ limits_are_read_and_bounded(void **state)
 	unbind();
 	bind_to(common, (struct bounds_texts){.limits = "processes=10"});
 	exec_fails("/bin/true", NULL, -1,
-	    "could not start: this node can not keep limits of processes and cpu (Operation not supported)");
+	    "could not start: this node cannot keep limits of processes and cpu (Operation not supported)");
 	unbind();
 }
 
@@ -373,7 +373,8 @@ wrong_bounds_are_named(void **state)
 	bounds_are_refused((struct bounds_texts){.owner = "app", .limits = "memory=1"},
 	    "[owner app] limits: \"memory=1\": memory is a size of 1MB or more, such as 512MB");
 	bounds_are_refused((struct bounds_texts){.owner = "app", .http_hosts = "10.0.0.0/33"},
-	    "[owner app] http_hosts: \"10.0.0.0/33\" is no host; write api.example.org, *.example.org:443, "
+	    "[owner app] http_hosts: \"10.0.0.0/33\" is not a host; write api.example.org, "
+	    "*.example.org:443, "
 	    "10.0.0.0/8 or [fd00::]/8:8080");
 }
 

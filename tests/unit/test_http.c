@@ -95,8 +95,8 @@ http_bad_arguments_are_refused_before_anything_is_sent(void **state)
 	    {{"headers", "A:=1"}, "*not a header name"},
 	    {{"headers", "=1"}, "*not a header name"},
 	    {{"headers", "nothing"}, "args.headers must be an object*"},
-	    {{"headers", "Content-Length=5"}, "*content-length can not be set*"},
-	    {{"headers", "Transfer-Encoding=chunked"}, "*transfer-encoding can not be set*"},
+	    {{"headers", "Content-Length=5"}, "*content-length cannot be set*"},
+	    {{"headers", "Transfer-Encoding=chunked"}, "*transfer-encoding cannot be set*"},
 	    {{"expect", "2x"}, "args.expect: \"2x\" is not a status; *"},
 	    {{"expect", "600"}, "args.expect*"},
 	    {{"follow", "yes"}, "args.follow is \"yes\"; it must be true or false"},
@@ -114,7 +114,7 @@ http_bad_arguments_are_refused_before_anything_is_sent(void **state)
 	struct pgrab_result r = run_path("/ok", ARGS({"body", "1"}, {"body", "2"}));
 	expect_error(&r, "args.body must be one text*");
 	r = run_path("/ok", ARGS({"body", "1"}, {"method", "head"}));
-	expect_error(&r, "a HEAD request can not have args.body");
+	expect_error(&r, "a HEAD request cannot have args.body");
 	assert_int_equal(requests(), before);
 }
 

@@ -415,7 +415,7 @@ a_frozen_shim_is_killed_with_its_run(void **state)
 	expect_nothing_left();
 }
 
-/* The run's group when it is in one of ours; whether that can be is the machine's.  False: it can not. */
+/* The run's group when it is in one of ours; whether that can be is the machine's.  False: it cannot. */
 static bool
 group_of(pid_t pid, char *out, size_t size)
 {

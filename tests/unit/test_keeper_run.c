@@ -71,7 +71,7 @@ keeper_says_why_a_program_did_not_start(void **state)
 	free(large);
 }
 
-/* No shell takes over what the kernel can not execute. */
+/* No shell takes over what the kernel cannot execute. */
 static void
 keeper_executes_no_file_without_a_format(void **state)
 {

@@ -138,7 +138,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	strategy_close(&s);
 }
 
-/* A pool with little room is not shown hundreds of rows that it can not take. */
+/* A pool with little room is not shown hundreds of rows that it cannot take. */
 static void
 a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 {
