@@ -101,12 +101,13 @@ comment on table pgrab.task is
   ' this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
 comment on column pgrab.task.id is 'Number of the task, given by the database.';
 comment on column pgrab.task.version is
-  'System: raised by every claim and every change of plan. (incarnation, version) is the fence every later '
-  'write must match. Begins with the time of the insert, so that it never repeats for an id.';
+  'System: raised by every claim and every change of plan. (incarnation, version) is the fence that every '
+  'later write must match. It starts with the time of the insert, so that it never repeats for an id.';
 comment on column pgrab.task.incarnation is 'System: which start of that node.';
 comment on column pgrab.task.node_id is 'System: the node that holds it.';
 comment on column pgrab.task.due_at is
-  'System: when a node should look at it next: fire_at, later while a retry waits. Null: it cannot run now.';
+  'System: when a node should look at it next: fire_at, or later while a retry waits. Null: it cannot run '
+  'now.';
 comment on column pgrab.task.fire_at is
   'System: the planned time of the current fire; retries and recovery leave it alone.';
 comment on column pgrab.task.claimed_at is 'System: when the node claimed it.';
@@ -117,39 +118,38 @@ comment on column pgrab.task.fires is
   'System: fires that have been carried out, whatever their outcome; max_runs counts these.';
 comment on column pgrab.task.failures is 'System: runs that ended other than succeeded.';
 comment on column pgrab.task.chain is
-  'System: the chain it is a link of, as in pgrab.chain.chain. Null: on its own.';
+  'System: the chain it is a link of, as in pgrab.chain.chain. Null: none.';
 comment on column pgrab.task.attempt is
-  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked in '
-  'the end.';
+  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked '
+  'eventually.';
 comment on column pgrab.task.needs is
-  'System: parents that have still to end in this run of the chain. Null: it takes no part in it (any more).';
+  'System: parents that have yet to end in this run of the chain. Null: it takes no part in it (any more).';
 comment on column pgrab.task.met is
   'System: parents that have ended in this run of the chain and were not skipped.';
 comment on column pgrab.task.status is
   'System: waiting (for parents), scheduled, claimed (a node holds it, not started), running, parked (out of '
-  'attempts, waiting for a person); done, cancelled, skipped: a link of a chain that is still under way has '
-  'ended so.';
+  'attempts, waiting for a person); done, cancelled, skipped: how a link of a chain in progress has ended.';
 comment on column pgrab.task.shard is
   'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards among'
   ' nodes.';
 comment on column pgrab.task.lane is
-  'System: which lane of the due index it stands in: its priority''s band (the last three bits: 1 below zero,'
+  'System: its lane of the due index: its priority''s band (the last three bits: 1 below zero,'
   ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of owner, kind, require and delivery. Tasks of one '
   'lane can be run by the same nodes.';
 comment on column pgrab.task.settled is
-  'System: what becomes of the fires that it missed has been decided; it keeps its place in the queue.';
+  'System: its missed fires have been settled; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
 comment on column pgrab.task.updated_at is 'System: when a person last changed the definition.';
 comment on column pgrab.task.priority is
   'Higher goes first, in bands: below 0, 0, 1 to 9, 10 to 99, 100 and above. A band is worth 15 minutes of '
   'waiting to the next lower one, so nothing waits longer than an hour behind more important work.';
 comment on column pgrab.task.paused is
-  'True: not started until it is false again. What runs already goes on.';
+  'True: not started until it is false again. A run in progress goes on.';
 comment on column pgrab.task.max_attempts is
   'Tries per fire. After the last the task is parked, with the reason in last_error.';
-comment on column pgrab.task.max_runs is 'The schedule ends after so many fires.';
+comment on column pgrab.task.max_runs is 'The schedule ends after this many fires.';
 comment on column pgrab.task.misfire_limit is
-  'With misfire = all: at most so many catch-up runs; the rest are recorded as missed.';
+  'With misfire = all: at most this many catch-up runs; the rest are recorded as missed.';
 comment on column pgrab.task.run_at is 'When it is (next) due. Default: now.';
 comment on column pgrab.task.starts_at is 'The schedule fires only from here on.';
 comment on column pgrab.task.ends_at is 'The schedule fires only up to here.';
@@ -162,14 +162,15 @@ comment on column pgrab.task.backoff is
   'Wait before try n+1: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 comment on column pgrab.task.backoff_max is 'Longest wait between two tries.';
 comment on column pgrab.task.misfire_after is 'A fire that could not start within this counts as missed.';
-comment on column pgrab.task.jitter is 'Each fire is delayed by a stable pseudo-random part of this.';
+comment on column pgrab.task.jitter is
+  'Each fire is delayed by a pseudo-random part of this, always the same for one task.';
 comment on column pgrab.task.expect_within is
-  'A success at least so often, else it is in pgrab.overdue. Null: nothing is expected.';
+  'How often it should succeed; otherwise it is in pgrab.overdue. Null: no expectation.';
 comment on column pgrab.task.stall_after is
-  'A run that shows no sign of life for so long is stopped, as timed_out: prints nothing and reports no '
-  'progress. Of sql that reports none it is one more time-out. Null: only its timeout counts.';
+  'A run that shows no sign of life for this long (no output, no progress) is stopped, as timed_out. For sql '
+  'that reports no progress it is a second timeout. Null: only `timeout` counts.';
 comment on column pgrab.task.keep is
-  'How long its history is kept, also after its end. Null: as long as the nodes'' retention setting says.';
+  'How long its history is kept, even after its end. Null: as long as the nodes'' retention setting says.';
 comment on column pgrab.task.kind is
   'What carries it out: sql, shell, exec, http, notify, noop, or a plugged-in executor (pgrab.kind lists '
   'them). A node runs only the kinds its own `allow` setting names.';
@@ -177,10 +178,10 @@ comment on column pgrab.task.delivery is
   'at_least_once, or at_most_once: once started it is never started again for that fire, whatever happens.';
 comment on column pgrab.task.misfire is
   'Fires missed while nobody could run them: skip, once (one catch-up run), all.';
-comment on column pgrab.task.run_if is 'Which end of the parent starts it: success, failure, always.';
+comment on column pgrab.task.run_if is 'Which outcome of the parent starts it: success, failure, always.';
 comment on column pgrab.task.timezone is 'IANA time zone in which the schedule is read.';
 comment on column pgrab.task.schedule is
-  'Null: once. Else cron (5 or 6 fields), @hourly and the like, @every 90s, @after 90s.';
+  'Null: once. Otherwise cron (5 or 6 fields), @hourly and so on, @every 90s, @after 90s.';
 comment on column pgrab.task.limit_key is 'Counts against the limit of that key.';
 comment on column pgrab.task.key is
   'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
@@ -214,7 +215,7 @@ comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, wa
 -- the band of their priority.
 create index task_line_idx on pgrab.task (limit_key, (lane & 7), fire_at)
   where due_at is null and limit_key is not null and not paused;
-comment on index pgrab.task_line_idx is 'Who waits for a place under a limit.';
+comment on index pgrab.task_line_idx is 'Tasks that wait for a place under a limit.';
 -- Serves: the end of a chain, and what a person does to a whole chain.  Written only when the graph changes.
 create index task_chain_idx on pgrab.task (chain) where chain is not null;
 comment on index pgrab.task_chain_idx is 'The links of a chain.';
@@ -418,7 +419,8 @@ comment on column pgrab.registration.users is
   'run_as its shell and exec tasks are the user of the node.';
 comment on column pgrab.registration.slots is 'Runs at once.';
 comment on column pgrab.registration.heartbeat_every is 'How often it means to beat.';
-comment on column pgrab.registration.dead_after is 'Silent for so long, others may take its tasks.';
+comment on column pgrab.registration.dead_after is
+  'After this long without a heartbeat others may take its tasks.';
 comment on column pgrab.registration.started_at is 'When this incarnation began.';
 comment on column pgrab.registration.shards is
   'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet. '
@@ -516,7 +518,7 @@ comment on table pgrab.weight is
   'pgrab.node set weight`.';
 comment on column pgrab.weight.node_id is 'The node.';
 comment on column pgrab.weight.incarnation is
-  'Its incarnation: when it registers anew (a restart, a fence) its setting stands again.';
+  'Its incarnation: when it registers again (a restart, a fence) its setting applies again.';
 comment on column pgrab.weight.weight is 'Its share under the strategy `weight`.';
 
 -- As with the weight: what people write is no row that a heartbeat needs.
@@ -568,7 +570,7 @@ create table pgrab.live (
   constraint live_pkey primary key (incarnation, task_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.live is
-  'Runs under way that have shown how far they are, or that have been told to stop and have not ended yet. '
+  'Runs in progress that have reported how far they are, or that were told to stop and have not ended yet. '
   'Read it through pgrab.running.';
 comment on column pgrab.live.incarnation is 'Who runs it.';
 comment on column pgrab.live.task_id is 'The task.';
@@ -621,7 +623,7 @@ comment on column pgrab.live_output.task_id is 'The task.';
 comment on column pgrab.live_output.version is 'Its version during this run.';
 comment on column pgrab.live_output.total is 'Bytes it had printed by then, as they are shown.';
 comment on column pgrab.live_output.told_at is 'When its node wrote this.';
-comment on column pgrab.live_output.unbroken is 'So many bytes at the end of output have no gap in them.';
+comment on column pgrab.live_output.unbroken is 'How many bytes at the end of output have no gap in them.';
 comment on column pgrab.live_output.output is 'At most 64 KiB, head and tail, made printable.';
 
 create table pgrab.kind (
@@ -638,8 +640,8 @@ comment on column pgrab.kind.summary is 'What it does.';
 comment on column pgrab.kind.handled is
   'True: handler processes carry it out, see docs/workers.md; its args are any JSON object.';
 comment on column pgrab.kind.schema is
-  'What its handler says of its args, as JSON Schema: a task that does not fit is refused. The last to say '
-  'so counts. Null: any object will do.';
+  'JSON Schema of its args, as its handler declares it: a task that does not match is refused. The latest '
+  'declaration counts. Null: any object.';
 insert into pgrab.kind (kind, summary) values
   ('sql', 'run SQL in the same database, exactly once in effect'),
   ('shell', 'run a line with sh'),
@@ -671,9 +673,9 @@ comment on column pgrab.pool.name is 'NAME of the section.';
 comment on column pgrab.pool.command is 'What is started.';
 comment on column pgrab.pool.kinds is
   'Kinds that it handles, each with the JSON Schema of its args, or null.';
-comment on column pgrab.pool.processes is 'So many processes there are to be.';
-comment on column pgrab.pool.up is 'So many have said hello and take tasks.';
-comment on column pgrab.pool.slots is 'Tasks that these have at once, at most.';
+comment on column pgrab.pool.processes is 'How many processes there should be.';
+comment on column pgrab.pool.up is 'How many have said hello and take tasks.';
+comment on column pgrab.pool.slots is 'How many tasks these can have at once.';
 comment on column pgrab.pool.lost is 'Processes that ended without being asked to, since the node started.';
 comment on column pgrab.pool.library is 'What the processes are made with, as they say.';
 comment on column pgrab.pool.fault is
@@ -699,9 +701,9 @@ comment on column pgrab.limit.owner is
   'Who made it: current_user of the insert. Tasks of that owner may count against it; one that an operator '
   'made is for all.';
 comment on column pgrab.limit.max_running is
-  'At most so many run at once; 0 stops them all. Null: no such limit.';
+  'How many may run at once; 0 stops them all. Null: unlimited.';
 comment on column pgrab.limit.per_second is
-  'At most so many start within any one second; 0.1 is one in ten seconds. Null: no such limit.';
+  'How many may start within any one second; 0.1 is one in ten seconds. Null: unlimited.';
 
 -- A place belongs to a run, whatever becomes of its task: the run's finish frees it, or the recovery of its
 -- incarnation.  See docs/adr/0008-limits.md.
@@ -749,12 +751,12 @@ create table pgrab.limit_use (
 comment on table pgrab.limit_use is
   'Internal: how each limit is used. The row with the highest number of a key counts.';
 comment on column pgrab.limit_use.no is
-  'Counts the changes. 0: the row that whoever changes something locks.';
-comment on column pgrab.limit_use.taken is 'So many places are taken: rows of pgrab.limit_place.';
-comment on column pgrab.limit_use.starts is 'So many have started, under per_second.';
+  'Counts the changes. 0: the row to lock before changing anything.';
+comment on column pgrab.limit_use.taken is 'How many places are taken: rows of pgrab.limit_place.';
+comment on column pgrab.limit_use.starts is 'How many have started, under per_second.';
 comment on column pgrab.limit_use.started_at is 'When the last of them started.';
 comment on column pgrab.limit_use.planned_at is 'The latest time for which a place has been kept.';
-comment on column pgrab.limit_use.waits is 'True: somebody stands in line.';
+comment on column pgrab.limit_use.waits is 'True: tasks wait in line.';
 comment on column pgrab.limit_use.key is 'Of which limit.';
 
 create table pgrab.limit_start (
@@ -795,7 +797,7 @@ comment on table pgrab.edge is
   'triggers keep it whole.';
 comment on column pgrab.edge.parent_id is 'The task that has to end.';
 comment on column pgrab.edge.child_id is 'The task that waits for it.';
-comment on column pgrab.edge.run_if is 'Which end of the parent: success, failure, always.';
+comment on column pgrab.edge.run_if is 'Which outcome of the parent: success, failure, always.';
 create index edge_child_idx on pgrab.edge (child_id);
 comment on index pgrab.edge_child_idx is 'The parents of a task.';
 
@@ -812,17 +814,17 @@ create table pgrab.chain (
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 comment on table pgrab.chain is
-  'One row per chain (tasks that hang together): the run it is in. Its row is the lock under which the run is'
-  ' ended. For people: pgrab.chains, pgrab.chain_runs.';
+  'One row per chain (connected tasks): the run it is in. The row is the lock under which the run is ended. '
+  'For people: pgrab.chains, pgrab.chain_runs.';
 comment on column pgrab.chain.chain is 'Number of the chain, the same as in pgrab.task.chain.';
 comment on column pgrab.chain.root is 'The root that has a schedule; null: the chain runs once.';
 comment on column pgrab.chain.chain_id is
-  'Number of the run it is in, or comes to next, the same as in pgrab.run.chain_id.';
+  'Number of its current or next run, the same as in pgrab.run.chain_id.';
 comment on column pgrab.chain.pending is
   'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing '
   'is counted.';
 comment on column pgrab.chain.stuck is
-  'Of a chain that runs once: a link has been parked, so what is skipped is kept for a retry.';
+  'For a chain that runs once: a link has been parked, so skipped links are kept for a retry.';
 -- Serves: pgrab.chains, pgrab.chain_runs, pgrab.cancel of a root that has ended.
 create index chain_run_idx on pgrab.chain (chain_id);
 comment on index pgrab.chain_run_idx is 'The chain that is in a run.';
@@ -848,7 +850,7 @@ create table pgrab.secret (
 );
 comment on table pgrab.secret is
   'Values that the args of a task may name instead of holding them. Each belongs to a role, and only tasks '
-  'of that role get it. With separate roles nobody reads a value back: insert, update, delete.';
+  'of that role get it. With separate roles nobody can read a value back, only insert, update and delete.';
 comment on column pgrab.secret.owner is 'Whose it is: current_user of the insert.';
 comment on column pgrab.secret.name is 'What its owner''s tasks call it.';
 comment on column pgrab.secret.value is 'The value, at most 64 KiB.';
@@ -888,7 +890,7 @@ comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, delete_chain, '
   'drain, undrain, limit, pause_all, resume_all, migrate.';
 comment on column pgrab.event.role is 'Who: current_user.';
-comment on column pgrab.event.login is 'As whom he had logged in: session_user.';
+comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'To which task. Null: to none.';
 comment on column pgrab.event.task is 'Its name, or its key; or which limit, which node.';
 comment on column pgrab.event.owner is 'Its owner.';
@@ -915,8 +917,8 @@ create table pgrab.edge_change (
   constraint edge_change_pkey primary key (id)
 );
 comment on table pgrab.edge_change is
-  'Internal: edges added to and taken from a recurring chain while it runs. The run goes by the graph it '
-  'began with; gone when it has ended.';
+  'Internal: edges added to and taken from a recurring chain while it runs. The run uses the graph it began '
+  'with; removed when it has ended.';
 comment on column pgrab.edge_change.chain is 'The chain.';
 comment on column pgrab.edge_change.parent_id is 'Parent of the edge.';
 comment on column pgrab.edge_change.child_id is 'Child of the edge.';
@@ -948,13 +950,13 @@ comment on column pgrab.cluster.paused is 'True: no node takes any task. What ru
 comment on column pgrab.cluster.paused_at is 'Since when.';
 comment on column pgrab.cluster.paused_by is 'Who wants it.';
 comment on column pgrab.cluster.system_id is
-  'The server that the first node found here: a database that says another one is a copy, see pgrab.adopt().';
+  'The server on which the first node found this database: on another one it is a copy, see pgrab.adopt().';
 comment on column pgrab.cluster.database is 'The same of the database: its oid.';
 comment on column pgrab.cluster.submit_priority is
-  'With separate roles: the highest priority that tasks of a role that is no operator may have. A band more '
-  'is worth 15 minutes of everybody else''s waiting.';
+  'With separate roles: the highest priority for tasks of a role that is not an operator. Each band is worth '
+  '15 minutes of everybody else''s waiting.';
 comment on column pgrab.cluster.submit_misfire_limit is
-  'With separate roles: the highest misfire_limit of such tasks, so many catch-up runs at once.';
+  'With separate roles: the highest misfire_limit of such tasks, that is, of catch-up runs at once.';
 comment on column pgrab.cluster.roles is
   'False: one role does everything. True: pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator and '
   'pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';
@@ -993,7 +995,7 @@ comment on column pgrab.alert.node_like is
 comment on column pgrab.alert.template is
   'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given the'
   ' facts as its parameters.';
-comment on column pgrab.alert.enabled is 'False: it tells nobody.';
+comment on column pgrab.alert.enabled is 'False: the alert is off.';
 comment on column pgrab.alert.set_by is 'Who made it; owner of the tasks it inserts.';
 
 -- One row from the first failure to the next success, so that a failure is told of once, and how long it has
@@ -1055,8 +1057,8 @@ create table pgrab.token (
 ) with (fillfactor = 70);
 revoke all on pgrab.token from public;
 comment on table pgrab.token is
-  'Tokens of pgrab serve: whoever sends one acts as its role. Made by pgrab.token_add(); a row that is'
-  ' deleted is void at once.';
+  'Tokens of pgrab serve: whoever sends one acts as its role. Made by pgrab.token_add(); deleting the row '
+  'revokes it at once.';
 comment on column pgrab.token.hash is 'SHA-256 of the token, which itself is kept nowhere.';
 comment on column pgrab.token.role is 'The role of the database that its bearer acts as.';
 comment on column pgrab.token.name is 'What or whom it is for.';

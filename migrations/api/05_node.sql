@@ -26,7 +26,7 @@ from pgrab.registration r
   left join pgrab.weight w on w.node_id = r.id and w.incarnation = b.incarnation;
 comment on view pgrab.node is
   'Nodes: one row per node name. Shorter: pgrab.nodes. Its weight may be changed here: `update pgrab.node '
-  'set weight = 3 where name = ''a''`; null, or a restart, and its own setting stands again.';
+  'set weight = 3 where name = ''a''`; with null, or after a restart, its own setting applies again.';
 comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
 comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
 comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
@@ -55,7 +55,7 @@ comment on column pgrab.node.beat is
   'Counts heartbeats. Others declare a node dead when they saw this unchanged for dead_after, by their own '
   'steady clock.';
 comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
-comment on column pgrab.node.dead_after is 'Silent for so long, others may take its tasks.';
+comment on column pgrab.node.dead_after is 'After this long without a heartbeat others may take its tasks.';
 comment on column pgrab.node.shards is
   'Shards it reads, the leftmost bit is shard 0. Null: it has not said yet. For people: pgrab.ownership.';
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';

@@ -24,7 +24,7 @@ comment on function pgrab_internal.schema_types(jsonb) is 'The types that a sche
 create or replace function pgrab_internal.schema_bound(p_schema jsonb, p_name text) returns numeric
 language sql immutable parallel safe
 return case when jsonb_typeof(p_schema -> p_name) = 'number' then (p_schema ->> p_name)::numeric end;
-comment on function pgrab_internal.schema_bound(jsonb, text) is 'A number that stands in a schema, or null.';
+comment on function pgrab_internal.schema_bound(jsonb, text) is 'A number in a schema, or null.';
 
 create or replace function pgrab_internal.schema_matches(p_pattern text, p_text text) returns boolean
 language plpgsql immutable parallel safe as $$

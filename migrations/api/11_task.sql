@@ -214,7 +214,7 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.task_edited() is
-  'Honours a change of the definition: a task not yet started is planned anew; one that runs finishes as it '
+  'Obeys a change of the definition: a task not yet started is planned again; a running one finishes as it '
   'was started.';
 
 -- The plan of a task that does not run.  A link that waits, or has ended, is planned by its chain.
@@ -242,7 +242,7 @@ begin
   return t;
 end $$;
 comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
-  'A task as an edit has planned it anew.';
+  'A task as an edit has planned it again.';
 
 -- An upsert that changes nothing disturbs nothing, and what runs is left alone but for its run_at.
 create or replace function pgrab_internal.task_replan(p pgrab_internal.task, p_released boolean) returns void

@@ -35,7 +35,7 @@ begin
     alter table pgrab.event_rest replica identity full;
   end if;
 end $$;
-comment on function pgrab_internal.rest_make() is 'Makes the partitions for the rest anew.';
+comment on function pgrab_internal.rest_make() is 'Makes the partitions for the rest again.';
 
 -- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
 -- before its day was made lies in the partition for the rest, and moves.
@@ -82,7 +82,7 @@ language sql as $$
   where m.name is not null
 $$;
 comment on function pgrab_internal.days_make(integer) is
-  'Makes the partitions that are missing, so many days ahead.';
+  'Makes the partitions that are missing, this many days ahead.';
 
 -- The history of a task with a `keep` shorter than the retention.  A live task's at most ten thousand rows at
 -- once; of one that has ended the last run says it, and the attempts before it go with it.  What a chain that
@@ -212,7 +212,7 @@ begin atomic
       order by t.lane limit 1) n)
   select l.lane from lane l;
 end;
-comment on function pgrab_internal.lanes_due() is 'The lanes that something stands in.';
+comment on function pgrab_internal.lanes_due() is 'The lanes that are not empty.';
 
 -- A lane that is missing while a task stands in it would never be looked at.  It may have left while the
 -- transaction that inserted the task was under way, which saw it still there.
@@ -236,7 +236,7 @@ begin
   return v_n;
 end $$;
 comment on function pgrab_internal.lanes_mend() is
-  'Adds lanes that something stands in and that are missing. Returns how many.';
+  'Adds missing lanes that are not empty. Returns how many.';
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.lanes_tick() returns bigint
@@ -260,7 +260,7 @@ begin
   return v_n;
 end $$;
 comment on function pgrab_internal.lanes_leave() is
-  'Removes lanes that nothing stands in. Returns how many.';
+  'Removes empty lanes. Returns how many.';
 
 -- ------------------------------------------------------------------------------------------------- all of it
 

@@ -220,7 +220,7 @@ begin
   if v_step not between 1 and p_places then
     perform pgrab_internal.cron_refuse(
       p_schedule, p_place, 'step ' || pg_catalog.left(p_text, 20) || ' is out of range 1-' || p_places,
-      'A step counts within its field and starts anew in the next '
+      'A step counts within its field and starts again in the next '
         || (array['minute', 'hour', 'day', 'month', 'year', 'week'])[p_place]
         || '. For a fixed distance use @every, such as @every 90m.');
   end if;
@@ -382,7 +382,7 @@ begin atomic
     when p_text = '' then pgrab_internal.schedule_refuse(p_schedule, 'it is empty',
       'Write null for a task that runs once; a schedule is like */5 * * * *, @daily or @every 90s.')
     when p_text ~* '^(every )?[0-9]+ ?(w|d|h|m|s|weeks?|days?|hours?|min|minutes?|sec|seconds?)$'
-      then pgrab_internal.schedule_refuse(p_schedule, 'it is no cron expression',
+      then pgrab_internal.schedule_refuse(p_schedule, 'it is not a cron expression',
       'For a fixed distance write @every 90s (or @after 90s: from the end of the last run).')
     when p_fields = 7 then pgrab_internal.schedule_refuse(p_schedule, 'it has 7 fields',
       'The year field of Quartz is not supported: leave it out and set ends_at.')

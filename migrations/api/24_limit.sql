@@ -22,7 +22,7 @@ begin atomic
     greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms';
 end;
 comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
-  'per_second as "so many starts within so long".';
+  'per_second as a number of starts within a time.';
 
 -- Two statements, so that the second sees what the one who had the lock has written.
 create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
@@ -73,7 +73,7 @@ begin atomic
   select exists (select from pgrab.task t
     where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled');
 end;
-comment on function pgrab_internal.limit_line(text) is 'Does somebody stand in line of a limit?';
+comment on function pgrab_internal.limit_line(text) is 'Do tasks wait in line for a limit?';
 
 -- The first of each band, and of these the first.  Whom a person has locked is passed by.
 create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
@@ -146,7 +146,8 @@ begin
   return u;
 end $$;
 comment on function pgrab_internal.limit_wake(pgrab_internal.limit, pgrab_internal.limit_use) is
-  'Makes those due who stand in line and have a place now.  The caller holds the lock, and notes the result.';
+  'Makes tasks due that waited in line and have a place now.  The caller holds the lock, and notes the '
+  'result.';
 
 -- ----------------------------------------------------------------------------------------------- the start
 
@@ -329,7 +330,7 @@ begin
   perform pgrab_internal.limit_note(o, u);
 end $$;
 comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint) is
-  'So many places of a key have come free: the next in line get them.';
+  'Places of a key have become free: the next in line get them.';
 
 -- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
 -- its place to its recovery, and frees nobody else's.
@@ -420,7 +421,7 @@ begin
     perform pgrab_internal.ring('{}');
   end if;
 end $$;
-comment on function pgrab_internal.limit_let_go(text) is 'Makes all those due who stand in line of a limit.';
+comment on function pgrab_internal.limit_let_go(text) is 'Makes all tasks due that wait in line for a limit.';
 
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
@@ -442,7 +443,7 @@ begin
   perform pgrab_internal.limit_note(o, u);
 end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
-  'Lets those go who stand in line of a key and may.';
+  'Makes tasks due that wait in line for a key and may start.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
@@ -476,14 +477,14 @@ begin
   where x.key = o.key and u.taken = 0 and not exists (select from pgrab.limit l where l.key = o.key);
 end $$;
 comment on function pgrab_internal.limit_audit_key(text) is
-  'Counts the places of a key anew, and removes what a limit that is gone has left behind.';
+  'Recounts the places of a key, and removes what a deleted limit has left behind.';
 
 create or replace function pgrab_internal.limit_audit() returns void
 language sql as $$
   select pgrab_internal.limit_audit_key(k.key)
   from (select x.key from pgrab.limit_use x where x.no = 0 order by x.key) k
 $$;
-comment on function pgrab_internal.limit_audit() is 'Counts the places of all limits anew.';
+comment on function pgrab_internal.limit_audit() is 'Recounts the places of all limits.';
 
 -- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
 -- have been lost with whoever owed it.
@@ -504,7 +505,8 @@ begin
   end if;
   return v_n;
 end $$;
-comment on function pgrab_internal.limit_tick() is 'Lets those go who stand in line of a limit and may.';
+comment on function pgrab_internal.limit_tick() is
+  'Makes tasks due that wait in line for a limit and may start.';
 
 -- ---------------------------------------------------------------------------------------------- for people
 
@@ -524,7 +526,7 @@ begin
     jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
   return null;
 end $$;
-comment on function pgrab_internal.limit_changed() is 'Nobody stands in the line of a limit that is gone.';
+comment on function pgrab_internal.limit_changed() is 'Lets the tasks go that wait for a deleted limit.';
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
   for each row when (not pgrab_internal.in_call()) execute function pgrab.note_caller();
 create trigger limit_10_changed after insert or update or delete on pgrab.limit
@@ -545,10 +547,10 @@ cross join lateral (
   where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
 comment on view pgrab.limits is 'The limits and how they are used.';
 comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key.';
-comment on column pgrab.limits.max_running is 'At most so many run at once.';
-comment on column pgrab.limits.per_second is 'At most so many start per second.';
-comment on column pgrab.limits.running is 'So many run.';
+comment on column pgrab.limits.max_running is 'How many may run at once.';
+comment on column pgrab.limits.per_second is 'How many may start per second.';
+comment on column pgrab.limits.running is 'How many are running.';
 comment on column pgrab.limits.started_1s is
-  'So many were started within the last second; null where per_second does not limit that.';
-comment on column pgrab.limits.waiting is 'So many stand in line.';
+  'How many were started within the last second; null if per_second does not limit that.';
+comment on column pgrab.limits.waiting is 'How many wait in line.';
 comment on column pgrab.limits.longest is 'How long ago the first of them was planned to run.';

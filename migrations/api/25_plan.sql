@@ -79,7 +79,7 @@ begin atomic
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
-  'When a task that has had so many fires comes next; null: not any more.';
+  'When a task that has had this many fires comes next; null: not any more.';
 
 -- Gives up the planned fire of a task that is not running: recorded, and planned anew, or gone when nothing
 -- is left to fire.  Returns the row as it is then.  The caller holds its lock.

@@ -108,7 +108,7 @@ begin
       cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b));
 end $$;
 comment on function pgrab_internal.chain_around(bigint, bigint) is
-  'A link and what hangs together with it, also over links that have left.';
+  'A link and what is connected with it, also through links that have left.';
 
 create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text,
   p_hint text) returns void
@@ -235,7 +235,7 @@ language sql as $$
   where c.chain = any (p_chains)
 $$;
 comment on function pgrab_internal.chain_recount(bigint[]) is
-  'Counts anew the links that chains with a schedule wait for.';
+  'Recounts the links that chains with a schedule wait for.';
 
 -- Both rows are locked, the lower number first, and stay so to the end of the transaction: two transactions
 -- that would close a circle together meet here.
@@ -343,4 +343,4 @@ begin
   perform pgrab_internal.chain_end(c) from unnest(array[h.chain, v_new]) c where c is not null;
 end $$;
 comment on function pgrab_internal.chain_split(bigint) is
-  'What hangs together with a task becomes a chain of its own when that is not the whole chain any more.';
+  'Whatever is connected with a task becomes a chain of its own if that is not the whole chain any more.';

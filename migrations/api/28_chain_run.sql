@@ -509,7 +509,7 @@ begin
   perform pgrab_internal.chain_rearm(h, v_next);
 end $$;
 comment on function pgrab_internal.chain_end(bigint) is
-  'The end of a chain''s run, when nothing is pending: a recurring chain is armed anew; after its last fire '
+  'The end of a chain''s run, when nothing is pending: a recurring chain is armed again; after its last fire '
   'it is a chain that runs once.';
 
 -- By a person's word or because it misfired.  The caller holds its lock.

@@ -22,7 +22,7 @@ begin
   return t;
 end $$;
 comment on function pgrab_internal.chain_join(pgrab_internal.task) is
-  'Makes a new task a link of its parent''s chain; while that is under way, from the next fire on.';
+  'Makes a new task a link of its parent''s chain; if that is running, from the next fire on.';
 
 create or replace function pgrab_internal.chain_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -42,7 +42,7 @@ begin
     or exists (
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
-      'Its chain has begun and runs once. Insert a chain anew, with the schedule on its root.');
+      'Its chain has begun and runs once. Insert a new chain, with the schedule on its root.');
   end if;
 end $$;
 comment on function pgrab_internal.chain_schedule_check(pgrab_internal.task) is
@@ -96,7 +96,7 @@ comment on function pgrab_internal.edge_check(pgrab_internal.task, pgrab_interna
 create or replace function pgrab_internal.edge_refuse_root(p_parent bigint, p_child bigint) returns void
 language sql as $$
   select pgrab_internal.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots',
-    'Everything in a recurring chain hangs below the task that has the schedule.')
+    'Everything in a recurring chain is below the task that has the schedule.')
 $$;
 comment on function pgrab_internal.edge_refuse_root(bigint, bigint) is
   'Refuses an edge that would give a recurring chain a second root.';
@@ -113,7 +113,7 @@ begin
     select from below b where b.id = p_parent) then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       'it would wait for itself: it hangs below that task already',
-      'A chain has no circles; take the other edge away first.');
+      'A chain has no cycles; remove the other edge first.');
   elsif pgrab_internal.chain_second_root(p_chain) is not null then
     perform pgrab_internal.edge_refuse_root(p_parent, p_child);
   end if;
@@ -265,7 +265,7 @@ begin
     message = 'pgrab.edge cannot be truncated: the tasks below would wait for ever',
     hint = 'delete from pgrab.edge lets them go.';
 end $$;
-comment on function pgrab_internal.edge_truncate() is 'No trigger is told which rows go.';
+comment on function pgrab_internal.edge_truncate() is 'TRUNCATE does not tell triggers which rows go.';
 create trigger edge_30_truncate before truncate on pgrab.edge
   for each statement execute function pgrab_internal.edge_truncate();
 
@@ -306,7 +306,7 @@ begin
   order by x.parent_id limit 1;
   if found then
     raise exception using errcode = '23503', schema = 'pgrab', table = 'task',
-      message = format('task %s cannot be deleted: task %s waits for it in the run that is under way',
+      message = format('task %s cannot be deleted: task %s waits for it in the current run',
         g.parent_id, g.child_id),
       hint = format('The graph was changed since that run began; delete it when the run has ended. '
         'select pgrab.cancel(%s) ends the run.', (select c.root from pgrab.chain c where c.chain = g.chain));

@@ -20,7 +20,8 @@ comment on view pgrab.failing is
   'Tasks and schedules whose last fire did not succeed: since when, how often in a row, and why.';
 comment on column pgrab.failing.id is 'Number of the task.';
 comment on column pgrab.failing.name is 'Its name, or its key.';
-comment on column pgrab.failing.status is 'parked: it waits for a person; else it is planned anew.';
+comment on column pgrab.failing.status is
+  'parked: it waits for a person; otherwise its next fire is planned.';
 comment on column pgrab.failing.since is 'When the first of these fires failed.';
 comment on column pgrab.failing.failures is 'Fires that have failed in a row.';
 comment on column pgrab.failing.outcome is 'Outcome of the last run.';
@@ -74,7 +75,7 @@ begin atomic
     limit 10000) w;
 end;
 comment on function pgrab_internal.count_due(interval) is
-  'How many tasks have been due for so long and are not started, at most 10000.';
+  'How many tasks have been due for this long and are not started, at most 10000.';
 
 create or replace function pgrab_internal.oldest_late() returns interval
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -134,7 +135,7 @@ from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.l
   (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;
 comment on view pgrab.overview is
   'The cluster in one row. It costs little however many tasks there are: no count but that of the nodes goes '
-  'beyond ten thousand, which means so many or more.';
+  'beyond ten thousand, which means that many or more.';
 comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
 comment on column pgrab.overview.due is 'Tasks that are due and not started.';
 comment on column pgrab.overview.running is 'Tasks that run.';

@@ -71,4 +71,4 @@ language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
   else p_text::timestamptz end;
 comment on function pgrab.moment(text) is
-  'A point in time that a person has given: so many microseconds ago, or a time.';
+  'A point in time that a person has given: a number of microseconds ago, or a time.';

@@ -117,7 +117,7 @@ create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'chain', 'waits', format('Its chain is under way, and fires again when it has ended: %s of its '
+  select 'chain', 'waits', format('Its chain is running, and fires again when it has ended: %s of its '
     'links have not (%s%s).', count(*),
     string_agg(left(pgrab_internal.called(x.id, x.name, x.key), 40), ', ' order by x.id)
       filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
@@ -127,7 +127,7 @@ begin atomic
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is not null having count(*) > 0
   union all
   select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
-    case t.status when 'waiting' then 'The chain is under way; this link joins it at its next firing.'
+    case t.status when 'waiting' then 'The chain is running; this link joins it at its next fire.'
       when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.'
       else format('It has ended in this run of its chain: %s.', t.status) end
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null

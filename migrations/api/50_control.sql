@@ -109,7 +109,7 @@ begin
     perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
   elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
     perform pgrab_internal.control_refuse(t,
-      'Its chain is under way, and never overlaps itself. pgrab.cancel(id) ends this run.');
+      'Its chain is running, and never overlaps itself. pgrab.cancel(id) ends this run.');
   elsif t.status not in ('scheduled', 'claimed') then
     perform pgrab_internal.control_refuse(t,
       'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
@@ -241,7 +241,7 @@ begin
     perform pgrab_internal.control_refuse(t,
       'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
   elsif t.chain is not null and pgrab_internal.chain_under_way(t.chain) then
-    perform pgrab_internal.control_refuse(t, 'Its chain is under way, and its next fire is planned when '
+    perform pgrab_internal.control_refuse(t, 'Its chain is running, and its next fire is planned when '
       'that has ended; pgrab.cancel(id) stops the chain.');
   elsif t.status = 'parked' then
     perform pgrab_internal.control_refuse(t, 'Its last fire has failed and nothing comes after it; '
@@ -508,15 +508,15 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.retry(bigint[]) is
-  'Parked tasks get all their attempts anew, at once. The planned time (fire_at) stays. The chain of a link '
-  'goes on from there: what was skipped because of it waits again.';
+  'Starts parked tasks again at once, with all their attempts. The planned time (fire_at) stays. The chain '
+  'of a link goes on from there: what was skipped because of it waits again.';
 create or replace function pgrab.retry(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.retry(array[p_id]);
 end;
 comment on function pgrab.retry(bigint) is
-  'A parked task gets all its attempts anew, at once.';
+  'Starts a parked task again at once, with all its attempts.';
 create or replace function pgrab.retry(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic

@@ -34,7 +34,7 @@ language sql stable as $$
     on o.incarnation = t.incarnation and o.task_id = t.id and o.version = t.version
 $$;
 comment on function pgrab_internal.output_live(pgrab_internal.task) is
-  'The output of a run that is under way.';
+  'The output of a run in progress.';
 
 create or replace function pgrab_internal.output_ended(p_id bigint, p_version bigint)
 returns pgrab_internal.output_seen

@@ -39,7 +39,7 @@ begin
   where not pgrab_internal.apply_defaults() ? k and k not in ('key', 'parents', 'run_at', 'paused', 'source')
   limit 1;
   if found then
-    perform pgrab_internal.apply_refuse(p_task, format('%s is no column that can be set', v_member),
+    perform pgrab_internal.apply_refuse(p_task, format('%s is not a column that can be set', v_member),
       'Members are the columns of pgrab.task that people write, and parents.');
   end if;
 end $$;
@@ -66,7 +66,7 @@ begin
     v_ids := v_ids || (select t.id from pgrab.task t where t.key = v_key);
     if v_ids[cardinality(v_ids)] is null then
       perform pgrab_internal.apply_refuse(p_task, format('its parent %L is not there', v_key),
-        'Parents are live tasks, or stand before it in the file.');
+        'Parents are live tasks, or come before it in the file.');
     end if;
   end loop;
   return v_ids;

@@ -15,7 +15,7 @@ begin
     and k not in ('key', 'parent_id', 'parents', 'run_at', 'paused', 'source')
   limit 1;
   if found then
-    raise exception using errcode = '22023', message = format('%s is no column that can be set', v_member),
+    raise exception using errcode = '22023', message = format('%s is not a column that can be set', v_member),
       hint = 'Members are the columns of pgrab.task that people write, and parents.';
   end if;
 end $$;
@@ -147,7 +147,7 @@ declare
   c_token constant text := 'pgrab_' || translate(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
 begin
   if not pg_has_role(p_role, 'member') then
-    raise exception using errcode = '42501', message = format('you are no member of role %s', p_role),
+    raise exception using errcode = '42501', message = format('you are not a member of role %s', p_role),
       hint = 'A token can only be made for yourself, or for a role that you are a member of.';
   end if;
   insert into pgrab.token (hash, role, name, expires_at)

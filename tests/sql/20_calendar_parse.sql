@@ -47,7 +47,7 @@ insert into calendar_refusal (schedule, fault, hint) values
   ('* 22-6 * * *', 'hour range 22-6 goes backwards', 'write 22-23,0-6'),
   ('* * * NOV-FEB *', 'month range NOV-FEB goes backwards', 'write NOV-12,1-FEB'),
   ('*/0 * * * *', 'minute step 0 is out of range 1-60', 'use @every'),
-  ('*/61 * * * *', 'minute step 61 is out of range 1-60', 'starts anew in the next hour'),
+  ('*/61 * * * *', 'minute step 61 is out of range 1-60', 'starts again in the next hour'),
   ('*/90 * * * *', 'minute step 90 is out of range 1-60', '@every 90m'),
   ('* */25 * * *', 'hour step 25 is out of range 1-24', 'in the next day'),
   ('5-10/0 * * * *', 'minute step 0 is out of range 1-60', 'use @every'),
@@ -97,9 +97,9 @@ insert into calendar_refusal (schedule, fault, hint) values
   ('@after 0m', 'its interval is out of range', 'at least one second'),
   ('@every 36526d', 'its interval is out of range', '36525d'),
   ('@every 99999999999999999999999999s', 'its interval is out of range', 'at most 100 years'),
-  ('90s', 'it is no cron expression', '@every 90s'),
-  ('30 seconds', 'it is no cron expression', '@every 90s'),
-  ('every 5 minutes', 'it is no cron expression', '@every 90s');
+  ('90s', 'it is not a cron expression', '@every 90s'),
+  ('30 seconds', 'it is not a cron expression', '@every 90s'),
+  ('every 5 minutes', 'it is not a cron expression', '@every 90s');
 delete from calendar_refusal where fault is null;
 update calendar_refusal set fault = 'invalid schedule "' || schedule || '": ' || fault;
 insert into calendar_refusal (schedule, fault, hint) values

@@ -10,15 +10,15 @@ select is((select count(*) from
   pgrab.add('{"key": "d", "kind": "noop", "parents": ["n", "c"], "run_if": "always"}')), 1::bigint, 'add below two');
 select is((select e.run_if from pgrab.edge e join pgrab.task t on t.id = e.child_id where t.key = 'd'), 'always',
   'the second parent is an edge');
-select throws_ok($$select pgrab.add('{"node_id": 1}')$$, '22023', 'node_id is no column that can be set');
-select throws_ok($$select pgrab.add('{"owner": "somebody"}')$$, '22023', 'owner is no column that can be set');
+select throws_ok($$select pgrab.add('{"node_id": 1}')$$, '22023', 'node_id is not a column that can be set');
+select throws_ok($$select pgrab.add('{"owner": "somebody"}')$$, '22023', 'owner is not a column that can be set');
 select throws_ok($$select pgrab.add('[]')$$, '22023', 'a task is a JSON object with at least one member');
 select throws_ok($$select pgrab.add(null)$$, '22023', 'a task is a JSON object with at least one member');
 select is((select t.priority from pgrab.edit(pgrab.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t), 7::smallint,
   'edit');
 select is((select t.schedule from pgrab.edit(pgrab.id_of('n'), '{"schedule": null}') t), null, 'null sets null');
 select throws_ok($$select pgrab.edit(0, '{"priority": 1}')$$, 'P0002', 'there is no live task 0');
-select throws_ok($$select pgrab.edit(1, '{"version": 1}')$$, '22023', 'version is no column that can be set');
+select throws_ok($$select pgrab.edit(1, '{"version": 1}')$$, '22023', 'version is not a column that can be set');
 
 create temp table given as select pgrab.token_add('mine') as token;
 select matches((select token from given), '^pgrab_[0-9a-f]{64}$', 'a token');
@@ -27,7 +27,7 @@ select is((select count(*) from pgrab.token t, given g where t.hash = sha256(con
 select is((select count(*) from pgrab.token t, given g where to_jsonb(t)::text like '%' || substr(g.token, 7, 20) || '%'),
   0::bigint, 'the token itself is not');
 select throws_ok($$select pgrab.token_add('x', 'pg_read_server_files')$$, '42501',
-  'you are no member of role pg_read_server_files');
+  'you are not a member of role pg_read_server_files');
 
 select is(pgrab_internal.scale_workers(0, 0, 0, 1, 60), 0::bigint, 'nothing to do, nobody needed');
 select is(pgrab_internal.scale_workers(1, 0, 0, 0.001, 60), 1::bigint, 'something is due');

@@ -273,7 +273,7 @@ def test_what_export_prints_changes_nothing_when_it_is_applied(db, tmp_path):
 
 @pytest.mark.parametrize("file, said", [
     ({"tasks": [{"kind": "noop"}]}, "it has no key. Each task of a file is an object with a key."),
-    ({"tasks": [{"key": "k", "kinds": "noop"}]}, "task 'k': kinds is no column that can be set."),
+    ({"tasks": [{"key": "k", "kinds": "noop"}]}, "task 'k': kinds is not a column that can be set."),
     ({"tasks": [{"key": "k", "kind": "noop", "parents": ["p"]}]}, "task 'k': its parent 'p' is not there."),
     ({"tasks": [{"key": "k", "kind": "ruby"}]}, "task kind cannot be 'ruby'."),
     ({"task": []}, "the file holds no tasks."),
