@@ -127,5 +127,6 @@ loader_keep_chosen(struct candidate *c, size_t n)
 		if (c[i].chosen)
 			c[kept++] = c[i];
 	}
-	qsort(c, kept, sizeof *c, loader_by_id);
+	if (kept > 0) /* c may be NULL */
+		qsort(c, kept, sizeof *c, loader_by_id);
 }

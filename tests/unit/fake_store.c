@@ -93,6 +93,7 @@ fake_start(uint64_t seed)
 	fake.db_ahead_us = INT64_C(1790000000) * US_PER_S;
 	fake.server = (struct server_mark){.system = 1, .timeline = "1"};
 	fake.generation = 1;
+	fake.kind = "test";
 }
 
 int64_t
@@ -279,7 +280,7 @@ run_of_task(const struct fake_task *t, const struct claim *who, struct run *chai
 	r->due_us = t->due_us;
 	r->band = t->lane & BAND_MASK;
 	r->once = t->once;
-	r->kind = xstrdup("test");
+	r->kind = xstrdup(fake.kind);
 	r->hold = hold_ref(who->hold);
 	return run_chain(r, chain);
 }
@@ -379,8 +380,11 @@ fill_definition(struct run *r)
 	r->attempt = 1;
 	r->max_attempts = 3;
 	r->timeout_us = 60 * US_PER_S;
-	free(r->owner);
+	if (r->owner != NULL)
+		return;
 	r->owner = xstrdup("somebody");
+	r->name = xstrdup("");
+	r->command = xstrdup("");
 }
 
 static enum rc
@@ -584,7 +588,7 @@ own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, si
 {
 	struct call c = begin(FAKE_OTHER, false);
 
-	*out = xcalloc(FAKE_TASKS, sizeof **out);
+	*out = is_done(&c) ? xcalloc(FAKE_TASKS, sizeof **out) : NULL;
 	*n_out = 0;
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		const struct fake_task *t = &fake.task[i];

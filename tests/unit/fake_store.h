@@ -84,6 +84,7 @@ struct fake_store {
 	size_t n_history;
 	int64_t db_ahead_us; /* the database's clock - clock_mono_us */
 	uint64_t random;
+	const char *kind; /* of every task */
 
 	/* what goes wrong */
 	bool down;                          /* no connection */

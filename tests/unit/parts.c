@@ -36,6 +36,7 @@ parts_make(struct parts *p)
 	    .kill_grace_us = 2 * US_PER_S,
 	    .steal_after_us = 2 * US_PER_S,
 	    .retention_us = 3600 * US_PER_S};
+	p->kind = "test";
 	n->set = &p->set;
 	n->store = &store_fake;
 	n->will_fd = -1;
@@ -133,35 +134,48 @@ parts_end(struct parts *p)
 	holds_fini(&n->holds);
 	lives_fini(&n->lives);
 	gate_fini(&n->stop_now);
+	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 }
+
+/* Not within its own turn: it may be the one that waits. */
+#define TURN(part, call)                            \
+	do {                                        \
+		if (p->turn[part])                  \
+			return;                     \
+		p->turn[part] = true;               \
+		(void)HAND_ROUND(0, call);          \
+		hand.round = p->turn[part] = false; \
+	} while (0)
 
 void
 parts_boss(struct parts *p)
 {
-	(void)HAND_ROUND(0, boss_round(p->n.boss));
-	hand.round = false;
+	TURN(PART_BOSS, boss_round(p->n.boss));
 }
 
 void
 parts_starter(struct parts *p)
 {
-	(void)HAND_ROUND(0, starter_round(p->starter));
-	hand.round = false;
+	TURN(PART_STARTER, starter_round(p->starter));
 }
 
 void
 parts_finisher(struct parts *p)
 {
-	(void)HAND_ROUND(0, finisher_round(p->finisher));
-	hand.round = false;
+	TURN(PART_FINISHER, finisher_round(p->finisher));
 }
 
 void
 parts_loader(struct parts *p)
 {
-	(void)HAND_ROUND(0, loader_round(loaders_at(p->loaders, 0)));
-	hand.round = false;
+	TURN(PART_LOADER, loader_round(loaders_at(p->loaders, 0)));
+}
+
+void
+parts_recover(struct parts *p)
+{
+	TURN(PART_RECOVER, recover_round(p->n.recover));
 }
 
 struct fake_task *
@@ -180,7 +194,7 @@ parts_claimed(struct parts *p, int64_t due_mono_us, bool once)
 	r->due_mono_us = due_mono_us;
 	r->band = 2;
 	r->once = once;
-	r->kind = xstrdup("test");
+	r->kind = xstrdup(p->kind);
 	boss_give(p->n.boss, r, (struct room){0});
 	return t;
 }

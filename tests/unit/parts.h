@@ -20,6 +20,8 @@
 #define AT_WORK_MAX 64
 #define PART_NAME   "here"
 
+enum part { PART_BOSS, PART_STARTER, PART_FINISHER, PART_LOADER, PART_RECOVER, PART__COUNT };
+
 struct parts {
 	struct settings set;
 	struct node n;
@@ -27,8 +29,10 @@ struct parts {
 	struct finisher *finisher;
 	struct loaders *loaders;
 	struct heartbeat *heartbeat;
+	const char *kind;                 /* of what is claimed */
 	struct run *at_work[AT_WORK_MAX]; /* what the test's workers have */
 	size_t n_at_work;
+	bool turn[PART__COUNT]; /* it is in its round */
 };
 
 /* The node, its queues, boss, starter, finisher and recover.  parts_register: a row, an incarnation, a lease
@@ -39,11 +43,12 @@ void parts_heartbeat(struct parts *p);
 void parts_loaders(struct parts *p);
 void parts_end(struct parts *p);
 
-/* A round with whatever is there, in no time. */
+/* A round with whatever is there, in no time; nothing when it is in one. */
 void parts_boss(struct parts *p);
 void parts_starter(struct parts *p);
 void parts_finisher(struct parts *p);
 void parts_loader(struct parts *p);
+void parts_recover(struct parts *p);
 
 /* As a loader would: a task that is due then (mono), claimed by this node and given to its boss. */
 struct fake_task *parts_claimed(struct parts *p, int64_t due_mono_us, bool once);
