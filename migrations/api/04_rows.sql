@@ -6,20 +6,30 @@
 --   f(row(t.*)::pgrab_internal.task)
 -- which the planner takes apart again where the function is put in the place of the call; in PL/pgSQL an
 -- assignment or INTO does the same.  What needs three columns or fewer takes these.
+--
+-- One that somebody's view stands on could not be dropped; it gets the columns that are new.
 do $$
 declare
-  r record;
+  c_tables constant text[] := '{task,run,limit,limit_use,chain,incident,cluster}';
+  v_table text;
+  v_type text;
+  v_new text;
 begin
-  for r in
-    select c.relname, string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', '
-      order by a.attnum) as columns
-    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    where c.relnamespace = 'pgrab'::regnamespace
-      and c.relname in ('task', 'run', 'limit', 'limit_use', 'chain', 'incident', 'cluster')
-    group by c.relname
-  loop
-    execute format('create type pgrab_internal.%I as (%s)', r.relname, r.columns);
-    execute format('comment on type pgrab_internal.%I is %L', r.relname,
-      'A row of pgrab.' || r.relname || '.');
+  foreach v_table in array c_tables loop
+    v_type := format('pgrab_internal.%I', v_table);
+    if to_regtype(v_type) is null then
+      execute format('create type %s as ()', v_type);
+      execute format('comment on type %s is %L', v_type, format('A row of pgrab.%I.', v_table));
+    end if;
+    select string_agg(format('add attribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', '
+      order by a.attnum) into v_new
+    from pg_attribute a
+    where a.attrelid = to_regclass(format('pgrab.%I', v_table)) and a.attnum > 0 and not a.attisdropped
+      and not exists (
+        select from pg_attribute x join pg_type t on t.typrelid = x.attrelid
+        where t.oid = to_regtype(v_type) and x.attname = a.attname);
+    if v_new is not null then
+      execute format('alter type %s %s', v_type, v_new);
+    end if;
   end loop;
 end $$;

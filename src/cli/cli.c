@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "cli/table.h"
 #include "db/report.h"
+#include "db/schema.h"
 
 #define OPERANDS_MAX    100
 #define LIST_PARAMS_MAX 16
@@ -204,6 +205,16 @@ check_operands(const struct cli *c)
 	return cli_usage(c->cmd, text);
 }
 
+/* Not option_read_env: PGRAB_NAME is a node's name, not a filter. */
+static void
+from_environment(char **option, const char *variable)
+{
+	const char *value = getenv(variable);
+
+	if (*option == NULL && value != NULL && *value != '\0')
+		*option = xstrdup(value);
+}
+
 static int
 dispatch(const struct command *cmd, int argc, char **argv)
 {
@@ -226,13 +237,13 @@ dispatch(const struct command *cmd, int argc, char **argv)
 	} else if (rc != RC_OK) {
 		code = cli_usage(cmd, c.err.text);
 	} else {
-		/* Not option_read_env: PGRAB_NAME is a node's name, not a filter. */
 		struct cli_common *common = options;
-		const char *dsn = getenv("PGRAB_DSN");
 
-		if (common->dsn == NULL && dsn != NULL && *dsn != '\0')
-			common->dsn = xstrdup(dsn);
+		from_environment(&common->dsn, "PGRAB_DSN");
+		from_environment(&common->schema, "PGRAB_SCHEMA");
 		code = check_operands(&c);
+		if (code == CLI_DONE && common->schema != NULL && schema_use(common->schema, &c.err) != RC_OK)
+			code = cli_usage(cmd, c.err.text);
 		if (code == CLI_DONE)
 			code = cmd->exec(&c);
 	}

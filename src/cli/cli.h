@@ -17,15 +17,20 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_ABSENT = 3 };
 /* What every command that talks to a database takes; the first member of its options struct. */
 struct cli_common {
 	char *dsn;
+	char *schema;
 	bool json, utc;
 };
 
-#define CLI_DSN_ROW                                                                                     \
-	{                                                                                               \
-		"dsn", 'd', OPTION_TEXT, offsetof(struct cli_common, dsn), NULL, 0, 0, NULL, "DSN",     \
-		    "database to connect to, a URI or key=value; default: PGRAB_DSN, else libpq's own " \
-		    "environment (PGHOST, ...)",                                                        \
-		    true                                                                                \
+#define CLI_DSN_ROW                                                                             \
+	{"dsn", 'd', OPTION_TEXT, offsetof(struct cli_common, dsn), NULL, 0, 0, NULL, "DSN",    \
+	    "database to connect to, a URI or key=value; default: PGRAB_DSN, else libpq's own " \
+	    "environment (PGHOST, ...)",                                                        \
+	    true},                                                                              \
+	    CLI_SCHEMA_ROW
+#define CLI_SCHEMA_ROW                                                                                   \
+	{                                                                                                \
+		"schema", 0, OPTION_TEXT, offsetof(struct cli_common, schema), NULL, 0, 0, NULL, "NAME", \
+		    "schema of the database to work in; default: PGRAB_SCHEMA, else pgrab", false        \
 	}
 #define CLI_JSON_ROW                                                                                      \
 	{"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, "print JSON", \

@@ -6,6 +6,7 @@
 #include "cli/table.h"
 #include "db/migrate.h"
 #include "db/report.h"
+#include "db/schema.h"
 
 /* An index over a large table takes its time. */
 #define MIGRATE_DEADLINE_US INT64_C(3600000000)
@@ -65,6 +66,13 @@ state_text(enum schema_state s)
 	}
 }
 
+static void
+say_state(struct cli *c, enum schema_state s)
+{
+	printf("The schema %s in database %s is %s%s.\n", schema_name(), PQdb(db_conn(c->db)), state_text(s),
+	    s == SCHEMA_NONE || s == SCHEMA_OLD ? schema_flag() : "");
+}
+
 static int
 print_status_json(struct cli *c, const struct schema_status *st)
 {
@@ -99,7 +107,7 @@ print_status(struct cli *c)
 		return cli_fail(c, rc, "reading the state of the schema");
 	if (c->common->json)
 		return print_status_json(c, &st);
-	printf("The schema pgrab in database %s is %s.\n", PQdb(db_conn(c->db)), state_text(st.state));
+	say_state(c, st.state);
 	printf("Installed: version %d; this program brings version %d. Views and functions: %s.\n",
 	    st.installed, st.known,
 	    st.state == SCHEMA_NONE ? "none"
@@ -126,7 +134,7 @@ check(struct cli *c)
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, "reading the state of the schema");
-	printf("The schema pgrab in database %s is %s.\n", PQdb(db_conn(c->db)), state_text(st.state));
+	say_state(c, st.state);
 	return st.state == SCHEMA_CURRENT || st.state == SCHEMA_NEWER ? CLI_DONE : CLI_FAILED;
 }
 
@@ -149,10 +157,10 @@ run_migrate(struct cli *c)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	if (p.applied == 0)
-		printf(
-		    "Nothing to do: the schema pgrab in database %s is up to date.\n", PQdb(db_conn(c->db)));
+		printf("Nothing to do: the schema %s in database %s is up to date.\n", schema_name(),
+		    PQdb(db_conn(c->db)));
 	else if (!o->dry_run)
-		printf("The schema pgrab in database %s is up to date.\n", PQdb(db_conn(c->db)));
+		printf("The schema %s in database %s is up to date.\n", schema_name(), PQdb(db_conn(c->db)));
 	return CLI_DONE;
 }
 
@@ -160,7 +168,7 @@ const struct command cmd_migrate = {
     .name = "migrate",
     .group = GROUP_SETUP,
     .usage = "[--status | --check | --dry-run] [OPTIONS]",
-    .summary = "install the schema pgrab in a database, or upgrade it",
+    .summary = "install the schema in a database, or upgrade it",
     .details =
 	"Each migration is one transaction. You can run it at any time, even twice at once and while nodes\n"
 	"are running. It needs CREATE on the database the first time, and later the role that owns the\n"

@@ -5,6 +5,7 @@
 
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "db/schema.h"
 #include "node/node.h"
 #include "node/settings.h"
 
@@ -24,7 +25,7 @@ run_node(int argc, char **argv)
 	if (help) {
 		cli_help_command(&cmd_run);
 		code = CLI_DONE;
-	} else if (rc != RC_OK) {
+	} else if (rc != RC_OK || (rc = schema_use(settings.schema, &err)) != RC_OK) {
 		code = cli_usage(&cmd_run, err.text);
 	} else {
 		if (settings.core_dumps)

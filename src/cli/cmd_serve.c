@@ -5,6 +5,7 @@
 
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "db/schema.h"
 #include "serve/serve.h"
 
 static int
@@ -22,7 +23,7 @@ run_serve(int argc, char **argv)
 	if (help) {
 		cli_help_command(&cmd_serve);
 		code = CLI_DONE;
-	} else if (rc != RC_OK) {
+	} else if (rc != RC_OK || (rc = schema_use(settings.schema, &err)) != RC_OK) {
 		code = cli_usage(&cmd_serve, err.text);
 	} else {
 		code = serve_main(&settings);

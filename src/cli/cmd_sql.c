@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "db/migrate.h"
+#include "db/schema.h"
 
 struct options {
 	struct cli_common common;
@@ -13,6 +14,7 @@ struct options {
 };
 
 static const struct option_key keys[] = {
+    CLI_SCHEMA_ROW,
     {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
 	"only what is missing in a schema that already has migration N (see pgrab migrate --status)", false},
     {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
@@ -29,8 +31,8 @@ run_sql(struct cli *c)
 	if (o->roles)
 		buf_addf(&out,
 		    "%s;\n-- Then, as the role that owns pgrab now: pgrab migrate --roles\n"
-		    "-- It has to be a member: grant pgrab_owner to ...;\n",
-		    sql_text("roles"));
+		    "-- It has to be a member: grant %s_owner to ...;\n",
+		    sql_text("roles"), schema_name());
 	else
 		schema_print((int)o->from, &out);
 	fputs(buf_str(&out), stdout);
@@ -41,7 +43,7 @@ run_sql(struct cli *c)
 const struct command cmd_sql = {
     .name = "sql",
     .group = GROUP_SETUP,
-    .usage = "[--from N | --roles]",
+    .usage = "[--from N | --roles] [--schema NAME]",
     .summary = "print what migrate would do, for another migration tool",
     .details = "Apply it in one transaction: pgrab sql | psql -1 -v ON_ERROR_STOP=1",
     .options = keys,

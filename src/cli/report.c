@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "db/migrate.h"
+#include "db/schema.h"
 
 static void
 complain(const struct command *cmd, const char *text)
@@ -131,16 +132,17 @@ explain_schema(struct cli *c, struct buf *out)
 	if (schema_status_read(c->db, &st, &ignored) != RC_OK)
 		return;
 	if (st.state == SCHEMA_NONE)
-		what = "the schema pgrab is not installed in database";
+		what = "not installed";
 	else if (st.state == SCHEMA_OLD)
-		what = "the schema pgrab is older than this program in database";
+		what = "older than this program";
 	else if (st.state == SCHEMA_TOO_NEW || st.state == SCHEMA_NEWER)
 		buf_addf(out,
-		    "the schema pgrab in database %s is newer than this program (version %d, known %d); "
+		    "the schema %s in database %s is newer than this program (version %d, known %d); "
 		    "upgrade the program",
-		    database_name(c), st.installed, st.known);
+		    schema_name(), database_name(c), st.installed, st.known);
 	if (what != NULL) {
-		buf_addf(out, "%s %s; run: pgrab migrate", what, database_name(c));
+		buf_addf(out, "the schema %s is %s in database %s; run: pgrab migrate%s", schema_name(), what,
+		    database_name(c), schema_flag());
 		put_dsn(out, c->common->dsn);
 	}
 }

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "db/number.h"
+#include "db/schema.h"
 #include "db/sql_split.h"
 
 #define LOCK_TRIES         10
@@ -177,7 +178,7 @@ static enum rc
 apply_text(struct migrator *m, const char *text)
 {
 	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
-	char *copy = xstrdup(text);
+	char *copy = schema_rewrite(text);
 	size_t n = sql_split(copy, part, STATEMENTS_MAX), failed;
 	struct db_step *step = xcalloc(n, sizeof *step);
 	enum rc rc;
@@ -310,8 +311,10 @@ make_roles(struct migrator *m)
 	enum rc rc = db_script(m->db, sql_text("roles"), m->err);
 
 	if (rc != RC_OK)
-		err_prefix(m->err, "making the roles (it needs CREATEROLE: a role that has it may run what "
-				   "`pgrab sql --roles` prints, and grant pgrab_owner to this one)");
+		err_prefix(m->err,
+		    "making the roles (it needs CREATEROLE: a role that has it may run what "
+		    "`pgrab sql --roles` prints, and grant %s_owner to this one)",
+		    schema_name());
 	return rc;
 }
 

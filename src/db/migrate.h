@@ -14,7 +14,7 @@
 #include "db/sql.h"
 
 enum schema_state {
-	SCHEMA_NONE, /* no pgrab.migration: nothing installed */
+	SCHEMA_NONE, /* no table pgrab.migration: nothing installed */
 	SCHEMA_OLD,  /* this program brings migrations, or an api, that are not applied */
 	SCHEMA_CURRENT,
 	SCHEMA_NEWER,   /* made by a newer program, still compatible */

@@ -18,7 +18,7 @@ db_create(const char *dsn, const char *app, int64_t timeout_us)
 	struct db *db = xcalloc(1, sizeof *db);
 
 	db->dsn = xstrdup(dsn == NULL ? "" : dsn);
-	db->app = xstrdup(app);
+	db->app = schema_app(app);
 	db->timeout_us = timeout_us;
 	db->stop_fd = -1;
 	return db;

@@ -5,6 +5,7 @@
 #define PGRAB_DB_PG_PRIV_H
 
 #include "db/pg.h"
+#include "db/schema.h"
 
 #define DB_NAMED_MAX 32
 

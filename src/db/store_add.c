@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "db/schema.h"
 
 /* A row of its own, because row_to_json keeps the order of columns. */
 #define ANSWER "id, (select row_to_json(n) from (select id, name, key, kind, status, run_at) n)"
@@ -30,13 +31,13 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 		buf_addf(&places, in ? "%snow() + $%zu::bigint * interval '1 us'" : "%s$%zu", comma, i + 1);
 		comma = ", ";
 	}
-	buf_addf(&sql, "with t as (insert into pgrab.task (%s) values (%s) returning *)", buf_str(&names),
-	    buf_str(&places));
+	buf_addf(&sql, "with t as (insert into %s.task (%s) values (%s) returning *)", schema_name(),
+	    buf_str(&names), buf_str(&places));
 	if (edges > 0)
 		buf_addf(&sql,
-		    ", e as (insert into pgrab.edge (parent_id, child_id, run_if) "
+		    ", e as (insert into %s.edge (parent_id, child_id, run_if) "
 		    "select p, t.id, t.run_if from t cross join unnest($%zu::bigint[]) p)",
-		    edges);
+		    schema_name(), edges);
 	buf_addf(&sql, " select " ANSWER " from t");
 	rc = db_query(db, buf_str(&sql), (int)n, params, out, err);
 	buf_fini(&names);
@@ -54,7 +55,7 @@ store_edit(
 	enum rc rc;
 
 	assert(n > 0 && n <= NEW_VALUES_MAX);
-	buf_adds(&sql, "update pgrab.task set ");
+	buf_addf(&sql, "update %s.task set ", schema_name());
 	for (size_t i = 0; i < n; i++) {
 		bool in = strcmp(v[i].column, NEW_IN_US) == 0;
 

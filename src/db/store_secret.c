@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "core/secret.h"
+#include "db/schema.h"
 #include "db/sql.h"
 #include "db/store_task.h"
 
@@ -50,9 +51,9 @@ fill(struct run *r, const PGresult *res)
 			secret_fill(r, k, value);
 		else if (r->refused == NULL)
 			r->refused = xasprintf("there is no secret \"%.200s\" of %.63s; its owner makes it: "
-					       "insert into pgrab.secret "
+					       "insert into %s.secret "
 					       "(name, value) values (...)",
-			    name, r->owner);
+			    name, r->owner, schema_name());
 	}
 }
 

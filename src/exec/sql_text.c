@@ -1,12 +1,14 @@
 #include "exec/sql_text.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "db/schema.h"
 #include "db/sql_split.h"
 
 #define STATEMENTS_MAX 1000
@@ -103,8 +105,11 @@ add_part(struct buf *b, const char *what, const char *text, size_t len)
 static size_t
 context_of_text(const char *context)
 {
-	const char *ours = strstr(context, "PL/pgSQL function pgrab_sql."), *last;
+	char name[SCHEMA_NAME_MAX + 40];
+	const char *ours, *last;
 
+	snprintf(name, sizeof name, "PL/pgSQL function %s_sql.", schema_name());
+	ours = strstr(context, name);
 	if (ours == NULL)
 		return strlen(context);
 	last = strncmp(context, "SQL statement \"", 15) == 0 ? context : NULL;

@@ -20,11 +20,21 @@
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "db/farewell.h"
+#include "db/schema.h"
 #include "keeper/keeper.h"
 
 #define CALL_TIMEOUT_US (5 * US_PER_S)
 
-enum will { WILL_DSN, WILL_NAME, WILL_CWD, WILL_DEAD_AFTER, WILL_LOG_LEVEL, WILL_LOG_FORMAT, WILL__COUNT };
+enum will {
+	WILL_DSN,
+	WILL_SCHEMA,
+	WILL_NAME,
+	WILL_CWD,
+	WILL_DEAD_AFTER,
+	WILL_LOG_LEVEL,
+	WILL_LOG_FORMAT,
+	WILL__COUNT
+};
 
 static void
 add(struct buf *b, const char *text)
@@ -66,6 +76,7 @@ farewell_will(const struct settings *set, int *fd_out, struct err *err)
 	enum rc rc;
 
 	add(&b, set->dsn == NULL ? "" : set->dsn);
+	add(&b, schema_name());
 	add(&b, set->name);
 	add(&b, cwd == NULL ? "/" : cwd);
 	add_number(&b, set->dead_after_us);
@@ -161,7 +172,7 @@ farewell_main(int argc, char **argv)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (argc == 6)
 		text = read_will(&len);
-	if (text == NULL || !enter(text, len, will)) {
+	if (text == NULL || !enter(text, len, will) || schema_use(will[WILL_SCHEMA], NULL) != RC_OK) {
 		fputs("pgrab: " FAREWELL_ARGV1
 		      " is how a dead node's keeper speaks; it is of no use by hand\n",
 		    stderr);

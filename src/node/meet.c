@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "core/backoff.h"
 #include "db/migrate.h"
+#include "db/schema.h"
 #include "node/context.h"
 #include "node/handlers.h"
 #include "node/signals.h"
@@ -27,12 +28,15 @@ check_schema(struct db *db, struct err *err)
 		log_info("schema", "action=create database=\"%s\"", db_target(db));
 		rc = schema_migrate(db, false, NULL, NULL, err);
 		if (rc == RC_BAD)
-			err_prefix(err, "the schema pgrab is not there and could not be made; run `pgrab "
-					"migrate` as a role that may");
+			err_prefix(err,
+			    "the schema %s is not there and could not be made; run `pgrab "
+			    "migrate%s` as a role that may",
+			    schema_name(), schema_flag());
 		return rc;
 	case SCHEMA_OLD:
-		return err_set(err, RC_BAD, "the schema in %s is older than this program; run: pgrab migrate",
-		    db_target(db));
+		return err_set(err, RC_BAD,
+		    "the schema in %s is older than this program; run: pgrab migrate%s", db_target(db),
+		    schema_flag());
 	case SCHEMA_TOO_NEW:
 		return err_set(err, RC_BAD,
 		    "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this "

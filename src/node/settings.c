@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "db/dsn.h"
+#include "db/schema.h"
 
 #define FIELD(f) offsetof(struct settings, f)
 #define S(n)     ((n)*1e6)
@@ -28,6 +29,8 @@ const struct option_key settings_keys[] = {
     {"listen_dsn", 0, OPTION_TEXT, FIELD(listen_dsn), NULL, 0, 0, NULL, "DSN",
 	"where to listen for new tasks if dsn is a pooler that does not pass on notifications; default: dsn",
 	true},
+    {"schema", 0, OPTION_TEXT, FIELD(schema), SCHEMA_DEFAULT, 0, 0, NULL, "NAME",
+	"schema of the database to work in: there may be several pgrabs in one database", false},
     {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
 	"read these settings from an ini file", false},
     {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME",
@@ -246,6 +249,8 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 	rc = load(argc, argv, out, help_out, err);
 	if (rc == RC_OK && !*help_out) {
 		rc = check_name(out, err);
+		if (rc == RC_OK)
+			rc = schema_check(out->schema, err);
 		if (rc == RC_OK)
 			rc = check_lease(out, err);
 		if (rc == RC_OK)

@@ -38,6 +38,7 @@ struct worker_settings {
 
 struct settings {
 	char *dsn;
+	char *schema;     /* as schema_use() takes it */
 	char *listen_dsn; /* NULL: dsn */
 	char *config;
 	char *name;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "base/alloc.h"
+#include "db/schema.h"
 
 #define FIELD(f)  offsetof(struct serve_settings, f)
 #define ROLE(f)   offsetof(struct serve_role, f)
@@ -21,6 +22,8 @@ static const char *const auths[] = {"open", "token", NULL};
 const struct option_key serve_keys[] = {
     {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
 	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"schema", 0, OPTION_TEXT, FIELD(schema), SCHEMA_DEFAULT, 0, 0, NULL, "NAME",
+	"schema of the database to work in: there may be several pgrabs in one database", false},
     {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
 	"read these settings from an ini file", false},
     {"listen", 'l', OPTION_TEXT, FIELD(listen), "127.0.0.1:8080", 0, 0, NULL, "ADDRESS,...",
@@ -219,6 +222,8 @@ load(int argc, char **argv, struct serve_settings *s, bool *help_out, struct err
 		if (rc == RC_OK)
 			rc = option_read_argv(
 			    serve_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
+		if (rc == RC_OK)
+			rc = schema_check(s->schema, err);
 		if (rc == RC_OK)
 			rc = check(s, err);
 	}

@@ -23,6 +23,7 @@ enum serve_auth { SERVE_OPEN, SERVE_TOKEN };
 
 struct serve_settings {
 	char *dsn;
+	char *schema; /* as schema_use() takes it */
 	char *config;
 	char *listen; /* comma-separated: 127.0.0.1:8080, [::1]:8080, unix:/path */
 	int auth;     /* enum serve_auth */

@@ -19,6 +19,8 @@ from psycopg.rows import namedtuple_row
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOW_ALL = "sql,noop,notify,shell,exec,http"
+SCHEMA = os.environ.get("PGRAB_TEST_SCHEMA", "pgrab")
+"""The schema of all databases and nodes that do not name one (scripts/test --schema)."""
 
 
 def wait_until(cond, timeout=10.0, what="the condition", step=0.02):
@@ -55,7 +57,24 @@ def clean_env(**extra):
     env = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     if os.geteuid() == 0:  # else no node here would run shell tasks; what is said of root has its own tests
         env["PGRAB_ALLOW_ROOT"] = "yes"
+    if SCHEMA != "pgrab":
+        env["PGRAB_SCHEMA"] = SCHEMA
     return {**env, **{k: str(v) for k, v in extra.items()}}
+
+
+def in_schema(statement, schema):
+    """A statement that was written for the schema pgrab, for another one."""
+    return re.sub(r"\bpgrab(?=\.|_internal\b|_sql\b|_(owner|node|submit|operator|read|serve)\b|_kind_|'::|' )", schema, statement)
+
+
+def cursor_in(schema):
+    """For the cursor_factory of a connection: what it executes was written for the schema pgrab."""
+    class InSchema(psycopg.Cursor):
+        def execute(self, query, *args, **options):
+            text = query.as_string(self.connection) if isinstance(query, sql.Composable) else query
+            params = [in_schema(v, schema) if isinstance(v, str) else v for v in args[0]] if args and isinstance(args[0], (list, tuple)) else None
+            return super().execute(in_schema(text, schema), *([params] if params else args), **options)
+    return InSchema if schema != "pgrab" else psycopg.Cursor
 
 
 def run_pgrab(*args, dsn=None, timeout=30, check=True, env=None):
@@ -182,8 +201,8 @@ class Cluster:
 class Db:
     """One database, and a connection to it that comes back by itself after a restart of the server."""
 
-    def __init__(self, cluster, name):
-        self.cluster, self.name = cluster, name
+    def __init__(self, cluster, name, schema=SCHEMA):
+        self.cluster, self.name, self.schema = cluster, name, schema
         self.conn = None
         cluster.databases.append(self)
 
@@ -193,7 +212,8 @@ class Db:
 
     def connect(self, **options):
         """A connection of the caller's own, autocommit unless told otherwise."""
-        return psycopg.connect(self.dsn, **{"autocommit": True, "row_factory": namedtuple_row, **options})
+        options = {"autocommit": True, "row_factory": namedtuple_row, **options}
+        return psycopg.connect(self.dsn, cursor_factory=cursor_in(self.schema), **options)
 
     def query(self, statement, *params):
         """Rows as named tuples; an empty list for statements that return none."""
@@ -287,6 +307,8 @@ class Node:
         self.db, self.name = db, name
         self.log_path = Path(folder) / f"{name}.{time.monotonic_ns()}.log"
         self.command = [binary or pgrab_bin(), "run", "--dsn", dsn or db.dsn, "--name", name]
+        if db.schema != SCHEMA:
+            self.command += ["--schema", db.schema]
         for key, value in {**self.DEFAULTS, **options}.items():
             if value is not None:
                 self.command += ["--" + key.replace("_", "-"), str(value)]
@@ -354,14 +376,14 @@ class Node:
 
 
 class Nodes:
-    """The nodes of one test."""
+    """The nodes of one test.  pooled: starts a pooler when there is none yet, and says its DSN."""
 
     def __init__(self, db, folder, pooled=None):
         self.db, self.folder, self.pooled, self.all = db, folder, pooled, []
 
     def start(self, name="n1", wait=True, **options):
         if self.pooled and "dsn" not in options:
-            options = {"listen_dsn": self.db.dsn, **options, "dsn": self.pooled}
+            options = {"listen_dsn": self.db.dsn, **options, "dsn": self.pooled()}
         node = Node(self.db, name, self.folder, **options)
         self.all.append(node)
         return node.wait_up() if wait else node

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster import ROOT, Cluster, Db, Nodes, clean_env, end_leftovers, pgrab_bin
+from cluster import ROOT, Cluster, Db, Nodes, clean_env, end_leftovers, pgrab_bin, run_pgrab
 from pooler import THROUGH_IT, Pooler
 from probe import Probe
 from serving import Serve
@@ -103,15 +103,37 @@ def db(cluster):
 
 
 @pytest.fixture
+def tenants(cluster):
+    """Several pgrabs in one database: one = tenants('one'), as db."""
+    name, made = cluster.create_database(template="template1"), []
+
+    def tenant(schema):
+        run_pgrab("migrate", "--schema", schema, dsn=cluster.dsn_of(name))
+        made.append(Db(cluster, name, schema))
+        return made[-1]
+
+    yield tenant
+    for database in made:
+        database.close()
+    cluster.drop_database(name)
+
+
+@pytest.fixture
 def nodes(db, tmp_path):
     """Starts nodes: n1 = nodes.start('n1', workers=2).  They are ended in order after the test."""
-    pooler = Pooler(db, tmp_path) if THROUGH_IT else None
-    started = Nodes(db, tmp_path, pooler.dsn if pooler else None)
+    poolers = []
+
+    def pooled():
+        if not poolers:
+            poolers.append(Pooler(db, tmp_path))
+        return poolers[0].dsn
+
+    started = Nodes(db, tmp_path, pooled if THROUGH_IT else None)
     yield started
     try:
         started.end()
     finally:
-        if pooler:
+        for pooler in poolers:
             pooler.end()
 
 

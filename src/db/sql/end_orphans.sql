@@ -4,7 +4,7 @@
 select e.kept
 from (
   select array_agg(distinct a.application_name) as names from pg_stat_activity a
-  where a.datname = current_database() and a.application_name like 'pgrab sql %'
+  where a.datname = current_database() and starts_with(a.application_name, 'pgrab sql ')
     and not exists (select from pgrab.node n where n.state <> 'down'
       and a.application_name = 'pgrab sql ' || n.incarnation)) o
   cross join lateral pgrab_internal.end_sql_backends(o.names) e

@@ -1,2 +1,2 @@
 -- The doorbell.  Serves: doorbell.
-listen pgrab
+listen "pgrab"

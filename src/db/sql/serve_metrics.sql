@@ -86,7 +86,7 @@ from (
   from pg_inherits i where i.inhparent = 'pgrab.run'::regclass
   union all
   select 'database_connections', null, null, null, null, count(*)
-  from pg_stat_activity a where a.datname = current_database() and a.application_name like 'pgrab%'
+  from pg_stat_activity a where a.datname = current_database() and starts_with(a.application_name, 'pgrab ')
   union all
   select 'oldest_transaction_age_seconds', null, null, null, null,
     coalesce(extract(epoch from max(statement_timestamp() - a.xact_start)), 0)
