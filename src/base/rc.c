@@ -62,6 +62,7 @@ rc_name(enum rc rc)
 	switch (rc) {
 	case RC_OK: return "ok";
 	case RC_LOST: return "lost";
+	case RC_RACE: return "race";
 	case RC_AGAIN: return "again";
 	case RC_UNKNOWN: return "unknown";
 	case RC_CLOSED: return "closed";

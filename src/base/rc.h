@@ -12,7 +12,8 @@
 /* The value says what the caller must do; the text in struct err is for people only. */
 enum rc {
 	RC_OK = 0,
-	RC_LOST,    /* somebody else won the row: normal, count it, never log it */
+	RC_LOST,    /* the row is not ours, or not any more: somebody else has it */
+	RC_RACE,    /* another session was faster (deadlock, serialization), nothing happened: retry */
 	RC_AGAIN,   /* transient (connection, serialization), nothing happened: back off, retry */
 	RC_UNKNOWN, /* the statement may or may not have committed: look it up, never guess */
 	RC_CLOSED,  /* we are stopping: unwind quietly */

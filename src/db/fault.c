@@ -58,7 +58,7 @@ fault_rc(const char *sqlstate, bool patient)
 			return RC_BAD;
 	}
 	switch (fault_of(sqlstate)) {
-	case FAULT_RACE: return RC_LOST;
+	case FAULT_RACE: return RC_RACE;
 	case FAULT_LOCKED:
 	case FAULT_SERVER: return RC_AGAIN;
 	case FAULT_ROW:

@@ -289,10 +289,10 @@ step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, c
 	m->said = false;
 	for (int i = 0; i < LOCK_TRIES; i++) {
 		rc = apply(m, f);
-		if (rc != RC_LOST && (rc != RC_AGAIN || strcmp(m->err->sqlstate, "55P03") != 0))
+		if (rc != RC_RACE && (rc != RC_AGAIN || strcmp(m->err->sqlstate, "55P03") != 0))
 			break;
 	}
-	if (rc == RC_LOST || (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0))
+	if (rc == RC_RACE || (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0))
 		err_set(m->err, RC_AGAIN,
 		    "a long transaction holds a lock on pgrab's tables (%d tries); end it, or try again "
 		    "later",
@@ -301,7 +301,7 @@ step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, c
 		err_prefix(m->err, "it may or may not have been applied, run migrate again");
 	if (rc != RC_OK)
 		err_prefix(m->err, "migration %s", name);
-	return rc == RC_LOST ? RC_AGAIN : rc;
+	return rc == RC_RACE ? RC_AGAIN : rc;
 }
 
 /* In a transaction of its own, as the role that logged in: the schema may have another owner by now. */

@@ -76,7 +76,7 @@ const char *db_target(struct db *db);
  *   RC_OK       done; the rows are in *out
  *   RC_AGAIN    nothing happened: no connection, a lock not granted, the statement cancelled; try
  *               again later
- *   RC_LOST     nothing happened: 40001 or 40P01, another session was faster
+ *   RC_RACE     nothing happened: 40001 or 40P01, another session was faster
  *   RC_UNKNOWN  the connection or the deadline was lost while the server worked: it may have committed
  *   RC_BAD      the server refused the statement: err->sqlstate, and its message and hint in err->text
  */

@@ -147,7 +147,7 @@ note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 		    "finish", "answer=%s tries=%u error=\"%s\"", rc_name(rc), s->backoff.tries, err->text);
 		s->trial =
 		    err->sqlstate[0] != '\0' && fault_of(err->sqlstate) != FAULT_SERVER && n <= TRIAL_MAX;
-		if (s->backoff.tries >= ILL_TRIES && rc != RC_LOST)
+		if (s->backoff.tries >= ILL_TRIES && rc != RC_RACE)
 			health_ill(s->node, HEALTH_FINISH, !s->trial, err);
 	}
 	s->writer.tries = s->backoff.tries;

@@ -296,7 +296,7 @@ in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *
 	struct lease *lease = &h->node->lease;
 	int64_t next = clock_mono_us() + h->node->set->heartbeat_us, left;
 
-	if (rc == RC_LOST && err->sqlstate[0] == '\0') {
+	if (rc == RC_LOST) {
 		heartbeat_fence(h, incarnation, err->text);
 	} else if (!lease_holds(lease, clock_boot_us())) {
 		heartbeat_fence(h, incarnation, "no heartbeat got through for fence_after");

@@ -112,9 +112,9 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
 	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
 		rc = l->store->held(l->db, &who, c, n, &chain, won_out, &err);
-		rc = rc == RC_AGAIN || rc == RC_LOST ? RC_UNKNOWN : rc;
+		rc = rc == RC_AGAIN || rc == RC_RACE ? RC_UNKNOWN : rc;
 	}
-	if (rc == RC_LOST || rc == RC_AGAIN)
+	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	else if (rc != RC_OK)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);

@@ -118,7 +118,7 @@ bury(struct recover *r, const struct suspect *s)
 		    s->incarnation, s->silent_us / US_PER_MS, ended);
 		if (!sweep(r, s->incarnation))
 			r->next_duties_us = 0; /* nobody else will look so soon: it is down now */
-	} else if (rc != RC_LOST) {
+	} else if (rc != RC_LOST && rc != RC_RACE) {
 		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
 	}
 }

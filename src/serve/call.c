@@ -114,7 +114,7 @@ status_of(enum rc rc, const char *state)
 	if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 || strncmp(state, "0A", 2) == 0 ||
 	    strncmp(state, "54", 2) == 0)
 		return 400;
-	return rc == RC_AGAIN || rc == RC_LOST || rc == RC_UNKNOWN || *state == '\0' ? 503 : 500;
+	return rc == RC_AGAIN || rc == RC_RACE || rc == RC_UNKNOWN || *state == '\0' ? 503 : 500;
 }
 
 void

@@ -49,7 +49,7 @@ static void
 test_races_locks_and_bugs(void **state)
 {
 	assert_int_equal(fault_of("40001"), FAULT_RACE);
-	assert_int_equal(fault_rc("40P01", true), RC_LOST);
+	assert_int_equal(fault_rc("40P01", true), RC_RACE);
 	assert_int_equal(fault_of("55P03"), FAULT_LOCKED);
 	assert_int_equal(fault_rc("55P03", true), RC_AGAIN);
 	assert_int_equal(fault_of("42883"), FAULT_OURS);
