@@ -49,4 +49,5 @@ def main():
         + table('sql_queries', queries) + table('sql_migrations', numbered) + table('sql_api', api))
 
 
-main()
+if __name__ == '__main__':
+    main()
