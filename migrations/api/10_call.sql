@@ -8,7 +8,7 @@
 --
 -- The functions for people (pgrab.pause(), ...) insert into a view, pgrab_internal.call.  Their bodies are
 -- parsed, so that they reach it without a right on its schema, and nobody else reaches it at all; its trigger
--- does the work (50_control.sql).
+-- does the work (52_call.sql).
 
 insert into pgrab_internal.key (name, value)
 values ('call', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;

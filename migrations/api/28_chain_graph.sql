@@ -1,8 +1,10 @@
 -- Chains: the graph, its rules, and how chains come together and apart.
 --
 --   28_chain_graph.sql  this
---   28_chain_run.sql    what the end of a link sets free, and the end of a chain's run
---   29_chain_edit.sql   what people change: new links, edges, schedules, deletes
+--   28_chain_link.sql   what the end of a link sets free
+--   28_chain_run.sql    a chain's run: its beginning, its end, and the next one
+--   29_chain_edge.sql   what people change: edges
+--   29_chain_edit.sql   what people change: new links, schedules, deletes, retries
 --   29_chain_read.sql   outputs that are handed down, pictures, results
 --
 -- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Tasks that hang together are one chain

@@ -1,0 +1,163 @@
+-- Limits, second part: what the clock does (per_second goes by it), what is repaired, and what people see.
+-- See 24_limit.sql.
+
+-- Places that nobody will use: kept for somebody who did not come (edited, paused, deleted), or given back
+-- while the key was locked.
+create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
+language plpgsql as $$
+declare
+  v_n bigint;
+begin
+  delete from pgrab.limit_place p
+  where p.key = p_key and (p.over or not p.started) and (p.over
+    or p.at < clock_timestamp() - interval '10 s' and not exists (
+      select from pgrab.task t
+      where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
+        and t.status in ('scheduled', 'claimed') and t.due_at < clock_timestamp() + interval '10 s'));
+  get diagnostics v_n = row_count;
+  return v_n;
+end $$;
+comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has and nobody comes for.';
+
+create or replace function pgrab_internal.limit_let_go(p_key text) returns void
+language plpgsql as $$
+begin
+  update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
+  where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled';
+  if found then
+    perform pgrab_internal.ring('{}');
+  end if;
+end $$;
+comment on function pgrab_internal.limit_let_go(text) is 'Makes all tasks due that wait in line for a limit.';
+
+create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
+language plpgsql as $$
+declare
+  l pgrab_internal.limit;
+  o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab_internal.limit_use := o;
+begin
+  select x.* into l from pgrab.limit x where x.key = p_key;
+  if o.key is null then
+    return;
+  elsif l.key is null then
+    perform pgrab_internal.limit_let_go(p_key);
+    u.waits := false;
+  else
+    u.taken := greatest(0, u.taken - pgrab_internal.limit_reap(p_key));
+    u := pgrab_internal.limit_wake(l, u);
+  end if;
+  perform pgrab_internal.limit_note(o, u);
+end $$;
+comment on function pgrab_internal.limit_tick_key(text) is
+  'Makes tasks due that wait in line for a key and may start.';
+
+create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
+language sql stable
+begin atomic
+  select row(u.*)::pgrab_internal.limit_use from pgrab.limit_use u
+  where u.key = p_key order by u.no desc limit 1;
+end;
+comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
+
+-- Places of runs that have ended without giving them back are those of tasks that have come further since.
+-- It should find nothing.
+create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
+language plpgsql as $$
+declare
+  o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
+  u pgrab_internal.limit_use := o;
+begin
+  delete from pgrab.limit_place p using pgrab.task t
+  where o.key is not null and p.key = o.key and p.started and t.id = p.task_id
+    and (t.version, t.incarnation) is distinct from (p.version, p.incarnation);
+  perform pgrab_internal.limit_reap(o.key);
+  u.taken := (select count(*) from pgrab.limit_place p where p.key = o.key);
+  perform pgrab_internal.limit_note(o, u) where o.key is not null;
+  delete from pgrab.limit_start b
+  where b.key = o.key and b.no <= o.starts - coalesce((
+    select s.starts
+    from pgrab.limit l
+      cross join lateral pgrab_internal.limit_span(row(l.*)::pgrab_internal.limit) s
+    where l.key = o.key and l.per_second is not null), 0);
+  delete from pgrab.limit_use x
+  where x.key = o.key and u.taken = 0 and not exists (select from pgrab.limit l where l.key = o.key);
+end $$;
+comment on function pgrab_internal.limit_audit_key(text) is
+  'Recounts the places of a key, and removes what a deleted limit has left behind.';
+
+create or replace function pgrab_internal.limit_audit() returns void
+language sql as $$
+  select pgrab_internal.limit_audit_key(k.key)
+  from (select x.key from pgrab.limit_use x where x.no = 0 order by x.key) k
+$$;
+comment on function pgrab_internal.limit_audit() is 'Recounts the places of all limits.';
+
+-- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
+-- have been lost with whoever owed it.
+create or replace function pgrab_internal.limit_tick() returns bigint
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_n bigint := 0;
+begin
+  if exists (select from pgrab.limit) and pgrab_internal.duty_take('limits', '0.8 s') then
+    perform pgrab_internal.limit_tick_key(k.key)
+    from (
+      select x.key from pgrab.limit_use x cross join lateral pgrab_internal.limit_latest(x.key) u
+      where x.no = 0 and u.waits order by x.key) k;
+    get diagnostics v_n = row_count;
+    if pgrab_internal.duty_take('limit_audit', '1 hour') then
+      perform pgrab_internal.limit_audit();
+    end if;
+  end if;
+  return v_n;
+end $$;
+comment on function pgrab_internal.limit_tick() is
+  'Makes tasks due that wait in line for a limit and may start.';
+
+-- ---------------------------------------------------------------------------------------------- for people
+
+-- A limit that was raised lets go with the next tick: here its lock would be held for as long as a person's
+-- transaction is open.
+create or replace function pgrab_internal.limit_changed() returns trigger
+language plpgsql as $$
+begin
+  if tg_op <> 'DELETE' then
+    insert into pgrab.limit_use (key, no) values (new.key, 0) on conflict do nothing;
+  end if;
+  if tg_op = 'DELETE' or tg_op = 'UPDATE' and new.key <> old.key then
+    perform pgrab_internal.limit_let_go(old.key);
+  end if;
+  insert into pgrab.event (what, role, task, owner, detail)
+  values ('limit', pgrab_internal.caller(), coalesce(new.key, old.key), coalesce(new.owner, old.owner),
+    jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
+  return null;
+end $$;
+comment on function pgrab_internal.limit_changed() is 'Lets the tasks go that wait for a deleted limit.';
+create trigger limit_10_caller after insert or update or delete on pgrab.limit
+  for each row when (not pgrab_internal.in_call()) execute function pgrab.note_caller();
+create trigger limit_10_changed after insert or update or delete on pgrab.limit
+  for each row execute function pgrab_internal.limit_changed();
+
+create or replace view pgrab.limits as
+select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
+from pgrab.limit l
+cross join lateral pgrab_internal.limit_latest(l.key) u
+cross join lateral (
+  select count(*) as loose from pgrab.limit_place p where p.key = l.key and (p.over or not p.started)) p
+cross join lateral (
+  select case when l.per_second is not null then count(*) end as started_1s from pgrab.limit_start b
+  where b.key = l.key and b.at > statement_timestamp() - interval '1 s') s
+cross join lateral (
+  select count(*) as waiting, date_trunc('second', statement_timestamp() - min(t.fire_at)) as longest
+  from pgrab.task t
+  where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
+comment on view pgrab.limits is 'The limits and how they are used.';
+comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key.';
+comment on column pgrab.limits.max_running is 'How many may run at once.';
+comment on column pgrab.limits.per_second is 'How many may start per second.';
+comment on column pgrab.limits.running is 'How many are running.';
+comment on column pgrab.limits.started_1s is
+  'How many were started within the last second; null if per_second does not limit that.';
+comment on column pgrab.limits.waiting is 'How many wait in line.';
+comment on column pgrab.limits.longest is 'How long ago the first of them was planned to run.';

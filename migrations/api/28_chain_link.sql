@@ -1,0 +1,345 @@
+-- Chains at work, first part: links that end, and those they set free.  See 28_chain_graph.sql, and
+-- 28_chain_run.sql for the end of a chain's run.
+
+-- Says, from here to the end of the transaction or to the next call, whether rows that go are links that have
+-- ended ('on'), or a person's delete ('').  Returns what was said before.  The setting then holds a secret,
+-- so that nobody can say it who does not come through here; the triggers know its hash.  By a call, because
+-- only a superuser may make a function with a SET of a setting that is ours.
+create or replace function pgrab_internal.link_ends(p_value text) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_before constant text := coalesce(current_setting('pgrab.link_ends', true), '');
+begin
+  perform set_config('pgrab.link_ends',
+    case when p_value = 'on' then (select s.value from pgrab_internal.key s where s.name = 'link_ends')
+      else p_value end, true);
+  return v_before;
+end $$;
+comment on function pgrab_internal.link_ends(text) is 'Are the rows that go now links that have ended?';
+
+create or replace function pgrab_internal.link_ending() returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select coalesce(current_setting('pgrab.link_ends', true), '') <> '' and exists (
+    select from pgrab_internal.key s
+    where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
+$$;
+comment on function pgrab_internal.link_ending() is
+  'True: what is written now is the system''s own, see link_ends().';
+
+create or replace function pgrab_internal.edges_leave(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab_internal.link_ends('on');
+begin
+  delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  perform set_config('pgrab.link_ends', v_before, true);
+end $$;
+comment on function pgrab_internal.edges_leave(bigint[]) is
+  'Takes away the edges above links that have left.';
+
+-- The edges above a link go with it; those below stay as long as a child does, which finds its parents'
+-- outputs by them.
+create or replace function pgrab_internal.links_leave(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_before constant text := pgrab_internal.link_ends('on');
+begin
+  delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
+  delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
+  perform set_config('pgrab.link_ends', v_before, true);
+end $$;
+comment on function pgrab_internal.links_leave(bigint[]) is
+  'Takes away the rows of links that are on record as ended.';
+
+-- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or
+-- what ended by a finish that began before the chain lost its schedule).  Without a lock, so that links do
+-- not wait for each other's commits: when the last two end at the same moment neither may see it;
+-- pgrab.upkeep() does.
+create or replace function pgrab_internal.chains_end(p_chains bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_over bigint[] := array(
+    select i.chain from unnest((select p_chains)) i(chain)
+      cross join lateral (select c.root from pgrab.chain c where c.chain = i.chain offset 0) c
+      cross join lateral (
+        select exists (
+          select from pgrab.task t
+          where t.chain = i.chain and t.status not in ('done', 'cancelled', 'skipped') offset 0) as goes_on) t
+    where c.root is null and not t.goes_on order by 1);
+  v_left bigint[];
+begin
+  if v_over = '{}' then
+    return;
+  end if;
+  v_left := array(
+    select t.id from unnest((select v_over)) o(chain)
+      cross join lateral (select t.id from pgrab.task t where t.chain = o.chain offset 0) t
+    order by t.id);
+  if v_left <> '{}' then
+    perform pgrab_internal.links_leave(v_left);
+  end if;
+  delete from pgrab.chain c using unnest((select v_over)) o(chain) where c.chain = any (array[o.chain]);
+  if exists (select from pgrab.edge_change) then
+    delete from pgrab.edge_change g where g.chain = any (v_over);
+  end if;
+end $$;
+comment on function pgrab_internal.chains_end(bigint[]) is 'Chains that run once and have come to their end.';
+
+create or replace function pgrab_internal.link_due(
+  p_id bigint, p_run_at timestamptz, p_jitter interval, p_paused boolean) returns timestamptz
+language sql as $$
+  select case when not p_paused then greatest(clock_timestamp(), p_run_at)
+    + case when p_jitter = '0' then '0' else pgrab_internal.jitter_of(p_id, p_jitter) end end
+$$;
+comment on function pgrab_internal.link_due(bigint, timestamptz, interval, boolean) is
+  'When a link is due that becomes free now: at once, or at its own run_at when that is later.';
+
+create or replace function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_shards smallint[];
+begin
+  with free as (
+    update pgrab.task t
+    set status = 'scheduled', fire_at = f.fire, version = t.version + 1,
+      due_at = pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)
+    from unnest((select p_ids), (select p_fires)) f(id, fire)
+    where t.id = any (array[f.id]) and t.status = 'waiting'
+    returning t.shard)
+  select array_agg(distinct f.shard) into v_shards from free f;
+  if v_shards is not null then
+    perform pgrab_internal.ring(v_shards);
+  end if;
+end $$;
+comment on function pgrab_internal.link_release(bigint[], timestamptz[]) is
+  'Waiting links become due without the end of a parent.';
+
+-- The part of chain_advance() that finds whom the ends of links concern.  offset 0, here and there: from each
+-- parent to its children, and never the other way round, however many children the statistics expect.
+create type pgrab_internal.links_below as (
+  child bigint[], n integer[], bad boolean[], ran integer[], fire timestamptz[]);
+comment on type pgrab_internal.links_below is
+  'The children of links that have ended, in id order: by how many of them each, whether it can never start '
+  'now, how many of them have run, and when they were planned.';
+
+create or replace function pgrab_internal.links_below(
+  p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean)
+returns pgrab_internal.links_below
+language plpgsql stable as $$
+declare
+  v_below pgrab_internal.links_below;
+begin
+  with w as (
+    select * from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)),
+  x as (
+    select w.id as parent, x.child, x.run_if, w.result, w.fire
+    from w cross join lateral (
+      select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
+    union all
+    select w.id, x.child_id, x.run_if, w.result, w.fire
+    from w cross join lateral (
+      select d.child_id, d.run_if from pgrab.edge d where d.parent_id = w.id offset 0) x),
+  e as (
+    select x.* from x
+    where not (p_changes and exists (
+      select from pgrab.edge_change g where g.parent_id = x.parent and g.child_id = x.child and g.added))
+    union all
+    select w.id, g.child_id, g.run_if, w.result, w.fire
+    from w cross join lateral (
+      select g.child_id, g.run_if from pgrab.edge_change g
+      where p_changes and g.parent_id = w.id and not g.added offset 0) g),
+  c as (
+    select e.child, count(*)::integer as n, bool_or(not pgrab_internal.run_if_met(e.run_if, e.result)) as bad,
+      (count(*) filter (where e.result <> 'skipped'))::integer as ran, max(e.fire) as fire
+    from e group by e.child order by e.child)
+  select array_agg(c.child), array_agg(c.n), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire)
+  into v_below from c;
+  return v_below;
+end $$;
+comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], boolean) is
+  'Whom the ends of links concern. p_changes: some graph has changed while its chain runs.';
+
+-- The same where no row of pgrab.edge comes into it, for a fraction of the cost.
+create or replace function pgrab_internal.links_below_only(
+  p_ids bigint[], p_results text[], p_fires timestamptz[]) returns pgrab_internal.links_below
+language plpgsql stable as $$
+declare
+  v_below pgrab_internal.links_below;
+begin
+  select array_agg(c.child), array_agg(1), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire)
+  into v_below
+  from (
+    select x.child, not pgrab_internal.run_if_met(x.run_if, w.result) as bad,
+      case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
+    from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)
+      cross join lateral (
+        select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
+    order by x.child) c;
+  return v_below;
+end $$;
+comment on function pgrab_internal.links_below_only(bigint[], text[], timestamptz[]) is
+  'Whom the ends of links concern that have children by parent_id alone.';
+
+-- skipped, fires: those that can never start now.  going: chains of the others.
+create type pgrab_internal.links_counted as (
+  skipped bigint[], fires timestamptz[], going bigint[], shards smallint[]);
+comment on type pgrab_internal.links_counted is 'What has become of links that have counted down.';
+
+-- Who is counted down here may have been counted down by another parent a moment ago: what becomes of it is
+-- decided by the row as it is under its lock.
+create or replace function pgrab_internal.links_count(b pgrab_internal.links_below)
+returns pgrab_internal.links_counted
+language plpgsql as $$
+declare
+  v_counted pgrab_internal.links_counted;
+begin
+  with counted as (
+    update pgrab.task t
+    set needs = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end,
+      met = t.met + c.ran, version = t.version + 1,
+      fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of roots, the latest
+      status = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then 'skipped'
+        when t.needs <= c.n then 'scheduled' else 'waiting' end,
+      due_at = case when c.bad or t.needs > c.n or t.met + c.ran = 0 or t.paused then null
+        else greatest(clock_timestamp(), t.run_at)
+          + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
+    from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
+      c(child, n, bad, ran, fire)
+    where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
+    returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
+  select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'),
+    array_agg(k.fire_at) filter (where k.status = 'skipped'),
+    coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'),
+    array_agg(distinct k.shard) filter (where k.due_at is not null)
+  into v_counted
+  from counted k;
+  if v_counted.shards is not null then
+    perform pgrab_internal.ring(v_counted.shards);
+  end if;
+  return v_counted;
+end $$;
+comment on function pgrab_internal.links_count(pgrab_internal.links_below) is
+  'Counts links down: those that can start are released, those that never can are skipped.';
+
+-- They stay when their chain comes again, or a retry may bring them back.
+create or replace function pgrab_internal.links_skip(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_gone bigint[];
+begin
+  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
+    ended, kind, owner, key, name, error, definition)
+  select t.id, 0, t.version, h.chain_id, t.fire_at, clock_timestamp(), t.created_at, 'skipped',
+    case when h.root is null then 'skipped' end, t.kind, t.owner, t.key, t.name,
+    'a parent did not end as run_if asks',
+    case when h.root is null then pgrab_internal.definition(row(t.*)::pgrab_internal.task) end
+  from unnest((select p_ids)) s(id)
+    join pgrab.task t on t.id = any (array[s.id])
+    cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h;
+  v_gone := array(
+    select t.id from unnest((select p_ids)) s(id)
+      join pgrab.task t on t.id = any (array[s.id])
+      cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h
+    where h.root is null and not h.stuck);
+  if v_gone <> '{}' then
+    perform pgrab_internal.links_leave(v_gone);
+  end if;
+end $$;
+comment on function pgrab_internal.links_skip(bigint[]) is
+  'Puts on record that links will not run, as links_count() has found.';
+
+create or replace function pgrab_internal.chains_stuck(p_chains bigint[], p_results text[]) returns void
+language sql as $$
+  update pgrab.chain c set stuck = true
+  where c.chain = any (array(
+      select distinct f.chain from unnest(p_chains, p_results) f(chain, result)
+      where f.result = 'failed' order by 1))
+    and c.root is null and not c.stuck
+$$;
+comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
+  'Notes that a link of chains that run once has been parked.';
+
+-- Links have ended: their children count down, and so on from those that are skipped, a wave at a time.
+-- p_chains: theirs.  p_fires: the planned times of their runs.  p_counted: some of these chains have a
+-- schedule.  The caller has put their ends on record, and holds their locks if they are still there.
+create or replace function pgrab_internal.chain_advance(
+  p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_ids bigint[] := p_ids;
+  v_results text[] := p_results;
+  v_fires timestamptz[] := p_fires;
+  v_all bigint[] := p_ids; -- with those that were skipped
+  v_over bigint[] := p_chains; -- below whose links nothing goes on
+  v_below pgrab_internal.links_below;
+  v_counted pgrab_internal.links_counted;
+  v_on bigint[] := '{}';
+  v_changes constant boolean := exists (select from pgrab.edge_change);
+begin
+  while v_ids <> '{}' loop
+    if v_changes or exists (select from pgrab.edge d where d.parent_id = any (v_ids)) then
+      v_below := pgrab_internal.links_below(v_ids, v_results, v_fires, v_changes);
+    else
+      v_below := pgrab_internal.links_below_only(v_ids, v_results, v_fires);
+    end if;
+    v_ids := '{}';
+    if v_below.child is not null then
+      v_counted := pgrab_internal.links_count(v_below);
+      v_ids := v_counted.skipped;
+      v_fires := v_counted.fires;
+      v_on := v_on || v_counted.going;
+    end if;
+    if 'failed' = any (v_results) then
+      perform pgrab_internal.chains_stuck(p_chains, v_results);
+    end if;
+    if v_ids <> '{}' then
+      v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
+      v_all := v_all || v_ids;
+      perform pgrab_internal.links_skip(v_ids);
+    end if;
+  end loop;
+  if p_counted then
+    perform pgrab_internal.chain_count(v_all);
+  end if;
+  if v_on <> '{}' or cardinality(p_chains) > 1 then
+    v_over := array(select unnest(p_chains) except select unnest(v_on));
+  end if;
+  if v_over <> '{}' then
+    perform pgrab_internal.chains_end(v_over);
+  end if;
+end $$;
+comment on function pgrab_internal.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is
+  'What the end of links sets in motion: children released or skipped, and with the last link the end of the '
+  'chain''s run. In the transaction that finishes them.';
+
+-- The lock on the row of a chain with a schedule is the one under which its run ends.
+create or replace function pgrab_internal.chain_count(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_chains bigint[];
+  v_n bigint[];
+begin
+  select array_agg(n.chain order by n.chain), array_agg(n.n order by n.chain) into v_chains, v_n
+  from (
+    select t.chain, count(*) as n
+    from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id]) group by t.chain) n
+    cross join lateral (select c.root from pgrab.chain c where c.chain = n.chain offset 0) c
+  where c.root is not null;
+  perform from unnest((select v_chains)) n(chain)
+    cross join lateral (select from pgrab.chain c where c.chain = n.chain for update) l;
+  update pgrab.chain c set pending = c.pending - n.n
+  from unnest((select v_chains), (select v_n)) n(chain, n) where c.chain = any (array[n.chain]);
+  perform pgrab_internal.chain_end(n.chain) from unnest((select v_chains)) n(chain)
+    cross join lateral (select c.pending from pgrab.chain c where c.chain = n.chain offset 0) c
+  where c.pending = 0;
+  -- Its schedule was taken away while this transaction was about to end one of its links, which therefore is
+  -- still there.
+  v_chains := array(
+    select distinct c.chain
+    from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id])
+      cross join lateral (select c.chain, c.root from pgrab.chain c where c.chain = t.chain offset 0) c
+    where t.status in ('done', 'cancelled') and c.root is null order by 1);
+  perform pgrab_internal.chain_once(n.chain) from unnest((select v_chains)) n(chain);
+end $$;
+comment on function pgrab_internal.chain_count(bigint[]) is
+  'Counts ended links of recurring chains, and ends the run of those in which none is left.';

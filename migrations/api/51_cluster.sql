@@ -1,0 +1,113 @@
+-- What a person does to nodes, and to the cluster as a whole: drain a node, pause all tasks, adopt a copy of
+-- a database.  See 50_control.sql.
+
+create or replace function pgrab_internal.node_refuse(p_what text, p_node text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = 'P0002',
+    message = format('there is no node %s', coalesce(quote_literal(p_node), 'null')),
+    hint = coalesce('Nodes are: ' || (
+      select string_agg(n.name, ', ' order by n.name)
+      from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.',
+      'No node has ever registered; start one: pgrab run.');
+end $$;
+comment on function pgrab_internal.node_refuse(text, text) is 'Says which nodes there are.';
+
+create or replace function pgrab_internal.drain(p_node text, p_by text) returns pgrab.node
+language plpgsql as $$
+declare
+  n pgrab.node;
+begin
+  select * into n from pgrab.node x where x.name = p_node;
+  if not found then
+    perform pgrab_internal.node_refuse('drain', p_node);
+  end if;
+  insert into pgrab.drained (node_id, asked_by) values (n.id, p_by) on conflict (node_id) do nothing;
+  perform pg_notify('pgrab', 'wish');
+  n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
+  return n;
+end $$;
+comment on function pgrab_internal.drain(text, text) is 'pgrab.drain() for a caller.';
+
+create or replace function pgrab_internal.undrain(p_node text, p_by text) returns pgrab.node
+language plpgsql as $$
+declare
+  n pgrab.node;
+begin
+  select * into n from pgrab.node x where x.name = p_node;
+  if not found then
+    perform pgrab_internal.node_refuse('undrain', p_node);
+  end if;
+  delete from pgrab.drained d where d.node_id = n.id;
+  perform pg_notify('pgrab', 'wish');
+  n.state := case n.state when 'draining' then 'up' else n.state end;
+  return n;
+end $$;
+comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
+
+-- Claims hold a lock on pgrab.hold until they are committed.  The lock below waits for those under way, and
+-- those that wait for it see the switch: after the commit nothing is taken.  What was taken and not started
+-- is put back; whoever is about to start such a task finds another version.
+create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
+language plpgsql as $$
+begin
+  lock table pgrab.hold in share mode;
+  update pgrab.cluster c
+  set paused = true, paused_at = clock_timestamp(), paused_by = p_by where not c.paused;
+  paused := found;
+  with free as materialized (
+    select t.id
+    from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
+      select x.id from pgrab.task x where x.id = h.id and x.status = 'claimed' for update skip locked) t)
+  update pgrab.task t
+  set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+  from free f where t.id = f.id and t.status = 'claimed';
+  get diagnostics put_back = row_count;
+end $$;
+comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a caller.';
+
+create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
+language sql stable
+begin atomic
+  select s.system_identifier, d.oid::bigint
+  from pg_control_system() s, pg_database d where d.datname = current_database();
+end;
+comment on function pgrab_internal.place() is 'Which database this is, on which server.';
+
+-- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this
+-- is.
+create or replace function pgrab_internal.is_copy() returns boolean
+language plpgsql as $$
+declare
+  p constant record := pgrab_internal.place();
+  c pgrab_internal.cluster;
+begin
+  update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
+  select * into c from pgrab.cluster;
+  if (c.system_id, c.database) = (p.system_id, p.database) then
+    return false;
+  end if;
+  update pgrab.cluster x
+  set paused = true, paused_at = clock_timestamp(),
+    paused_by = 'a node, because this database is a copy of another one'
+  where not x.paused;
+  return true;
+end $$;
+comment on function pgrab_internal.is_copy() is
+  'True: this database was copied or restored from another one; then all tasks are paused.';
+
+create or replace function pgrab_internal.resume_all() returns boolean
+language plpgsql as $$
+declare
+  p constant record := pgrab_internal.place();
+begin
+  update pgrab.cluster c
+  set paused = false, paused_at = null, paused_by = null, system_id = p.system_id, database = p.database
+  where c.paused or (c.system_id, c.database) is distinct from (p.system_id, p.database);
+  if not found then
+    return false;
+  end if;
+  perform pgrab_internal.ring('{}');
+  return true;
+end $$;
+comment on function pgrab_internal.resume_all() is 'pgrab.resume_all() for a caller.';
