@@ -258,24 +258,13 @@ writer_main(void *arg)
 	return arg;
 }
 
-static void
-init_condition(pthread_cond_t *c)
-{
-	pthread_condattr_t attr;
-
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(c, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
-}
-
 enum rc
 log_start(struct err *err)
 {
 	enum rc rc;
 
-	init_condition(&queue.grew);
-	init_condition(&queue.shrank);
+	clock_cond_init(&queue.grew);
+	clock_cond_init(&queue.shrank);
 	queue.ending = false;
 	queue.running = true;
 	rc = thread_try(&queue.thread, "log", writer_main, NULL, err);
@@ -288,10 +277,10 @@ log_start(struct err *err)
 static bool
 await_empty(void)
 {
-	struct timespec until = clock_timespec(clock_mono_us() + FLUSH_US);
+	int64_t until = clock_mono_us() + FLUSH_US;
 
 	while (queue.len > 0 || queue.writing || queue.dropped > 0) {
-		if (pthread_cond_timedwait(&queue.shrank, &queue.lock, &until) != 0)
+		if (!clock_wait(&queue.shrank, &queue.lock, until))
 			return false;
 	}
 	return true;

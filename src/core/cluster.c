@@ -124,12 +124,13 @@ void
 cluster_slot_init(struct cluster_slot *s)
 {
 	s->current = NULL;
-	PTHREAD_OK(pthread_mutex_init(&s->lock, NULL));
+	lock_init(&s->lock);
 }
 
 static void
-unref(struct cluster *c) /* lock held */
+unref(struct cluster_slot *s, struct cluster *c)
 {
+	ASSERT_LOCKED(&s->lock);
 	if (c == NULL || --c->refs > 0)
 		return;
 	free(c->node);
@@ -142,8 +143,7 @@ unref(struct cluster *c) /* lock held */
 void
 cluster_slot_fini(struct cluster_slot *s)
 {
-	unref(s->current);
-	s->current = NULL;
+	cluster_slot_set(s, NULL);
 	PTHREAD_OK(pthread_mutex_destroy(&s->lock));
 }
 
@@ -151,7 +151,7 @@ void
 cluster_slot_set(struct cluster_slot *s, struct cluster *c)
 {
 	PTHREAD_OK(pthread_mutex_lock(&s->lock));
-	unref(s->current);
+	unref(s, s->current);
 	s->current = c;
 	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
 }
@@ -173,6 +173,6 @@ void
 cluster_put(struct cluster_slot *s, struct cluster *c)
 {
 	PTHREAD_OK(pthread_mutex_lock(&s->lock));
-	unref(c);
+	unref(s, c);
 	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
 }

@@ -18,7 +18,7 @@ void
 holds_init(struct holds *hs)
 {
 	*hs = (struct holds){0};
-	PTHREAD_OK(pthread_mutex_init(&hs->lock, NULL));
+	lock_init(&hs->lock);
 }
 
 void
@@ -64,8 +64,9 @@ hold_keep(struct hold *h)
 }
 
 static void
-note_over(struct holds *hs, int64_t incarnation, int64_t batch) /* lock held */
+note_over(struct holds *hs, int64_t incarnation, int64_t batch)
 {
+	ASSERT_LOCKED(&hs->lock);
 	if (hs->n_over == hs->room) {
 		hs->room = hs->room == 0 ? 64 : 2 * hs->room;
 		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);

@@ -23,16 +23,12 @@ static struct aside *
 create(void (*fn)(void *arg), void (*drop)(void *arg), void *arg)
 {
 	struct aside *a = xcalloc(1, sizeof *a);
-	pthread_condattr_t attr;
 
 	a->fn = fn;
 	a->drop = drop;
 	a->arg = arg;
-	PTHREAD_OK(pthread_mutex_init(&a->lock, NULL));
-	PTHREAD_OK(pthread_condattr_init(&attr));
-	PTHREAD_OK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	PTHREAD_OK(pthread_cond_init(&a->changed, &attr));
-	PTHREAD_OK(pthread_condattr_destroy(&attr));
+	lock_init(&a->lock);
+	clock_cond_init(&a->changed);
 	return a;
 }
 
@@ -67,7 +63,6 @@ bool
 deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us)
 {
 	struct aside *a = create(fn, drop, arg);
-	struct timespec ts = clock_timespec(until_us);
 	struct err err = {0};
 	pthread_t thread;
 	bool done;
@@ -79,7 +74,7 @@ deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t
 		return false;
 	}
 	PTHREAD_OK(pthread_mutex_lock(&a->lock));
-	while (!a->done && pthread_cond_timedwait(&a->changed, &a->lock, &ts) == 0)
+	while (!a->done && clock_wait(&a->changed, &a->lock, until_us))
 		;
 	done = a->done;
 	a->left = !done;

@@ -37,6 +37,7 @@
 void
 heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
 {
+	ASSERT_OWNED(&h->owner);
 	lease_renew(&h->node->lease, sent_boot_us, h->node->set->fence_after_us);
 	if (h->node->keeper != NULL)
 		keeper_lease(h->node->keeper, lease_until(&h->node->lease));
@@ -67,6 +68,7 @@ heartbeat_publish(struct heartbeat *h)
 	struct cluster *old = cluster_slot_get(&n->cluster);
 	bool same = cluster_same_shape(c, old) && cluster_same_busy(c, old);
 
+	ASSERT_OWNED(&h->owner);
 	cluster_put(&n->cluster, old);
 	if (c->view.self < c->view.n_nodes)
 		c->busy[c->view.self] = atomic_load(&n->busy);

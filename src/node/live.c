@@ -14,7 +14,7 @@ void
 lives_init(struct lives *l)
 {
 	*l = (struct lives){0};
-	PTHREAD_OK(pthread_mutex_init(&l->lock, NULL));
+	lock_init(&l->lock);
 	TAILQ_INIT(&l->under_way);
 }
 
@@ -36,7 +36,7 @@ live_begin(struct live *v, struct lives *all, struct run *r)
 {
 	*v = (struct live){.all = all, .run = r, .shown = -1};
 	progress_set(&v->progress, -1, NULL);
-	PTHREAD_OK(pthread_mutex_init(&v->lock, NULL));
+	lock_init(&v->lock);
 	if (all == NULL)
 		return;
 	PTHREAD_OK(pthread_mutex_lock(&all->lock));
@@ -44,10 +44,10 @@ live_begin(struct live *v, struct lives *all, struct run *r)
 	PTHREAD_OK(pthread_mutex_unlock(&all->lock));
 }
 
-/* The list's lock is held. */
 static void
 note_ended(struct lives *l, struct live_key key)
 {
+	ASSERT_LOCKED(&l->lock);
 	if (l->n_ended == l->cap_ended) {
 		l->cap_ended = l->cap_ended == 0 ? 16 : 2 * l->cap_ended;
 		l->ended = xrealloc(l->ended, l->cap_ended * sizeof *l->ended);
@@ -97,12 +97,13 @@ live_end(struct live *v, bool *truncated_out)
 	return text;
 }
 
-/* The entry's lock is held.  True: the teller has to be told. */
+/* True: the teller has to be told. */
 static bool
 changes(struct live *v)
 {
 	bool first = !v->changed;
 
+	ASSERT_LOCKED(&v->lock);
 	v->changed = true;
 	return first;
 }
@@ -172,12 +173,12 @@ live_waits_for(struct live *v, const char *text)
 		ring(v);
 }
 
-/* The entry's lock is held. */
 static void
 fill_note(struct live *v, bool stopping, int64_t now, struct live_note *out)
 {
 	int64_t stop_us = atomic_load(&v->run->stop_us);
 
+	ASSERT_LOCKED(&v->lock);
 	*out = (struct live_note){.key = key_of(v->run), .progress = v->progress};
 	out->progress_ago_us = v->progress_us == 0 ? -1 : now - v->progress_us;
 	out->stopping_ago_us = stopping ? now - stop_us : -1;
@@ -231,12 +232,12 @@ fill_output(struct live *v, struct live_output *out)
 	secret_hide(v->run, out->text);
 }
 
-/* The list's lock is held. */
 static struct live *
 find(struct lives *l, const struct live_key *key)
 {
 	struct live *v;
 
+	ASSERT_LOCKED(&l->lock);
 	TAILQ_FOREACH (v, &l->under_way, next) {
 		const struct run *r = v->run;
 

@@ -146,8 +146,10 @@ struct run *
 loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
 {
-	struct run *chain = claim(l, incarnation, c, n, won_out);
+	struct run *chain;
 
+	ASSERT_OWNED(&l->owner);
+	chain = claim(l, incarnation, c, n, won_out);
 	count_claims(l->node, n, *won_out, stolen);
 	set_due(l, chain);
 	return chain;
