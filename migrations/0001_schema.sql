@@ -883,7 +883,7 @@ create table pgrab.event (
 ) partition by range (at);
 comment on table pgrab.event is
   'Who did what to tasks, limits and nodes, written in the transaction that did it. Daily partitions, kept '
-  'as long as the history. Nothing of what nodes do, nor of plain one-shot tasks that are inserted. For '
+  'as long as the history. Without what nodes do, and without the inserts of plain one-shot tasks. For '
   'people: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is

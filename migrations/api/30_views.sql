@@ -29,7 +29,7 @@ language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
   and (current_setting('synchronous_commit') in ('on', 'remote_apply')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
-comment on function pgrab.durable() is 'Does the server keep every commit over a crash?';
+comment on function pgrab.durable() is 'Does the server keep every commit through a crash?';
 
 -- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
 -- (PL/pgSQL, so that it is planned once and not for every row of a list.)
@@ -86,7 +86,7 @@ begin atomic
     else format('waits for a place under limit %s', p_key) end
   from (select) one left join pgrab.limit l on l.key = p_key;
 end;
-comment on function pgrab_internal.why_line(text) is 'Why a task stands in line.';
+comment on function pgrab_internal.why_line(text) is 'Why a task waits in line.';
 
 create or replace function pgrab_internal.why_claimed(t pgrab_internal.task) returns text
 language sql stable
@@ -159,8 +159,8 @@ select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.n
   date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;
 comment on view pgrab.tasks is
-  'All tasks: live ones, and finished ones until retention drops them. Definition and attempts of one: `pgrab'
-  ' show ID`.';
+  'All tasks: live ones, and finished ones until their retention is over. Definition and attempts of one: '
+  '`pgrab show ID`.';
 comment on column pgrab.tasks.id is 'Number of the task.';
 comment on column pgrab.tasks.name is 'Its name, or its key.';
 comment on column pgrab.tasks.kind is 'What carries it out.';
@@ -186,7 +186,7 @@ comment on view pgrab.due is 'Tasks that are due and not started.';
 comment on column pgrab.due.id is 'Number of the task.';
 comment on column pgrab.due.name is 'Its name, or its key.';
 comment on column pgrab.due.kind is 'What carries it out.';
-comment on column pgrab.due.priority is 'The higher goes first.';
+comment on column pgrab.due.priority is 'Higher goes first.';
 comment on column pgrab.due.status is 'scheduled, or claimed: a node holds it and has not started it.';
 comment on column pgrab.due.attempt is 'Tries begun for this fire.';
 comment on column pgrab.due.due_at is 'Since when.';
@@ -204,7 +204,7 @@ left join pgrab.live l
   on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version
 where t.status = 'running';
 comment on view pgrab.running is
-  'Tasks that run at this moment. What they have printed: pgrab.output(id), `pgrab logs ID`.';
+  'Tasks that are running. For their output see pgrab.output(id) or `pgrab logs ID`.';
 comment on column pgrab.running.id is 'Number of the task.';
 comment on column pgrab.running.name is 'Its name, or its key.';
 comment on column pgrab.running.kind is 'What carries it out.';
@@ -213,12 +213,12 @@ comment on column pgrab.running.node is 'Where.';
 comment on column pgrab.running.running_for is 'For how long.';
 comment on column pgrab.running.timeout is 'After which it is stopped.';
 comment on column pgrab.running.progress is
-  'How far it is, in percent, as it has said: a line `pgrab: progress 42 copying` in its output. Null: it '
+  'How far it is, in percent, as reported by a line `pgrab: progress 42 copying` in its output. Null: it '
   'has not.';
-comment on column pgrab.running.progress_text is 'What it does, as it has said; the first 30 characters.';
+comment on column pgrab.running.progress_text is 'What it is doing, as it reported; the first 30 characters.';
 comment on column pgrab.running.stopping is
-  'So long ago it was told to stop; it is not proved gone yet, and so nobody else starts it. Why that takes '
-  'long: `pgrab doctor`. Null: nobody has stopped it.';
+  'How long ago it was told to stop. Until it is proven gone nobody else starts it. `pgrab doctor` says why '
+  'that takes long. Null: nobody has stopped it.';
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
@@ -236,7 +236,7 @@ comment on view pgrab.late is
 comment on column pgrab.late.id is 'Number of the task.';
 comment on column pgrab.late.name is 'Its name, or its key.';
 comment on column pgrab.late.kind is 'What carries it out.';
-comment on column pgrab.late.due_at is 'Since when it is due.';
+comment on column pgrab.late.due_at is 'Since when it has been due.';
 comment on column pgrab.late.late_by is 'For how long.';
 comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
 
@@ -261,7 +261,7 @@ select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node,
 from pgrab.run r
 order by r.finished_at desc;
 comment on view pgrab.history is
-  'Every attempt that has ended, newest first. Everything that is known of it: pgrab.run, `pgrab show ID`.';
+  'Every attempt that has ended, newest first. For all details see pgrab.run or `pgrab show ID`.';
 comment on column pgrab.history.task_id is 'The task.';
 comment on column pgrab.history.name is 'Its name, or its key.';
 comment on column pgrab.history.attempt is 'Which try of that fire.';
@@ -292,7 +292,7 @@ comment on view pgrab.events is
 comment on column pgrab.events.at is 'When.';
 comment on column pgrab.events.what is 'insert (of a schedule), edit, delete, pause, cancel and so on.';
 comment on column pgrab.events.role is 'Who.';
-comment on column pgrab.events.login is 'As whom he had logged in, when that was another role.';
+comment on column pgrab.events.login is 'The role that had logged in, if it was another one.';
 comment on column pgrab.events.task_id is 'To which task.';
 comment on column pgrab.events.task is 'Its name, or its key; or which limit, which node.';
 comment on column pgrab.events.detail is 'Of an edit {column: [old, new]}, the first 40 characters.';
@@ -326,8 +326,9 @@ comment on column pgrab.nodes.shards is
 comment on column pgrab.nodes.attempted is 'Tasks it tried to claim.';
 comment on column pgrab.nodes.won is 'Tasks it claimed.';
 comment on column pgrab.nodes.lost is
-  'Tasks it tried to claim and another node was faster, or a person changed them.';
-comment on column pgrab.nodes.stolen is 'Of those it claimed: from shards of others, overdue by steal_after.';
+  'Tasks it tried to claim, but another node was faster or a person changed them.';
+comment on column pgrab.nodes.stolen is
+  'How many of those it claimed came from shards of others, overdue by steal_after.';
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or '
   'none. stopping: runs that were told to stop and have not ended; `pgrab doctor` says why.';
@@ -349,11 +350,11 @@ cross join lateral (
     string_agg(distinct l.strategy, ', ' order by l.strategy) as strategy
   from live l where get_bit(l.shards, s.shard) = 1) o;
 comment on view pgrab.ownership is
-  'Which node takes the tasks of which shard, as the nodes last said: one row per shard. A task''s shard is '
-  'pgrab.task.shard.';
+  'Which node takes the tasks of which shard, as the nodes last reported: one row per shard. A task''s shard '
+  'is pgrab.task.shard.';
 comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is
-  'Its owner. Null: no live node says it is its own. (first come): the strategy lets all nodes read it. '
+  'Its owner. Null: no live node owns it. (first come): the strategy lets all nodes read it. '
   'Several names: within two heartbeats of a change of nodes, or with mixed strategies.';
 comment on column pgrab.ownership.strategy is 'The owner''s rule.';
 

@@ -43,7 +43,7 @@ begin atomic
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live);
 end;
-comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a task that runs.';
+comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a running task.';
 
 create or replace function pgrab_internal.explain_row(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
@@ -73,7 +73,7 @@ begin atomic
   from pgrab_internal.locked_by(t.id) l;
 end;
 comment on function pgrab_internal.explain_row(pgrab_internal.task) is
-  'What its own row and the switch for all say.';
+  'What its own row and the switch for all tasks say.';
 
 create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_result text)
 returns pgrab_internal.gate
@@ -91,7 +91,7 @@ begin atomic
       else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end;
 end;
 comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
-  'The gate that one parent is: the parent, which end is asked for, how it has ended.';
+  'Whether one parent lets a link start: the parent, which outcome is asked for, how it has ended.';
 
 create or replace function pgrab_internal.explain_parents(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -111,7 +111,7 @@ begin atomic
   order by a.parent_id;
 end;
 comment on function pgrab_internal.explain_parents(pgrab_internal.task) is
-  'The gates that the parents of a link are.';
+  'The gates of the parents of a link.';
 
 create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -216,7 +216,7 @@ begin atomic
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
-  'The gate that one node is.';
+  'Whether one node can run the task.';
 
 -- Nodes that could run it: up, heard of lately, with its kind and its labels.
 create or replace function pgrab.able(p_kind text, p_owner text, p_require jsonb) returns text[]
@@ -241,7 +241,7 @@ begin atomic
   order by n.name, p.name;
 end;
 comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
-  'The gates that pools of handlers are.';
+  'The gates of pools of handlers.';
 
 create or replace function pgrab_internal.explain_nodes(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -288,7 +288,7 @@ begin atomic
       || case when cardinality(p_able) > 5 then ', ...' else '' end end;
 end;
 comment on function pgrab_internal.likely(text[], bigint, text) is
-  'Who will likely run a task: the nodes that could, how many nodes there are, and who has its shard where '
+  'Who will probably run a task: the nodes that could, how many nodes there are, and who has its shard where '
   'all can. Null: nobody.';
 
 create or replace function pgrab_internal.explain_owner(t pgrab_internal.task)
@@ -377,7 +377,7 @@ language sql stable
 begin atomic
   select * from pgrab.explain(pgrab.id_of(p_task));
 end;
-comment on function pgrab.explain(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.explain(text) is 'The same for a task given by its key or its name.';
 
 -- Every fire of one task from now on, at most so many.
 create or replace function pgrab_internal.forecast_one(
@@ -421,5 +421,5 @@ begin atomic
   order by t.at, t.id;
 end;
 comment on function pgrab.forecast(interval, integer) is
-  'Every coming fire within that time, the soonest first, with the node that will likely run it, as it is '
+  'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
   'now. Of @after, which counts from the end of a run, only the next fire is known.';

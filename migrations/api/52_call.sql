@@ -81,7 +81,7 @@ language sql
 begin atomic
   select * from pgrab.pause(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.pause(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.pause(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -104,7 +104,7 @@ language sql
 begin atomic
   select * from pgrab.resume(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.resume(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.resume(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -127,7 +127,7 @@ language sql
 begin atomic
   select * from pgrab.retry(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.retry(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.retry(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -149,7 +149,7 @@ language sql
 begin atomic
   select * from pgrab.run_now(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.run_now(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.run_now(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -175,7 +175,7 @@ language sql
 begin atomic
   select * from pgrab.cancel(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.cancel(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.cancel(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -198,7 +198,7 @@ language sql
 begin atomic
   select * from pgrab.skip_next(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.skip_next(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.skip_next(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab_internal.task
 language sql
@@ -221,7 +221,7 @@ language sql
 begin atomic
   select * from pgrab.delete(array[pgrab.id_of(p_task)]);
 end;
-comment on function pgrab.delete(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.delete(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
 language sql

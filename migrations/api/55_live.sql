@@ -102,4 +102,4 @@ language sql
 begin atomic
   select pgrab.output(pgrab.id_of(p_task));
 end;
-comment on function pgrab.output(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.output(text) is 'The same for a task given by its key or its name.';

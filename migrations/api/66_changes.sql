@@ -40,4 +40,4 @@ language sql stable
 begin atomic
   select * from pgrab.changes(pgrab.defined_id(p_task));
 end;
-comment on function pgrab.changes(text) is 'The same for a task that is named by its key or its name.';
+comment on function pgrab.changes(text) is 'The same for a task given by its key or its name.';

@@ -59,7 +59,7 @@ goes_on(struct http *h, struct call *c)
 		return false;
 	if (streams_room(h->streams))
 		return true;
-	call_problem(c, 503, "too many listen to events", "GET /api/v1/runs?since=1m tells the same.");
+	call_problem(c, 503, "too many listen to events", "GET /api/v1/runs?since=1m lists the same.");
 	return false;
 }
 

@@ -68,24 +68,24 @@ static const struct family families[] = {
     {"node_busy", "gauge", "Runs it has"},
     {"node_in_hand", "gauge", "Tasks it holds, claimed and running"},
     {"node_claims", "counter", "Rows it tried to claim, got, lost to others, took from others"},
-    {"node_runs", "counter", "Runs that succeeded or did not"},
+    {"node_runs", "counter", "Runs that succeeded, and runs that did not"},
     {"node_stale_finishes", "counter", "Results that came too late and were refused"},
     {"node_fences", "counter", "How often it lost its lease and stopped its own runs"},
     {"node_recovered", "counter", "Tasks of dead nodes it put back"},
-    {"node_keepers_lost", "counter", "Keeper processes of it that were lost and replaced"},
+    {"node_keepers_lost", "counter", "Its keeper processes that were lost and replaced"},
     {"node_log_dropped", "counter", "Lines of its log that nobody read in time"},
-    {"node_queue", "gauge", "What waits in it to be started, to be run by a worker, to be written down"},
+    {"node_queue", "gauge", "Runs that wait in it to be started, to be run by a worker, to be recorded"},
     {"node_children", "gauge", "Runs and handlers that its keeper looks after, as processes"},
     {"node_connections", "gauge", "Connections to the database that it has open"},
-    {"node_lease_left_seconds", "gauge", "What was left of its lease when its last heartbeat was sent"},
-    {"node_round_trip_seconds", "gauge", "How long its heartbeat before the last took"},
+    {"node_lease_left_seconds", "gauge", "How much of its lease was left when it sent its last heartbeat"},
+    {"node_round_trip_seconds", "gauge", "How long its last but one heartbeat took"},
     {"node_handlers", "gauge", "Handler processes of a [worker] section that take tasks"},
-    {"node_handlers_wanted", "gauge", "Handler processes that its section asks for"},
-    {"node_handlers_lost", "counter", "Handler processes of it that ended without being asked to"},
+    {"node_handlers_wanted", "gauge", "Handler processes that a [worker] section asks for"},
+    {"node_handlers_lost", "counter", "Its handler processes that ended without being asked to"},
     {"history_partitions", "gauge", "Partitions of the history"},
     {"database_connections", "gauge", "Connections of pgrab programs to the database"},
     {"oldest_transaction_age_seconds", "gauge", "Age of the oldest open transaction in the database"},
-    {"task_dead_rows", "gauge", "Dead row versions of pgrab.task that vacuum has still to clear"},
+    {"task_dead_rows", "gauge", "Dead row versions of pgrab.task that vacuum has yet to remove"},
 };
 
 struct metrics *
@@ -244,7 +244,7 @@ put_own(struct expose *e, struct metrics *m)
 	pool_figures(m->pool, &p);
 	expose_one(e, "serve_waiting_requests", "Requests that wait for a connection to the database",
 	    (double)p.waiting);
-	expose_one(e, "serve_busy_connections", "Connections to the database at work", (double)p.busy);
+	expose_one(e, "serve_busy_connections", "Connections to the database in use", (double)p.busy);
 	expose_one(e, "database_round_trip_seconds", "How long the database took for the last request",
 	    (double)p.round_trip_us / 1e6);
 	expose_family(e, &info);

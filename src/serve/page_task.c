@@ -134,7 +134,7 @@ put_parts(struct call *c, const struct parts *p)
 	put_fields(c, f);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));
-	put_list(c, "Why it does not run now", p->explain);
+	put_list(c, "Why it is not running", p->explain);
 	put_list(c, "Next fires", p->fires);
 	if (PQntuples(p->links) > 1) {
 		page_heading(c, "Its chain");

@@ -54,13 +54,13 @@ from (
     order by s.n_dead_tup desc limit 1)
   union all
   select 11, 'prepared transactions', 'none is old',
-    (select format('%s is prepared since %s: commit or roll it back', x.gid, date_trunc('second', x.prepared))
+    (select format('%s was prepared at %s: commit or roll it back', x.gid, date_trunc('second', x.prepared))
     from pg_prepared_xacts x where x.prepared < statement_timestamp() - interval '5 minutes' limit 1)
   union all
   select 12, 'kinds and labels', 'every lane has a node that runs it',
     (select case when x.kind = 'sql' and not x.login
         then format('no live node has a connection for owner %s, and %s tasks wait for one: give one a '
-          'section [owner %s], or mend the login that it names', x.owner, x.tasks, x.owner)
+          'section [owner %s], or fix the login that it names', x.owner, x.tasks, x.owner)
         else format('no live node runs kind %s%s with labels %s, and %s tasks wait for one', x.kind,
           case when x.bound then ' for owner ' || x.owner end, x.require, x.tasks) end
     from (
