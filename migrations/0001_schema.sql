@@ -1020,7 +1020,7 @@ comment on column pgrab.incident.failures is 'Fires that have failed since.';
 comment on column pgrab.incident.succeeded_at is 'When the task last succeeded before that. Null: never.';
 comment on column pgrab.incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
--- The same of nodes, from the moment that one is seen to be dead until its name registers anew.
+-- The same of nodes, from the moment that one is seen to be dead until its name registers again.
 create table pgrab.node_incident (
   node_id bigint      not null,
   since   timestamptz not null,

@@ -1,5 +1,5 @@
 /*
- * pgrab: argv to an exit code.  The keeper is this same program, executed anew; see keeper/keeper.h and
+ * pgrab: argv to an exit code.  The keeper is this same program, executed again; see keeper/keeper.h and
  * node/farewell.h.
  */
 #include <errno.h>

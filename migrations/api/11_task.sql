@@ -1,5 +1,5 @@
 -- Triggers of pgrab.task: how a row is completed, how an edit is honoured, when the bell rings. Files in api/
--- hold views and functions only.  `pgrab migrate` drops all of them and applies them anew, in name order.
+-- hold views and functions only.  `pgrab migrate` drops all of them and applies them again, in name order.
 
 create or replace function pgrab.shard(p_id bigint) returns smallint
 language sql immutable strict parallel safe
@@ -173,11 +173,11 @@ end $$;
 comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
   'run_at of a task that a person has edited.';
 
--- An edit of the definition.  Not started: planned anew, and whoever held a claim finds a new
--- version.  Running: the run finishes as it was started, because its fence (version, incarnation) is left
--- alone.  Whoever plans a task anew inside the system (re-arming, misfire) raises the version itself; that is
--- no edit, and the trigger passes it by. After and not before the update: see 0001_schema.sql.
--- It goes by the row as it is now: the statement, or a trigger of somebody's, may have edited it twice.
+-- An edit of the definition.  A task that has not started is planned again, and whoever held a claim finds a
+-- new version.  A running one finishes as it was started, because its fence (version, incarnation) is left
+-- alone.  When the system plans a task again (re-arming, misfire) it raises the version itself; that is not
+-- an edit, and the trigger ignores it.  After and not before the update: see 0001_schema.sql.  It uses the
+-- row as it is now: the statement, or somebody's trigger, may have edited it twice.
 create or replace function pgrab_internal.task_edited() returns trigger
 language plpgsql as $$
 declare

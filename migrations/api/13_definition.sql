@@ -223,7 +223,7 @@ return p_kind = any (p_kinds) and (p_kind <> 'sql' or p_owner = any (p_owners))
 comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
   'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
 
--- What is due, for views: one probe of the due index for each pair of lane and shard that anything stands in.
+-- What is due, for views: one probe of the due index for each pair of lane and shard that is not empty.
 create or replace function pgrab.due_heads() returns table (lane integer, shard smallint)
 language sql stable
 begin atomic

@@ -162,7 +162,7 @@ comment on function pgrab_internal.days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
--- One that registers anew at this moment has another started_at by the time its row is locked.
+-- One that registers again at this moment has another started_at by the time its row is locked.
 create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
 language sql
 begin atomic
@@ -274,7 +274,7 @@ set timezone = 'UTC' as $$
 begin
   perform from pgrab.duty d where d.duty = 'upkeep' for update skip locked;
   if not found then
-    return; -- another node is at it
+    return; -- another node is doing it
   end if;
   update pgrab.duty d set done_at = clock_timestamp() where d.duty = 'upkeep';
   begin

@@ -174,7 +174,7 @@ $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
   'Claimed tasks that ask for a place, in the order in which they get one.';
 
--- at: when it may start.  Who comes anew gets no place before those who stand in line, or before the times
+-- at: when it may start.  A newcomer gets no place before those who wait in line, or before the times
 -- that have been kept for those who stood there.
 create or replace function pgrab_internal.limit_choose(
   l pgrab_internal.limit, u pgrab_internal.limit_use,

@@ -81,7 +81,7 @@ end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
   'When a task that has had this many fires comes next; null: not any more.';
 
--- Gives up the planned fire of a task that is not running: recorded, and planned anew, or gone when nothing
+-- Gives up the planned fire of a task that is not running: recorded, and planned again, or gone when nothing
 -- is left to fire.  Returns the row as it is then.  The caller holds its lock.
 create or replace function pgrab_internal.give_up_fire(
   t pgrab_internal.task, p_outcome text, p_ended text, p_why text)

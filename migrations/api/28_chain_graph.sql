@@ -7,7 +7,7 @@
 --   29_chain_edit.sql   what people change: new links, schedules, deletes, retries
 --   29_chain_read.sql   outputs that are handed down, pictures, results
 --
--- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Tasks that hang together are one chain
+-- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Connected tasks are one chain
 -- (pgrab.chain).  It has either one root with a schedule, below which everything hangs, or any number of
 -- roots without one.
 --
@@ -22,8 +22,8 @@
 -- then on (pgrab.chain.stuck) is kept for that.
 --
 -- A chain with a schedule: ended links stay, and are counted (pending).  With the last one the run is over:
--- the root is armed anew and all links wait again.  A run goes by the graph that it began with; what has
--- changed since stands in pgrab.edge_change.  A link that has come since takes no part (waiting, needs is
+-- the root is armed again and all links wait again.  A run goes by the graph that it began with; what has
+-- changed since is in pgrab.edge_change.  A link that has come since takes no part (waiting, needs is
 -- null).  What hangs below the root no more when the run is over leaves the chain, with its end if it has had
 -- one (chain_part_leaves).
 --
@@ -264,7 +264,7 @@ begin
 end $$;
 comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Makes two chains one; returns its number.';
 
--- A chain with a schedule has one root.  A link without a parent is fine when it hangs together with that no
+-- A chain with a schedule has one root.  A link without a parent is fine when it is connected with that no
 -- more: it leaves with the run.
 create or replace function pgrab_internal.chain_second_root(p_chain bigint) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$

@@ -1,5 +1,5 @@
 -- Telling people of nodes: one that has died, or has fallen silent, is told of once, in the transaction that
--- marks it down, and once more when its name registers anew.  One that was stopped in good order is no news.
+-- marks it down, and once more when its name registers again.  One that was stopped in good order is no news.
 
 -- The same facts as of a task, so that one template does for both.
 create or replace function pgrab_internal.node_facts(

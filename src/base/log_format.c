@@ -203,7 +203,7 @@ take_number(struct conversion *c, const char *f, va_list *ap, int *out)
 	return f;
 }
 
-/* f stands behind the '%'; returns what is behind the conversion. */
+/* f points behind the '%'; returns what is behind the conversion. */
 static const char *
 take_conversion(struct conversion *c, const char *f, va_list *ap)
 {

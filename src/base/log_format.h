@@ -27,7 +27,7 @@ void log_put_pairs(struct log_text *t, const char *fmt, va_list *ap);
 /* Ends the line. */
 void log_put_end(struct log_text *t);
 
-/* Adds s as it stands, or marks the line as cut. */
+/* Adds s as it is, or marks the line as cut. */
 void log_put(struct log_text *t, const char *s, size_t n);
 
 #endif

@@ -268,7 +268,7 @@ set_flag(bool *field, const char *value)
 static void
 set_text(char **field, const char *value)
 {
-	char *copy = xstrdup(value); /* the value may be what stands in the field */
+	char *copy = xstrdup(value); /* the value may be the one in the field */
 
 	free(*field);
 	*field = copy;

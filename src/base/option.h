@@ -41,7 +41,7 @@ struct option_key {
 /* A section that a file may hold any number of times, each with another name: [word name]. */
 struct option_section {
 	const char *word;               /* NULL ends the list */
-	const struct option_key *table; /* the keys that stand in it */
+	const struct option_key *table; /* its keys */
 	/* Adds one of that name to settings: the struct whose fields its keys set, at their
 	 * defaults, valid until the next call.  NULL: refused, err says why, without the place. */
 	void *(*add)(void *settings, const char *name, struct err *err);
@@ -54,7 +54,7 @@ void option_free(const struct option_key *table, void *settings); /* frees TEXT 
 /* Has one key the same value in both? */
 bool option_same(const struct option_key *key, const void *a, const void *b);
 
-/* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": stands in the error.  RC_BAD names key, value and what
+/* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": it is in the error.  RC_BAD names key, value and what
  * would be right. */
 CHECKED enum rc option_set(const struct option_key *table, void *settings, const char *name,
     const char *value, const char *where, struct err *err);
@@ -80,7 +80,7 @@ CHECKED enum rc option_read_argv(const struct option_key *table, void *settings,
  * 100 columns. */
 void option_print_help(const struct option_key *table);
 
-/* For other forms of the same help.  What stands for the value ("TIME"; NULL: it takes none), and
+/* For other forms of the same help.  The word for the value ("TIME"; NULL: it takes none), and
  * what a value may be ("a time such as 200ms, 5s, 10m, 1h or 7d, from 1s to 2h"). */
 const char *option_metavar(const struct option_key *k);
 void option_describe(const struct option_key *k, char *out, size_t size);

@@ -73,7 +73,7 @@ unknown_flag(struct argv *a, const char *name, const char *flag)
 	return err_set(a->err, RC_BAD, "unknown option %s; did you mean --%s?", flag, hint);
 }
 
-/* arg stands behind the two dashes. */
+/* arg is what follows the two dashes. */
 static enum rc
 take_long(struct argv *a, const char *arg)
 {

@@ -59,7 +59,7 @@ field(const PGresult *fields, const char *name)
 	return NULL;
 }
 
-/* What the last run printed stands alone at the end, as it was. */
+/* What the last run printed comes alone at the end, as it was. */
 static void
 print_output(struct buf *out, const PGresult *fields)
 {

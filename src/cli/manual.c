@@ -100,8 +100,8 @@ put_environment(struct buf *out)
 	    "PGSERVICE and the others that psql(1) reads");
 	manual_item(
 	    out, "PGRAB_...", NULL, "settings of `pgrab run`, as in pgrab.conf(5): PGRAB_WORKERS is workers");
-	manual_item(out, "PGTZ, TZ", NULL,
-	    "the time zone in which times are shown; without either that of the machine");
+	manual_item(
+	    out, "PGTZ, TZ", NULL, "the time zone in which times are shown; default: that of the machine");
 	manual_item(out, "NO_COLOR", NULL, "no colours, if it is not empty");
 }
 
@@ -115,13 +115,13 @@ page_program(struct buf *out)
 	manual_text(out, "A task is a row of the table pgrab.task that anybody inserts, in any language, "
 			 "inside their own transaction. "
 			 "Nodes, each a process `pgrab run`, find the rows that are due, divide them among "
-			 "each other, run each one "
-			 "when it is due, and write down what happened. There is no master and no other "
+			 "each other, run each one when it is due, and record what happened. There is no "
+			 "master and no other "
 			 "service than the database. "
 			 "The tables, views and functions are described in pgrab(7), the settings of a node "
 			 "in pgrab.conf(5).");
-	manual_paragraph(out, "TASK is the id, the key or the name of a task; a name that several tasks have "
-			      "is refused with the list of them.");
+	manual_paragraph(out, "TASK is the id, the key or the name of a task; a name that several tasks "
+			      "share is refused with the list of them.");
 	manual_section(out, "COMMON OPTIONS");
 	for (const struct option_key *k = common_keys; k->name != NULL; k++)
 		put_option(out, k);

@@ -68,7 +68,7 @@ manual_paragraph(struct buf *out, const char *text)
 		bool example = *text == ' ';
 		struct buf part = {0};
 
-		/* Lines that begin with a blank are shown as they stand; others flow. */
+		/* Lines that begin with a blank are shown as they are; others flow. */
 		while (text[n] == '\n' && (text[n + 1] == ' ') == example && text[n + 1] != '\0')
 			n += 1 + strcspn(text + n + 1, "\n");
 		buf_add(&part, text, n);

@@ -17,7 +17,7 @@ void table_print(struct buf *out, const PGresult *r, const struct screen *s);
 /* At most so many rows of it. */
 void table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct screen *s);
 
-/* Rows of (name, value) as "name   value" lines; a value of several lines stands indented below its name. */
+/* Rows of (name, value) as "name   value" lines; a value of several lines is indented below its name. */
 void fields_print(struct buf *out, const PGresult *r, const char *const *skip);
 
 #endif

@@ -36,7 +36,7 @@ struct hold *hold_open(struct holds *hs, int64_t incarnation);
 int64_t hold_batch(const struct hold *h);
 struct hold *hold_ref(struct hold *h);
 void hold_unref(struct hold *h); /* NULL is fine */
-/* The row stays, whatever becomes of the runs: one of them may stand in the database as held
+/* The row stays, whatever becomes of the runs: one of them may be recorded as held
  * although nobody here has it any more (an answer that never came, a release that was refused).
  * Recovery finds it by this row alone. */
 void hold_keep(struct hold *h); /* NULL is fine */

@@ -33,7 +33,7 @@ enum task_event {
 	EV_FREE,    /* a link whose parents have ended as asked */
 	EV_BIND,    /* it was given a parent before it started */
 	EV_REOPEN,  /* a person tries again what was parked, and what was skipped because of it */
-	EV_NEXT_RUN,  /* a link, when the root of its chain is armed anew */
+	EV_NEXT_RUN,  /* a link, when the root of its chain is armed again */
 	EV_EDIT_TIME, /* a person gave it a new run_at */
 	EV__COUNT
 };

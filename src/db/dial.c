@@ -154,8 +154,8 @@ must_write(PGconn *conn, struct err *err)
 }
 
 /*
- * One try, at the host that `at` names (NULL: whatever the DSN says).  What stands before dbname
- * are defaults that the DSN overrides, what stands after it overrides the DSN.  A flow that was
+ * One try, at the host that `at` names (NULL: whatever the DSN says).  What comes before dbname
+ * are defaults that the DSN overrides, what comes after it overrides the DSN.  A flow that was
  * dropped in silence is found within 20 seconds.
  */
 static enum rc

@@ -12,7 +12,7 @@
 #include "db/pg.h"
 #include "pgrab/strategy.h"
 
-/* What stands in pgrab.node for as long as the incarnation lives. */
+/* What is in pgrab.node for as long as the incarnation lives. */
 struct node_identity {
 	const char *name, *host, *version, *strategy;
 	const char *labels; /* JSON object */

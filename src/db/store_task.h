@@ -166,7 +166,7 @@ CHECKED enum rc store_finish_here(
 CHECKED enum rc store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why,
     bool history, struct err *err);
 
-/* Sets ->applied for those that stand in the history. */
+/* Sets ->applied for those that are in the history. */
 CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err);
 
 struct recovered {

@@ -90,7 +90,7 @@ explain_stop(const struct http_transfer *t, int status, const char *peer, struct
 
 static const struct {
 	CURLcode code;
-	const char *what; /* stands before "host port 80: reason" */
+	const char *what; /* comes before "host port 80: reason" */
 } failures[] = {
     {CURLE_COULDNT_RESOLVE_HOST, "could not find the address of"},
     {CURLE_COULDNT_CONNECT, "could not connect to"},

@@ -125,7 +125,7 @@ ignore_notice(void *arg, const char *message)
 static PGconn *
 start_connection(const struct exec_env *env)
 {
-	/* What stands before dbname are defaults; see db/dial.c. */
+	/* What comes before dbname are defaults; see db/dial.c. */
 	const char *const keys[] = {"tcp_user_timeout", "keepalives_idle", "keepalives_interval",
 	    "keepalives_count", "dbname", "application_name", "client_encoding", NULL};
 	const char *const values[] = {"10000", "10", "3", "3", env->dsn, "pgrab notify", "UTF8", NULL};

@@ -164,7 +164,7 @@ plugin_load(struct exec_set *s, const char *path, struct err *err)
 		goto out;
 	symbol = dlsym(handle, PGRAB_EXECUTOR_ENTRY);
 	if (symbol == NULL) {
-		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is no pgrab executor",
+		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is not a pgrab executor",
 		    PGRAB_EXECUTOR_ENTRY);
 		goto out;
 	}

@@ -72,7 +72,7 @@ sql_open_step(const struct sql_work *k, const char *params[4])
 /* Statements before those of the text. */
 #define BEFORE 2
 
-/* Asked first where a pooler stands in between: nobody else could say who works for us. */
+/* Asked first where a pooler is in between: nobody else could say who works for us. */
 static enum rc
 begin_pooled(struct sql_work *k, struct db_step *step, PGresult **res, struct err *err)
 {
@@ -184,7 +184,7 @@ carry_out(struct sql_work *k, struct err *err)
 
 /* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as
  * long as the run may take: the work is done, and would have to be done again.  The session is
- * cleaned by the same statement, while it is ours also where a pooler stands in between. */
+ * cleaned by the same statement, while it is ours also where a pooler is in between. */
 static enum rc
 finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {

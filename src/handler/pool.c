@@ -82,7 +82,7 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t no
 void
 pool_enqueue(struct pool *pool, struct run *r, int64_t now)
 {
-	r->begun_us = now; /* since when it waits; set anew when it begins */
+	r->begun_us = now; /* since when it waits; set again when it begins */
 	if (pool->all->host.stop(pool->all->host.ctx, r) != PGRAB_STOP_NONE)
 		pool->all->look_at_stops = true; /* said before it came here */
 	r->note.mail.next = NULL;

@@ -166,7 +166,7 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 	} else {
 		char *shown = text_printable(line, n < QUOTED ? n : QUOTED, QUOTED);
 
-		process_fault(p, "it wrote what is no message: %s: %s", err.text, shown);
+		process_fault(p, "it wrote something that is not a message: %s: %s", err.text, shown);
 		free(shown);
 	}
 	message_fini(&m);

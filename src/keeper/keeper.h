@@ -6,7 +6,7 @@
  *     node --- spawn socket ---> keeper --- fork ---> shim (one per run) --- fork, exec ---> the child
  *       \____ run socket (one per run, node's worker <-> shim and keeper) ____/
  *
- * The keeper has one thread, no database, a clean environment (it is the same program executed anew); it only
+ * The keeper has one thread, no database and a clean environment (the same program, executed again); it only
  * forks.  The shim is subreaper of its own run, so that it, and nobody else, inherits every daemon the run
  * forks off.  A shim kills its run
  *   - when the worker says so (TERM, then KILL after kill_grace),

@@ -57,7 +57,7 @@ struct guard {
 	bool node_gone;
 	size_t count, orphaned;
 	struct run *run;
-	struct pollfd *poll; /* count + GUARD__COUNT; made anew when a run comes */
+	struct pollfd *poll; /* count + GUARD__COUNT; made again when a run comes */
 };
 
 enum { GUARD_SPAWN, GUARD_NODE, GUARD_CHILD, GUARD__COUNT };

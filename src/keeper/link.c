@@ -79,7 +79,7 @@ move_up(int theirs[WIRE_FDS], struct err *err)
 	return RC_OK;
 }
 
-/* Executes this program anew, so that nothing of the node's memory or environment is in reach of what the
+/* Executes this program again, so that nothing of the node's memory or environment is in reach of what the
  * keeper forks.  posix_spawn, because the node may have threads by now. */
 static enum rc
 launch(struct link *l, const struct link_setup *setup, const int theirs[WIRE_FDS], struct err *err)

@@ -233,7 +233,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 			if ((open && !r->copy) || r->stale)
 				stale_add(&s->stale, s->node, r);
 			if (f->refused)
-				hold_keep(r->hold); /* it stands as running */
+				hold_keep(r->hold); /* it is recorded as running */
 			if (r->copy) {
 				run_free(r);
 				continue;

@@ -42,7 +42,7 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 			return err_set(err, RC_BAD, "kinds: the kind \"%s\" exists", kinds[k]);
 		for (size_t j = 0; j < k; j++) {
 			if (strcmp(kinds[j], kinds[k]) == 0)
-				return err_set(err, RC_BAD, "kinds: \"%s\" stands twice", kinds[k]);
+				return err_set(err, RC_BAD, "kinds: \"%s\" is given twice", kinds[k]);
 		}
 		if (handlers_crew(h, kinds[k]) != i + 1)
 			return err_set(err, RC_BAD, "kinds: \"%s\" is another section's already", kinds[k]);

@@ -269,7 +269,7 @@ hand_back(struct heartbeat *h)
 			continue;
 		}
 		if (rc != RC_OK)
-			hold_keep(batch[i]->hold); /* it may still stand as claimed */
+			hold_keep(batch[i]->hold); /* it may still be recorded as claimed */
 		run_free(batch[i]);
 	}
 	append(&h->back, later);

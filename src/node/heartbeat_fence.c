@@ -43,7 +43,7 @@ await_ends(struct heartbeat *h)
 		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),
 		    "a run does not end although the node may not act any more; the process exits, to be "
 		    "started "
-		    "anew by its supervisor");
+		    "again by its supervisor");
 		keeper_hurry(h->node->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1);

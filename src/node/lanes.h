@@ -2,7 +2,7 @@
  * What a loader reads: the lanes of the due index that this node may run, and in each the shards
  * that are its own.
  *
- * The strategy divides each lane among the nodes that can run what stands in it, so that nobody
+ * The strategy divides each lane among the nodes that can run its tasks, so that nobody
  * owns what he cannot run, and what only some can run has an owner among these.  For each shard of
  * a lane there is a low-water mark: how far it was read and taken.
  *
@@ -65,7 +65,7 @@ bool lanes_fit(const struct lanes *ls);
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 
-/* Whose tasks stand in a lane, by its number; and: are there any of a crew? */
+/* Whose tasks are in a lane, by its number; and: are there any of a crew? */
 size_t lanes_crew(const struct lanes *ls, int32_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);
 

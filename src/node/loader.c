@@ -113,7 +113,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 		chain = loader_claim(l, incarnation, c, chosen, part == LANES_OTHERS, &won);
 	}
 	if (part == LANES_OTHERS && won == 0)
-		*more_out = false; /* somebody else is at it */
+		*more_out = false; /* somebody else is doing it */
 	boss_give(n->boss, chain, (struct room){0});
 	free(c);
 	return RC_OK;

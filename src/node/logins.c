@@ -105,7 +105,7 @@ announce(struct logins *l)
 	if (rc != RC_OK)
 		log_debug("owners", "error=\"%s\"", err.text);
 	l->announced =
-	    rc == RC_OK && told; /* not while the node is fenced: it registers anew with what is true then */
+	    rc == RC_OK && told; /* not while the node is fenced: it registers again with what is true then */
 	l->announce_us = clock_mono_us() + ANNOUNCE_US;
 }
 

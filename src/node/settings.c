@@ -312,7 +312,7 @@ settings_labels_json(const char *labels, char **out, struct err *err)
 		}
 		*eq = '\0';
 		if (cJSON_HasObjectItem(object, item)) {
-			rc = err_set(err, RC_BAD, "labels: \"%.60s\" stands twice", item);
+			rc = err_set(err, RC_BAD, "labels: \"%.60s\" is given twice", item);
 			goto out;
 		}
 		cJSON_AddStringToObject(object, item, eq + 1);

@@ -77,7 +77,7 @@ extern const struct option_key settings_keys[];
 /* [owner NAME] and [worker NAME] of the file; the last has no word. */
 extern const struct option_section settings_sections[];
 
-/* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks what hangs together.
+/* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks how they fit together.
  * RC_BAD: err says what and where. */
 CHECKED enum rc settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err);
 void settings_fini(struct settings *s);

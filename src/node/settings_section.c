@@ -13,21 +13,21 @@
 
 static const struct option_key owner_keys[] = {
     {"service", 0, OPTION_TEXT, offsetof(struct owner_settings, service), NULL, 0, 0, NULL, "NAME",
-	"how to log in as this owner, for its sql tasks: a service of libpq's", false},
+	"how to log in as this owner, for its sql tasks: a libpq service", false},
     {"dsn", 0, OPTION_TEXT, offsetof(struct owner_settings, dsn), NULL, 0, 0, NULL, "DSN",
 	"the same as a connection string", true},
     {"run_as", 0, OPTION_TEXT, offsetof(struct owner_settings, run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
-	"who its shell and exec tasks run as", false},
+	"the user that its shell and exec tasks run as", false},
     {"directory", 0, OPTION_TEXT, offsetof(struct owner_settings, directory), NULL, 0, 0, NULL, "FOLDER",
 	"where its shell and exec tasks start", false},
     {"allow", 0, OPTION_TEXT, offsetof(struct owner_settings, allow), NULL, 0, 0, NULL, "KIND,...",
-	"kinds that this node runs for it, of those it runs at all", false},
+	"kinds that this node runs for it, among the node's own", false},
     {"programs", 0, OPTION_TEXT, offsetof(struct owner_settings, programs), NULL, 0, 0, NULL, "PATH,...",
 	"programs that its exec tasks may start", false},
     {"http_hosts", 0, OPTION_TEXT, offsetof(struct owner_settings, http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that its http tasks may talk to", false},
     {"limits", 0, OPTION_TEXT, offsetof(struct owner_settings, limits), NULL, 0, 0, NULL,
-	"memory=SIZE,processes=N,cpu=N", "what its shell and exec tasks may use at most", false},
+	"memory=SIZE,processes=N,cpu=N", "upper bounds for each of its shell and exec tasks", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
@@ -35,26 +35,26 @@ static const struct option_key owner_keys[] = {
 
 static const struct option_key worker_keys[] = {
     {"command", 0, OPTION_TEXT, WORKER(command), NULL, 0, 0, NULL, "PROGRAM ARGS...",
-	"what is started, without a shell; it speaks the protocol of docs/workers.md", false},
+	"the program to start, without a shell; it speaks the protocol of docs/workers.md", false},
     {"kinds", 0, OPTION_TEXT, WORKER(kinds), NULL, 0, 0, NULL, "KIND,...",
 	"kinds of task that these processes handle", false},
-    {"processes", 0, OPTION_INT, WORKER(processes), "1", 1, 256, NULL, "N", "how many there are", false},
+    {"processes", 0, OPTION_INT, WORKER(processes), "1", 1, 256, NULL, "N", "how many processes", false},
     {"concurrency", 0, OPTION_INT, WORKER(concurrency), "0", 0, PROTOCOL_AT_ONCE, NULL, "N",
-	"tasks that one process has at once, at most; 0: as many as it says", false},
+	"how many tasks one process has at once, at most; 0: as many as it says", false},
     {"max_tasks", 0, OPTION_INT, WORKER(max_tasks), "0", 0, 1e12, NULL, "N",
-	"a process that has had so many is replaced; 0: never", false},
+	"a process is replaced after this many tasks; 0: never", false},
     {"run_as", 0, OPTION_TEXT, WORKER(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
-	"who they run as, with that user's groups; default: the node's run_as", false},
+	"the user that they run as, with its groups; default: the node's run_as", false},
     {"cwd", 0, OPTION_TEXT, WORKER(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
 	false},
     {"env", 0, OPTION_TEXT, WORKER(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
 	"their environment; default: job_env", true},
     {"limits", 0, OPTION_TEXT, WORKER(limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
-	"what one of them may use at most; default: job_limits", false},
+	"upper bounds for each process; default: job_limits", false},
     {"start_timeout", 0, OPTION_DURATION, WORKER(start_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
 	"a process that has not said hello by then is replaced", false},
     {"ping_timeout", 0, OPTION_DURATION, WORKER(ping_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
-	"a process that does not answer for so long is replaced", false},
+	"a process that does not answer for this long is replaced", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
@@ -127,12 +127,12 @@ add_owner(void *settings, const char *name, struct err *err)
 
 const struct option_section settings_sections[] = {
     {"owner", owner_keys, add_owner,
-	"What the tasks of one owner, a role of the database, get, and may not go beyond. "
-	"What is not said here is as the keys above say it."},
+	"What the tasks of one owner, a role of the database, get and cannot exceed. A key that is not given "
+	"here is as set above."},
     {"worker", worker_keys, add_worker,
-	"Processes that stay and handle tasks of some kinds; the name is for people. "
-	"A file holds at most 16 of these sections. "
-	"A node that is root does not start unless run_as, here or above, names a user or allow_root is on."},
+	"Long-lived processes that handle tasks of some kinds; the name is for people. A file holds at most "
+	"16 of these sections. A node that runs as root does not start unless run_as, here or above, names a "
+	"user or allow_root is on."},
     {NULL, NULL, NULL, NULL},
 };
 

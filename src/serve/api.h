@@ -41,7 +41,7 @@ struct api {
 	enum api_shape shape;
 	int status; /* 0: 200 */
 	struct api_param param[API_PARAMS];
-	const char *location; /* of a 201: what stands before the id of the object */
+	const char *location; /* of a 201: what comes before the id of the object */
 	bool shared;          /* a list or summary: may be a second old, see cache.h */
 	bool hash_joins; /* our sessions have none (db/pg.c); without them long chains take their square */
 };

@@ -19,7 +19,7 @@ struct entry {
 	char *key; /* NULL: empty */
 	PGresult *result;
 	int64_t asked_us, until_us; /* when; how long it counts */
-	int64_t again_us;           /* somebody asks anew since then; 0: nobody */
+	int64_t again_us;           /* somebody asks again since then; 0: nobody */
 };
 
 struct cache {
@@ -65,7 +65,7 @@ cache_clear(struct cache *c)
 	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 }
 
-/* Lengths stand before the values, so that no two questions have one key. */
+/* Lengths come before the values, so that no two questions have one key. */
 static char *
 key_of(int role, const char *sql, int n, const char *const *params)
 {
@@ -84,7 +84,7 @@ copy_of(const PGresult *r)
 	return PQcopyResult(r, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
 }
 
-/* While one asks anew the others have what there is, if it is not much older. */
+/* While one asks again the others have what there is, if it is not much older. */
 static bool
 is_good(struct entry *e, int64_t now)
 {

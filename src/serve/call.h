@@ -37,7 +37,7 @@ struct call {
 	char peer[64]; /* "127.0.0.1", "unix:uid" */
 	int64_t begun_us;
 	char *method, *uri;
-	char *part[CALL_PATH_PARTS]; /* what stands at the stars of the route, decoded */
+	char *part[CALL_PATH_PARTS]; /* the parts at the stars of the route, decoded */
 	struct evkeyvalq query;      /* of the URI, decoded */
 	struct evkeyvalq form;       /* of the body, when it is a form */
 	char *body;                  /* NUL-terminated; NULL: none */

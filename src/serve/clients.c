@@ -6,7 +6,7 @@
  * A connection's clock starts with the first byte of a request and ends when the answer is sent.
  * It is kept here by the address of its bufferevent, which is looked at only while that one itself
  * calls.  An entry whose connection has ended is overwritten by the next at its place; two that
- * fall together share a clock, which then starts anew for both: that costs somebody slow a little
+ * fall together share a clock, which then starts again for both: that costs somebody slow a little
  * less time, and nobody else anything.
  */
 #include "serve/clients.h"

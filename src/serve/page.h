@@ -7,7 +7,7 @@
 /* A whole page that says what went wrong. */
 void page_problem(struct call *c, const char *title, const char *detail, const char *hint);
 
-/* Head and navigation; then the content; then the end.  live: its content is fetched anew every few
+/* Head and navigation; then the content; then the end.  live: its content is fetched again every few
  * seconds. */
 void page_begin(struct call *c, const char *title, bool live);
 void page_end(struct call *c);

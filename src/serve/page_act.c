@@ -160,7 +160,7 @@ page_log_in(struct call *c, struct db *db)
 	const char *token = call_form(c, "token");
 
 	if (token == NULL || token[strspn(token, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0') {
-		call_problem(c, 400, "this is no token", NULL);
+		call_problem(c, 400, "this is not a token", NULL);
 		return;
 	}
 	c->cookie = xasprintf(

@@ -64,7 +64,7 @@ page_timeline(struct call *c, const PGresult *runs)
 	buf_adds(o, "</svg>\n");
 }
 
-/* Where the link of that id stands, or -1. */
+/* Where the link of that id is, or -1. */
 static int
 find_link(const PGresult *links, const char *id, size_t n)
 {

@@ -163,7 +163,7 @@ put_next_page(struct call *c, const PGresult *r)
 	buf_adds(&c->out, "\">Older</a></p>\n");
 }
 
-/* What is searched for stands anywhere in the name. */
+/* A search matches anywhere in the name. */
 static char *
 pattern_of(const char *text)
 {

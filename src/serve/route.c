@@ -65,7 +65,7 @@ fits(const char *have, const char *method)
 	return strcmp(have, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(have, "GET") == 0);
 }
 
-/* All rows of one path stand together. */
+/* All rows of one path are together. */
 static const char *
 allowed(const struct route *r)
 {

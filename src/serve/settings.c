@@ -51,7 +51,7 @@ const struct option_key serve_keys[] = {
 
 static const struct option_key role_keys[] = {
     {"service", 0, OPTION_TEXT, ROLE(service), NULL, 0, 0, NULL, "NAME",
-	"how to log in as this role: a service of libpq's", false},
+	"how to log in as this role: a libpq service", false},
     {"dsn", 0, OPTION_TEXT, ROLE(dsn), NULL, 0, 0, NULL, "DSN", "the same as a connection string", true},
     {"peers", 0, OPTION_TEXT, ROLE(peers), NULL, 0, 0, NULL, "USER,...",
 	"users of the operating system who act as this role over the Unix socket", false},

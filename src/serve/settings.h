@@ -38,7 +38,7 @@ struct serve_settings {
 
 extern const struct option_key serve_keys[];
 
-/* Reads environment, file and flags (argv[1..argc)), and checks what hangs together.  RC_BAD: err
+/* Reads environment, file and flags (argv[1..argc)), and checks how they fit together.  RC_BAD: err
  * says what and where. */
 CHECKED enum rc
 serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err);

@@ -96,7 +96,7 @@ load(struct strategy *st, const char *path, struct err *err)
 	}
 	symbol = dlsym(st->handle, PGRAB_STRATEGY_ENTRY);
 	if (symbol == NULL) {
-		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is no pgrab strategy",
+		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is not a pgrab strategy",
 		    PGRAB_STRATEGY_ENTRY);
 		goto out;
 	}

@@ -101,7 +101,7 @@ def fail(how, ctx):
 @pytest.mark.parametrize("how, error", [
     ("raise", "KeyError: 'missing'"), ("exit", "SystemExit: 3"), ("die", "its process ended: exit code 7"),
     ("kill", "its process ended: killed by signal 9"), ("object", "what the handler returned is no JSON"),
-    ("nonsense", "it wrote what is no message: it is not a JSON object in UTF-8: this is no message"),
+    ("nonsense", "it wrote something that is not a message: it is not a JSON object in UTF-8: this is no message"),
     ("long", "it wrote a line of more than 1048576 bytes"), ("stranger", "a result of run 99, which it does not have"),
     ("close", "it closed descriptor 4")])
 def test_what_goes_wrong_in_a_handler_is_said_and_tried_again(db, nodes, handlers, how, error):

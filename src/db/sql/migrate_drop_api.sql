@@ -1,7 +1,6 @@
--- Before the api is applied: what an earlier one made goes, so that a function whose parameters or result
--- have changed can be made anew, and one that has no place any more is gone.  What something of somebody else
--- stands on stays, and is replaced where it stands; that fails, naming it, only when its columns or result
--- have changed.
+-- Before the api is applied: drops what an earlier one made, so that a function whose parameters or result
+-- have changed can be created again, and removed ones are gone.  Objects that other people's objects depend
+-- on stay and are replaced in place; that fails, naming the object, only if its columns or result changed.
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare

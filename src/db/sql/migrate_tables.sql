@@ -52,7 +52,7 @@ begin
       'Which functions and views this schema has: one row. Written by `pgrab migrate`.';
     comment on column pgrab.api.only_row is 'Always true: there is one row.';
     comment on column pgrab.api.hash is
-      'Of the text of all functions and views; another hash, and `pgrab migrate` applies them anew.';
+      'Of the text of all functions and views; another hash, and `pgrab migrate` applies them again.';
     comment on column pgrab.api.pgrab_version is 'Version of the program that applied them.';
     comment on column pgrab.api.applied_at is 'When.';
     comment on column pgrab.api.applied_by is 'The role that applied them.';

@@ -1,4 +1,4 @@
--- For whom a node can log in, when that has changed; nodes then read their lanes anew.  No row: it is not
+-- For whom a node can log in, when that has changed; nodes then read their lanes again.  No row: it is not
 -- that incarnation any more, or not yet.
 -- Serves: logins.
 -- $1 node, $2 incarnation, $3 owners besides its own role.

@@ -1,4 +1,4 @@
--- After a finish whose reply was lost: which of these runs stand in the history?  Those were finished by us;
+-- After a finish whose reply was lost: which of these runs are in the history?  Those were finished by us;
 -- the others are stale.
 -- Serves: finisher, sql executor.  Plan: run_task_idx.
 -- $1 ids, $2 versions, $3 incarnations.

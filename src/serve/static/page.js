@@ -1,4 +1,4 @@
-/* The page works without this.  With it the content is fetched anew every few seconds, unless somebody is at a form,
+/* The page works without this.  With it the content is fetched again every few seconds, unless somebody is at a form,
    has chosen something, reads a text that can be scrolled, or looks elsewhere. */
 'use strict';
 (() => {
