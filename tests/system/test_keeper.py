@@ -6,8 +6,8 @@ import subprocess
 import time
 
 import pytest
-from faulty import proxy  # noqa: F401 (fixture)
 from cluster import Node, alive, clean_env, pgrab_bin, process_table, wait_until
+from faulty import proxy  # noqa: F401 (fixture)
 
 # So long that nobody could have noticed by the silence.
 SLOW = {"fence_after": "20s", "dead_after": "60s"}
