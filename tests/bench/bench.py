@@ -12,15 +12,16 @@ import drain  # noqa: E402
 import latency  # noqa: E402
 import nodes  # noqa: E402
 import serve  # noqa: E402
+import size  # noqa: E402
 import stage  # noqa: E402
 import table  # noqa: E402
 import workers  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
-BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "serve": serve, "table": table,
-              "workers": workers}
-ON_A_STAGE = (drain, latency, serve)  # the others set up their own
+BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "serve": serve, "size": size,
+              "table": table, "workers": workers}
+ON_A_STAGE = (drain, latency, serve, size)  # the others set up their own
 
 
 def natural(text):

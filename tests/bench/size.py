@@ -1,0 +1,139 @@
+"""What many rows cost the few that are due: lateness, recovery and the views, beside millions that cannot run.
+
+Beside FUTURE tasks that are due in a month and FOREIGN ones that are due now, of a kind that no node runs:
+    lateness   of sql tasks inserted one by one: from the insert to the start
+    killed     four runs of a node whose process is killed: until each runs on another node
+    frozen     the same, but node and keeper stop as if the machine was lost: what is beyond dead_after
+    overview   and the views of people
+"""
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+from cluster import wait_until
+from report import machine, percentile, print_machine, print_table
+
+VIEWS = ("overview", "late", "failing", "tasks", "nodes")
+DEAD_AFTER_S = 20  # the default
+
+
+def add_options(command, natural):
+    command.add_argument("--future", type=natural, default=2_000_000, metavar="N", help="rows due in a month (default 2,000,000)")
+    command.add_argument("--foreign", type=natural, default=1_000_000, metavar="N",
+                         help="rows due now of a kind that nobody runs (default 1,000,000)")
+    command.add_argument("--tasks", type=natural, default=200, metavar="N", help="tasks whose lateness is measured (default 200)")
+
+
+def load(st, args, progress):
+    progress.show(f"loading {args.future:,} future and {args.foreign:,} foreign rows")
+    st.query("insert into pgrab.kind (kind, summary) values ('elsewhere', 'run by nobody here')")
+    st.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '30 days' + random() * interval '1 day' "
+             "from generate_series(1, %s)", args.future)
+    st.query("insert into pgrab.task (kind) select 'elsewhere' from generate_series(1, %s)", args.foreign)
+    st.settle()
+    st.query("set role app")  # the nodes' role: they run no sql task of another's
+
+
+def lateness(st, args, progress):
+    """Milliseconds, sorted."""
+    tasks = []
+    for i in range(args.tasks):
+        time.sleep(random.uniform(0.01, 0.05))  # check-words: the pause is what is measured after
+        tasks.append(st.one("insert into pgrab.task (kind, command) values ('sql', 'select 1') returning id"))
+        progress.show(f"lateness: {i + 1} of {args.tasks}")
+    wait_until(lambda: st.one("select count(*) from pgrab.run where task_id = any (%s)", tasks) == args.tasks, 60, "their runs")
+    return sorted(row[0] for row in st.query(
+        "select (extract(epoch from started_at - created_at) * 1000)::float8 from pgrab.run where task_id = any (%s)", tasks))
+
+
+def family(pid):
+    """A process and what descends from it."""
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parents[int(entry)] = int(Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            pass
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def signal_all(pids, how):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, how)
+
+
+def lost_node(st, name, how, progress):
+    """Seconds from the loss of a node with four runs to the last of them running elsewhere.
+
+    how: SIGKILL to the node's process alone, or SIGSTOP to all of them."""
+    other = st.start_node(f"{name}-heir")
+    loser = st.start_node(name)
+    st.wait_up([other, loser])
+    node = st.one("select id from pgrab.node where name = %s", name)
+    st.query("insert into pgrab.task (kind, command, max_attempts) select 'sql', 'select pg_sleep(40)', 5 from generate_series(1, 12)")
+    progress.show(f"{name}: waiting for its runs")
+    wait_until(lambda: st.one("select count(*) >= 4 from pgrab.task where status = 'running' and node_id = %s", node), 30, "its runs")
+    held = [row[0] for row in st.query("select id from pgrab.task where status = 'running' and node_id = %s", node)]
+    # The others' workers are busy with pg_sleep as well; they have to have room for these.
+    third = st.start_node(f"{name}-room", workers=32)
+    wait_until(lambda: st.one("select count(*) from pgrab.node where state = 'up' and name like %s", f"{name}%") == 3, 20, "the third node")
+    lost = family(loser.proc.pid) if how == signal.SIGSTOP else [loser.proc.pid]
+    since = time.monotonic()
+    signal_all(lost, how)
+    progress.show(f"{name}: waiting for the heirs")
+    wait_until(lambda: st.one("select count(*) from pgrab.task where status = 'running' and node_id <> %s and id = any (%s)",
+                              node, held) == len(held), 120, "the heirs", 0.02)
+    took = time.monotonic() - since
+    signal_all(lost, signal.SIGCONT)
+    st.query("delete from pgrab.task where kind = 'sql'")
+    for process in (loser, other, third):
+        if process.poll() is None:
+            process.end() if process is not loser else process.kill()
+    return took
+
+
+def views(st):
+    """Milliseconds of each, the second time."""
+    took = {}
+    for view in VIEWS:
+        for _ in range(2):
+            since = time.monotonic()
+            st.query(f"select * from pgrab.{view} limit 100")
+            took[view] = (time.monotonic() - since) * 1e3
+    return took
+
+
+def run(st, args, progress):
+    load(st, args, progress)
+    node = st.start_node("alone")
+    st.wait_up([node])
+    late = lateness(st, args, progress)
+    took = views(st)
+    node.end()
+    killed = lost_node(st, "killed", signal.SIGKILL, progress)
+    frozen = lost_node(st, "frozen", signal.SIGSTOP, progress)
+    progress.end()
+    found = {"lateness_ms": {"p50": percentile(late, 50), "p99": percentile(late, 99), "max": late[-1]},
+             "killed_s": killed, "frozen_s": frozen, "views_ms": took}
+    about = machine(st)
+    if args.json:
+        print(json.dumps({"benchmark": "size", "future": args.future, "foreign": args.foreign, "figures": found, "machine": about}))
+        return 0
+    print(f"beside {args.future:,} future rows and {args.foreign:,} due rows of a kind that nobody runs\n")
+    print_table(["", "is", "should be"],
+                [["lateness p50", f"{percentile(late, 50):.1f} ms", ""],
+                 ["lateness p99", f"{percentile(late, 99):.1f} ms", "< 100 ms"],
+                 ["node killed: its runs elsewhere", f"{killed:.1f} s", "<= 3 s"],
+                 ["machine lost: its runs elsewhere", f"{frozen:.1f} s", f"<= {DEAD_AFTER_S + 3} s"],
+                 *([f"pgrab.{view}", f"{ms:.0f} ms", "<= 100 ms" if view == "overview" else ""] for view, ms in took.items())])
+    print()
+    print_machine(about)
+    return 0
