@@ -14,7 +14,7 @@ const char *sql_text(const char *name);
 void sql_rewrite(void);
 
 struct sql_file {
-	const char *name; /* "0001_task.sql", "api/10_task.sql" */
+	const char *name; /* "0001_task.sql", "api/11_task.sql" */
 	const char *text;
 };
 

@@ -33,3 +33,10 @@ def test_the_snapshot_is_what_the_migrations_make(db):
         SNAPSHOT.write_text(made, encoding="utf-8")
     assert made.splitlines() == SNAPSHOT.read_text(encoding="utf-8").splitlines(), \
         "the migrations make something else; PGRAB_DOCS_WRITE=1 writes it"
+
+
+def test_the_tests_of_the_schema_are_named_as_what_they_test():
+    """28_chain.sql tests what 28_chain_*.sql makes: the number is that of files in migrations/api."""
+    made = {path.name[:2] for path in (HERE.parents[1] / "migrations/api").glob("*.sql")} | {"01"}
+    stray = [path.name for path in (HERE.parents[1] / "tests/sql").glob("*.sql") if path.name[:2] not in made]
+    assert not stray, f"no file of migrations/api has the number of {stray}"
