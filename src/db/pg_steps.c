@@ -214,7 +214,8 @@ db_drop_dead(struct db *db)
 {
 	bool there = db->conn != NULL;
 
-	if (there && dial_wait_socket(db->conn, false, clock_mono_us(), -1, NULL))
+	/* Twice: behind the last words of a server that went comes the end. */
+	for (int i = 0; there && i < 2 && dial_wait_socket(db->conn, false, clock_mono_us(), -1, NULL); i++)
 		there = PQconsumeInput(db->conn) && PQstatus(db->conn) == CONNECTION_OK;
 	if (!there)
 		db_disconnect(db);

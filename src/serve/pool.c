@@ -70,6 +70,7 @@ is_away(struct worker *w, int role, struct call *c)
 		call_problem(c, 503, "the database cannot be reached", "Try again in a moment.");
 		return true;
 	}
+	db_drop_dead(db_of(w, role)); /* the server may have been restarted since the last request */
 	rc = db_connect(db_of(w, role), &err);
 	if (rc == RC_OK)
 		return false;

@@ -153,7 +153,7 @@ def test_a_node_started_before_the_server_waits_and_says_so_once(cluster, db, no
     task = db.add(kind="noop")
     cluster.pg_stop("fast")
     node = nodes.start("n1", wait=False)
-    node.wait_log("event=waiting for=database")
+    node.wait_log("event=waiting for=database", timeout=15)  # a pooler lets it wait for the whole of its deadline
     cluster.pg_start()
     assert db.wait_run(task, timeout=20).outcome == "succeeded"
     assert node.log().count("event=waiting") == 1

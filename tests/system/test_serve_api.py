@@ -262,8 +262,8 @@ class Events:
             self.socket.settimeout(0.2)
             try:
                 got = self.socket.recv(65536).decode()
-                assert got and not got.endswith("\r\n0\r\n\r\n"), f"the stream has ended: {self.text}"
                 self.text += got
+                assert got and not self.text.endswith("\r\n0\r\n\r\n"), f"the stream has ended: {self.text}"
             except TimeoutError:
                 pass
             return re.search(pattern, self.text)
@@ -294,6 +294,19 @@ def test_listeners_that_do_not_read_lose_their_place(db, nodes, serving):
     wait_until(heard, 90, "a place for a listener that reads", step=0.5)
     for listener in mute:
         listener.close()
+
+
+@pytest.mark.private_server
+def test_a_restart_of_the_server_costs_no_request(cluster, db, serving):
+    """The connection that serve has kept is dead by then, and is found to be so before anything is asked on it."""
+    serve = serving(connections=1)
+    task = db.add(kind="noop", run_at="2100-01-01")
+    assert serve.ask("POST", "/api/v1/pause", {"tasks": [task]}).status == 200
+    cluster.pg_stop()
+    cluster.pg_start()
+    answer = serve.ask("POST", "/api/v1/resume", {"tasks": [task]})
+    assert answer.status == 200, answer
+    assert not db.one("select paused from pgrab.task where id = %s", task)
 
 
 @pytest.mark.private_server
