@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/report.h"
+#include "db/schema.h"
 
 #define ATTENTION_MAX 40
 
@@ -57,7 +58,7 @@ print_attention(const PGresult *r)
 		buf_adds(&out, screen.color ? "\033[0m\n" : "\n");
 	}
 	if (PQntuples(r) > ATTENTION_MAX)
-		buf_adds(&out, "  ... and more: pgrab doctor, select * from pgrab.late\n");
+		buf_addf(&out, "  ... and more: pgrab doctor, select * from %s.late\n", schema_name());
 	fputs(buf_str(&out), stdout);
 	buf_fini(&out);
 }

@@ -15,6 +15,7 @@
 #include <event2/bufferevent.h>
 
 #include "base/alloc.h"
+#include "db/schema.h"
 #include "serve/route.h"
 #include "serve/settings.h"
 
@@ -234,6 +235,16 @@ refuse(struct call *c, int status, const char *detail, const char *hint)
 }
 
 static bool
+ask_for_token(struct call *c)
+{
+	char hint[120];
+
+	snprintf(hint, sizeof hint,
+	    "Send it as Authorization: Bearer TOKEN; select %s.token_add(...) makes one.", schema_name());
+	return refuse(c, 401, "this needs a token", hint);
+}
+
+static bool
 admit_who(struct guard *g, struct call *c)
 {
 	if (c->route->who == ROUTE_ANYBODY)
@@ -248,8 +259,7 @@ admit_who(struct guard *g, struct call *c)
 			c->location = xstrdup("/login");
 			return false;
 		}
-		return refuse(c, 401, "this needs a token",
-		    "Send it as Authorization: Bearer TOKEN; select pgrab.token_add(...) makes one.");
+		return ask_for_token(c);
 	}
 	if (c->role == ROLE_NONE)
 		return refuse(c, 403, "this user of the operating system has no role here",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "db/schema.h"
 #include "serve/asset.h"
 #include "serve/html.h"
 #include "serve/page.h"
@@ -341,7 +342,8 @@ login(struct call *c, struct db *db)
 	    "<label>Token <input name=\"token\" type=\"password\" autocomplete=\"current-password\" "
 	    "required></label>\n");
 	page_button(c, "action", "login", "Log in");
-	buf_adds(&c->out, "</form>\n<p class=\"dim\">select pgrab.token_add('who') makes a token.</p>\n");
+	buf_addf(&c->out, "</form>\n<p class=\"dim\">select %s.token_add('who') makes a token.</p>\n",
+	    schema_name());
 	page_end(c);
 }
 
