@@ -64,7 +64,8 @@ def watched(arena, args, count, progress):
 def run(args, progress):
     if max(args.nodes) < 1:
         raise Failed("--nodes takes numbers of 1 and more")
-    args.settle = min(10, args.seconds)  # their first looks and scans are not what idling costs
+    # Their first looks and scans are not what idling costs, and what is not used is closed after a minute.
+    args.settle = min(75, 3 * args.seconds)
     report = {}
     connections = max(100, max(args.nodes) * CONNECTIONS_PER_NODE)
     with Arena(args, progress, ["pgrab"], {"max_connections": connections}) as arena:

@@ -128,6 +128,35 @@ the_most_urgent_goes_first_and_a_band_counts_as_waiting(void **unused)
 	parts_end(&p);
 }
 
+/* A look and a claim of one row cost nearly as much as those of a hundred. */
+static void
+when_many_end_in_a_moment_there_is_room_for_many_or_for_none(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us(), burst = 40;
+
+	for (int i = 0; i < burst; i++) {
+		give(now - 1);
+		parts_boss(&p);
+		started(pop(p.n.start_queue), 60 * US_PER_S);
+		ended(0);
+		parts_boss(&p);
+	}
+	struct room room = boss_take_room(p.n.boss);
+
+	assert_true(room.ready[0] > burst / 2);
+	for (int64_t i = 0; i < room.ready[0] - burst / 2; i++)
+		give(now - 1);
+	boss_give(p.n.boss, NULL, room);
+	parts_boss(&p);
+	assert_int_equal(boss_take_room(p.n.boss).ready[0], 0); /* though half of it is left */
+	started(pop(p.n.start_queue), 60 * US_PER_S);
+	ended(0);
+	parts_boss(&p);
+	assert_true(boss_take_room(p.n.boss).ready[0] > burst / 2);
+	parts_end(&p);
+}
+
 static void
 a_due_task_that_finds_no_worker_goes_back_after_steal_after(void **unused)
 {
@@ -459,6 +488,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_task_is_handed_on_when_it_is_due_less_the_lead_and_not_before),
 	    cmocka_unit_test(the_most_urgent_goes_first_and_a_band_counts_as_waiting),
+	    cmocka_unit_test(when_many_end_in_a_moment_there_is_room_for_many_or_for_none),
 	    cmocka_unit_test(a_due_task_that_finds_no_worker_goes_back_after_steal_after),
 	    cmocka_unit_test(a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life),
 	    cmocka_unit_test(what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so),

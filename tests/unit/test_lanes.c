@@ -138,6 +138,39 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	strategy_close(&s);
 }
 
+/* What is not due yet stands behind it. */
+static void
+behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10}, room[] = {2};
+	struct lane_row row = {.lane = 8 + 2, .able = self, .n_able = 1};
+	struct candidate found[2] = {
+	    {.lane = 10, .shard = 3, .overdue_us = 50}, {.lane = 10, .shard = 3, .overdue_us = 40}};
+	struct lanes ls;
+	struct look q = {0};
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, &row, 1, s, &c, NULL);
+	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
+	lanes_progress(&ls, found, 2); /* as many as there is room for */
+	room[0] = 0;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 0);
+	room[0] = 5;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.limit, 5);
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
+	assert_int_equal(q.limit, 105);
+	look_fini(&q);
+	lanes_fini(&ls);
+	strategy_close(&s);
+}
+
 /* A pool with little room is not shown hundreds of rows that it cannot take. */
 static void
 a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
@@ -163,10 +196,6 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
 	assert_int_equal(q.limit, 8);
 	lanes_progress(&ls, found, 3); /* as many as there is room for */
-	room[1] = 0;
-	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q); /* who has no room is passed by */
-	assert_int_equal(q.n_lanes, 1);
-	room[1] = 3;
 	room[0] = 0;
 	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q);
 	assert_int_equal(q.limit, 3);
@@ -188,6 +217,7 @@ main(void)
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
+	    cmocka_unit_test(behind_a_backlog_what_is_not_due_is_not_asked_for),
 	    cmocka_unit_test(a_look_at_a_backlog_asks_for_what_there_is_room_for),
 	};
 
