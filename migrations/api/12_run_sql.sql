@@ -1,6 +1,6 @@
 -- What a node calls to run the text of a sql task, on a connection whose session_user is the task's owner:
 --
---   begin; check_run(); the statements; settle(); finish(); commit; clean()
+--   begin; check_run(); the statements; settle(); finish(); clean(); commit
 --
 -- SELECT, INSERT and their like the node sends as they are, and reads their rows as they come.  Others go
 -- through run(), and the last one through run_last().
@@ -116,11 +116,15 @@ begin
       message = 'the transaction is read only, so that the end of the run cannot be written in it',
       hint = 'Neither the text nor its role (default_transaction_read_only) may make it so.';
   end if;
-  return exists (select from pg_catalog.pg_prepared_statements p where not p.from_sql);
+  return coalesce((
+    select pg_catalog.bool_or(not p.from_sql)
+      and pg_catalog.bool_and(not (p.from_sql and pg_catalog.starts_with(p.name, 'pgrab_')))
+    from pg_catalog.pg_prepared_statements p), false);
 end $$;
 comment on function pgrab_sql.settle() is
   'Ends what the text of a sql task has left open, before the finish. Refuses a transaction that was made '
-  'read only. False: the text has dropped what the node had prepared (DEALLOCATE ALL).';
+  'read only. False: the text has dropped what the node had prepared (DEALLOCATE ALL), or put something of '
+  'its own in its place.';
 
 -- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
 -- of the finish anew costs more than the finish.  Nor are the statements that the node has prepared.  What a

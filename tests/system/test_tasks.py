@@ -63,6 +63,21 @@ def test_a_text_that_drops_what_the_node_has_prepared_still_finishes(db, nodes):
     assert prepared.output == ("false" if THROUGH_IT else "true"), "it prepares them anew, but for servers that others use too"
 
 
+def test_a_text_cannot_put_something_else_in_the_place_of_its_finish(db, nodes):
+    nodes.start(workers=1)
+    for text in ("select 1", "select 2", "select 3"):
+        outcome(db, command=text)
+    forged = """do $$ declare n text; begin
+      for n in select name from pg_prepared_statements where not from_sql loop
+        execute format('deallocate %I', n);
+        execute format('prepare %I as select true', n);
+      end loop; end $$"""
+    kept = "prepare other as select 1"  # his own is his own
+    for text in (forged, kept, forged, "select 4"):
+        assert outcome(db, command=text, max_attempts=1).outcome == "succeeded"
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
 def test_a_text_that_sets_a_role_or_a_path_still_finishes(db, nodes):
     db.query(f"create role {db.name}_other; grant {db.name}_other to current_user")
     try:
