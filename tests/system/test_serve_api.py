@@ -75,7 +75,7 @@ ERRORS = [
     ("GET", "/tasks/nobody", None, 404, "no task has the key or name"),
     ("GET", "/tasks/999999", None, 404, "no such"),
     ("POST", "/tasks", {"kind": "shel", "command": "x"}, 400, "shel"),
-    ("POST", "/tasks", {"comand": "x"}, 400, "comand is no column"),
+    ("POST", "/tasks", {"comand": "x"}, 400, "comand is not a column"),
     ("POST", "/tasks", {"status": "done"}, 400, "status is no column"),
     ("POST", "/tasks", {}, 400, "at least one member"),
     ("POST", "/tasks", {"kind": "noop", "schedule": "61 * * * *"}, 400, "61"),
