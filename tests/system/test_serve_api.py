@@ -76,7 +76,7 @@ ERRORS = [
     ("GET", "/tasks/999999", None, 404, "no such"),
     ("POST", "/tasks", {"kind": "shel", "command": "x"}, 400, "shel"),
     ("POST", "/tasks", {"comand": "x"}, 400, "comand is not a column"),
-    ("POST", "/tasks", {"status": "done"}, 400, "status is no column"),
+    ("POST", "/tasks", {"status": "done"}, 400, "status is not a column"),
     ("POST", "/tasks", {}, 400, "at least one member"),
     ("POST", "/tasks", {"kind": "noop", "schedule": "61 * * * *"}, 400, "61"),
     ("POST", "/tasks", "not json", 400, "json"),
