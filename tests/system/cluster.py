@@ -64,7 +64,8 @@ def clean_env(**extra):
 
 def in_schema(statement, schema):
     """A statement that was written for the schema pgrab, for another one."""
-    return re.sub(r"\bpgrab(?=\.|_internal\b|_sql\b|_(owner|node|submit|operator|read|serve)\b|_kind_|'::|' )", schema, statement)
+    return re.sub(r"\bpgrab(?=\.|_(internal|sql|owner|node|submit|operator|read|serve)\b|_kind_|'::)"
+                  r"|(?<=')pgrab(?=[' ])|(?<=schema )pgrab\b", schema, statement)
 
 
 def cursor_in(schema):

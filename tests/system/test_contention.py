@@ -250,6 +250,7 @@ def test_a_run_that_the_history_refuses_is_parked_without_it(db, nodes):
 
 
 @pytest.mark.private_server
+@pytest.mark.direct("it does not say that it has a new connection; then the next full look asks, and each start")
 def test_what_the_server_can_promise_is_asked_on_a_new_connection(cluster, db, nodes):
     """Another server, or its configuration, may answer: at_most_once tasks wait until one does that loses no commit."""
     def hang_up(app="pgrab load"):

@@ -4,7 +4,7 @@ import re
 
 import psycopg
 import pytest
-from cluster import Db, Nodes, run_pgrab, stays
+from cluster import Db, Nodes, in_schema, run_pgrab, stays
 from psycopg import conninfo, errors, sql
 
 GROUPS = {"alice": "pgrab_submit", "bob": "pgrab_submit", "op": "pgrab_operator", "rd": "pgrab_read", "machine": "pgrab_node"}
@@ -36,7 +36,7 @@ class Roles:
 
     def ask(self, word, statement, *params):
         with psycopg.connect(self.dsn(word), autocommit=True) as conn:
-            cursor = conn.execute(statement, params or None)
+            cursor = conn.execute(in_schema(statement, self.db.schema), params or None)
             return cursor.fetchall() if cursor.description else []
 
     def close(self):
