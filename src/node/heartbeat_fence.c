@@ -44,7 +44,8 @@ await_ends(struct heartbeat *h)
 		    "a run does not end although the node may not act any more; the process exits, to be "
 		    "started "
 		    "again by its supervisor");
-		keeper_hurry(h->node->keeper, clock_mono_us() + US_PER_S);
+		if (h->node->keeper != NULL)
+			keeper_hurry(h->node->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1);
 	}

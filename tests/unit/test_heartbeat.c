@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
@@ -314,6 +317,44 @@ no_new_incarnation_while_something_of_the_old_one_still_runs(void **unused)
 	parts_end(&p);
 }
 
+static int64_t *shared; /* what the process that ends has seen: its fence, and the last moment */
+
+static void
+others_and_witness(void *ctx)
+{
+	others(ctx);
+	shared[0] = fenced_us;
+	shared[1] = clock_mono_us();
+	if (fenced_us != 0 && clock_mono_us() > fenced_us + 60 * US_PER_S)
+		_exit(2);
+}
+
+static void
+a_run_that_does_not_end_ends_the_process_before_others_may_begin_it(void **unused)
+{
+	int status = 0;
+	pid_t pid;
+
+	shared = mmap(NULL, 2 * sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	if ((pid = fork()) == 0) {
+		begin();
+		beat();
+		put_to_work();
+		row()->up = false;
+		stubborn_us = CLOCK_NEVER;
+		hand.others = others_and_witness;
+		beat();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	/* fence_after 5 s, dead_after 10 s: others may begin it 5 s after the fence, and there is time left.
+	 * */
+	assert_in_range(shared[1] - shared[0], 4 * US_PER_S, 5 * US_PER_S - 400 * US_PER_MS);
+	munmap(shared, 2 * sizeof *shared);
+}
+
 static void
 wishes_are_obeyed_with_the_next_beat(void **unused)
 {
@@ -428,6 +469,7 @@ main(void)
 	    cmocka_unit_test(
 		what_ended_while_the_server_was_away_counts_before_the_old_incarnation_is_given_up),
 	    cmocka_unit_test(no_new_incarnation_while_something_of_the_old_one_still_runs),
+	    cmocka_unit_test(a_run_that_does_not_end_ends_the_process_before_others_may_begin_it),
 	    cmocka_unit_test(wishes_are_obeyed_with_the_next_beat),
 	    cmocka_unit_test(
 		what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest),

@@ -130,7 +130,11 @@ workers_turn(void)
 		bool stopped = atomic_load(&r->stop) != PGRAB_STOP_NONE ||
 			       !node_may_act(&p.n, r->incarnation, clock_boot_us());
 
-		if (!stopped && random_below(6) > 0)
+		/* Whoever is told to stop does so, but not at once. */
+		int64_t stop_us = atomic_load(&r->stop_us);
+		bool late = stop_us != 0 && clock_mono_us() > stop_us + 3500 * US_PER_MS;
+
+		if (!late && random_below(stopped ? 40 : 6) > 0)
 			continue;
 		executing[r->id]--;
 		parts_end_work(&p, i,
@@ -243,22 +247,54 @@ begin(void)
 	fake.trouble = random_below(250);
 }
 
-/* When all is well again every task ends. */
 static void
-wind_up(void)
+all_well(void)
 {
 	fake.trouble = 0;
 	fake.down = false;
 	fake.wishes = (struct node_wishes){0};
 	for (size_t i = 0; i < fake.n_tasks; i++)
 		fake.task[i].locked = false;
-	for (int i = 0; i < 4000; i++) {
+}
+
+static void
+turns(int n)
+{
+	for (int i = 0; i < n; i++) {
 		everybody(NULL);
 		if (p.heartbeat->next_us <= clock_mono_us()) {
 			(void)HAND_ROUND(0, heartbeat_round(p.heartbeat));
 			hand.round = false;
 		}
 		hand_turn(50 * US_PER_MS);
+	}
+}
+
+/* What the database says is this node's is in hand: it has lost track of nothing, whatever became of the
+ * answers. */
+static void
+check_hand(void)
+{
+	for (size_t i = 0; i < fake.n_tasks; i++) {
+		const struct fake_task *t = &fake.task[i];
+		const struct run *r;
+		bool in_hand = t->incarnation != atomic_load(&p.n.incarnation);
+
+		TAILQ_FOREACH (r, &p.n.boss->in_hand, in_hand)
+			in_hand = in_hand || (r->id == t->id && r->version == t->version);
+		assert_true(in_hand);
+	}
+}
+
+/* When all is well again every task ends. */
+static void
+wind_up(void)
+{
+	all_well();
+	turns(100); /* so long, at most, something of an old trouble waits for its next try */
+	check_hand();
+	for (int i = 0; i < 4000; i++) {
+		turns(1);
 		if (fake_count(FAKE_GONE) + fake_count(FAKE_PARKED) == fake.n_tasks &&
 		    p.n.boss->n_in_hand == 0)
 			return;
