@@ -189,6 +189,51 @@ end;
 comment on function pgrab_internal.endings_next(pgrab_internal.ending[]) is
   'The next fire of each, null where none is looked for.';
 
+create or replace function pgrab_internal.status_after(p_outcome text, p_goes_on boolean) returns text
+language sql immutable parallel safe
+begin atomic
+  select case
+    when p_goes_on then 'scheduled'
+    when p_outcome = 'succeeded' then 'done'
+    when p_outcome = 'cancelled' then 'cancelled'
+    else 'parked' end;
+end;
+comment on function pgrab_internal.status_after(text, boolean) is
+  'The status of a task whose run ended so, and which is planned again or not.';
+
+create or replace function pgrab_internal.result_of(p_outcome text) returns text
+language sql immutable parallel safe
+begin atomic
+  select case when p_outcome in ('succeeded', 'cancelled') then p_outcome else 'failed' end;
+end;
+comment on function pgrab_internal.result_of(text) is
+  'What the children of a link whose fire is over go by.';
+
+create or replace function pgrab_internal.fire_within(p_fire timestamptz, p_ends_at timestamptz)
+returns timestamptz
+language sql immutable parallel safe
+begin atomic
+  select case when p_fire <= coalesce(p_ends_at, 'infinity') then p_fire end;
+end;
+comment on function pgrab_internal.fire_within(timestamptz, timestamptz) is
+  'The next fire, unless it is after the end of its schedule.';
+
+-- p_retry_us: as in batch.
+create or replace function pgrab_internal.retry_at(
+  p_backoff interval, p_backoff_max interval, p_attempt integer, p_retry_us bigint)
+returns timestamptz
+language sql volatile
+begin atomic
+  select case
+    when p_retry_us >= 0 then clock_timestamp() + p_retry_us * interval '1 us'
+    when p_retry_us < -1 then clock_timestamp() + greatest(
+      pgrab_internal.retry_wait(p_backoff, p_backoff_max, p_attempt),
+      least(-1 - p_retry_us, 86400000000) * interval '1 us')
+    else clock_timestamp() + pgrab_internal.retry_wait(p_backoff, p_backoff_max, p_attempt) end;
+end;
+comment on function pgrab_internal.retry_at(interval, interval, integer, bigint) is
+  'When a task that failed is tried again.';
+
 -- What becomes of the row, by the table of finish() below; returns what the history is to say.
 create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns setof pgrab_internal.ended
@@ -199,39 +244,27 @@ declare
 begin
   return query
   with f as (
-    select u.*, p.fire
+    select u.*, pgrab_internal.fire_within(coalesce(u.moved, u.next), u.ends_at) as fire
     from rows from (unnest(v_endings), unnest(v_next)) as u(id, version, incarnation, started_at, finished_at,
-        exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at,
-        schedule, timezone, after, chain, run, once, retry_us, next)
-      cross join lateral (
-        select case when coalesce(u.moved, u.next) <= coalesce(u.ends_at, 'infinity')
-          then coalesce(u.moved, u.next) end as fire) p),
+      exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at,
+      schedule, timezone, after, chain, run, once, retry_us, next)),
   gone as (
     delete from pgrab.task t using f
     where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
       and case when t.status = 'running' then true end
     returning f.*, t.created_at, t.kind, t.owner, t.key, t.name,
-      case f.outcome when 'succeeded' then 'done' else 'cancelled' end as ended,
+      pgrab_internal.status_after(f.outcome, false) as ended,
       pgrab_internal.definition(row(t.*)::pgrab_internal.task) as definition,
       null::timestamptz as due_at, t.shard),
   kept as (
     update pgrab.task t
-    set status = case
-        when f.again or f.fire is not null then 'scheduled'
-        when f.outcome = 'succeeded' then 'done'
-        when f.outcome = 'cancelled' then 'cancelled'
-        else 'parked' end,
+    set status = pgrab_internal.status_after(f.outcome, f.again or f.fire is not null),
       fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
       due_at = case when t.paused then null
         when f.fire is not null then f.fire + pgrab_internal.jitter_of(t.id, t.jitter)
-        when not f.again then null
-        when f.outcome = 'lost' then t.due_at
-        when f.retry_us >= 0 then clock_timestamp() + f.retry_us * interval '1 us'
-        when f.retry_us < -1 then clock_timestamp() + greatest(
-          pgrab_internal.retry_wait(t.backoff, t.backoff_max, t.attempt),
-          least(-1 - f.retry_us, 86400000000) * interval '1 us')
-        else clock_timestamp() + pgrab_internal.retry_wait(t.backoff, t.backoff_max, t.attempt) end,
+        when f.again and f.outcome = 'lost' then t.due_at
+        when f.again then pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end,
       attempt = case when f.fire is not null then 0 else t.attempt end,
       settled = t.settled and f.fire is null, needs = case when f.again then t.needs end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
@@ -248,9 +281,7 @@ begin
     select pgrab_internal.ring(array_agg(distinct k.shard))
     from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0),
   e as (
-    select g.* from gone g
-    union all
-    select k.* from kept k left join bell on true),
+    select g.* from gone g union all select k.* from kept k left join bell on true),
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
@@ -260,8 +291,8 @@ begin
       e.owner, e.key, e.name, e.error, e.output, e.definition
     from e)
   select e.id, e.version, e.chain,
-    case when e.chain is null or e.again then null
-      when e.outcome in ('succeeded', 'cancelled') then e.outcome else 'failed' end, e.fired, not e.once
+    case when e.chain is not null and not e.again then pgrab_internal.result_of(e.outcome) end, e.fired,
+    not e.once
   from e;
 end $$;
 comment on function pgrab_internal.finish_rest(pgrab_internal.batch, bigint, text) is
