@@ -21,6 +21,14 @@ begin
 end $$;
 comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are none.';
 
+-- Parsed, because those who call the two below have no right to the schema of the type.
+create or replace function pgrab.as_task(p_task jsonb) returns pgrab_internal.task
+language sql stable
+begin atomic
+  select jsonb_populate_record(null::pgrab_internal.task, p_task);
+end;
+comment on function pgrab.as_task(jsonb) is 'A JSON object of columns of pgrab.task as a row.';
+
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
@@ -35,7 +43,7 @@ begin
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
   end if;
   execute (select format('insert into pgrab.task (%s) select %1$s from '
-      'jsonb_populate_record(null::pgrab_internal.task, $1) returning id', string_agg(quote_ident(k), ', '))
+      'pgrab.as_task($1) returning id', string_agg(quote_ident(k), ', '))
     from jsonb_object_keys(v_want) k) into v_id using v_want;
   if cardinality(v_parents) > 1 then -- who has no chains needs no rights to them
     insert into pgrab.edge (parent_id, child_id, run_if)
@@ -56,7 +64,7 @@ begin
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
   end if;
   return query execute (
-    select format('update pgrab.task t set %s from jsonb_populate_record(null::pgrab_internal.task, $1) w '
+    select format('update pgrab.task t set %s from pgrab.as_task($1) w '
       'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
   if not found then

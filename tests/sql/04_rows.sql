@@ -1,6 +1,6 @@
 -- No function takes, returns or declares the row of a table: on another server that has another name.
 begin;
-select plan(7);
+select plan(8);
 create temporary view tables as
 select n.nspname, c.relname, t.oid as type, t.typarray as array_type
 from pg_class c join pg_type t on t.oid = c.reltype join pg_namespace n on n.oid = c.relnamespace
@@ -22,6 +22,9 @@ select is((select string_agg(distinct f.name || ': ' || t.relname, ', ') from fu
     on pg_temp.names(f.body, t.nspname || '\."?' || t.relname || '"?')), null, 'nor one of its type');
 select ok(pg_temp.names(e'declare\n  t pgrab.task;', 'pgrab\.task') and pg_temp.names('select null::pgrab.task[];', 'pgrab\.task')
   and not pg_temp.names(e'select 1\n  from pgrab.task;', 'pgrab\.task'), 'which would be seen');
+-- Whoever is let near a function of pgrab has no right to the schema of the types, but in what was parsed.
+select is((select string_agg(p.oid::regprocedure::text, ', ') from pg_proc p where p.pronamespace = 'pgrab'::regnamespace and p.prosqlbody is null
+    and not p.prosecdef and p.prosrc ~ '\mpgrab_internal\.'), null, 'no text that runs with its caller''s rights names what he may not');
 -- The types of our own are what the tables are, column by column.
 create temporary view columns as
 select c.relnamespace::regnamespace::text as schema, c.relname, c.relkind, string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum) as list
