@@ -29,8 +29,8 @@ outcome_name(enum outcome o)
 void
 run_fire_at(const struct run *r, char out[RUN_FIRE_AT_MAX])
 {
-	int64_t part = r->fire_us % US_PER_S;
-	time_t s = (time_t)(r->fire_us / US_PER_S);
+	int64_t part = r->task.fire_us % US_PER_S;
+	time_t s = (time_t)(r->task.fire_us / US_PER_S);
 	struct tm tm;
 	char text[32];
 
@@ -57,12 +57,12 @@ run_create(int64_t id, int64_t version, int64_t incarnation)
 	r->id = id;
 	r->version = version;
 	r->incarnation = incarnation;
-	r->stop_fd = -1;
+	r->stop.fd = -1;
 	r->note.run = r->begun.run = r->idle.run = r;
 	r->begun.what = NOTE_BEGUN;
 	r->idle.what = NOTE_IDLE;
-	r->slot = HEAP_NONE;
-	r->deadline_slot = HEAP_NONE;
+	r->place.slot = HEAP_NONE;
+	r->place.deadline_slot = HEAP_NONE;
 	return r;
 }
 
@@ -80,19 +80,19 @@ run_free(struct run *r)
 {
 	if (r == NULL)
 		return;
-	if (r->stop_fd >= 0 && !r->lent)
-		close(r->stop_fd);
+	if (r->stop.fd >= 0 && !r->stop.lent)
+		close(r->stop.fd);
 	hold_unref(r->hold);
 	secret_fini(r);
-	pairs_fini(&r->args);
-	free(r->refused);
-	free(r->name);
-	free(r->kind);
-	free(r->command);
-	free(r->owner);
-	free(r->proof);
-	free(r->error);
-	free(r->output);
+	pairs_fini(&r->task.args);
+	free(r->task.refused);
+	free(r->task.name);
+	free(r->task.kind);
+	free(r->task.command);
+	free(r->task.owner);
+	free(r->task.proof);
+	free(r->end.error);
+	free(r->end.output);
 	free(r);
 }
 

@@ -58,6 +58,56 @@ struct note {
 
 struct live;
 
+/* What the row says; filled when the run is started, the kind with the claim.  Owned. */
+struct run_task {
+	int32_t attempt, max_attempts;
+	int64_t timeout_us, fire_us;
+	int64_t stall_us; /* stopped when it shows no sign of life for so long; 0: never */
+	char *name, *kind, *command, *owner;
+	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
+	struct pairs args;
+	char **secret; /* what was filled in; see core/secret.h */
+	size_t n_secrets;
+	char *refused; /* why it cannot be executed; NULL: it can */
+	bool unready;  /* refused for what may be over soon: the attempt is not counted */
+};
+
+/* Where it waits; the boss's. */
+struct run_place {
+	enum run_phase phase;
+	TAILQ_ENTRY(run) in_hand;
+	size_t slot;          /* in the heap of its phase (delayed or ready), or HEAP_NONE */
+	size_t deadline_slot; /* in the heap of timeouts, or HEAP_NONE */
+	int64_t deadline_us;  /* clock_mono_us */
+	int64_t ready_since_us;
+	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
+	bool release;     /* to the starter: hand it back instead of starting it */
+	bool locked;      /* the starter's: somebody else has the row locked */
+};
+
+/* How it is told to stop: reason first, then the descriptor. */
+struct run_stop {
+	_Atomic int64_t at_us; /* clock_mono_us; 0: nobody has stopped it */
+	_Atomic bool stalled;  /* why its time is out: no sign of life, not its timeout */
+	_Atomic int why;       /* enum pgrab_stop */
+	int fd;                /* eventfd, -1 for an instant kind */
+	bool lent;             /* fd is its pool's, one for all its runs */
+};
+
+/* How it ended; the worker's, then the finisher's. */
+struct run_end {
+	enum outcome outcome;
+	bool recorded; /* the finish is in the database already */
+	bool stale;    /* refused by the fence, or dropped with it */
+	bool unsure;   /* the answer to its finish was lost: it may be in the database */
+	bool has_exit_code;
+	int32_t exit_code;
+	int64_t at_us; /* clock_mono_us */
+	char *error, *output;
+	bool output_truncated;
+	int64_t retry_us; /* after a failure: the wait that its handler asks for, or one of those below */
+};
+
 struct run {
 	struct note note;  /* the one that carries it around; must be first */
 	struct note begun; /* two more for the boss, because they overtake the first */
@@ -74,54 +124,19 @@ struct run {
 	bool started;        /* status in the database is running */
 	bool once;           /* at_most_once */
 	bool limited;        /* has to find a place under a limit before it starts */
+	bool copy;           /* of a run that has gone back to the boss: the finisher frees it */
 
-	/* the definition, filled when started, the kind with the claim; owned */
-	int32_t attempt, max_attempts;
-	int64_t timeout_us, fire_us;
-	int64_t stall_us; /* stopped when it shows no sign of life for so long; 0: never */
-	char *name, *kind, *command, *owner;
-	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
-	struct pairs args;
-	char **secret; /* what was filled in; see core/secret.h */
-	size_t n_secrets;
-	char *refused; /* why it cannot be executed; NULL: it can */
-	bool unready;  /* refused for what may be over soon: the attempt is not counted */
+	struct run_task task;
+	struct run_place place;
+	struct run_stop stop;
+	struct run_end end;
 
-	/* the boss's */
-	enum run_phase phase;
-	TAILQ_ENTRY(run) in_hand;
-	size_t slot;          /* in the heap of its phase (delayed or ready), or HEAP_NONE */
-	size_t deadline_slot; /* in the heap of timeouts, or HEAP_NONE */
-	int64_t deadline_us;  /* clock_mono_us */
-	int64_t ready_since_us;
-	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
-	bool release;     /* to the starter: hand it back instead of starting it */
-	bool locked;      /* the starter's: somebody else has the row locked */
-
-	/* how a run is told to stop: reason first, then the descriptor */
-	_Atomic int64_t stop_us; /* clock_mono_us; 0: nobody has stopped it */
-	_Atomic bool stalled;    /* why its time is out: no sign of life, not its timeout */
-	_Atomic int stop;        /* enum pgrab_stop */
-	int stop_fd;             /* eventfd, -1 for an instant kind */
-
-	size_t crew;       /* who carries it out: the worker threads, 0, or the pool of that number */
-	struct live *live; /* of a pool: a process has it, and this is what it shows; the pools' */
-	bool lent;         /* stop_fd is its pool's, one for all its runs */
-
-	/* the worker's result */
+	/* who carries it out, and since when */
+	size_t crew; /* the worker threads, 0, or the pool of that number */
 	const struct pgrab_executor *executor;
-	enum outcome outcome;
-	bool recorded; /* the finish is in the database already */
-	bool stale;    /* refused by the fence, or dropped with it */
-	bool unsure;   /* the answer to its finish was lost: it may be in the database */
-	bool copy;     /* the starter's, of a run that has gone back to the boss: the finisher frees it */
-	bool has_exit_code;
-	int32_t exit_code;
-	int64_t begun_us, ended_us; /* clock_mono_us */
-	_Atomic int64_t sign_us;    /* its last sign of life: output, or progress */
-	char *error, *output;
-	bool output_truncated;
-	int64_t retry_us; /* after a failure: the wait that its handler asks for, or one of these */
+	struct live *live;       /* of a pool: a process has it, and this is what it shows; the pools' */
+	int64_t begun_us;        /* clock_mono_us */
+	_Atomic int64_t sign_us; /* its last sign of life: output, or progress */
 };
 
 #define RETRY_DEFAULT INT64_C(0)  /* as the task says */

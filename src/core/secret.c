@@ -9,7 +9,7 @@
 enum secret_from
 secret_reference(const struct run *r, size_t i, const char **name_out)
 {
-	const struct pair *p = &r->args.item[i];
+	const struct pair *p = &r->task.args.item[i];
 	const char *colon = strchr(p->key, ':'), *eq = strchr(p->value, '=');
 	enum secret_from from = SECRET_NONE;
 
@@ -26,7 +26,7 @@ secret_wanted(const struct run *r)
 {
 	const char *name;
 
-	for (size_t i = 0; i < r->args.count; i++) {
+	for (size_t i = 0; i < r->task.args.count; i++) {
 		if (secret_reference(r, i, &name) == SECRET_TABLE)
 			return true;
 	}
@@ -36,22 +36,22 @@ secret_wanted(const struct run *r)
 void
 secret_fill(struct run *r, size_t i, const char *value)
 {
-	struct pair *p = &r->args.item[i];
-	char *key = r->args.memory + (p->key - r->args.memory);
+	struct pair *p = &r->task.args.item[i];
+	char *key = r->task.args.memory + (p->key - r->task.args.memory);
 	int name = (int)(strchr(p->value, '=') - p->value);
 	char *text = xasprintf("%.*s=%s", name, p->value, value);
 
 	key[strcspn(key, ":")] = '\0';
-	r->secret = xrealloc(r->secret, (r->n_secrets + 1) * sizeof *r->secret);
-	r->secret[r->n_secrets++] = text;
+	r->task.secret = xrealloc(r->task.secret, (r->task.n_secrets + 1) * sizeof *r->task.secret);
+	r->task.secret[r->task.n_secrets++] = text;
 	p->value = text;
 }
 
 void
 secret_hide(const struct run *r, char *text)
 {
-	for (size_t i = 0; text != NULL && i < r->n_secrets; i++) {
-		const char *value = strchr(r->secret[i], '=') + 1;
+	for (size_t i = 0; text != NULL && i < r->task.n_secrets; i++) {
+		const char *value = strchr(r->task.secret[i], '=') + 1;
 		size_t n = strlen(value);
 
 		for (char *at = text; n >= SECRET_HIDE && (at = strstr(at, value)) != NULL; at += n)
@@ -62,11 +62,11 @@ secret_hide(const struct run *r, char *text)
 void
 secret_fini(struct run *r)
 {
-	for (size_t i = 0; i < r->n_secrets; i++) {
-		explicit_bzero(r->secret[i], strlen(r->secret[i]));
-		free(r->secret[i]);
+	for (size_t i = 0; i < r->task.n_secrets; i++) {
+		explicit_bzero(r->task.secret[i], strlen(r->task.secret[i]));
+		free(r->task.secret[i]);
 	}
-	free(r->secret);
-	r->secret = NULL;
-	r->n_secrets = 0;
+	free(r->task.secret);
+	r->task.secret = NULL;
+	r->task.n_secrets = 0;
 }

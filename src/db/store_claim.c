@@ -16,25 +16,25 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 	struct err ignored;
 
 	r->started = db_bool(res, row, STARTED);
-	r->attempt = (int32_t)db_int64(res, row, ATTEMPT);
-	r->max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
+	r->task.attempt = (int32_t)db_int64(res, row, ATTEMPT);
+	r->task.max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
 	r->once = db_bool(res, row, ONCE);
 	r->limited = db_bool(res, row, LIMITED);
-	free(r->kind);
-	r->kind = xstrdup(db_text(res, row, KIND));
+	free(r->task.kind);
+	r->task.kind = xstrdup(db_text(res, row, KIND));
 	if (!r->started)
 		return;
-	r->fire_us = db_int64(res, row, FIRE);
-	r->timeout_us = db_int64(res, row, TIMEOUT);
-	r->stall_us = db_int64(res, row, STALL);
-	r->name = xstrdup(db_text(res, row, NAME));
-	r->command = xstrdup(db_text(res, row, COMMAND));
-	r->owner = xstrdup(db_text(res, row, OWNER));
+	r->task.fire_us = db_int64(res, row, FIRE);
+	r->task.timeout_us = db_int64(res, row, TIMEOUT);
+	r->task.stall_us = db_int64(res, row, STALL);
+	r->task.name = xstrdup(db_text(res, row, NAME));
+	r->task.command = xstrdup(db_text(res, row, COMMAND));
+	r->task.owner = xstrdup(db_text(res, row, OWNER));
 	if (!PQgetisnull(res, row, PROOF))
-		r->proof = xstrdup(db_text(res, row, PROOF));
-	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->args, &ignored) !=
-	    RC_OK)
-		pairs_fini(&r->args);
+		r->task.proof = xstrdup(db_text(res, row, PROOF));
+	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->task.args,
+		&ignored) != RC_OK)
+		pairs_fini(&r->task.args);
 }
 
 static struct run *

@@ -16,7 +16,7 @@ ask(struct run **runs, size_t n, struct pgarray ask[3])
 	size_t asked = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; runs[i]->started && k < runs[i]->args.count; k++) {
+		for (size_t k = 0; runs[i]->started && k < runs[i]->task.args.count; k++) {
 			if (secret_reference(runs[i], k, &name) != SECRET_TABLE)
 				continue;
 			pgarray_int(&ask[0], runs[i]->id);
@@ -43,17 +43,18 @@ fill(struct run *r, const PGresult *res)
 {
 	const char *name, *value;
 
-	for (size_t k = 0; r->started && k < r->args.count; k++) {
+	for (size_t k = 0; r->started && k < r->task.args.count; k++) {
 		if (secret_reference(r, k, &name) != SECRET_TABLE)
 			continue;
 		value = find(res, r->id, name);
 		if (value != NULL)
 			secret_fill(r, k, value);
-		else if (r->refused == NULL)
-			r->refused = xasprintf("there is no secret \"%.200s\" of %.63s; its owner makes it: "
-					       "insert into %s.secret "
-					       "(name, value) values (...)",
-			    name, r->owner, schema_name());
+		else if (r->task.refused == NULL)
+			r->task.refused =
+			    xasprintf("there is no secret \"%.200s\" of %.63s; its owner makes it: "
+				      "insert into %s.secret "
+				      "(name, value) values (...)",
+				name, r->task.owner, schema_name());
 	}
 }
 

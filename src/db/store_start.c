@@ -60,7 +60,7 @@ free_query(struct db *db, const char *sql, int64_t incarnation, struct run **run
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++)
-		contended = contended || runs[i]->locked;
+		contended = contended || runs[i]->place.locked;
 	if (!contended) {
 		rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
 		if (!row_lock_refused(rc, err))
@@ -73,7 +73,7 @@ free_query(struct db *db, const char *sql, int64_t incarnation, struct run **run
 	rc = row_locks_take(db, rows, n, err);
 	if (rc == RC_OK) {
 		for (size_t i = 0; i < n; i++)
-			runs[i]->locked = rows[i].state == ROW_LOCKED;
+			runs[i]->place.locked = rows[i].state == ROW_LOCKED;
 		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
 		rc = row_locks_end(db, rc, err);
 	}
@@ -128,7 +128,7 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 	if (rc != RC_OK || !*durable_out)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		runs[i]->locked = true; /* by way of a transaction of its own: row_locks_take */
+		runs[i]->place.locked = true; /* by way of a transaction of its own: row_locks_take */
 	rc = store_start(db, incarnation, runs, n, why);
 	/* Whoever answered may be another server than the one that was asked. */
 	if (rc == RC_OK && generation != db_generation(db))

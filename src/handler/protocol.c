@@ -29,20 +29,21 @@ protocol_string(struct buf *out, const char *text)
 void
 protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
 {
-	const char *args = pairs_get(&r->args, "args"), *parents = pairs_get(&r->args, "parents");
+	const char *args = pairs_get(&r->task.args, "args"), *parents = pairs_get(&r->task.args, "parents");
 
 	buf_addf(out, "{\"type\":\"task\",\"run\":%" PRId64 ",\"id\":%" PRId64 ",\"kind\":", number, r->id);
-	protocol_string(out, r->kind);
-	buf_addf(out, ",\"attempt\":%" PRId32 ",\"max_attempts\":%" PRId32, r->attempt, r->max_attempts);
+	protocol_string(out, r->task.kind);
+	buf_addf(
+	    out, ",\"attempt\":%" PRId32 ",\"max_attempts\":%" PRId32, r->task.attempt, r->task.max_attempts);
 	buf_addf(out, ",\"fire_at\":\"%s\",\"fence\":\"%s\"", fire_at, fence);
-	buf_addf(out, ",\"timeout\":%.3f", (double)r->timeout_us / (double)US_PER_S);
-	if (r->name[0] != '\0') {
+	buf_addf(out, ",\"timeout\":%.3f", (double)r->task.timeout_us / (double)US_PER_S);
+	if (r->task.name[0] != '\0') {
 		buf_adds(out, ",\"name\":");
-		protocol_string(out, r->name);
+		protocol_string(out, r->task.name);
 	}
-	if (r->command[0] != '\0') {
+	if (r->task.command[0] != '\0') {
 		buf_adds(out, ",\"command\":");
-		protocol_string(out, r->command);
+		protocol_string(out, r->task.command);
 	}
 	buf_addf(out, ",\"args\":%s", args != NULL ? args : "{}");
 	if (parents != NULL)

@@ -114,7 +114,7 @@ take_result(struct process *p, struct flight *f, struct message *m)
 		result_fail(&result, "%s",
 		    m->text != NULL && m->text[0] != '\0' ? m->text
 							  : "the handler failed, and does not say why");
-	f->run->retry_us = m->retry_us;
+	f->run->end.retry_us = m->retry_us;
 	flight_end(p, f, OUTCOME_NONE, &result);
 	p->served++;
 	backoff_reset(&pool->backoff);

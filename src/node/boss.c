@@ -56,7 +56,7 @@ find_leaks(struct boss *b, struct command *c)
 	size_t n = 0, left = 0;
 	struct run *r;
 
-	TAILQ_FOREACH (r, &b->in_hand, in_hand)
+	TAILQ_FOREACH (r, &b->in_hand, place.in_hand)
 		held[n++] = (struct owned){.id = r->id, .version = r->version};
 	qsort(held, n, sizeof *held, by_fence);
 	for (size_t i = 0; i < c->n_rows; i++) {
@@ -102,10 +102,10 @@ settled(struct boss *b, struct run *r)
 {
 	struct crew *c = &b->crew[r->crew];
 
-	if (!r->release && !r->started)
+	if (!r->place.release && !r->started)
 		c->idle++; /* the starter was refused: its worker never saw the run */
 	c->out--;
-	c->done_now += r->release ? 0 : 1;
+	c->done_now += r->place.release ? 0 : 1;
 	boss_forget(b, r);
 }
 
@@ -139,8 +139,8 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_BEGUN: boss_watch(b, note->run); break;
 	case NOTE_IDLE:
 		b->crew[note->run->crew].idle++;
-		if (note->run->deadline_slot != HEAP_NONE)
-			heap_remove(b->timeouts, note->run->deadline_slot);
+		if (note->run->place.deadline_slot != HEAP_NONE)
+			heap_remove(b->timeouts, note->run->place.deadline_slot);
 		break;
 	case NOTE_SLOTS: change_slots(b, (struct slots *)note); break;
 	case NOTE_GRANT: granted_back(b, (struct grant *)note); break;
@@ -163,8 +163,8 @@ next_event(const struct boss *b)
 		until = ends < until ? ends : until;
 	}
 	r = heap_min(b->timeouts);
-	if (r != NULL && r->deadline_us < until)
-		until = r->deadline_us;
+	if (r != NULL && r->place.deadline_us < until)
+		until = r->place.deadline_us;
 	if ((b->n_ready > 0 || (heap_count(b->delayed) > 0 && boss_helped(b))) && b->next_review_us < until)
 		until = b->next_review_us;
 	if (boss_next_busy(b) < until)
@@ -259,7 +259,7 @@ boss_stop(struct boss *b)
 	owner_leave(&b->owner);
 	/* Only after a stop that could not wait: the process ends, and others recover these tasks. */
 	while ((r = TAILQ_FIRST(&b->in_hand)) != NULL) {
-		TAILQ_REMOVE(&b->in_hand, r, in_hand);
+		TAILQ_REMOVE(&b->in_hand, r, place.in_hand);
 		hold_keep(r->hold);
 		run_free(r);
 	}

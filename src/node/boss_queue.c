@@ -37,29 +37,30 @@ less_deadline(const void *a, const void *b)
 {
 	const struct run *x = a, *y = b;
 
-	return x->deadline_us != y->deadline_us ? x->deadline_us < y->deadline_us : x->id < y->id;
+	return x->place.deadline_us != y->place.deadline_us ? x->place.deadline_us < y->place.deadline_us
+							    : x->id < y->id;
 }
 
 static void
 moved(void *item, size_t slot)
 {
-	((struct run *)item)->slot = slot;
+	((struct run *)item)->place.slot = slot;
 }
 
 static void
 moved_deadline(void *item, size_t slot)
 {
-	((struct run *)item)->deadline_slot = slot;
+	((struct run *)item)->place.deadline_slot = slot;
 }
 
 void
 boss_forget(struct boss *b, struct run *r)
 {
 	ASSERT_OWNED(&b->owner);
-	assert(r->slot == HEAP_NONE);
-	if (r->deadline_slot != HEAP_NONE)
-		heap_remove(b->timeouts, r->deadline_slot);
-	TAILQ_REMOVE(&b->in_hand, r, in_hand);
+	assert(r->place.slot == HEAP_NONE);
+	if (r->place.deadline_slot != HEAP_NONE)
+		heap_remove(b->timeouts, r->place.deadline_slot);
+	TAILQ_REMOVE(&b->in_hand, r, place.in_hand);
 	b->n_in_hand--;
 	run_free(r);
 }
@@ -67,8 +68,8 @@ boss_forget(struct boss *b, struct run *r)
 static void
 queue_ready(struct boss *b, struct run *r, int64_t now)
 {
-	r->phase = RUN_READY;
-	r->ready_since_us = now;
+	r->place.phase = RUN_READY;
+	r->place.ready_since_us = now;
 	heap_push(b->crew[r->crew].ready, r);
 	b->n_ready++;
 }
@@ -77,18 +78,18 @@ queue_ready(struct boss *b, struct run *r, int64_t now)
 void
 boss_unqueue(struct boss *b, struct run *r)
 {
-	if (r->phase == RUN_READY) {
-		heap_remove(b->crew[r->crew].ready, r->slot);
+	if (r->place.phase == RUN_READY) {
+		heap_remove(b->crew[r->crew].ready, r->place.slot);
 		b->n_ready--;
 	} else {
-		heap_remove(b->delayed, r->slot);
+		heap_remove(b->delayed, r->place.slot);
 	}
 }
 
 static void
 go_out(struct boss *b, struct run *r)
 {
-	r->phase = RUN_OUT;
+	r->place.phase = RUN_OUT;
 	b->crew[r->crew].out++;
 }
 
@@ -98,7 +99,7 @@ release(struct boss *b, struct run *r)
 	ASSERT_OWNED(&b->owner);
 	boss_unqueue(b, r);
 	go_out(b, r);
-	r->release = true;
+	r->place.release = true;
 	mailbox_push(b->node->start_queue, &r->note.mail);
 }
 
@@ -107,8 +108,8 @@ release(struct boss *b, struct run *r)
 static void
 open_stop(struct node *n, struct run *r)
 {
-	r->lent = r->crew > 0;
-	r->stop_fd = r->lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->stop.lent = r->crew > 0;
+	r->stop.fd = r->stop.lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 /* Started with its claim: its room was free, see boss_room.c.  A pool that has lost its processes
@@ -130,9 +131,9 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 		run_free(r); /* claimed by what we were before a fence: recovered like a stranger's */
 		return;
 	}
-	TAILQ_INSERT_TAIL(&b->in_hand, r, in_hand);
+	TAILQ_INSERT_TAIL(&b->in_hand, r, place.in_hand);
 	b->n_in_hand++;
-	r->crew = handlers_crew(b->node->handlers, r->kind);
+	r->crew = handlers_crew(b->node->handlers, r->task.kind);
 	if (r->started && r->crew > 0) {
 		hand_to_pool(b, r);
 		return;
@@ -140,7 +141,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 	if (r->due_mono_us - LEAD_US <= now) {
 		queue_ready(b, r, now);
 	} else {
-		r->phase = RUN_DELAYED;
+		r->place.phase = RUN_DELAYED;
 		heap_push(b->delayed, r);
 	}
 	if (b->draining && !r->started)
@@ -175,15 +176,15 @@ pop_unit(struct boss *b, struct crew *c)
 	struct run *first = pop_ready(b, c), *last = first;
 	unsigned n = 1;
 
-	first->unit = NULL;
+	first->place.unit = NULL;
 	while (first->started && n < UNIT_MAX) {
 		struct run *r = heap_min(c->ready);
 
 		if (r == NULL || !r->started)
 			break;
 		pop_ready(b, c);
-		r->unit = NULL;
-		last->unit = r;
+		r->place.unit = NULL;
+		last->place.unit = r;
 		last = r;
 		n++;
 	}
@@ -213,8 +214,8 @@ dispatch_crew(struct boss *b, struct crew *c)
 			continue;
 		}
 		open_stop(n, r);
-		r->release = r->stop_fd < 0; /* out of descriptors: hand it back */
-		c->idle -= r->release ? 0 : 1;
+		r->place.release = r->stop.fd < 0; /* out of descriptors: hand it back */
+		c->idle -= r->place.release ? 0 : 1;
 		mailbox_push(n->start_queue, &r->note.mail);
 	}
 }
@@ -231,11 +232,11 @@ boss_dispatch(struct boss *b)
 static bool
 belongs_back(const struct boss *b, const struct run *r, int64_t now)
 {
-	if (r->phase == RUN_OUT || r->started)
+	if (r->place.phase == RUN_OUT || r->started)
 		return false; /* started ones are the database's idea of running: they stay */
 	if (r->crew == 0 && boss_helped(b))
 		return r->due_mono_us - HELP_AHEAD_US <= now;
-	return r->phase == RUN_READY && now - r->ready_since_us > b->node->set->steal_after_us;
+	return r->place.phase == RUN_READY && now - r->place.ready_since_us > b->node->set->steal_after_us;
 }
 
 void
@@ -249,7 +250,7 @@ boss_review(struct boss *b, int64_t now)
 	if (b->n_ready == 0 && !boss_helped(b))
 		return;
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, in_hand);
+		next = TAILQ_NEXT(r, place.in_hand);
 		if (belongs_back(b, r, now))
 			release(b, r);
 	}
@@ -261,8 +262,8 @@ boss_release_unstarted(struct boss *b)
 	struct run *r, *next;
 
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, in_hand);
-		if (r->phase != RUN_OUT && !r->started)
+		next = TAILQ_NEXT(r, place.in_hand);
+		if (r->place.phase != RUN_OUT && !r->started)
 			release(b, r);
 	}
 }

@@ -18,12 +18,12 @@ stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 	int none = PGRAB_STOP_NONE;
 
 	ASSERT_OWNED(&b->owner);
-	if (atomic_load(&r->stop_us) == 0)
-		atomic_store(&r->stop_us, clock_mono_us());
-	if (!atomic_compare_exchange_strong(&r->stop, &none, (int)why) && why != PGRAB_STOP_FENCED)
+	if (atomic_load(&r->stop.at_us) == 0)
+		atomic_store(&r->stop.at_us, clock_mono_us());
+	if (!atomic_compare_exchange_strong(&r->stop.why, &none, (int)why) && why != PGRAB_STOP_FENCED)
 		return;
-	atomic_store(&r->stop, (int)why);
-	if (r->stop_fd >= 0 && write(r->stop_fd, &one, sizeof one) < 0)
+	atomic_store(&r->stop.why, (int)why);
+	if (r->stop.fd >= 0 && write(r->stop.fd, &one, sizeof one) < 0)
 		log_error("stop_failed", "task=%lld", (long long)r->id);
 	teller_ring(b->node->teller);
 }
@@ -33,8 +33,8 @@ boss_stop_all(struct boss *b, enum pgrab_stop why)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
-		if (r->phase == RUN_OUT)
+	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
+		if (r->place.phase == RUN_OUT)
 			stop_run(b, r, why);
 	}
 }
@@ -45,8 +45,9 @@ boss_stop_one(struct boss *b, const struct command *c)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
-		if (r->id == c->id && r->version == c->version && r->phase == RUN_OUT && !r->release)
+	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
+		if (r->id == c->id && r->version == c->version && r->place.phase == RUN_OUT &&
+		    !r->place.release)
 			stop_run(b, r, c->why);
 	}
 }
@@ -57,8 +58,8 @@ boss_drop_all(struct boss *b)
 	struct run *r, *next;
 
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, in_hand);
-		if (r->phase != RUN_OUT) {
+		next = TAILQ_NEXT(r, place.in_hand);
+		if (r->place.phase != RUN_OUT) {
 			boss_unqueue(b, r);
 			boss_forget(b, r);
 		}
@@ -71,15 +72,15 @@ boss_drop_all(struct boss *b)
 static int64_t
 next_look(const struct run *r)
 {
-	int64_t end = r->begun_us + r->timeout_us, stall = atomic_load(&r->sign_us) + r->stall_us;
+	int64_t end = r->begun_us + r->task.timeout_us, stall = atomic_load(&r->sign_us) + r->task.stall_us;
 
-	return r->stall_us > 0 && stall < end ? stall : end;
+	return r->task.stall_us > 0 && stall < end ? stall : end;
 }
 
 void
 boss_watch(struct boss *b, struct run *r)
 {
-	r->deadline_us = next_look(r);
+	r->place.deadline_us = next_look(r);
 	heap_push(b->timeouts, r);
 	if (b->stopping != PGRAB_STOP_NONE)
 		stop_run(b, r, b->stopping);
@@ -90,15 +91,15 @@ boss_time_out(struct boss *b, int64_t now)
 {
 	struct run *r;
 
-	while ((r = heap_min(b->timeouts)) != NULL && r->deadline_us <= now) {
+	while ((r = heap_min(b->timeouts)) != NULL && r->place.deadline_us <= now) {
 		heap_pop(b->timeouts);
-		r->deadline_us = next_look(r);
-		if (r->deadline_us > now) { /* it has shown a sign of life */
+		r->place.deadline_us = next_look(r);
+		if (r->place.deadline_us > now) { /* it has shown a sign of life */
 			heap_push(b->timeouts, r);
 			continue;
 		}
-		if (now < r->begun_us + r->timeout_us)
-			atomic_store(&r->stalled, true);
+		if (now < r->begun_us + r->task.timeout_us)
+			atomic_store(&r->stop.stalled, true);
 		stop_run(b, r, PGRAB_STOP_TIMEOUT);
 	}
 }

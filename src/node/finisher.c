@@ -62,7 +62,7 @@ enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
 static enum part
 part_of(const struct run *r)
 {
-	return r->outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_ENDED;
+	return r->end.outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_ENDED;
 }
 
 static void
@@ -72,14 +72,14 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .version = r->version,
 	    .incarnation = r->incarnation,
 	    .begun_ago_us = now - r->begun_us,
-	    .ended_ago_us = now - r->ended_us,
-	    .outcome = r->outcome,
-	    .has_exit_code = r->has_exit_code,
-	    .exit_code = r->exit_code,
-	    .error = r->error,
-	    .output = r->output,
-	    .output_truncated = r->output_truncated,
-	    .retry_us = r->retry_us};
+	    .ended_ago_us = now - r->end.at_us,
+	    .outcome = r->end.outcome,
+	    .has_exit_code = r->end.has_exit_code,
+	    .exit_code = r->end.exit_code,
+	    .error = r->end.error,
+	    .output = r->end.output,
+	    .output_truncated = r->end.output_truncated,
+	    .retry_us = r->end.retry_us};
 }
 
 /* Those of f[0..n) that are still to be done, compacted in order. */
@@ -109,7 +109,7 @@ look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 	enum rc rc;
 
 	for (size_t i = 0; i < *n; i++)
-		unsure = unsure || run_of_finish(s, f[i])->unsure;
+		unsure = unsure || run_of_finish(s, f[i])->end.unsure;
 	if (!unsure)
 		return RC_OK;
 	rc = s->store->recorded(s->db, f, *n, err);
@@ -128,7 +128,7 @@ write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct e
 	rc = finish_write(&s->writer, f, n, alone, err);
 	n = unapplied(f, n);
 	for (size_t i = 0; rc == RC_UNKNOWN && i < n; i++)
-		run_of_finish(s, f[i])->unsure = true;
+		run_of_finish(s, f[i])->end.unsure = true;
 	/* After a lost reply, "no such row" may mean that our first try is through only now. */
 	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
 }
@@ -175,7 +175,8 @@ finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 		size_t k = 0;
 
 		for (size_t i = 0; i < n; i++) {
-			if (!s->batch[i]->stale && !s->batch[i]->recorded && part_of(s->batch[i]) == p)
+			if (!s->batch[i]->end.stale && !s->batch[i]->end.recorded &&
+			    part_of(s->batch[i]) == p)
 				s->part[k++] = &s->finish[i];
 		}
 		if (k > 0)
@@ -196,7 +197,7 @@ take(struct finisher *s, struct run **chain, size_t max)
 	       (n == 0 || (*chain)->incarnation == s->batch[0]->incarnation)) {
 		struct run *r = *chain;
 
-		bytes += r->output == NULL ? 0 : strlen(r->output);
+		bytes += r->end.output == NULL ? 0 : strlen(r->end.output);
 		*chain = run_next(r);
 		s->batch[n++] = r;
 	}
@@ -222,7 +223,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 	for (size_t i = 0; i < n; i++) {
 		struct run *r = s->batch[i];
 		const struct finish *f = &s->finish[i];
-		bool open = !f->applied && !f->refused && !r->recorded && !r->stale;
+		bool open = !f->applied && !f->refused && !r->end.recorded && !r->end.stale;
 
 		if (open && (f->locked || (rc != RC_OK && round.aside))) {
 			keep_locked(s, r);
@@ -230,7 +231,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		} else if (open && rc != RC_OK) {
 			waiting_add_one(&s->kept, r);
 		} else {
-			if ((open && !r->copy) || r->stale)
+			if ((open && !r->copy) || r->end.stale)
 				stale_add(&s->stale, s->node, r);
 			if (f->refused)
 				hold_keep(r->hold); /* it is recorded as running */

@@ -31,7 +31,7 @@ host_may_start(void *ctx)
 static enum pgrab_stop
 host_stop(void *ctx, const struct run *r)
 {
-	return (enum pgrab_stop)atomic_load(&r->stop);
+	return (enum pgrab_stop)atomic_load(&r->stop.why);
 }
 
 static void
@@ -46,7 +46,7 @@ add_note(struct handlers *h, struct mail *m)
 static void
 hand_on(struct handlers *h, struct run *r)
 {
-	r->unit = NULL;
+	r->place.unit = NULL;
 	add_note(h, &r->idle.mail);
 	h->ended = run_chain(r, h->ended);
 	h->n_ended++;
@@ -59,7 +59,7 @@ host_begin(void *ctx, struct run *r)
 
 	r->begun_us = clock_mono_us();
 	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
-		r->stale = true; /* others may have it by now: nothing is executed */
+		r->end.stale = true; /* others may have it by now: nothing is executed */
 		hand_on(h, r);
 		return false;
 	}
@@ -98,7 +98,7 @@ host_waits_for(void *ctx, struct run *r, const char *text)
 static void
 end_live(struct handlers *h, struct run *r)
 {
-	r->output = live_end(r->live, &r->output_truncated);
+	r->end.output = live_end(r->live, &r->end.output_truncated);
 	free(r->live);
 	r->live = NULL;
 	atomic_fetch_sub(&h->node->running, 1);
@@ -113,14 +113,14 @@ host_end(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_resu
 
 	if (!node_may_act(h->node, r->incarnation, clock_boot_us()))
 		stop = PGRAB_STOP_FENCED;
-	r->ended_us = clock_mono_us();
+	r->end.at_us = clock_mono_us();
 	if (executed)
 		end_live(h, r);
 	outcome_take(r, stop, result);
-	if (outcome == OUTCOME_LOST && r->outcome == OUTCOME_FAILED)
-		r->outcome = OUTCOME_LOST;
+	if (outcome == OUTCOME_LOST && r->end.outcome == OUTCOME_FAILED)
+		r->end.outcome = OUTCOME_LOST;
 	if (executed) {
-		node_count(h->node, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+		node_count(h->node, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 		outcome_log(r);
 	}
 	hand_on(h, r);

@@ -262,7 +262,7 @@ hand_back(struct heartbeat *h)
 	log_debug("handed_back", "tasks=%zu back=%" PRId64 " answer=%s", n, released, rc_name(rc));
 	for (size_t i = 0; i < n; i++) {
 		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
-			     (rc == RC_OK ? batch[i]->locked : rc != RC_BAD);
+			     (rc == RC_OK ? batch[i]->place.locked : rc != RC_BAD);
 
 		if (again) {
 			later = run_chain(batch[i], later);

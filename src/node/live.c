@@ -176,7 +176,7 @@ live_waits_for(struct live *v, const char *text)
 static void
 fill_note(struct live *v, bool stopping, int64_t now, struct live_note *out)
 {
-	int64_t stop_us = atomic_load(&v->run->stop_us);
+	int64_t stop_us = atomic_load(&v->run->stop.at_us);
 
 	ASSERT_LOCKED(&v->lock);
 	*out = (struct live_note){.key = key_of(v->run), .progress = v->progress};
@@ -198,7 +198,7 @@ lives_changes(struct lives *l, bool again, int64_t patience_us, struct live_chan
 		n++;
 	out->notes = xcalloc(n + 1, sizeof *out->notes);
 	TAILQ_FOREACH (v, &l->under_way, next) {
-		int64_t stop_us = atomic_load(&v->run->stop_us);
+		int64_t stop_us = atomic_load(&v->run->stop.at_us);
 		bool stopping = stop_us != 0 && now - stop_us >= patience_us;
 
 		if (stop_us != 0 && !stopping && stop_us + patience_us < out->next_us)

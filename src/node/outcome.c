@@ -15,49 +15,49 @@ why_not(const struct run *r, enum pgrab_stop stop, const struct pgrab_result *re
 {
 	if (stop == PGRAB_STOP_SHUTDOWN)
 		return xstrdup("the node stopped before the run had ended (drain_timeout)");
-	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stalled))
+	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stop.stalled))
 		return xasprintf("it stalled: no output and no progress for %g s (stall_after)",
-		    (double)r->stall_us / (double)US_PER_S);
+		    (double)r->task.stall_us / (double)US_PER_S);
 	return text_printable(res->error, strnlen(res->error, sizeof res->error), sizeof res->error);
 }
 
 void
 outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res)
 {
-	r->has_exit_code = res->has_exit_code;
-	r->exit_code = res->exit_code;
-	r->recorded = res->recorded;
+	r->end.has_exit_code = res->has_exit_code;
+	r->end.exit_code = res->exit_code;
+	r->end.recorded = res->recorded;
 	if (res->retry_after_us > 0)
-		r->retry_us = RETRY_NOT_BEFORE - res->retry_after_us;
+		r->end.retry_us = RETRY_NOT_BEFORE - res->retry_after_us;
 	if (res->succeeded)
-		r->outcome = OUTCOME_SUCCEEDED;
+		r->end.outcome = OUTCOME_SUCCEEDED;
 	else if (res->not_started)
-		r->outcome = OUTCOME_NOT_STARTED;
+		r->end.outcome = OUTCOME_NOT_STARTED;
 	else if (stop == PGRAB_STOP_TIMEOUT)
-		r->outcome = OUTCOME_TIMED_OUT;
+		r->end.outcome = OUTCOME_TIMED_OUT;
 	else if (stop == PGRAB_STOP_CANCEL)
-		r->outcome = OUTCOME_CANCELLED;
+		r->end.outcome = OUTCOME_CANCELLED;
 	else if (stop == PGRAB_STOP_SHUTDOWN || stop == PGRAB_STOP_FENCED)
-		r->outcome = OUTCOME_LOST;
+		r->end.outcome = OUTCOME_LOST;
 	else
-		r->outcome = OUTCOME_FAILED;
+		r->end.outcome = OUTCOME_FAILED;
 	if (!res->succeeded)
-		r->error = why_not(r, stop, res);
-	secret_hide(r, r->error);
-	secret_hide(r, r->output);
+		r->end.error = why_not(r, stop, res);
+	secret_hide(r, r->end.error);
+	secret_hide(r, r->end.output);
 }
 
 void
 outcome_log(const struct run *r)
 {
-	int64_t ms = (r->ended_us - r->begun_us) / US_PER_MS;
+	int64_t ms = (r->end.at_us - r->begun_us) / US_PER_MS;
 
-	if (r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_TIMED_OUT)
+	if (r->end.outcome == OUTCOME_FAILED || r->end.outcome == OUTCOME_TIMED_OUT)
 		log_warn("run",
 		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
-		    r->id, r->kind, r->attempt, r->max_attempts, outcome_name(r->outcome), ms,
-		    r->error != NULL ? r->error : "");
+		    r->id, r->task.kind, r->task.attempt, r->task.max_attempts, outcome_name(r->end.outcome),
+		    ms, r->end.error != NULL ? r->end.error : "");
 	else if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id, r->kind,
-		    r->attempt, outcome_name(r->outcome), ms);
+		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id,
+		    r->task.kind, r->task.attempt, outcome_name(r->end.outcome), ms);
 }

@@ -168,12 +168,12 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 			if (rc == RC_OK && f.locked)
 				continue; /* by somebody; the next round will see */
 		} else {
-			struct run run = {.id = rows[i].id, .version = rows[i].version, .locked = true},
+			struct run run = {.id = rows[i].id, .version = rows[i].version, .place.locked = true},
 				   *one = &run;
 			int64_t released;
 
 			rc = r->store->release(r->db, incarnation, &one, 1, &released, &err);
-			if (rc == RC_OK && run.locked)
+			if (rc == RC_OK && run.place.locked)
 				continue;
 		}
 		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running,

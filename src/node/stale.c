@@ -16,7 +16,7 @@ stale_add(struct stale *s, struct node *n, const struct run *r)
 	s->count++;
 	s->id = r->id;
 	log_debug("stale", "task=%" PRId64 " version=%" PRId64 " outcome=%s", r->id, r->version,
-	    outcome_name(r->outcome));
+	    outcome_name(r->end.outcome));
 }
 
 void

@@ -40,9 +40,9 @@ give_up(struct starter *s, struct run **runs, size_t n)
 		if (runs[i]->started) /* by a statement before, which was answered */
 			continue;
 		lost = run_copy(runs[i]);
-		lost->outcome = OUTCOME_LOST;
-		lost->begun_us = lost->ended_us = clock_mono_us();
-		lost->error = xstrdup("the answer to its start was lost, so it was not executed");
+		lost->end.outcome = OUTCOME_LOST;
+		lost->begun_us = lost->end.at_us = clock_mono_us();
+		lost->end.error = xstrdup("the answer to its start was lost, so it was not executed");
 		lost->copy = true;
 		mailbox_push(s->node->finish_queue, &lost->note.mail);
 	}
@@ -116,7 +116,7 @@ split_releases(struct run **batch, size_t n, struct run **rest)
 	size_t keep = 0, gone = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (batch[i]->release)
+		if (batch[i]->place.release)
 			rest[gone++] = batch[i];
 		else
 			batch[keep++] = batch[i];
@@ -173,8 +173,8 @@ fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t
 	for (size_t i = 0; i < n; i++) {
 		if (!secret_wanted(batch[i]))
 			continue;
-		batch[i]->unready = rc != RC_BAD;
-		batch[i]->refused = xasprintf("could not read its secrets: %s", err.text);
+		batch[i]->task.unready = rc != RC_BAD;
+		batch[i]->task.refused = xasprintf("could not read its secrets: %s", err.text);
 	}
 }
 
@@ -194,13 +194,13 @@ work(struct starter *s, size_t n)
 	int64_t incarnation = s->batch[0]->incarnation;
 	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start;
 
-	s->batch[0]->locked = clock_mono_us() < s->contended_until_us;
+	s->batch[0]->place.locked = clock_mono_us() < s->contended_until_us;
 	if (n_start > 0)
 		start(s, incarnation, n_start);
 	fetch_secrets(s, incarnation, s->batch, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
-			s->batch[i]->unit = NULL;
+			s->batch[i]->place.unit = NULL;
 			hand_on(s->node, s->batch[i]);
 		} else {
 			rest[n_rest++] = s->batch[i];

@@ -34,7 +34,7 @@ hand_over(struct starter *s, struct run *const *runs, size_t n)
 		struct run *copy = run_copy(runs[i]);
 
 		mailbox_push(s->node->back_queue, &copy->note.mail);
-		runs[i]->locked = false; /* it is the heartbeat's to try again */
+		runs[i]->place.locked = false; /* it is the heartbeat's to try again */
 	}
 }
 
@@ -79,11 +79,11 @@ starter_keep_locked(struct starter *s, struct run *const *runs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct run *copy;
 
-		if (!runs[i]->locked)
+		if (!runs[i]->place.locked)
 			continue;
 		log_debug("locked", "task=%lld", (long long)runs[i]->id);
 		copy = run_copy(runs[i]);
-		copy->locked = true;
+		copy->place.locked = true;
 		s->locked = run_chain(copy, s->locked);
 		s->contended_until_us = clock_mono_us() + CONTENDED_US;
 	}
@@ -103,7 +103,7 @@ starter_retry_locked(struct starter *s)
 
 		starter_release(s, incarnation, s->batch, n);
 		for (size_t i = 0; i < n; i++) {
-			if (s->batch[i]->locked && node_may_act(s->node, incarnation, clock_boot_us()))
+			if (s->batch[i]->place.locked && node_may_act(s->node, incarnation, clock_boot_us()))
 				s->locked = run_chain(s->batch[i], s->locked);
 			else
 				run_free(s->batch[i]);

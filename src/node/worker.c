@@ -51,7 +51,7 @@ host_stop(void *ctx)
 	/* Also before anybody has come to say so: nothing new is begun between two steps. */
 	if (!node_may_act(h->node, h->run->incarnation, clock_boot_us()))
 		return PGRAB_STOP_FENCED;
-	return (enum pgrab_stop)atomic_load(&h->run->stop);
+	return (enum pgrab_stop)atomic_load(&h->run->stop.why);
 }
 
 static void
@@ -79,7 +79,7 @@ host_log(void *ctx, const char *text)
 	char *line = text_printable(text, strlen(text), 1000);
 
 	secret_hide(h->run, line);
-	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->kind, line);
+	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->task.kind, line);
 	free(line);
 }
 
@@ -109,7 +109,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	struct hosting h = {.node = w->node, .run = r};
 	struct pgrab_host host = {.size = sizeof host,
 	    .ctx = &h,
-	    .stop_fd = r->stop_fd,
+	    .stop_fd = r->stop.fd,
 	    .stop = host_stop,
 	    .output = host_output,
 	    .log = host_log,
@@ -122,30 +122,30 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	    .task_id = r->id,
 	    .version = r->version,
 	    .incarnation = r->incarnation,
-	    .name = r->name,
-	    .kind = r->kind,
-	    .command = r->command,
+	    .name = r->task.name,
+	    .kind = r->task.kind,
+	    .command = r->task.command,
 	    .fire_at = fire_at,
 	    .fence = fence,
-	    .attempt = r->attempt,
-	    .max_attempts = r->max_attempts,
-	    .timeout_us = r->timeout_us,
-	    .n_args = r->args.count,
-	    .args = (const struct pgrab_arg *)r->args.item,
-	    .owner = r->owner,
-	    .proof = r->proof};
+	    .attempt = r->task.attempt,
+	    .max_attempts = r->task.max_attempts,
+	    .timeout_us = r->task.timeout_us,
+	    .n_args = r->task.args.count,
+	    .args = (const struct pgrab_arg *)r->task.args.item,
+	    .owner = r->task.owner,
+	    .proof = r->task.proof};
 
 	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
 	run_fire_at(r, fire_at);
 	run_fence(r, fence);
-	live_begin(&h.live, r->stop_fd >= 0 ? &w->node->lives : NULL, r);
+	live_begin(&h.live, r->stop.fd >= 0 ? &w->node->lives : NULL, r);
 	if (w->state[i] == NULL && ex->open != NULL)
 		w->state[i] =
 		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res.error, sizeof res.error);
 	if (w->state[i] != NULL || ex->open == NULL)
 		ex->run(w->state[i], &view, &host, &res);
-	r->ended_us = clock_mono_us();
-	r->output = live_end(&h.live, &r->output_truncated);
+	r->end.at_us = clock_mono_us();
+	r->end.output = live_end(&h.live, &r->end.output_truncated);
 	outcome_take(r, host_stop(&h), &res);
 }
 
@@ -156,7 +156,7 @@ await_due(const struct run *r)
 {
 	int64_t left = r->due_mono_us - clock_mono_us();
 	struct timespec ts = {.tv_nsec = left * 1000}; /* at most a few milliseconds */
-	struct pollfd p = {.fd = r->stop_fd, .events = POLLIN};
+	struct pollfd p = {.fd = r->stop.fd, .events = POLLIN};
 
 	if (left > 0 && left < US_PER_S)
 		(void)ppoll(&p, 1, &ts, NULL);
@@ -166,13 +166,13 @@ static void
 carry_out(struct worker *w, struct run *r)
 {
 	struct node *n = w->node;
-	const struct pgrab_executor *ex = exec_set_find(n->execs, r->kind);
+	const struct pgrab_executor *ex = exec_set_find(n->execs, r->task.kind);
 
 	await_due(r);
 	r->begun_us = clock_mono_us();
 	atomic_store(&r->sign_us, r->begun_us);
 	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
-		r->stale = true; /* others may have it by now: nothing is executed */
+		r->end.stale = true; /* others may have it by now: nothing is executed */
 		return;
 	}
 	if (run_refused(n, r, ex != NULL)) {
@@ -181,11 +181,11 @@ carry_out(struct worker *w, struct run *r)
 	}
 	node_count(n, COUNT_STARTED, 1);
 	atomic_fetch_add(&n->running, 1);
-	if (r->stop_fd >= 0)
+	if (r->stop.fd >= 0)
 		boss_begun(n->boss, r);
 	execute(w, r, ex);
 	atomic_fetch_sub(&n->running, 1);
-	node_count(n, r->outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+	node_count(n, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 	outcome_log(r);
 }
 
@@ -220,9 +220,9 @@ work(struct worker *w, struct run *first)
 {
 	int64_t ended = 0;
 
-	for (struct run *r = first; r != NULL; r = r->unit, ended++) {
+	for (struct run *r = first; r != NULL; r = r->place.unit, ended++) {
 		carry_out(w, r);
-		r->note.mail.next = r->unit == NULL ? NULL : &r->unit->note.mail;
+		r->note.mail.next = r->place.unit == NULL ? NULL : &r->place.unit->note.mail;
 	}
 	atomic_fetch_add(&w->node->ended, ended);
 	/* Free before finished: the boss must not forget a run whose note is still under way. */

@@ -280,7 +280,7 @@ run_of_task(const struct fake_task *t, const struct claim *who, struct run *chai
 	r->due_us = t->due_us;
 	r->band = t->lane & BAND_MASK;
 	r->once = t->once;
-	r->kind = xstrdup(fake.kind);
+	r->task.kind = xstrdup(fake.kind);
 	r->hold = hold_ref(who->hold);
 	return run_chain(r, chain);
 }
@@ -377,14 +377,14 @@ static void
 fill_definition(struct run *r)
 {
 	r->started = true;
-	r->attempt = 1;
-	r->max_attempts = 3;
-	r->timeout_us = 60 * US_PER_S;
-	if (r->owner != NULL)
+	r->task.attempt = 1;
+	r->task.max_attempts = 3;
+	r->task.timeout_us = 60 * US_PER_S;
+	if (r->task.owner != NULL)
 		return;
-	r->owner = xstrdup("somebody");
-	r->name = xstrdup("");
-	r->command = xstrdup("");
+	r->task.owner = xstrdup("somebody");
+	r->task.name = xstrdup("");
+	r->task.command = xstrdup("");
 }
 
 static enum rc
@@ -396,7 +396,7 @@ start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct er
 	for (size_t i = 0; i < n; i++) {
 		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, incarnation, FAKE_CLAIMED);
 
-		runs[i]->locked = is_done(&c) && t != NULL && t->locked;
+		runs[i]->place.locked = is_done(&c) && t != NULL && t->locked;
 		if (!is_done(&c) || t == NULL || t->locked || t->due_us > fake_now_us() + LEAD_US)
 			continue;
 		t->status = FAKE_RUNNING;
@@ -445,7 +445,7 @@ release(
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, incarnation, FAKE_CLAIMED);
 
-		runs[i]->locked = t != NULL && t->locked;
+		runs[i]->place.locked = t != NULL && t->locked;
 		if (t != NULL && !t->locked) {
 			free_task(t, FAKE_SCHEDULED);
 			++*released_out;

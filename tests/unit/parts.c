@@ -123,7 +123,7 @@ parts_end(struct parts *p)
 	empty(n->back_queue);
 	parts_boss(p);
 	for (r = TAILQ_FIRST(&n->boss->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, in_hand);
+		next = TAILQ_NEXT(r, place.in_hand);
 		run_free(r);
 	}
 	boss_destroy(&n->boss);
@@ -194,7 +194,7 @@ parts_claimed(struct parts *p, int64_t due_mono_us, bool once)
 	r->due_mono_us = due_mono_us;
 	r->band = 2;
 	r->once = once;
-	r->kind = xstrdup(p->kind);
+	r->task.kind = xstrdup(p->kind);
 	boss_give(p->n.boss, r, (struct room){0});
 	return t;
 }
@@ -202,7 +202,7 @@ parts_claimed(struct parts *p, int64_t due_mono_us, bool once)
 static void
 hand_in(struct parts *p, struct run *r)
 {
-	r->ended_us = clock_mono_us();
+	r->end.at_us = clock_mono_us();
 	atomic_fetch_add(&p->n.ended, 1);
 	boss_idle(p->n.boss, r);
 	mailbox_push(p->n.finish_queue, &r->note.mail);
@@ -220,7 +220,7 @@ parts_begin_work(struct parts *p)
 		r->begun_us = clock_mono_us();
 		atomic_store(&r->sign_us, r->begun_us);
 		if (!node_may_act(&p->n, r->incarnation, clock_boot_us())) {
-			r->stale = true;
+			r->end.stale = true;
 			hand_in(p, r);
 			continue;
 		}
@@ -238,8 +238,8 @@ parts_end_work(struct parts *p, size_t i, enum outcome o)
 	struct run *r = p->at_work[i];
 
 	p->at_work[i] = p->at_work[--p->n_at_work];
-	r->outcome = o;
-	if (o == OUTCOME_SUCCEEDED && r->output == NULL)
-		r->output = xstrdup("done");
+	r->end.outcome = o;
+	if (o == OUTCOME_SUCCEEDED && r->end.output == NULL)
+		r->end.output = xstrdup("done");
 	hand_in(p, r);
 }

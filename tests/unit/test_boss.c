@@ -35,7 +35,7 @@ new_run(int64_t due_us)
 
 	r->due_mono_us = r->due_us = due_us;
 	r->band = 2;
-	r->kind = xstrdup("test");
+	r->task.kind = xstrdup("test");
 	return r;
 }
 
@@ -63,7 +63,7 @@ started(struct run *r, int64_t timeout_us)
 	r->started = true;
 	r->begun_us = clock_mono_us();
 	atomic_store(&r->sign_us, r->begun_us);
-	r->timeout_us = timeout_us;
+	r->task.timeout_us = timeout_us;
 	boss_begun(p.n.boss, r);
 	p.at_work[p.n_at_work++] = r;
 }
@@ -174,7 +174,7 @@ a_due_task_that_finds_no_worker_goes_back_after_steal_after(void **unused)
 	assert_null(pop(p.n.start_queue));
 	sleep_until(now + p.set.steal_after_us + 300 * US_PER_MS);
 	assert_ptr_equal(pop(p.n.start_queue), r);
-	assert_true(r->release);
+	assert_true(r->place.release);
 	parts_end(&p);
 }
 
@@ -188,23 +188,23 @@ a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life(void **unused)
 	parts_boss(&p);
 	for (int i = 0; i < 3; i++)
 		started(pop(p.n.start_queue), 10 * US_PER_S);
-	mute->stall_us = lively->stall_us = 4 * US_PER_S;
+	mute->task.stall_us = lively->task.stall_us = 4 * US_PER_S;
 	parts_boss(&p);
 	sleep_until(now + 3 * US_PER_S);
 	atomic_store(&lively->sign_us, clock_mono_us());
 	sleep_until(now + 4 * US_PER_S - 1);
-	assert_int_equal(atomic_load(&mute->stop), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&mute->stop.why), PGRAB_STOP_NONE);
 	sleep_until(now + 4 * US_PER_S);
-	assert_int_equal(atomic_load(&mute->stop), PGRAB_STOP_TIMEOUT);
-	assert_true(atomic_load(&mute->stalled));
-	assert_int_equal(atomic_load(&lively->stop), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&mute->stop.why), PGRAB_STOP_TIMEOUT);
+	assert_true(atomic_load(&mute->stop.stalled));
+	assert_int_equal(atomic_load(&lively->stop.why), PGRAB_STOP_NONE);
 	sleep_until(now + 7 * US_PER_S);
-	assert_int_equal(atomic_load(&lively->stop), PGRAB_STOP_TIMEOUT);
+	assert_int_equal(atomic_load(&lively->stop.why), PGRAB_STOP_TIMEOUT);
 	sleep_until(now + 10 * US_PER_S - 1);
-	assert_int_equal(atomic_load(&slow->stop), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&slow->stop.why), PGRAB_STOP_NONE);
 	sleep_until(now + 10 * US_PER_S);
-	assert_int_equal(atomic_load(&slow->stop), PGRAB_STOP_TIMEOUT);
-	assert_false(atomic_load(&slow->stalled));
+	assert_int_equal(atomic_load(&slow->stop.why), PGRAB_STOP_TIMEOUT);
+	assert_false(atomic_load(&slow->stop.stalled));
 	parts_end(&p);
 }
 
@@ -220,9 +220,9 @@ what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so(void **unused)
 	parts_boss(&p);
 	started(pop(p.n.start_queue), 60 * US_PER_S);
 	sleep_until(now + 5 * US_PER_S - 1);
-	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_NONE);
 	sleep_until(now + 5 * US_PER_S);
-	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_FENCED);
+	assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_FENCED);
 	parts_end(&p);
 }
 
@@ -238,7 +238,7 @@ a_machine_that_slept_has_lost_its_lease_when_it_wakes(void **unused)
 	parts_boss(&p);
 	hand.boot_ahead_us += 3600 * US_PER_S;
 	parts_boss(&p);
-	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_FENCED);
+	assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_FENCED);
 	parts_end(&p);
 }
 
@@ -254,15 +254,15 @@ a_cancel_stops_that_run_of_that_version_and_no_other(void **unused)
 	boss_cancel(p.n.boss, one->id, one->version + 1);
 	boss_cancel(p.n.boss, two->id, two->version);
 	parts_boss(&p);
-	assert_int_equal(atomic_load(&one->stop), PGRAB_STOP_NONE);
-	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_CANCEL);
+	assert_int_equal(atomic_load(&one->stop.why), PGRAB_STOP_NONE);
+	assert_int_equal(atomic_load(&two->stop.why), PGRAB_STOP_CANCEL);
 	boss_stop_runs(p.n.boss, PGRAB_STOP_SHUTDOWN); /* the first reason stands, but for a fence */
 	parts_boss(&p);
-	assert_int_equal(atomic_load(&one->stop), PGRAB_STOP_SHUTDOWN);
-	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_CANCEL);
+	assert_int_equal(atomic_load(&one->stop.why), PGRAB_STOP_SHUTDOWN);
+	assert_int_equal(atomic_load(&two->stop.why), PGRAB_STOP_CANCEL);
 	boss_fence(p.n.boss);
 	parts_boss(&p);
-	assert_int_equal(atomic_load(&two->stop), PGRAB_STOP_FENCED);
+	assert_int_equal(atomic_load(&two->stop.why), PGRAB_STOP_FENCED);
 	parts_end(&p);
 }
 
@@ -334,7 +334,7 @@ take_out(struct model *m)
 	struct run *r;
 
 	while ((r = pop(p.n.start_queue)) != NULL) {
-		if (r->release) {
+		if (r->place.release) {
 			m->over++;
 			boss_settled(p.n.boss, run_chain(r, NULL));
 			continue;
@@ -396,7 +396,7 @@ fence(struct model *m)
 	assert_int_equal(heap_count(b->delayed) + heap_count(b->crew[0].ready), 0);
 	assert_int_equal(b->n_in_hand, p.n_at_work);
 	for (size_t i = 0; i < p.n_at_work; i++)
-		assert_int_equal(atomic_load(&p.at_work[i]->stop), PGRAB_STOP_FENCED);
+		assert_int_equal(atomic_load(&p.at_work[i]->stop.why), PGRAB_STOP_FENCED);
 }
 
 static void

@@ -37,7 +37,7 @@ others(void *ctx)
 	parts_starter(&p);
 	parts_begin_work(&p);
 	for (size_t i = p.n_at_work; clock_mono_us() >= stubborn_us && i-- > 0;) {
-		if (atomic_load(&p.at_work[i]->stop) != PGRAB_STOP_NONE)
+		if (atomic_load(&p.at_work[i]->stop.why) != PGRAB_STOP_NONE)
 			parts_end_work(&p, i, OUTCOME_LOST);
 	}
 	parts_finisher(&p);
@@ -121,7 +121,7 @@ without_an_answer_the_node_stops_when_its_lease_ends_and_not_before(void **unuse
 	server_away_for(60 * US_PER_S);
 	while (fenced_us == 0) {
 		assert_int_equal(incarnation(), old);
-		assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_NONE);
+		assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_NONE);
 		assert_true(clock_boot_us() <= ends);
 		beat();
 	}
@@ -368,7 +368,7 @@ wishes_are_obeyed_with_the_next_beat(void **unused)
 	fake.wishes.stop[0].version = r->version;
 	beat();
 	parts_boss(&p);
-	assert_int_equal(atomic_load(&r->stop), PGRAB_STOP_CANCEL);
+	assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_CANCEL);
 	assert_true(p.n.boss->draining);
 	fake.wishes = (struct node_wishes){0};
 	beat();

@@ -127,11 +127,11 @@ workers_turn(void)
 	}
 	for (size_t i = p.n_at_work; i-- > 0;) {
 		struct run *r = p.at_work[i];
-		bool stopped = atomic_load(&r->stop) != PGRAB_STOP_NONE ||
+		bool stopped = atomic_load(&r->stop.why) != PGRAB_STOP_NONE ||
 			       !node_may_act(&p.n, r->incarnation, clock_boot_us());
 
 		/* Whoever is told to stop does so, but not at once. */
-		int64_t stop_us = atomic_load(&r->stop_us);
+		int64_t stop_us = atomic_load(&r->stop.at_us);
 		bool late = stop_us != 0 && clock_mono_us() > stop_us + 3500 * US_PER_MS;
 
 		if (!late && random_below(stopped ? 40 : 6) > 0)
@@ -280,7 +280,7 @@ check_hand(void)
 		const struct run *r;
 		bool in_hand = t->incarnation != atomic_load(&p.n.incarnation);
 
-		TAILQ_FOREACH (r, &p.n.boss->in_hand, in_hand)
+		TAILQ_FOREACH (r, &p.n.boss->in_hand, place.in_hand)
 			in_hand = in_hand || (r->id == t->id && r->version == t->version);
 		assert_true(in_hand);
 	}

@@ -265,7 +265,7 @@ check(void)
 	const struct run *r;
 	size_t ours = 0;
 
-	TAILQ_FOREACH (r, &b->in_hand, in_hand) {
+	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
 		const struct fake_task *t = fake_task(r->id);
 
 		assert_int_equal(t->version, r->version);

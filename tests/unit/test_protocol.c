@@ -237,14 +237,15 @@ a_task_is_one_line_of_json(void **state)
 	struct buf b = {0};
 	struct err err = {0};
 
-	r->kind = xstrdup("send_email");
-	r->name = xstrdup("a \"name\"\nof two lines \x01");
-	r->command = xstrdup("");
-	r->attempt = 2;
-	r->max_attempts = 3;
-	r->timeout_us = 1500000;
+	r->task.kind = xstrdup("send_email");
+	r->task.name = xstrdup("a \"name\"\nof two lines \x01");
+	r->task.command = xstrdup("");
+	r->task.attempt = 2;
+	r->task.max_attempts = 3;
+	r->task.timeout_us = 1500000;
 	assert_int_equal(
-	    pairs_parse("4:args,15:{\"user_id\": 7.},7:parents,8:{\"p\": 1},", 47, &r->args, &err), RC_OK);
+	    pairs_parse("4:args,15:{\"user_id\": 7.},7:parents,8:{\"p\": 1},", 47, &r->task.args, &err),
+	    RC_OK);
 	protocol_task(&b, 9, r, "T", "3-5");
 	assert_string_equal(buf_str(&b),
 	    "{\"type\":\"task\",\"run\":9,\"id\":17,\"kind\":\"send_email\",\"attempt\":2,\"max_attempts\":3,"

@@ -132,8 +132,8 @@ a_unit_is_one_message_and_its_worker_is_free_before_it_is_written(void **unused)
 		t->status = FAKE_RUNNING;
 		t->incarnation = 11;
 		r->due_mono_us = clock_mono_us();
-		r->kind = xstrdup("noop");
-		r->owner = xstrdup("somebody");
+		r->task.kind = xstrdup("noop");
+		r->task.owner = xstrdup("somebody");
 		r->started = true;
 		boss_give(p.n.boss, r, (struct room){0});
 	}
@@ -177,8 +177,8 @@ the_outcome_says_how_it_ended_and_a_success_is_one_whoever_stopped_it(void **unu
 		    .error = "why"};
 
 		outcome_take(r, ends[i].stop, &res);
-		assert_int_equal(r->outcome, ends[i].outcome);
-		assert_int_equal(r->error == NULL, ends[i].succeeded);
+		assert_int_equal(r->end.outcome, ends[i].outcome);
+		assert_int_equal(r->end.error == NULL, ends[i].succeeded);
 		run_free(r);
 	}
 }
