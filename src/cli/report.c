@@ -33,6 +33,7 @@ cli_usage(const struct command *cmd, const char *text)
 	return CLI_USAGE;
 }
 
+PRINTF_LIKE(2, 0)
 static void
 complain_v(const struct command *cmd, const char *fmt, va_list ap)
 {
