@@ -67,8 +67,10 @@ row_locks_end(struct db *db, enum rc rc, struct err *err)
 {
 	struct err ignored;
 
+	/* A commit that rings waits for those of others that do, in the whole cluster, and that is no row
+	 * of a person's: as long as anywhere else. */
 	if (rc == RC_OK)
-		return db_script(db, "commit", err);
+		return db_script(db, "set local lock_timeout = '300ms'; commit", err);
 	if (db_conn(db) != NULL && db_script(db, "rollback", &ignored) != RC_OK)
 		db_disconnect(db);
 	/* A transaction that did not commit has changed nothing, whatever happened to the statement in it. */

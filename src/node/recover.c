@@ -145,8 +145,9 @@ bury_all(struct recover *r)
 	}
 }
 
-/* Claimed leaks go back as they are; running ones have lost their run, and that is recorded. */
-static void
+/* Claimed leaks go back as they are; running ones have lost their run, and that is recorded.  False: the
+ * server could not do it now. */
+static bool
 put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_t n)
 {
 	struct recorder who = {
@@ -179,11 +180,12 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running,
 		    rc_name(rc));
 		if (rc != RC_OK && rc != RC_BAD) /* a row that is refused harms no other */
-			return;
+			return false;
 	}
+	return true;
 }
 
-/* False: could not look; soon again. */
+/* False: could not look, or not put back what was found; soon again. */
 static bool
 repair_leaks(struct recover *r)
 {
@@ -191,6 +193,7 @@ repair_leaks(struct recover *r)
 	struct owned *rows = NULL;
 	size_t n = 0;
 	struct err err = {0};
+	bool done = true;
 
 	if (incarnation == 0)
 		return true;
@@ -201,9 +204,9 @@ repair_leaks(struct recover *r)
 	if (n > 0)
 		n = boss_leaks(r->node->boss, rows, n);
 	if (atomic_load(&r->node->incarnation) == incarnation)
-		put_back(r, incarnation, rows, n);
+		done = put_back(r, incarnation, rows, n);
 	free(rows);
-	return true;
+	return done;
 }
 
 /* What is to be done once in the whole cluster is done by the first of the live nodes: when it

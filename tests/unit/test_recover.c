@@ -191,6 +191,26 @@ leaks_are_repaired_when_they_are_old_enough_and_only_they(void **unused)
 }
 
 static void
+a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second(void **unused)
+{
+	begin(false);
+	struct fake_task *claimed = held_by(11, FAKE_CLAIMED);
+	int64_t since = clock_mono_us(), asked = 0;
+
+	while (fake.calls[FAKE_RELEASE] == 0) {
+		fake.next[FAKE_RELEASE] = ANSWER_AGAIN;
+		next();
+		asked = clock_mono_us();
+	}
+	assert_true(asked > since);
+	assert_int_equal(claimed->status, FAKE_CLAIMED);
+	while (clock_mono_us() < asked + 2 * US_PER_S)
+		next();
+	assert_int_equal(claimed->status, FAKE_SCHEDULED);
+	parts_end(&p);
+}
+
+static void
 a_node_without_a_lease_asks_nothing(void **unused)
 {
 	begin(true);
@@ -255,6 +275,7 @@ main(void)
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
 	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
+	    cmocka_unit_test(a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second),
 	    cmocka_unit_test(a_node_without_a_lease_asks_nothing),
 	    cmocka_unit_test(in_random_histories_only_the_dead_lose_their_tasks),
 	};
