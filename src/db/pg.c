@@ -268,7 +268,7 @@ db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
 	enum rc rc;
-	bool stopped;
+	bool stopped, named;
 	int64_t until;
 
 	if (out != NULL)
@@ -282,11 +282,12 @@ db_query(
 	until = clock_mono_us() + db->timeout_us;
 	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
-	if (db->keeps)
+	named = db->keeps && db->since[0] != '\0'; /* before, it may be a pooler's */
+	if (named)
 		rc = db_name(db, sql, err);
 	if (rc != RC_OK)
 		return rc;
-	if (!db_send(db, db->keeps ? db_name_of(db, sql) : NULL, sql, n_params, params))
+	if (!db_send(db, named ? db_name_of(db, sql) : NULL, sql, n_params, params))
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
 	if (rc == RC_OK)
