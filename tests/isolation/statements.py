@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints SQL for the database of the isolation tests: the program's own statements, and a function that runs one.
+"""Prints SQL for the database of the isolation tests: the program's own statements, and what runs one.
 
-statement.run(name, columns, parameters...) executes src/db/sql/<name>.sql with these parameters, as texts, and gives the
-named columns of each row.
+statement.run(name, columns, parameters...) executes src/db/sql/<name>.sql with these parameters, as texts,
+and gives the named columns of each row.
 """
 import pathlib
 import sys

@@ -38,7 +38,8 @@ select is((select array_agg(c.relname::text) from pg_class c
 -- -------------------------------------------------------------------------------------------------- nodes
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
-select x.name, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now() - interval '10 days', x.n, x.state, now() - x.silent
+select x.name, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now() - interval '10 days', x.n, x.state,
+  now() - x.silent
 from (values ('up', 1, 'up', interval '9 days'), ('long', 2, 'down', '9 days'), ('short', 3, 'down', '1 day'),
   ('holds', 4, 'down', '9 days')) x(name, n, state, silent);
 insert into pgrab.drained (node_id) select n.id from pgrab.node n where n.name in ('long', 'short');

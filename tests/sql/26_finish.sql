@@ -3,15 +3,16 @@ begin;
 \ir nodes.inc
 select plan(10);
 
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,
-  incarnation, state, heartbeat_at, kinds)
-values ('n1', 'h', 1, '0', 'id_hash', 4, '1 s', '10 s', now(), 4, 'up', now(), '{noop}');
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
+  started_at, incarnation, state, heartbeat_at, kinds) values
+  ('n1', 'h', 1, '0', 'id_hash', 4, '1 s', '10 s', now(), 4, 'up', now(), '{noop}');
 insert into pgrab.task (kind, name, schedule, max_attempts)
 values ('noop', 'once', null, 3), ('noop', 'again', '@every 1h', 3);
-update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 1, started_at = now()
-from pgrab.node n;
+update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 1,
+  started_at = now() from pgrab.node n;
 
-create function pg_temp.finish(p_name text, p_version bigint, p_incarnation bigint, p_outcome text) returns bigint
+create function pg_temp.finish(p_name text, p_version bigint, p_incarnation bigint, p_outcome text)
+returns bigint
 language sql as $$
   select count(*)
   from pgrab.task t cross join lateral pgrab_internal.finish(
@@ -31,7 +32,8 @@ select is(pg_temp.finish('again', 1000, 5, 'succeeded'), 0::bigint, 'and another
 select results_eq('select name, status, version from pgrab.task order by name',
   $$values ('again', 'running', 1000::bigint), ('once', 'running', 1000::bigint)$$, 'they run as before');
 select is((select count(*) from pgrab.run), 0::bigint, 'and the history knows nothing of it');
-select is(pg_temp.finish('once', 1000, 4, 'succeeded') + pg_temp.finish('again', 1000, 4, 'succeeded'), 2::bigint, 'the right ones count');
+select is(pg_temp.finish('once', 1000, 4, 'succeeded') + pg_temp.finish('again', 1000, 4, 'succeeded'),
+  2::bigint, 'the right ones count');
 select is(pg_temp.finish('again', 1000, 4, 'succeeded'), 0::bigint, 'once');
 
 select * from finish();

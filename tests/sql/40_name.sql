@@ -3,16 +3,20 @@ begin;
 select plan(22);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
-  (1, 'nightly', null, 'noop', now() + interval '1 hour'), (2, 'b', 'report', 'noop', now() + interval '1 hour'),
+  (1, 'nightly', null, 'noop', now() + interval '1 hour'),
+  (2, 'b', 'report', 'noop', now() + interval '1 hour'),
   (3, 'c', 'twins', 'noop', now() + interval '1 hour'), (4, null, 'twins', 'noop', now() + interval '1 hour'),
-  (5, 'report', 'other', 'noop', now() + interval '1 hour'), (6, null, null, 'noop', now() + interval '1 hour');
+  (5, 'report', 'other', 'noop', now() + interval '1 hour'),
+  (6, null, null, 'noop', now() + interval '1 hour');
 select is(pgrab.id_of('4'), 4::bigint, 'a number is an id');
 select is(pgrab.id_of('-4'), -4::bigint, 'a negative one, too');
 select is(pgrab.id_of('nightly'), 1::bigint, 'by its key');
 select is(pgrab.id_of('other'), 5::bigint, 'by its name');
 select is(pgrab.id_of('report'), 5::bigint, 'a key comes before a name');
-select throws_ok($$select pgrab.id_of('twins')$$, '21000', '2 tasks have the name ''twins''', 'several are refused');
-select throws_ok($$select pgrab.id_of('nightl')$$, 'P0002', 'no task has the key or name ''nightl''', 'none is refused');
+select throws_ok($$select pgrab.id_of('twins')$$, '21000', '2 tasks have the name ''twins''',
+  'several are refused');
+select throws_ok($$select pgrab.id_of('nightl')$$, 'P0002', 'no task has the key or name ''nightl''',
+  'none is refused');
 select throws_ok($$select pgrab.id_of(null)$$, '22004', 'a task is null', 'null is refused');
 create function pg_temp.hint(p_name text) returns text language plpgsql as $$
 declare
@@ -28,18 +32,23 @@ select is(pg_temp.hint('twins'), 'Give the id or the key of one of them: 3 (key 
 select is(pg_temp.hint('ightl'), 'Did you mean ''nightly''?', 'with what comes near');
 select is(pg_temp.hint('zzz'), 'select * from pgrab.tasks shows what there is.', 'or where to look');
 
-select results_eq($$select id, paused from pgrab.pause('nightly')$$, 'values (1::bigint, true)', 'pause takes a key');
-select results_eq($$select id, paused from pgrab.resume('nightly')$$, 'values (1::bigint, false)', 'so does resume');
+select results_eq($$select id, paused from pgrab.pause('nightly')$$, 'values (1::bigint, true)',
+  'pause takes a key');
+select results_eq($$select id, paused from pgrab.resume('nightly')$$, 'values (1::bigint, false)',
+  'so does resume');
 select results_eq($$select id from pgrab.run_now('other')$$, 'values (5::bigint)', 'run_now takes a name');
 select is((select count(*) > 2 from pgrab.explain('nightly')), true, 'explain takes a key');
 select is((select string_agg(t.id || coalesce(' ' || t.name, ''), ', ' order by t.id) from pgrab.tasks t),
   '1 nightly, 2 report, 3 twins, 4 twins, 5 other, 6', 'tasks shows the name, or the key');
 update pgrab.task set due_at = now() - interval '1 minute' where id = 1;
 select is((select string_agg(l.name, ' ' order by l.id) from pgrab.late l), 'nightly', 'late, too');
-select is((select string_agg(distinct f.name, ' ') from pgrab.forecast('1 minute') f), 'nightly other', 'and forecast');
+select is((select string_agg(distinct f.name, ' ') from pgrab.forecast('1 minute') f), 'nightly other',
+  'and forecast');
 
-select results_eq($$select id, status from pgrab.delete('nightly')$$, $$values (1::bigint, 'cancelled')$$, 'delete takes a key');
-select is((select (r.key, r.outcome, r.ended, r.error = 'deleted by ' || session_user)::text from pgrab.run r where r.task_id = 1),
+select results_eq($$select id, status from pgrab.delete('nightly')$$, $$values (1::bigint, 'cancelled')$$,
+  'delete takes a key');
+select is((select (r.key, r.outcome, r.ended, r.error = 'deleted by ' || session_user)::text from pgrab.run r
+    where r.task_id = 1),
   '(nightly,cancelled,cancelled,t)', 'the history says what has been deleted, and by whom');
 select is(pgrab.id_of('nightly'), 1::bigint, 'what has ended answers to its key');
 insert into pgrab.task (id, key, kind) overriding system value values (9, 'nightly', 'noop');

@@ -16,8 +16,10 @@ select throws_ok('select * from pgrab.explain(null::bigint)', 'P0002', 'task nul
 insert into pgrab.task (id, kind, command) overriding system value values (1, 'shell', 'true');
 select is(pg_temp.verdicts(1), 'nodes blocked', 'without a node that is all there is to say');
 select matches(pg_temp.gate(1, 'nodes'), 'Start one: pgrab run');
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every, dead_after, started_at, incarnation, state, heartbeat_at, shards)
-values ('n1', 'h', 1, '0', 'id_hash', 4, '{"zone": "eu"}', '{sql,noop}', '1 s', '10 s', now(), 11, 'up', now(), (repeat('1', 1024))::bit(1024));
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every,
+  dead_after, started_at, incarnation, state, heartbeat_at, shards)
+values ('n1', 'h', 1, '0', 'id_hash', 4, '{"zone": "eu"}', '{sql,noop}', '1 s', '10 s', now(), 11, 'up',
+  now(), (repeat('1', 1024))::bit(1024));
 select is(pg_temp.verdicts(1), 'node n1 blocked, nodes blocked', 'a node that does not run the kind');
 select matches(pg_temp.gate(1, 'node n1'), 'does not run kind shell \(its allow: sql, noop\)');
 update pgrab.task set kind = 'noop', command = '', require = '{"zone": "us"}' where id = 1;
@@ -39,56 +41,76 @@ select is(pg_temp.gate(1, 'paused'), 'blocked: Paused: select pgrab.resume(1) le
 update pgrab.task set run_at = now() + interval '1 hour' where id = 1;
 select unalike(pg_temp.gate(1, 'due'), '%run_now%', 'and nothing is said of what would be refused');
 update pgrab.task set paused = false where id = 1;
-select matches(pg_temp.gate(1, 'due'), 'waits: Planned for .*, in 0(1:00:00|0:59:\d\d)\. select pgrab.run_now\(1\)');
+select matches(pg_temp.gate(1, 'due'),
+  'waits: Planned for .*, in 0(1:00:00|0:59:\d\d)\. select pgrab.run_now\(1\)');
 update pgrab.task set attempt = 1, last_error = 'boom' where id = 1;
 select matches(pg_temp.gate(1, 'due'), 'waits: Attempt 2 is due in .*: boom');
 update pgrab.task set status = 'parked', due_at = null where id = 1;
-select is(pg_temp.gate(1, 'parked'), 'blocked: Out of attempts (1 of 3): boom. select pgrab.retry(1) tries it again.', 'parked');
-update pgrab.task set status = 'claimed', due_at = now(), node_id = (select id from pgrab.node), incarnation = 11, claimed_at = now() where id = 1;
+select is(pg_temp.gate(1, 'parked'),
+  'blocked: Out of attempts (1 of 3): boom. select pgrab.retry(1) tries it again.', 'parked');
+update pgrab.task set status = 'claimed', due_at = now(), node_id = (select id from pgrab.node),
+  incarnation = 11, claimed_at = now()
+where id = 1;
 select matches(pg_temp.gate(1, 'claim'), 'ok: Claimed by n1');
 update pgrab.task set incarnation = 12 where id = 1;
 select matches(pg_temp.gate(1, 'claim'), 'waits: Claimed by a node that has died');
 update pgrab.task set status = 'running', incarnation = 11, started_at = now() where id = 1;
-select matches(pg_temp.gate(1, 'running'), 'ok: It runs on n1 since .*, attempt 1 of 3, and is stopped after 01:00:00\.$');
+select matches(pg_temp.gate(1, 'running'),
+  'ok: It runs on n1 since .*, attempt 1 of 3, and is stopped after 01:00:00\.$');
 select pgrab.cancel(1);
 select matches(pg_temp.gate(1, 'running'), 'Asked to stop by');
 update pgrab.node set state = 'down';
 select matches(pg_temp.gate(1, 'node'), 'waits: Its node has died');
 update pgrab.node set state = 'up';
 insert into pgrab.limit values ('api', 1, 5);
-insert into pgrab.task (id, kind, limit_key) overriding system value values (2, 'noop', 'api'), (3, 'noop', 'api');
+insert into pgrab.task (id, kind, limit_key) overriding system value values
+  (2, 'noop', 'api'), (3, 'noop', 'api');
 select matches(pg_temp.gate(2, 'limit'), 'ok: api: 0 run of 1, at most 5 starts per second');
 insert into pgrab.limit_place (key, task_id, at, started) values ('api', 3, now(), true);
 select matches(pg_temp.gate(2, 'limit'), 'waits: api: 1 run of 1');
 update pgrab.task set due_at = null, version = 1 where id = 2;
 select matches(pg_temp.gate(2, 'limit'), 'It is in line since .*; 1 wait there');
 select is(pgrab.why(2), 'waits for a place under limit api', 'why says the same');
-insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
+insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values
+  (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
 select matches(pg_temp.gate(77, 'ended'), 'It has ended: done, succeeded at');
-insert into pgrab.task (id, kind, schedule, timezone, max_runs) overriding system value values (4, 'noop', '0 9 * * *', 'Europe/Berlin', 5);
-select is(pg_temp.gate(4, 'schedule'), 'ok: 0 9 * * * (Europe/Berlin), carried out 0 of 5 times', 'the schedule');
+insert into pgrab.task (id, kind, schedule, timezone, max_runs) overriding system value values
+  (4, 'noop', '0 9 * * *', 'Europe/Berlin', 5);
+select is(pg_temp.gate(4, 'schedule'), 'ok: 0 9 * * * (Europe/Berlin), carried out 0 of 5 times',
+  'the schedule');
 
 delete from pgrab.task;
-insert into pgrab.task (id, name, kind, schedule) overriding system value values (1, 'often', 'noop', '@every 10m'), (2, 'after', 'noop', '@after 10m'), (3, 'twice', 'noop', '@every 5m');
+insert into pgrab.task (id, name, kind, schedule) overriding system value values
+  (1, 'often', 'noop', '@every 10m'), (2, 'after', 'noop', '@after 10m'), (3, 'twice', 'noop', '@every 5m');
 update pgrab.task set max_runs = 2 where id = 3;
-insert into pgrab.task (id, name, kind, run_at) overriding system value values (4, 'once', 'noop', now() + interval '30 min'), (5, 'later', 'noop', now() + interval '3 hours');
-insert into pgrab.task (id, name, kind, command) overriding system value values (6, 'nobody', 'shell', 'true');
+insert into pgrab.task (id, name, kind, run_at) overriding system value values
+  (4, 'once', 'noop', now() + interval '30 min'), (5, 'later', 'noop', now() + interval '3 hours');
+insert into pgrab.task (id, name, kind, command) overriding system value values
+  (6, 'nobody', 'shell', 'true');
 select results_eq('select name, count(*) from pgrab.forecast(''1 hour'') group by 1 order by 1',
-  $$values ('after', 1::bigint), ('nobody', 1), ('often', 6), ('once', 1), ('twice', 2)$$, 'every fire within the hour');
-select is((select string_agg(distinct node, ', ') from pgrab.forecast('1 hour')), '(no node can), n1', 'with the node that will likely have it');
-select is((select array_agg(f.fire_at) = (select array_agg(g.fire_at order by g.fire_at) from pgrab.forecast('1 hour') g) from pgrab.forecast('1 hour') f), true, 'the soonest first');
+  $$values ('after', 1::bigint), ('nobody', 1), ('often', 6), ('once', 1), ('twice', 2)$$,
+  'every fire within the hour');
+select is((select string_agg(distinct node, ', ') from pgrab.forecast('1 hour')), '(no node can), n1',
+  'with the node that will likely have it');
+select is(
+  (select array_agg(f.fire_at) from pgrab.forecast('1 hour') f)
+    = (select array_agg(g.fire_at order by g.fire_at) from pgrab.forecast('1 hour') g),
+  true, 'the soonest first');
 select is((select count(*) from pgrab.forecast('100 years', 50)), 50::bigint, 'a limit bounds the work');
 
--- ------------------------------------------------------- the causes that are found last, each with its remedy
+-- ------------------------------------------------------ the causes that are found last, each with its remedy
 delete from pgrab.task;
 delete from pgrab.limit;
 create function pg_temp.why(p_id bigint) returns text language sql as $$ select pgrab.why(p_id) $$;
-insert into pgrab.task (id, kind, run_at) overriding system value values (20, 'noop', now() - interval '1 minute');
+insert into pgrab.task (id, kind, run_at) overriding system value values
+  (20, 'noop', now() - interval '1 minute');
 -- draining
 update pgrab.node set state = 'draining';
 insert into pgrab.drained (node_id, asked_by) select id, 'eve' from pgrab.node;
-select is(pg_temp.gate(20, 'node n1'), 'blocked: It drains, as eve asked; select pgrab.undrain(''n1'') ends that.', 'a drained node');
-select matches(pg_temp.gate(20, 'nodes'), 'blocked: Every node that could run it drains or stops. Undrain one');
+select is(pg_temp.gate(20, 'node n1'),
+  'blocked: It drains, as eve asked; select pgrab.undrain(''n1'') ends that.', 'a drained node');
+select matches(pg_temp.gate(20, 'nodes'),
+  'blocked: Every node that could run it drains or stops. Undrain one');
 select is(pg_temp.why(20), 'all nodes are draining', 'late says so');
 select is(pg_temp.gate(20, 'owner'), null, 'nobody takes it');
 delete from pgrab.drained;
@@ -96,47 +118,67 @@ update pgrab.node set state = 'up';
 -- a limit of 0
 insert into pgrab.limit (key, max_running) values ('api', 0);
 insert into pgrab.task (id, kind, limit_key) overriding system value values (21, 'noop', 'api');
-select is(pg_temp.gate(21, 'limit'), 'blocked: api lets nothing run: update pgrab.limit set max_running = 1 where key = ''api''.', 'a limit of 0');
+select is(pg_temp.gate(21, 'limit'),
+  'blocked: api lets nothing run: update pgrab.limit set max_running = 1 where key = ''api''.',
+  'a limit of 0');
 update pgrab.task set due_at = null, version = 1 where id = 21;
 select is(pg_temp.why(21), 'limit api lets nothing run (max_running 0)', 'late says so');
 -- a paused parent, a parked one
 insert into pgrab.task (id, name, kind, paused) overriding system value values (30, 'root', 'noop', true);
 insert into pgrab.task (id, name, kind, parent_id) overriding system value values (31, 'leaf', 'noop', 30);
-select is(pg_temp.gate(31, 'parent root'), 'blocked: Starts after its success; it is paused: select pgrab.resume(30) lets it go.', 'a paused parent');
+select is(pg_temp.gate(31, 'parent root'),
+  'blocked: Starts after its success; it is paused: select pgrab.resume(30) lets it go.', 'a paused parent');
 select is(pg_temp.why(31), 'waiting for root (paused)', 'why says so');
 update pgrab.task set paused = false where id = 30;
-select is(pg_temp.gate(31, 'parent root'), 'waits: Starts after its success; it is scheduled.', 'a parent that will run');
-update pgrab.task set status = 'parked', due_at = null, last_error = 'boom', attempt = 3, version = 1 where id = 30;
-select is(pg_temp.gate(31, 'parent root'), 'blocked: It failed: boom. select pgrab.retry(30) tries it again.', 'a parked parent');
+select is(pg_temp.gate(31, 'parent root'), 'waits: Starts after its success; it is scheduled.',
+  'a parent that will run');
+update pgrab.task set status = 'parked', due_at = null, last_error = 'boom', attempt = 3, version = 1
+where id = 30;
+select is(pg_temp.gate(31, 'parent root'), 'blocked: It failed: boom. select pgrab.retry(30) tries it again.',
+  'a parked parent');
 select is(pg_temp.why(31), 'waiting for root (parked)', 'why says so');
 -- durability
 insert into pgrab.task (id, kind, delivery) overriding system value values (22, 'noop', 'at_most_once');
 select is(pg_temp.gate(22, 'durability'), null, 'a server that keeps commits');
 set local synchronous_commit = off;
-select matches(pg_temp.gate(22, 'durability'), 'blocked: at_most_once, and the server could lose a commit: .* have to be on');
+select matches(pg_temp.gate(22, 'durability'),
+  'blocked: at_most_once, and the server could lose a commit: .* have to be on');
 update pgrab.task set due_at = now() - interval '1 minute', version = 1 where id = 22;
 select matches(pg_temp.why(22), 'turn on fsync, full_page_writes and synchronous_commit');
 set local synchronous_commit = on;
 -- kinds and labels
 insert into pgrab.task (id, kind, command) overriding system value values (23, 'shell', 'true');
-select is(pg_temp.gate(23, 'nodes'), 'blocked: No live node runs kind shell. Start one with it: pgrab run --allow ...,shell.', 'no node runs the kind');
+select is(pg_temp.gate(23, 'nodes'),
+  'blocked: No live node runs kind shell. Start one with it: pgrab run --allow ...,shell.',
+  'no node runs the kind');
 insert into pgrab.task (id, kind, require) overriding system value values (24, 'noop', '{"zone": "us"}');
-select matches(pg_temp.gate(24, 'nodes'), 'blocked: No live node that runs kind noop has labels .*"us".*\. Start one with them');
+select matches(pg_temp.gate(24, 'nodes'),
+  'blocked: No live node that runs kind noop has labels .*"us".*\. Start one with them');
 -- all paused
 update pgrab.cluster set paused = true, paused_at = now(), paused_by = 'eve';
-select matches(pg_temp.gate(20, 'all paused'), 'blocked: All tasks are paused since .* by eve: select pgrab.resume_all\(\) lets them go');
+select matches(pg_temp.gate(20, 'all paused'),
+  'blocked: All tasks are paused since .* by eve: select pgrab.resume_all\(\) lets them go');
 select is(pg_temp.why(20), 'all tasks are paused', 'why says so');
 select is(pgrab.resume_all(), true, 'resume_all');
 select is(pg_temp.gate(20, 'all paused'), null, 'lets them go');
 -- the owner among those that are able
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every, dead_after, started_at, incarnation, state, heartbeat_at, shards)
-select n, 'h', 1, '0', 'id_hash', 4, l::jsonb, '{noop,sql}', '1 s', '10 s', now(), 12, 'up', now(), repeat('0', 1024)::bit(1024)
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every,
+  dead_after, started_at, incarnation, state, heartbeat_at, shards)
+select n, 'h', 1, '0', 'id_hash', 4, l::jsonb, '{noop,sql}', '1 s', '10 s', now(), 12, 'up', now(),
+  repeat('0', 1024)::bit(1024)
 from (values ('n2', '{"zone": "us"}'), ('n3', '{"zone": "us"}')) x(n, l);
-select is(pg_temp.gate(24, 'owner'), 'ok: One of n2, n3 takes it; others of them when it is overdue by steal_after.', 'one of those that are able');
+select is(pg_temp.gate(24, 'owner'),
+  'ok: One of n2, n3 takes it; others of them when it is overdue by steal_after.',
+  'one of those that are able');
 update pgrab.node set labels = '{}' where name = 'n3';
-select is(pg_temp.gate(24, 'owner'), format('ok: Shard %s is n2''s; others take it when it is overdue by steal_after.', pgrab.shard(24)), 'the only one');
-select is(pg_temp.gate(20, 'owner'), format('ok: Shard %s is n1''s; others take it when it is overdue by steal_after.', pgrab.shard(20)), 'where all are able, the owner of the shard');
-select results_eq('select f.task_id, f.node from pgrab.forecast(''1 minute'') f where f.task_id in (20, 23, 24) order by 1',
+select is(pg_temp.gate(24, 'owner'),
+  format('ok: Shard %s is n2''s; others take it when it is overdue by steal_after.', pgrab.shard(24)),
+  'the only one');
+select is(pg_temp.gate(20, 'owner'),
+  format('ok: Shard %s is n1''s; others take it when it is overdue by steal_after.', pgrab.shard(20)),
+  'where all are able, the owner of the shard');
+select results_eq(
+  'select f.task_id, f.node from pgrab.forecast(''1 minute'') f where f.task_id in (20, 23, 24) order by 1',
   $$values (20::bigint, 'n1'), (23, '(no node can)'), (24, 'n2')$$, 'forecast says the same');
 
 select * from finish();

@@ -3,18 +3,21 @@ begin;
 \ir nodes.inc
 select plan(12);
 
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,
-  incarnation, state, heartbeat_at, kinds)
-values ('n1', 'h', 1, '0', 'id_hash', 4, '1 s', '10 s', now(), 4, 'up', now(), '{sql,shell}');
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
+  started_at, incarnation, state, heartbeat_at, kinds) values
+  ('n1', 'h', 1, '0', 'id_hash', 4, '1 s', '10 s', now(), 4, 'up', now(), '{sql,shell}');
 insert into pgrab.task (kind, command, name) values ('shell', 'x', 'runs'), ('noop', '', 'waits');
-update pgrab.task t set status = 'running', node_id = n.id, incarnation = n.incarnation, attempt = 1, started_at = now()
-from pgrab.node n where t.name = 'runs';
+update pgrab.task t set status = 'running', node_id = n.id, incarnation = n.incarnation, attempt = 1,
+  started_at = now() from pgrab.node n
+where t.name = 'runs';
 
 select is(pgrab.output('runs'), null, 'nothing is known yet');
-select results_eq('select r.incarnation, t.name, r.version = t.version from pgrab.live_request r join pgrab.task t on t.id = r.task_id',
+select results_eq('select r.incarnation, t.name, r.version = t.version
+    from pgrab.live_request r join pgrab.task t on t.id = r.task_id',
   $$values (4::bigint, 'runs', true)$$, 'its node is asked');
 select is(pgrab.output('runs'), null, 'asked again');
-select is((select count(*) from pgrab.live_request), 1::bigint, 'a second question, while the first waits, is none');
+select is((select count(*) from pgrab.live_request), 1::bigint,
+  'a second question, while the first waits, is none');
 insert into pgrab.live_output (incarnation, task_id, version, total, unbroken, output)
   select t.incarnation, t.id, t.version, 4, 4, E'one\n' from pgrab.task t where t.name = 'runs';
 select is(pgrab.output('runs'), E'one\n', 'what its node has written');
@@ -37,7 +40,8 @@ select is((select count(*) from pgrab.live_request), 1::bigint, 'and its questio
 
 insert into pgrab.live (incarnation, task_id, version) values (4, 1, 1), (5, 1, 1);
 select pgrab_internal.live_leave(5);
-select results_eq('select l.incarnation from pgrab.live l', 'values (4::bigint)', 'a dead node takes along only its own');
+select results_eq('select l.incarnation from pgrab.live l', 'values (4::bigint)',
+  'a dead node takes along only its own');
 
 select * from finish();
 rollback;

@@ -6,26 +6,31 @@ select is((select t.name || ' ' || t.kind || ' ' || t.timeout from
   pgrab.add('{"name": "n", "kind": "noop", "timeout": "90s"}') t), 'n noop 00:01:30', 'add');
 select is((select count(*) from pgrab.add('{"key": "c", "kind": "noop", "parents": ["n"]}') t
   where t.status = 'waiting' and t.parent_id is not null), 1::bigint, 'add below a parent');
-select is((select count(*) from
-  pgrab.add('{"key": "d", "kind": "noop", "parents": ["n", "c"], "run_if": "always"}')), 1::bigint, 'add below two');
-select is((select e.run_if from pgrab.edge e join pgrab.task t on t.id = e.child_id where t.key = 'd'), 'always',
-  'the second parent is an edge');
+select is((select count(*)
+    from pgrab.add('{"key": "d", "kind": "noop", "parents": ["n", "c"], "run_if": "always"}')),
+  1::bigint, 'add below two');
+select is((select e.run_if from pgrab.edge e join pgrab.task t on t.id = e.child_id where t.key = 'd'),
+  'always', 'the second parent is an edge');
 select throws_ok($$select pgrab.add('{"node_id": 1}')$$, '22023', 'node_id is not a column that can be set');
-select throws_ok($$select pgrab.add('{"owner": "somebody"}')$$, '22023', 'owner is not a column that can be set');
+select throws_ok($$select pgrab.add('{"owner": "somebody"}')$$, '22023',
+  'owner is not a column that can be set');
 select throws_ok($$select pgrab.add('[]')$$, '22023', 'a task is a JSON object with at least one member');
 select throws_ok($$select pgrab.add(null)$$, '22023', 'a task is a JSON object with at least one member');
-select is((select t.priority from pgrab.edit(pgrab.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t), 7::smallint,
-  'edit');
-select is((select t.schedule from pgrab.edit(pgrab.id_of('n'), '{"schedule": null}') t), null, 'null sets null');
+select is((select t.priority from pgrab.edit(pgrab.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t),
+  7::smallint, 'edit');
+select is((select t.schedule from pgrab.edit(pgrab.id_of('n'), '{"schedule": null}') t), null,
+  'null sets null');
 select throws_ok($$select pgrab.edit(0, '{"priority": 1}')$$, 'P0002', 'there is no live task 0');
-select throws_ok($$select pgrab.edit(1, '{"version": 1}')$$, '22023', 'version is not a column that can be set');
+select throws_ok($$select pgrab.edit(1, '{"version": 1}')$$, '22023',
+  'version is not a column that can be set');
 
 create temp table given as select pgrab.token_add('mine') as token;
 select matches((select token from given), '^pgrab_[0-9a-f]{64}$', 'a token');
 select is((select count(*) from pgrab.token t, given g where t.hash = sha256(convert_to(g.token, 'UTF8'))
-  and t.role = current_user and t.expires_at > now() + '89 days'), 1::bigint, 'its hash is kept, for the role');
-select is((select count(*) from pgrab.token t, given g where to_jsonb(t)::text like '%' || substr(g.token, 7, 20) || '%'),
-  0::bigint, 'the token itself is not');
+      and t.role = current_user and t.expires_at > now() + '89 days'), 1::bigint,
+  'its hash is kept, for the role');
+select is((select count(*) from pgrab.token t, given g
+    where to_jsonb(t)::text like '%' || substr(g.token, 7, 20) || '%'), 0::bigint, 'the token itself is not');
 select throws_ok($$select pgrab.token_add('x', 'pg_read_server_files')$$, '42501',
   'you are not a member of role pg_read_server_files');
 
@@ -35,8 +40,8 @@ select is(pgrab_internal.scale_workers(0, 0, 8, 1, 60), 10::bigint, 'busy 80 % o
 select is(pgrab_internal.scale_workers(600, 0, 0, 1, 60), 10::bigint, 'a backlog is worked off in time');
 select is(pgrab_internal.scale_workers(0, 7, 0, 1, 60), 7::bigint, 'what runs keeps its worker');
 
--- A day of ten-second steps: whoever follows the answer, one step late, with at least one worker.  The load is
--- 2 a second of 0.5 s, a burst of 20,000 at noon, 20 a second in the afternoon.
+-- A day of ten-second steps: whoever follows the answer, one step late, with at least one worker.  The load
+-- is 2 a second of 0.5 s, a burst of 20,000 at noon, 20 a second in the afternoon.
 create function pg_temp.simulate(out worst_queue numeric, out burst_cleared_s numeric, out most bigint,
   out afternoon_queue numeric, out evening bigint)
 language plpgsql as $$
@@ -58,8 +63,8 @@ begin
     v_queue := v_queue - v_done;
     v_rate := 0.8 * v_rate + 0.2 * v_done / 10;
     v_workers := greatest(v_wanted, 1);
-    v_wanted := pgrab_internal.scale_workers(v_queue::bigint, least(v_workers, ceil(v_done / 20))::bigint, v_rate::float8,
-      0.5, 60);
+    v_wanted := pgrab_internal.scale_workers(v_queue::bigint, least(v_workers, ceil(v_done / 20))::bigint,
+      v_rate::float8, 0.5, 60);
     most := greatest(most, v_wanted);
     worst_queue := case when s < 4320 then greatest(worst_queue, v_queue) else worst_queue end;
     burst_cleared_s := coalesce(burst_cleared_s, case when s > 4320 and v_queue = 0 then (s - 4320) * 10 end);
@@ -69,13 +74,17 @@ begin
   evening := v_wanted;
 end $$;
 select is((select worst_queue from pg_temp.simulate()), 0.0, 'a steady load has no queue');
-select cmp_ok((select burst_cleared_s from pg_temp.simulate()), '<=', 240.0, 'the burst is over within four minutes');
+select cmp_ok((select burst_cleared_s from pg_temp.simulate()), '<=', 240.0,
+  'the burst is over within four minutes');
 select cmp_ok((select most from pg_temp.simulate()), '<=', 400::bigint, 'and has not asked for everything');
-select is((select afternoon_queue from pg_temp.simulate()), 0.0, 'ten times the load has no queue after ten minutes');
-select cmp_ok((select evening from pg_temp.simulate()), '<=', 3::bigint, 'and in the evening it is as in the morning');
+select is((select afternoon_queue from pg_temp.simulate()), 0.0,
+  'ten times the load has no queue after ten minutes');
+select cmp_ok((select evening from pg_temp.simulate()), '<=', 3::bigint,
+  'and in the evening it is as in the morning');
 
 insert into pgrab.task (kind) select 'noop' from generate_series(1, 120);
-select is((select (workers, nodes, due)::text from pgrab.scale()), '(2,1,120)', 'without runs a second each is assumed');
+select is((select (workers, nodes, due)::text from pgrab.scale()), '(2,1,120)',
+  'without runs a second each is assumed');
 select cmp_ok((select workers from pgrab.scale('10 s')), '>=', 12::bigint, 'the sooner, the more');
 
 select * from finish();

@@ -19,13 +19,13 @@ select is(
 select is(
   (select count(*) from pg_proc p
   where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and p.prosecdef
-    and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)), 0::bigint,
-  'nothing with the rights of the owner goes by a path of others');
+    and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)),
+  0::bigint, 'nothing with the rights of the owner goes by a path of others');
 select is(
   (select count(*) from pg_class c
   where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'v'
-    and not coalesce(c.reloptions @> array['security_invoker=true'], false)), 0::bigint,
-  'views have the rights of who reads them');
+    and not coalesce(c.reloptions @> array['security_invoker=true'], false)),
+  0::bigint, 'views have the rights of who reads them');
 
 -- ------------------------------------------------------------------------------------------------- rights
 select is(
@@ -48,7 +48,8 @@ insert into pgrab.task (id, kind, run_at) overriding system value values (1, 'no
 select throws_ok('update pgrab.task set version = 9223372036854775807 where id = 1', '23514');
 select throws_ok($$update pgrab.task set version = version + 1, due_at = '-infinity' where id = 1$$, '23514');
 select throws_ok($$update pgrab.task set version = version + 1, fire_at = 'infinity' where id = 1$$, '23514');
-select throws_ok($$update pgrab.task set version = version + 1, started_at = 'infinity' where id = 1$$, '23514');
+select throws_ok($$update pgrab.task set version = version + 1, started_at = 'infinity' where id = 1$$,
+  '23514');
 select throws_ok($$update pgrab.task set version = version + 1, misfire_limit = 2147483647 where id = 1$$,
   '23514');
 select throws_ok($$insert into pgrab.task (kind, command, args) values ('http', 'http://x',
