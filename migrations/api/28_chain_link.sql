@@ -270,10 +270,10 @@ declare
   v_results text[] := p_results;
   v_fires timestamptz[] := p_fires;
   v_all bigint[] := p_ids; -- with those that were skipped
-  v_over bigint[] := p_chains; -- below whose links nothing goes on
+  v_over bigint[] := p_chains; -- below whose links nothing may go on
   v_below pgrab_internal.links_below;
   v_counted pgrab_internal.links_counted;
-  v_on bigint[] := '{}';
+  v_on bigint[]; -- known to go on
   v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
   while v_ids <> '{}' loop
@@ -283,11 +283,12 @@ begin
       v_below := pgrab_internal.links_below_only(v_ids, v_results, v_fires);
     end if;
     v_ids := '{}';
+    v_on := '{}'; -- a link that an earlier wave left waiting may be skipped by this one
     if v_below.child is not null then
       v_counted := pgrab_internal.links_count(v_below);
       v_ids := v_counted.skipped;
       v_fires := v_counted.fires;
-      v_on := v_on || v_counted.going;
+      v_on := v_counted.going;
     end if;
     if 'failed' = any (v_results) then
       perform pgrab_internal.chains_stuck(p_chains, v_results);

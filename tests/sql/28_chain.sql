@@ -1,6 +1,6 @@
 -- Chains: what is refused, what the end of a link sets in motion, how a run of a chain ends.
 begin;
-select plan(171);
+select plan(173);
 set local timezone = 'UTC';
 
 -- A run of one task, from its start to its outcome, as a node does it.
@@ -743,6 +743,15 @@ reset role;
 select is(pg_temp.chain(), '1! 2! 11r 12. 13. 14.',
   'chains can be built, edited and taken down without owning the schema');
 drop owned by pgrab_test_builder;
+select pg_temp.fresh();
+
+-- one end releases a link halfway, and skips its other parent
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (2, 'noop', 1, 'failure');
+insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (3, 'noop', 2, 'failure');
+insert into pgrab.edge values (1, 3, 'success');
+select is(pg_temp.ends(1), 'gone', 'what can never start leaves');
+select is((select count(*) from pgrab.chain), 0::bigint, 'and nothing goes on, so the chain has ended');
 select pg_temp.fresh();
 
 -- the last two end at the same moment, and neither sees it
