@@ -1,69 +1,14 @@
--- Failures are seen (pgrab.failing, pgrab.overdue), and told of (pgrab.alert, on_failure).
+-- What people are told of tasks: pgrab.alert and on_failure.
 begin;
-\ir nodes.inc
-select plan(66);
-select pgrab.upkeep();
-select setval(pg_get_serial_sequence('pgrab.task', 'id'), 1000);
+\ir alert.inc
+select plan(36);
 set local timezone = 'UTC';
-insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every, dead_after,
-  started_at, incarnation, state, heartbeat_at, bell) values
-  ('n1', 'h', 1, '0', 'id_hash', 4, '{noop}', '1 s', '10 s', now(), 11, 'up', now(), false);
 
--- Lets a task run and end so.
-create function pg_temp.ends(p_id bigint, p_outcome text, p_error text default 'boom') returns void
-language plpgsql as $$
-begin
-  update pgrab.task t set status = 'running', due_at = coalesce(t.due_at, now()), node_id = 1,
-    incarnation = 11, version = 7, attempt = t.attempt + 1, started_at = clock_timestamp()
-  where t.id = p_id;
-  perform pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000],
-    array[p_outcome], null, null, null, array[case when p_outcome <> 'succeeded' then p_error end],
-    null)::pgrab_internal.batch, 1, 'n1');
-end $$;
-create function pg_temp.told() returns text language sql as $$
-  select string_agg(a.command || ' ' || (a.args ->> 'payload'), '; ' order by a.id) from pgrab.task a
-  where a.source = 'pgrab.alert'
-$$;
-create function pg_temp.failing() returns text language sql as $$
-  select string_agg((f.name, f.status, f.failures, f.outcome, f.error)::text, ' ' order by f.id)
-  from pgrab.failing f
-$$;
-
--- --------------------------------------------------------------------------------------------------- failing
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
-  (1, 'nightly', 'noop', '@every 1h', 2);
-insert into pgrab.task (id, name, kind, max_attempts) overriding system value values
-  (2, 'once', 'noop', 1), (3, 'fine', 'noop', 1);
-select is_empty('select * from pgrab.failing', 'nothing fails');
-select pg_temp.ends(1, 'failed');
-select is_empty('select * from pgrab.failing', 'a try that will be repeated is no failure yet');
-select pg_temp.ends(1, 'failed', 'second');
-select is(pg_temp.failing(), '(nightly,scheduled,1,failed,second)',
-  'a schedule whose last fire failed is failing');
-select is((select f.since = date_trunc('second', t.last_finished_at)
-    from pgrab.failing f join pgrab.task t on t.id = f.id), true, 'since when');
-select pg_temp.ends(1, 'failed'), pg_temp.ends(1, 'timed_out', 'too slow');
-select is(pg_temp.failing(), '(nightly,scheduled,2,timed_out,"too slow")', 'how often in a row');
-select pg_temp.ends(2, 'failed'), pg_temp.ends(3, 'succeeded');
-select is(pg_temp.failing(), '(nightly,scheduled,2,timed_out,"too slow") (once,parked,1,failed,boom)',
-  'what is parked fails');
-select is((select count(*) from pgrab.incident), 1::bigint,
-  'and costs no incident when nobody is told of it');
-select is((select (o.failing, o.parked, o.overdue)::text from pgrab.overview o), '(2,1,0)',
-  'overview counts them');
-select pg_temp.ends(1, 'succeeded');
-select is(pg_temp.failing(), '(once,parked,1,failed,boom)', 'a success ends it');
-select is_empty('select * from pgrab.incident', 'nothing is kept of it');
-delete from pgrab.task where id = 2;
-select pg_temp.ends(1, 'cancelled');
-select is_empty('select * from pgrab.failing', 'cancelled is no failure');
-select is(pg_temp.told(), null, 'nobody was told');
-
--- ---------------------------------------------------------------------------------------------------- alerts
+  (1, 'nightly', 'noop', '@every 1h', 1);
 insert into pgrab.alert (name, template) values ('all', '{"kind": "notify", "command": "all"}');
 select is((select a.set_by = current_user and a.events = '{failed,parked,recovered}' from pgrab.alert a),
   true, 'an alert with its defaults');
-update pgrab.task set max_attempts = 1 where id = 1;
 select pg_temp.ends(1, 'failed');
 select is(pg_temp.told(), 'all nightly failed: boom', 'one row of pgrab.alert tells of a failure');
 select is((select (a.name, a.kind, a.owner, a.status)::text from pgrab.task a where a.source = 'pgrab.alert'),
@@ -180,32 +125,10 @@ select is((select (t.last_outcome, i.fault)::text from pgrab.task t
 select pg_temp.ends(1, 'succeeded');
 update pgrab.task set on_failure = null where id = 1;
 
--- --------------------------------------------------------------------------------------------------- overdue
-insert into pgrab.task (id, key, kind, schedule, expect_within, created_at) overriding system value values
-  (10, 'backup', 'noop', '@every 1h', '1 day', now()), (11, 'young', 'noop', '@every 1h', '1 day', now());
-select is_empty('select * from pgrab.overdue', 'nothing is overdue');
-update pgrab.task set created_at = now() - interval '25 hours' where id = 10;
-select is((select (o.name, o.last_success, date_trunc('hour', o.overdue_by), o.why like 'due in%')::text
-    from pgrab.overdue o), '(backup,,01:00:00,t)', 'a task that has never succeeded');
-select pg_temp.ends(10, 'succeeded');
-select is_empty('select * from pgrab.overdue', 'a success ends it');
-update pgrab.task set last_finished_at = now() - interval '26 hours' where id = 10;
-select is((select date_trunc('hour', o.overdue_by) from pgrab.overdue o), '02:00:00', 'an old success');
-update pgrab.run set finished_at = now() - interval '26 hours' where task_id = 10;
-update pgrab.task set max_attempts = 1 where id = 10;
-select pg_temp.ends(10, 'failed');
-select is((select o.last_success from pgrab.overdue o), date_trunc('second', now() - interval '26 hours'),
-  'a failure since is none');
-select pg_temp.ends(10, 'failed');
-select is((select o.last_success from pgrab.overdue o), date_trunc('second', now() - interval '26 hours'),
-  'however often');
-update pgrab.task set status = 'running', node_id = 1, incarnation = 11,
-  started_at = now() - interval '3 hours'
-where id = 10;
-select matches((select o.why from pgrab.overdue o), '^runs for 03:00:\d\d$', 'one that runs too long');
-update pgrab.task set status = 'scheduled', node_id = null, incarnation = null where id = 10;
-
 -- late, told once
+insert into pgrab.task (id, key, kind, schedule, expect_within) overriding system value values
+  (10, 'backup', 'noop', '@every 1h', '1 day'), (11, 'young', 'noop', '@every 1h', '1 day');
+update pgrab.task set created_at = now() - interval '25 hours' where id = 10;
 select is((select count(*) from pgrab.task where key = 'pgrab.alert_late'), 0::bigint,
   'nobody looks for what is late');
 insert into pgrab.alert (name, events, template) values
@@ -223,53 +146,6 @@ select pg_temp.ends(10, 'succeeded');
 select matches((select string_agg(a.args ->> 'payload', '; ' order by id) from pgrab.task a
     where a.source = 'pgrab.alert' and kind = 'notify'),
   '; backup has recovered: it was late since', 'so is its recovery');
-
--- ----------------------------------------------------------------------------------------------------- nodes
-delete from pgrab.alert;
-delete from pgrab.task;
-create function pg_temp.down() returns text language sql as $$
-  select string_agg((i.node_id, i.since)::text, ' ' order by i.node_id) from pgrab.node_incident i
-$$;
-select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'its process has died');
-select is(pg_temp.told(), null, 'nobody wants to hear of nodes');
-select is(pg_temp.down(), '(1,"2026-01-02 03:04:05+00")', 'but that it is down is on record');
-select pgrab_internal.node_back(1);
-select is(pg_temp.down(), null, 'until it is back');
-insert into pgrab.alert (name, events, node_like, template) values
-  ('a', '{node_down,node_up}', 'n%', '{"kind": "notify", "command": "a"}'),
-  ('b', '{node_down}', 'x%', '{"kind": "notify", "command": "b"}'),
-  ('c', '{failed,parked,recovered}', null, '{"kind": "notify", "command": "c"}');
-select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'no heartbeat since then'),
-  pgrab_internal.node_died(1, '2026-01-02 03:04:06', 'again');
-select is(pg_temp.told(), 'a node n1 on h is down: no heartbeat since then',
-  'told of once, by who wants to hear of this node');
-select pgrab_internal.node_incidents_end();
-select is(pg_temp.told(),
-  'a node n1 on h is down: no heartbeat since then; '
-    'a node n1 on h is back: it was down since 2026-01-02 03:04:05+00',
-  'and when it is back, once');
-select pgrab_internal.node_back(1);
-select is((select count(*) from pgrab.task), 2::bigint, 'not again');
-update pgrab.alert set template = '{"kind": "http", "command": "http://localhost/", '
-  '"args": {"body": {"key": "{{id}}", "text": "{{task}} {{event}} {{error}}"}}}'
-where name = 'a';
-select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'it died');
-select is((select a.args -> 'body' from pgrab.task a where a.kind = 'http'),
-  '{"key": "node-1", "text": "node n1 node_down it died"}', 'one template does for tasks and nodes');
-select pgrab_internal.node_back(1);
-insert into pgrab.limit (key, max_running) values ('hooks', 1);
-update pgrab.alert set template = '{"kind": "noop", "limit_key": "hooks"}' where name = 'a';
-delete from pgrab.limit;
-set local client_min_messages = error;
-select lives_ok($$select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'it died')$$,
-  'a template that cannot work keeps nobody from marking a node down');
-select matches((select i.fault from pgrab.node_incident i), 'limit', 'and says why');
-update pgrab.beat set state = 'down' where node_id = 1;
-select pgrab_internal.node_incidents_end();
-select is((select count(*) from pgrab.node_incident), 1::bigint, 'what is down stays so');
-delete from pgrab.registration where id = 1;
-select pgrab_internal.node_incidents_end();
-select is((select count(*) from pgrab.node_incident), 0::bigint, 'until nobody knows the node any more');
 
 select * from finish();
 rollback;

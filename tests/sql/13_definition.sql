@@ -1,0 +1,69 @@
+-- The definition of a task as JSON, its args as a node reads them, and the wait before a retry.
+begin;
+select plan(30);
+
+-- ---------------------------------------------------------------------------------------------- definition()
+create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$
+  select pgrab.definition(p_id)
+$$;
+insert into pgrab.task (id, kind, name) overriding system value values (40, 'noop', 'plain');
+select is(pg_temp.definition(40), null, 'a plain task has no definition to keep');
+insert into pgrab.task (id, command) overriding system value values (41, 'select 1');
+select is(pg_temp.definition(41), '{"command": "select 1"}', 'the command is kept');
+insert into pgrab.task (id, kind, command, args, key, priority, timeout, max_attempts, backoff, backoff_max,
+  delivery, require) overriding system value values
+  (42, 'shell', 'x', '{"cwd": "/", "env": {"A": null}}', 'forty-two', -5, '1 day', 7, '1 s', '2 s',
+    'at_most_once', '{"zone": "eu"}');
+select is(pg_temp.definition(42) - 'args',
+  '{"command": "x", "key": "forty-two", "priority": -5, "timeout": "1 day", "max_attempts": 7,
+    "backoff": "00:00:01", "backoff_max": "00:00:02", "delivery": "at_most_once", "require": {"zone": "eu"}}',
+  'everything that is not default is kept');
+select is(pg_temp.definition(42) -> 'args' ->> 'cwd', '/', 'and the args');
+
+-- each column of the definition, alone
+create temporary table alone (n integer generated always as identity, col text, val text);
+insert into alone (col, val) values
+  ('key', 'k9'), ('command', 'c'), ('priority', '1'), ('timeout', '00:00:01'), ('max_attempts', '1'),
+  ('backoff', '00:00:06'),
+  ('backoff_max', '02:00:00'), ('delivery', 'at_most_once'), ('require', '{"a": "b"}');
+do $$
+declare
+  a record;
+begin
+  for a in select * from alone loop
+    execute format('insert into pgrab.task (id, kind, %I) overriding system value values (%s, ''noop'', %L)',
+      a.col, 100 + a.n, a.val);
+  end loop;
+end $$;
+select is((pg_temp.definition(100 + a.n) ->> a.col), a.val, 'kept alone: ' || a.col)
+from alone a order by a.n;
+
+-- ----------------------------------------------------------------------------------------------- args_list()
+create temporary table list (n integer generated always as identity, args jsonb, want text);
+insert into list (args, want) values
+  ('{}', null),
+  ('{"cwd": "/tmp"}', '3:cwd,4:/tmp,'),
+  ('{"cwd": null}', null),
+  ('{"argv": ["a", "", "b c"]}', '4:argv,1:a,4:argv,0:,4:argv,3:b c,'),
+  ('{"argv": []}', null),
+  ('{"env": {"A": "1", "B": "x=y"}}', '3:env,3:A=1,3:env,5:B=x=y,'),
+  ('{"env": {"A": null}}', null),
+  ('{"params": [1, true, "x", null, [1, 2], {"a": 1}]}',
+    '6:params,1:1,6:params,4:true,6:params,1:x,11:params:null,0:,6:params,6:[1, 2],6:params,8:{"a": 1},'),
+  ('{"body": {"a": [1]}}', '4:body,10:{"a": [1]},'),
+  ('{"body": "text"}', '4:body,4:text,'),
+  ('{"follow": true, "expect": [200, "404"]}', '6:expect,3:200,6:expect,3:404,6:follow,4:true,'),
+  ('{"stdin": "é,\n1:x,"}', E'5:stdin,8:é,\n1:x,,'),
+  ('{"payload": ""}', '7:payload,0:,');
+select is(pgrab_internal.args_list(l.args), l.want, 'args_list ' || l.args::text) from list l order by l.n;
+
+-- ----------------------------------------------------------------------------------------------------- waits
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1) between '4.5 s' and '5.5 s', true,
+  'the first wait is the backoff, +-10 %');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s', true, 'then it doubles');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true,
+  'up to backoff_max');
+select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
+
+select * from finish();
+rollback;
