@@ -1,4 +1,4 @@
-/* See aside.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not
+/* See deadline_call.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not
  * is detached and on its own. */
 #include "db/deadline_call.h"
 
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-struct aside {
+struct deadline_call {
 	void (*fn)(void *arg);
 	void (*drop)(void *arg);
 	void *arg;
@@ -19,42 +19,42 @@ struct aside {
 	bool done, left;        /* under lock */
 };
 
-static struct aside *
+static struct deadline_call *
 create(void (*fn)(void *arg), void (*drop)(void *arg), void *arg)
 {
-	struct aside *a = xcalloc(1, sizeof *a);
+	struct deadline_call *c = xcalloc(1, sizeof *c);
 
-	a->fn = fn;
-	a->drop = drop;
-	a->arg = arg;
-	lock_init(&a->lock);
-	clock_cond_init(&a->changed);
-	return a;
+	c->fn = fn;
+	c->drop = drop;
+	c->arg = arg;
+	lock_init(&c->lock);
+	clock_cond_init(&c->changed);
+	return c;
 }
 
 static void
-destroy(struct aside *a)
+destroy(struct deadline_call *c)
 {
-	PTHREAD_OK(pthread_cond_destroy(&a->changed));
-	PTHREAD_OK(pthread_mutex_destroy(&a->lock));
-	free(a);
+	PTHREAD_OK(pthread_cond_destroy(&c->changed));
+	PTHREAD_OK(pthread_mutex_destroy(&c->lock));
+	free(c);
 }
 
 static void *
-aside_main(void *arg)
+call_main(void *arg)
 {
-	struct aside *a = arg;
+	struct deadline_call *c = arg;
 	bool left;
 
-	a->fn(a->arg);
-	PTHREAD_OK(pthread_mutex_lock(&a->lock));
-	a->done = true;
-	left = a->left;
-	PTHREAD_OK(pthread_cond_signal(&a->changed));
-	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
+	c->fn(c->arg);
+	PTHREAD_OK(pthread_mutex_lock(&c->lock));
+	c->done = true;
+	left = c->left;
+	PTHREAD_OK(pthread_cond_signal(&c->changed));
+	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 	if (left) {
-		a->drop(a->arg);
-		destroy(a);
+		c->drop(c->arg);
+		destroy(c);
 	}
 	return NULL;
 }
@@ -62,26 +62,26 @@ aside_main(void *arg)
 bool
 deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us)
 {
-	struct aside *a = create(fn, drop, arg);
+	struct deadline_call *c = create(fn, drop, arg);
 	struct err err = {0};
 	pthread_t thread;
 	bool done;
 
-	if (thread_try(&thread, "aside", aside_main, a, &err) != RC_OK) {
-		log_warn("aside", "error=\"%s\"", err.text);
+	if (thread_try(&thread, "deadline_call", call_main, c, &err) != RC_OK) {
+		log_warn("deadline_call", "error=\"%s\"", err.text);
 		drop(arg);
-		destroy(a);
+		destroy(c);
 		return false;
 	}
-	PTHREAD_OK(pthread_mutex_lock(&a->lock));
-	while (!a->done && clock_wait(&a->changed, &a->lock, until_us))
+	PTHREAD_OK(pthread_mutex_lock(&c->lock));
+	while (!c->done && clock_wait(&c->changed, &c->lock, until_us))
 		;
-	done = a->done;
-	a->left = !done;
-	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
+	done = c->done;
+	c->left = !done;
+	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 	if (done) {
 		thread_join(thread);
-		destroy(a);
+		destroy(c);
 	} else {
 		PTHREAD_OK(pthread_detach(thread));
 	}

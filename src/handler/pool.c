@@ -1,5 +1,5 @@
 /* One pool: its places and its queue; see pool.h. */
-#include "handler/inside.h"
+#include "handler/pool_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

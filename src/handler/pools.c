@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "handler/inside.h"
+#include "handler/pool_priv.h"
 
 #define QUIT_US          (500 * US_PER_MS) /* for processes to end by themselves; the keeper ends the rest */
 #define BACKOFF_FIRST_US (200 * US_PER_MS)

@@ -8,7 +8,7 @@
  * The tasks it holds are over when nothing of it is left, and not before: then nothing can run
  * twice at a time.  What it wrote until then counts.
  */
-#include "handler/inside.h"
+#include "handler/pool_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "exec/result.h"
-#include "handler/inside.h"
+#include "handler/pool_priv.h"
 
 #define EXIT_US  US_PER_S /* from the end of its descriptor to its own */
 #define LOST_US  (50 * US_PER_MS)

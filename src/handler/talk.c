@@ -1,5 +1,5 @@
-/* What a handler process says, and what is made of it; see inside.h. */
-#include "handler/inside.h"
+/* What a handler process says, and what is made of it; see pool_priv.h. */
+#include "handler/pool_priv.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,9 +5,7 @@
  *     loader ---> boss ---> starter ---> workers or pools ---> finisher ---> boss
  *                   \______ (begun at once) ___/
  *
- * Start order: keeper, registration, heartbeat, finisher, workers, starter, boss, pools, recover,
- * loaders, then the control loop. Stop order: loaders; heartbeat, when nothing is in hand any more;
- * then the reverse.
+ * They are started and stopped in node.c: start_threads() and stop_threads() have the order and its reasons.
  */
 #ifndef PGRAB_NODE_CONTEXT_H
 #define PGRAB_NODE_CONTEXT_H
@@ -64,10 +62,10 @@ struct node {
 	/* written by the heartbeat, read by all */
 	struct lease lease;
 	_Atomic int64_t node_id;
-	_Atomic int64_t
-	    incarnation; /* 0: fenced, or not registered: nothing may be claimed, started or finished */
-	_Atomic int64_t db_ahead_us; /* database clock (us since 1970) - clock_mono_us; never more than true,
-					so that nothing starts early */
+	/* 0: fenced, or not registered: nothing may be claimed, started or finished */
+	_Atomic int64_t incarnation;
+	/* database clock (us since 1970) - clock_mono_us; never more than true, so that nothing starts early */
+	_Atomic int64_t db_ahead_us;
 	struct cluster_slot cluster;
 
 	/* flags and counters: any thread */
@@ -76,10 +74,10 @@ struct node {
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
-	_Atomic bool
-	    worker_soon; /* a task started by its claim finds a worker within milliseconds; by the boss */
-	_Atomic int wanting
-	    [CREWS_MAX]; /* loaders that left tasks of this crew behind, or passed them by for want of room */
+	/* a task started by its claim finds a worker within milliseconds; by the boss */
+	_Atomic bool worker_soon;
+	/* loaders that left tasks of this crew behind, or passed them by for want of room */
+	_Atomic int wanting[CREWS_MAX];
 	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
 	_Atomic bool helped;                 /* another node has, or so it seems; by the heartbeat */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
@@ -95,9 +93,9 @@ struct node {
 	/* channels.  What may be in them is bounded by the room the boss grants. */
 	struct boss *boss;
 	struct mailbox *start_queue; /* boss -> starter */
-	struct mailbox *run_queue;   /* starter, boss -> workers: one message is one unit, a run or a chain of
-					instant runs (run->unit) */
-	struct handlers *handlers;   /* starter -> pools of handler processes; NULL: there are none */
+	/* starter, boss -> workers: one message is one unit, a run or a chain of instant runs (place.unit) */
+	struct mailbox *run_queue;
+	struct handlers *handlers;    /* starter -> pools of handler processes; NULL: there are none */
 	struct mailbox *finish_queue; /* workers, pools -> finisher */
 	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;

@@ -30,21 +30,6 @@
 #include "node/teller.h"
 #include "node/worker.h"
 
-struct db *
-node_db(const struct node *n, const char *what)
-{
-	char app[64];
-
-	struct db *db;
-
-	snprintf(app, sizeof app, "pgrab %s", what);
-	db = db_create(n->set->dsn, app, CALL_TIMEOUT_US);
-	db_of_node(db);
-	db_patient(db);
-	db_keeps(db);
-	return db;
-}
-
 static void
 add_kind(void *array, const char *kind)
 {
@@ -118,7 +103,8 @@ prepare(struct node *n, struct err *err)
 	return rc;
 }
 
-struct crew {
+/* Those that are started and stopped here; the others are reached through struct node. */
+struct threads {
 	struct heartbeat *heartbeat;
 	struct finisher *finisher;
 	struct workers *workers;
@@ -141,22 +127,22 @@ ring_lanes(void *loaders)
 
 /* Consumers before producers, so that nothing waits for somebody who is not there; loaders last. */
 static void
-start_threads(struct node *n, struct crew *c)
+start_threads(struct node *n, struct threads *t)
 {
-	boss_on_room(n->boss, loaders_wake, c->loaders);
-	boss_on_busy(n->boss, tell_busy, c->heartbeat);
+	boss_on_room(n->boss, loaders_wake, t->loaders);
+	boss_on_busy(n->boss, tell_busy, t->heartbeat);
 	n->teller = n->lives.teller = teller_start(n);
-	c->logins = logins_start(n, ring_lanes, c->loaders);
+	t->logins = logins_start(n, ring_lanes, t->loaders);
 	n->exec_env.login_failed = logins_failed;
-	n->exec_env.login_ctx = c->logins;
-	finisher_start(c->finisher);
-	c->workers = workers_start(n);
-	starter_start(c->starter);
+	n->exec_env.login_ctx = t->logins;
+	finisher_start(t->finisher);
+	t->workers = workers_start(n);
+	starter_start(t->starter);
 	boss_start(n->boss);
 	handlers_start(n->handlers);
 	recover_start(n->recover);
-	heartbeat_start(c->heartbeat, loaders_wake, c->loaders);
-	loaders_start(c->loaders);
+	heartbeat_start(t->heartbeat, loaders_wake, t->loaders);
+	loaders_start(t->loaders);
 }
 
 static void
@@ -176,14 +162,14 @@ drain(struct node *n)
 /* No new claims; what is unstarted goes back at once; what runs may end.  The heartbeat keeps the
  * lease until nothing is in hand, and then goes first, because it calls the others. */
 static void
-stop_threads(struct node *n, struct crew *c, enum control_end why)
+stop_threads(struct node *n, struct threads *t, enum control_end why)
 {
 	struct last_resort last;
 	bool empty = true;
 
 	last_resort_start(&last, n, why);
 	atomic_store(&n->leaving, true);
-	loaders_stop(c->loaders);
+	loaders_stop(t->loaders);
 	if (why == CONTROL_STOP) {
 		drain(n);
 	} else {
@@ -201,18 +187,18 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}
-	heartbeat_stop(&c->heartbeat, true);
+	heartbeat_stop(&t->heartbeat, true);
 	recover_stop(&n->recover);
 	mailbox_close(n->start_queue);
-	starter_stop(c->starter);
+	starter_stop(t->starter);
 	mailbox_close(n->run_queue);
-	workers_stop(&c->workers);
-	logins_stop(&c->logins);
+	workers_stop(&t->workers);
+	logins_stop(&t->logins);
 	handlers_stop(n->handlers);
 	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);
-	finisher_stop(c->finisher);
-	finisher_destroy(&c->finisher);
+	finisher_stop(t->finisher);
+	finisher_destroy(&t->finisher);
 	boss_stop(n->boss);
 	last_resort_end(&last);
 }
@@ -220,12 +206,12 @@ stop_threads(struct node *n, struct crew *c, enum control_end why)
 static enum rc
 run(struct node *n, struct err *err)
 {
-	struct crew crew = {0};
+	struct threads threads = {0};
 	enum control_end why;
 	enum rc rc = node_meet_database(n, err);
 
 	if (rc == RC_OK)
-		rc = loaders_create(n, &crew.loaders, err);
+		rc = loaders_create(n, &threads.loaders, err);
 	if (rc != RC_OK)
 		goto out;
 	atomic_store(&n->worker_soon, true);
@@ -235,23 +221,23 @@ run(struct node *n, struct err *err)
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
 	n->back_queue = mailbox_create();
-	crew.starter = starter_create(n);
-	crew.finisher = finisher_create(n);
-	rc = heartbeat_create(n, &crew.heartbeat, err);
+	threads.starter = starter_create(n);
+	threads.finisher = finisher_create(n);
+	rc = heartbeat_create(n, &threads.heartbeat, err);
 	if (rc != RC_OK)
 		goto out;
-	start_threads(n, &crew);
+	start_threads(n, &threads);
 	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
 	    version_text(), n->set->strategy, n->set->workers, n->set->allow);
-	why = control_run(n, crew.loaders, crew.heartbeat, crew.workers);
+	why = control_run(n, threads.loaders, threads.heartbeat, threads.workers);
 	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
 	    atomic_load(&n->running));
-	stop_threads(n, &crew, why);
+	stop_threads(n, &threads, why);
 	rc = why == CONTROL_BROKEN ? err_set(err, RC_FATAL, "the keeper process died") : RC_OK;
 out:
-	loaders_destroy(&crew.loaders);
-	starter_destroy(&crew.starter);
-	finisher_destroy(&crew.finisher);
+	loaders_destroy(&threads.loaders);
+	starter_destroy(&threads.starter);
+	finisher_destroy(&threads.finisher);
 	recover_destroy(&n->recover);
 	boss_destroy(&n->boss);
 	return rc;
