@@ -298,32 +298,28 @@ begin
 end $$;
 comment on function pgrab.note_caller() is
   'Trigger: tells the one after it, which runs with the rights of pgrab''s owner, who acts.';
-create trigger task_09_caller after update of
-  name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit,
-  starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
-  parent_id, run_if, require, limit_key, paused, source, on_failure, expect_within, stall_after, keep
-on pgrab.task for each row
-when (new.version = old.version and not pgrab_internal.in_call())
-execute function pgrab.note_caller();
 
-create trigger task_10_edited after update of
-  name, key, kind, command, args, run_at, schedule, timezone, misfire, misfire_after, misfire_limit,
-  starts_at, ends_at, max_runs, jitter, priority, timeout, max_attempts, backoff, backoff_max, delivery,
-  parent_id, run_if, require, limit_key, paused, source, on_failure, expect_within, stall_after, keep
-on pgrab.task for each row
-when (new.version = old.version and
-  (old.name, old.key, old.kind, old.command, old.args, old.run_at, old.schedule, old.timezone,
-    old.misfire, old.misfire_after, old.misfire_limit, old.starts_at, old.ends_at, old.max_runs, old.jitter,
-    old.priority, old.timeout, old.max_attempts, old.backoff, old.backoff_max, old.delivery, old.parent_id,
-    old.run_if, old.require, old.limit_key, old.paused, old.source, old.on_failure, old.expect_within,
-    old.stall_after, old.keep)
-  is distinct from
-  (new.name, new.key, new.kind, new.command, new.args, new.run_at, new.schedule, new.timezone,
-    new.misfire, new.misfire_after, new.misfire_limit, new.starts_at, new.ends_at, new.max_runs, new.jitter,
-    new.priority, new.timeout, new.max_attempts, new.backoff, new.backoff_max, new.delivery, new.parent_id,
-    new.run_if, new.require, new.limit_key, new.paused, new.source, new.on_failure, new.expect_within,
-    new.stall_after, new.keep))
-execute function pgrab_internal.task_edited();
+create or replace function pgrab_internal.written() returns text[]
+language sql immutable
+return '{name,key,kind,command,args,run_at,schedule,timezone,misfire,misfire_after,misfire_limit,starts_at,
+  ends_at,max_runs,jitter,priority,timeout,max_attempts,backoff,backoff_max,delivery,parent_id,run_if,require,
+  limit_key,paused,source,on_failure,expect_within,stall_after,keep}'::text[];
+comment on function pgrab_internal.written() is 'The columns of pgrab.task that people write.';
+
+do $$
+declare
+  c_columns constant text[] := pgrab_internal.written();
+begin
+  execute format(
+    'create trigger task_09_caller after update of %1$s on pgrab.task for each row '
+    'when (new.version = old.version and not pgrab_internal.in_call()) '
+    'execute function pgrab.note_caller(); '
+    'create trigger task_10_edited after update of %1$s on pgrab.task for each row '
+    'when (new.version = old.version and (old.%2$s) is distinct from (new.%3$s)) '
+    'execute function pgrab_internal.task_edited()',
+    array_to_string(c_columns, ', '), array_to_string(c_columns, ', old.'),
+    array_to_string(c_columns, ', new.'));
+end $$;
 
 -- By all that is in it: the number is a hash, and two lanes of one number are two rows.
 create or replace function pgrab_internal.lane_add(t pgrab_internal.task) returns setof void

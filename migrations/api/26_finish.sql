@@ -178,11 +178,9 @@ language sql stable
 begin atomic
   select array_agg(n.fire order by n.ord)
   from (
-    select array_agg(x.schedule order by x.n), array_agg(x.timezone order by x.n),
-      array_agg(x.after order by x.n), count(x.schedule)
-    from unnest(e) with ordinality x(id, version, incarnation, started_at, finished_at, exit_code, output,
-      truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at, schedule, timezone, after,
-      chain, run, once, retry_us, n)) q(schedules, zones, afters, planned)
+    select array_agg(x.schedule order by x.ordinality), array_agg(x.timezone order by x.ordinality),
+      array_agg(x.after order by x.ordinality), count(x.schedule)
+    from unnest(e) with ordinality x) q(schedules, zones, afters, planned)
     cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n
   where q.planned > 0;
 end;
@@ -218,6 +216,18 @@ end;
 comment on function pgrab_internal.fire_within(timestamptz, timestamptz) is
   'The next fire, unless it is after the end of its schedule.';
 
+-- In seconds: an interval times 2^40 is out of range before least() sees it.
+create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval,
+  p_attempt integer)
+returns interval
+language sql volatile parallel safe
+return least(
+    extract(epoch from p_backoff)::float8 * power(2, least(greatest(p_attempt, 1) - 1, 40)),
+    extract(epoch from p_backoff_max)::float8)
+  * (0.9 + 0.2 * random()) * interval '1 s';
+comment on function pgrab_internal.retry_wait(interval, interval, integer) is
+  'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+
 -- p_retry_us: as in batch.
 create or replace function pgrab_internal.retry_at(
   p_backoff interval, p_backoff_max interval, p_attempt integer, p_retry_us bigint)
@@ -244,10 +254,8 @@ declare
 begin
   return query
   with f as (
-    select u.*, pgrab_internal.fire_within(coalesce(u.moved, u.next), u.ends_at) as fire
-    from rows from (unnest(v_endings), unnest(v_next)) as u(id, version, incarnation, started_at, finished_at,
-      exit_code, output, truncated, error, outcome, again, attempt, fired, claimed_at, moved, ends_at,
-      schedule, timezone, after, chain, run, once, retry_us, next)),
+    select u.*, pgrab_internal.fire_within(coalesce(u.moved, u.unnest), u.ends_at) as fire
+    from rows from (unnest(v_endings), unnest(v_next)) u), -- u.unnest: that of v_next
   gone as (
     delete from pgrab.task t using f
     where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once

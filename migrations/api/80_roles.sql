@@ -9,13 +9,6 @@
 --
 -- src/db/sql/roles.sql makes them.
 
-create or replace function pgrab_internal.written() returns text[]
-language sql immutable
-return '{name,key,kind,command,args,run_at,schedule,timezone,misfire,misfire_after,misfire_limit,starts_at,
-  ends_at,max_runs,jitter,priority,timeout,max_attempts,backoff,backoff_max,delivery,parent_id,run_if,require,
-  limit_key,paused,source,on_failure,expect_within,stall_after,keep}'::text[];
-comment on function pgrab_internal.written() is 'The columns of pgrab.task that people write.';
-
 -- Which rows a role sees and writes.  p_own: those of a role that only submits; the others see all.
 create or replace function pgrab_internal.rights_rows(p_table regclass, p_own text) returns void
 language plpgsql as $$

@@ -1,7 +1,7 @@
 /*
  * How long to wait before trying a server again: exponential with a cap and full jitter in the upper half, so
  * that three hundred nodes that lost one server do not come back in step.  (A task's own backoff is SQL:
- * pgrab.retry_wait.)
+ * retry_wait() in migrations/api/26_finish.sql.)
  */
 #ifndef PGRAB_CORE_BACKOFF_H
 #define PGRAB_CORE_BACKOFF_H
