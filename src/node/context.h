@@ -64,7 +64,7 @@ struct node {
 	_Atomic int64_t node_id;
 	/* 0: fenced, or not registered: nothing may be claimed, started or finished */
 	_Atomic int64_t incarnation;
-	/* database clock (us since 1970) - clock_mono_us; never more than true, so that nothing starts early */
+	/* database clock (us since 1970) - clock_mono_us; never too much, so that nothing starts early */
 	_Atomic int64_t db_ahead_us;
 	struct cluster_slot cluster;
 

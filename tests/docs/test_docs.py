@@ -74,3 +74,22 @@ def test_links_lead_to_files_that_are_there(page):
 def test_the_first_screen_of_the_readme_names_both_commands():
     first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24]
     assert any("./scripts/demo" in line for line in first_screen) and any("./scripts/test" in line for line in first_screen)
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/adr"])
+def test_each_page_is_in_the_index_of_its_folder(folder):
+    index = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    missing = [page.name for page in (ROOT / folder).glob("*.md") if page.name != "README.md" and not re.search(rf"\]\({page.name}(#|\))", index)]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda p: p.name)
+def test_each_page_says_who_it_is_for(page):
+    heading, first = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert heading.startswith("# ") and first.startswith("For " if page.name != "README.md" else "**If you are new**")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_a_page_names_are_there(page):
+    for name in re.findall(r"`((?:src|docs|tests|scripts|migrations|strategies|executors|include|packaging|contrib)/[\w./*-]+)`", page.read_text(encoding="utf-8")):
+        assert "NNNN" in name or list(ROOT.glob(name)), name
