@@ -54,7 +54,6 @@ void
 look_reset(struct look *q)
 {
 	q->n_lanes = 0;
-	q->limit = 0;
 }
 
 struct look_lane *
@@ -69,6 +68,7 @@ look_add(struct look *q, int32_t lane, const int64_t *mark)
 	l->lane = lane;
 	l->mark = mark;
 	l->n_shards = 0;
+	l->wanted = l->slice = 0;
 	return l;
 }
 
@@ -96,9 +96,10 @@ read_candidates(const PGresult *res, struct candidate *c)
 	}
 }
 
-/* The lanes of a look as arrays: where the shards of each begin and end, all shards, and the mark of each. */
+/* The lanes of a look as arrays: where the shards of each begin and end, how many rows are wanted, in all
+ * and of a shard; all shards, and the mark of each. */
 struct look_arrays {
-	struct pgarray lanes, first, last, shards, marks;
+	struct pgarray lanes, first, last, wanted, slice, shards, marks;
 };
 
 static void
@@ -121,6 +122,8 @@ look_arrays_fill(struct look_arrays *a, const struct look *q)
 				pgarray_int(&a->marks, mark);
 		}
 		pgarray_int(&a->last, n);
+		pgarray_int(&a->wanted, l->wanted);
+		pgarray_int(&a->slice, l->slice);
 	}
 }
 
@@ -130,6 +133,8 @@ look_arrays_fini(struct look_arrays *a)
 	pgarray_fini(&a->lanes);
 	pgarray_fini(&a->first);
 	pgarray_fini(&a->last);
+	pgarray_fini(&a->wanted);
+	pgarray_fini(&a->slice);
 	pgarray_fini(&a->shards);
 	pgarray_fini(&a->marks);
 }
@@ -138,7 +143,7 @@ enum rc
 store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct look_arrays a = {0};
-	char ahead[NUMBER_MAX], limit[NUMBER_MAX];
+	char ahead[NUMBER_MAX];
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -147,9 +152,10 @@ store_look(struct db *db, const struct look *q, struct candidate **out, size_t *
 	look_arrays_fill(&a, q);
 	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
 	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->able.kinds,
-	    q->able.labels, q->once ? "t" : "f", number(limit, q->limit), q->able.owners, q->able.bounds};
+	    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners, q->able.bounds,
+	    pgarray_str(&a.slice)};
 
-	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 12, params, &res, err);
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 13, params, &res, err);
 	if (rc == RC_OK) {
 		*n_out = (size_t)PQntuples(res);
 		*out = xcalloc(*n_out + 1, sizeof **out);

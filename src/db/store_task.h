@@ -50,6 +50,8 @@ struct look_lane {
 	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
 	uint16_t shard[PGRAB_SHARDS];
 	size_t n_shards;
+	int64_t wanted; /* rows, at most */
+	int64_t slice;  /* of these, of each shard */
 };
 
 /* What a look asks for. */
@@ -60,11 +62,10 @@ struct look {
 	bool free;        /* pass by what somebody has locked */
 	int64_t ahead_us; /* due until now + this; negative: overdue by at least so much */
 	struct ability able;
-	bool once;     /* may take at_most_once tasks */
-	int64_t limit; /* rows of each lane */
+	bool once; /* may take at_most_once tasks */
 };
-void look_reset(struct look *q);                                               /* no lanes, no rows */
-struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* with no shards yet */
+void look_reset(struct look *q);                                               /* no lanes */
+struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* no shards, no rows yet */
 void look_fini(struct look *q);
 
 struct candidate {

@@ -9,6 +9,9 @@
 
 /* A node that may run more lanes than this reads them in turns. */
 #define LANES_PER_LOOK 64
+#define LANE_ROWS_MAX  1000 /* rows of one lane in one look: a bigger batch gains no more */
+/* Each gives its oldest, and the next look goes on with others: a backlog is worked off by age, roughly. */
+#define SHARDS_PER_LOOK 8
 
 void
 lanes_init(struct lanes *ls, unsigned index, unsigned loaders)
@@ -177,10 +180,13 @@ lanes_fit(const struct lanes *ls)
 	return ls->count <= LANES_PER_LOOK;
 }
 
+/* Rows to ask a lane for. */
 static int64_t
-rows_wanted(const struct lane *l, const int64_t *room, int64_t timed)
+rows_wanted(const struct lane *l, int64_t timed)
 {
-	return room[l->crew] + (l->backlog ? 0 : timed);
+	int64_t wanted = l->room + (l->backlog ? 0 : timed);
+
+	return wanted < LANE_ROWS_MAX ? wanted : LANE_ROWS_MAX;
 }
 
 void
@@ -194,19 +200,21 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 	for (size_t i = 0; i < looked; i++) {
 		struct lane *l = &ls->item[(ls->turn + i) % ls->count];
 		struct look_lane *to;
+		int64_t wanted;
 
-		l->wanted = rows_wanted(l, room, timed);
-		if (l->wanted <= 0 || (l->crew > 0 && room[l->crew] <= 0))
+		l->room = room[l->crew];
+		wanted = rows_wanted(l, timed);
+		if (wanted <= 0 || (l->crew > 0 && l->room <= 0))
 			continue;
 		to = look_add(q, l->number, l->mark);
+		to->wanted = wanted;
+		to->slice = wanted / SHARDS_PER_LOOK + 1;
 		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
 			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
 						    : other_shards(ls, l, chance, to->shard);
 		l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
 		if (to->n_shards == 0)
 			q->n_lanes--;
-		else if (l->wanted > q->limit)
-			q->limit = l->wanted;
 	}
 	if (part == LANES_OWN && ls->count > 0)
 		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
@@ -259,7 +267,7 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 			l->mark[c[i].shard] = c[i].due_us;
 		due += c[i].overdue_us >= 0;
 	}
-	l->backlog = due > 0 && due >= l->wanted;
+	l->backlog = due > 0 && due >= l->room;
 	for (size_t i = 0; i < l->n_shards; i++) {
 		if (l->shard[i] == (left != NULL ? left : &c[n - 1])->shard)
 			l->turn = i; /* it may have more */

@@ -22,9 +22,9 @@ struct strategy;
 
 struct lane {
 	int32_t number;
-	size_t crew;    /* who carries out its tasks */
-	bool backlog;   /* the last look found more due than it asked for */
-	int64_t wanted; /* rows, by that look */
+	size_t crew;  /* who carries out its tasks */
+	bool backlog; /* the last look found as many due as there was room for */
+	int64_t room; /* by that look, for what is due */
 	struct pgrab_shard_set own;
 	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
 	size_t n_shards;
@@ -60,8 +60,8 @@ bool lanes_fit(const struct lanes *ls);
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
  * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is passed by.
  * timed: room for what is not due yet.  chance: for LANES_OTHERS, so that thieves do not meet in the
- * same shard.  q->limit: what the lane with the most to take can take; where more is due than that,
- * what is not due yet is not asked for. */
+ * same shard.  A lane is asked for what its crew has room for; and for what is not due yet only where
+ * less is due than that. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 

@@ -31,7 +31,6 @@
 #include "node/loader_priv.h"
 #include "strategy/host.h"
 
-#define LOOK_MAX    1000            /* rows per look: where a bigger batch gains no more */
 #define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
 
 /* A node that has found nothing for so long, and whose doorbell is heard, looks this seldom: who
@@ -82,7 +81,6 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
 		      : room.timed > 0     ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
 					   : 0;
-	q->limit = q->limit < LOOK_MAX ? q->limit : LOOK_MAX;
 	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 	q->free = clock_mono_us() < l->contended_until_us;
 	asked_us = clock_mono_us();
@@ -99,7 +97,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 		l->later_us = loader_put_off(c, found, n->set->lookahead_us);
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
-	*more_out = loader_left_behind(l, c, found, (int64_t)found >= q->limit);
+	*more_out = loader_left_behind(l, c, found);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
 	rc = loader_settle_misfires(l, c, found, more_out, err);

@@ -3,6 +3,7 @@
  */
 #include "node/loader_priv.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,15 +95,46 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	return chosen;
 }
 
-bool
-loader_left_behind(struct loader *l, const struct candidate *c, size_t n, bool full)
+static const struct look_lane *
+lane_of(const struct look *q, int32_t number)
 {
-	bool any = full;
+	size_t i = 0;
 
+	while (i < q->n_lanes && q->lane[i].lane != number)
+		i++;
+	assert(i < q->n_lanes); /* the look asked for no other */
+	return &q->lane[i];
+}
+
+/* The n candidates of one lane.  Behind the last one of a shard are later ones only. */
+static bool
+lane_left_behind(const struct look *q, const struct candidate *c, size_t n)
+{
+	const struct look_lane *asked = lane_of(q, c->lane);
+	int64_t of_shard = 0;
+
+	if ((int64_t)n >= asked->wanted)
+		return true;
 	for (size_t i = 0; i < n; i++) {
-		if (!full && (c[i].chosen || c[i].refused || c[i].overdue_us < 0))
-			continue;
-		l->wants[lanes_crew(&l->lanes, c[i].lane)] = any = true;
+		bool due = c[i].overdue_us >= 0;
+
+		of_shard = i > 0 && c[i].shard == c[i - 1].shard ? of_shard + 1 : 1;
+		if (of_shard >= asked->slice ? due || c[i].chosen : due && !c[i].chosen && !c[i].refused)
+			return true;
+	}
+	return false;
+}
+
+bool
+loader_left_behind(struct loader *l, const struct candidate *c, size_t n)
+{
+	bool any = false;
+
+	for (size_t from = 0, to; from < n; from = to) {
+		for (to = from; to < n && c[to].lane == c[from].lane;)
+			to++;
+		if (lane_left_behind(&l->query, &c[from], to - from))
+			l->wants[lanes_crew(&l->lanes, c[from].lane)] = any = true;
 	}
 	return any;
 }

@@ -235,7 +235,7 @@ look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out,
 		    .misfired = t->misfired};
 	}
 	qsort(found, n, sizeof *found, by_due);
-	n = n < (size_t)q->limit ? n : (size_t)q->limit;
+	n = n < (size_t)q->lane->wanted ? n : (size_t)q->lane->wanted; /* of one lane, in a shard each */
 	if (n == 0) {
 		free(found);
 		found = NULL;

@@ -163,9 +163,9 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	assert_int_equal(q.n_lanes, 0);
 	room[0] = 5;
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.limit, 5);
+	assert_int_equal(q.lane[0].wanted, 5);
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
-	assert_int_equal(q.limit, 105);
+	assert_int_equal(q.lane[0].wanted, 105);
 	look_fini(&q);
 	lanes_fini(&ls);
 	strategy_close(&s);
@@ -191,20 +191,22 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, rows, 2, s, &c, NULL);
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.limit, 108);
-	lanes_progress(&ls, found, 3); /* fewer than were asked for: all there are */
-	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
-	assert_int_equal(q.limit, 8);
-	lanes_progress(&ls, found, 3); /* as many as there is room for */
-	room[0] = 0;
-	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q);
-	assert_int_equal(q.limit, 3);
-	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q); /* nothing was found any more */
-	assert_int_equal(q.limit, 5);
+	assert_int_equal(q.lane[0].wanted, 108);
+	assert_int_equal(q.lane[1].wanted, 103);
+	lanes_progress(&ls, found, 3);                      /* as many as there is room for */
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* each lane as it is */
+	assert_int_equal(q.lane[0].wanted, 108);
+	assert_int_equal(q.lane[1].wanted, 3);
+	assert_int_equal(q.lane[1].slice, 1); /* the oldest of each shard */
+	lanes_progress(&ls, found, 2);        /* fewer: all there are */
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.lane[1].wanted, 103);
+	lanes_part(&ls, LANES_OWN, NULL, room, 5000, 0, &q); /* bounded */
+	assert_int_equal(q.lane[1].wanted, 1000);
 	room[1] = 0;
 	lanes_part(&ls, LANES_OWN, NULL, room, 2, 0, &q); /* who has no room is passed by */
 	assert_int_equal(q.n_lanes, 1);
-	assert_int_equal(q.limit, 2);
+	assert_int_equal(q.lane[0].wanted, 10);
 	lanes_fini(&ls);
 	look_fini(&q);
 	strategy_close(&s);

@@ -6,8 +6,9 @@
 -- $1 lanes int[], $2 where the shards of each begin, $3 and end, in $4 shards smallint[] and $5 the lowest
 -- due to look at in each (us since 1970, null: any; dead entries pile up at the head of the index when an old
 -- snapshot is held), $6 how far ahead (us; negative: overdue by so much), $7 kinds text[], $8 labels jsonb,
--- $9 may this node run at_most_once tasks, $10 rows wanted of each lane, $11 owners text[], $12 bounds jsonb.
+-- $9 may this node run at_most_once tasks, $10 how many rows of each lane bigint[], $11 owners text[],
+-- $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[].
 :look_rows
-        limit 128) t
-    limit $10::bigint) t
+        limit l.slice) t
+    limit l.wanted) t
 where not (select c.paused from pgrab.cluster c)

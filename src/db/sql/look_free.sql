@@ -3,6 +3,6 @@
 -- claim met a locked row.
 -- Serves: loader.
 :look_rows
-        limit 128
+        limit l.slice
         for update skip locked) t
-    limit $10::bigint) t
+    limit l.wanted) t
