@@ -37,7 +37,8 @@ def test_the_snapshot_is_what_the_migrations_make(db):
 
 def test_the_tests_of_the_schema_are_named_as_what_they_test():
     """15_upkeep.sql tests what migrations/api/15_upkeep.sql makes, and so does 15_upkeep_keep.sql."""
-    made = [path.stem for path in (HERE.parents[1] / "migrations/api").glob("*.sql")] + ["01_upgrade"]
-    stray = [path.name for path in (HERE.parents[1] / "tests/sql").glob("*.sql")
-             if not any(f"{path.stem}_".startswith(f"{name}_") for name in made)]
+    made = {path.stem for path in (HERE.parents[1] / "migrations/api").glob("*.sql")}
+    tested = {path.stem for path in (HERE.parents[1] / "tests/sql").glob("*.sql")} - {"01_upgrade"}
+    stray = [test for test in tested if not any(f"{test}_".startswith(f"{name}_") for name in made)]
     assert not stray, f"no file of migrations/api has the name of {stray}"
+    assert made <= tested, f"no file of tests/sql has the name of {made - tested}"

@@ -1,40 +1,8 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
-select plan(36);
+\ir limit.inc
+select plan(34);
 set local timezone = 'UTC';
-
--- What a node does with a task that is due; true: it runs.
-create function pg_temp.starts(p_id bigint, p_incarnation bigint default 11) returns boolean
-language plpgsql as $$
-declare
-  v_version bigint;
-begin
-  update pgrab.task
-  set status = 'claimed', version = version + 1, node_id = 1, incarnation = p_incarnation, claimed_at = now()
-  where id = p_id and status = 'scheduled' and due_at is not null
-  returning version into v_version;
-  perform from pgrab_internal.limit_take(array[p_id], array[v_version], p_incarnation);
-  update pgrab.task set status = 'running', attempt = 1, started_at = now()
-  where id = p_id and status = 'claimed' and found;
-  return found;
-end $$;
-
--- What a node does when a run of this version has ended.
-create function pg_temp.ends(p_id bigint, p_version bigint, p_incarnation bigint default 11) returns bigint
-language sql as $$
-  select count(*) from pgrab_internal.finish((array[p_id], array[p_version], array[p_incarnation],
-    array[1000], array[0], array['succeeded'], null, null, null, null, null)::pgrab_internal.batch, 1, 'n')
-$$;
-
-create function pg_temp.version(p_id bigint) returns bigint language sql as $$
-  select version from pgrab.task where id = p_id $$;
-create function pg_temp.due(p_id bigint) returns boolean language sql as $$
-  select due_at is not null from pgrab.task where id = p_id $$;
-create function pg_temp.tick() returns void language sql as $$
-  update pgrab.duty set done_at = 'epoch';
-  select pgrab_internal.limit_tick() $$;
-create function pg_temp.add(p_key text, p_priority integer default 0) returns bigint language sql as $$
-  insert into pgrab.task (kind, limit_key, priority) values ('noop', p_key, p_priority) returning id $$;
 
 -- ---------------------------------------------------------------------------------------- one at a time
 insert into pgrab.limit (key, max_running) values ('a', 1), ('b', 1);
@@ -86,17 +54,6 @@ delete from pgrab.limit where key = 'd';
 select is(pg_temp.due(:four), true, 'a limit that is gone leaves nobody in its line');
 insert into pgrab.limit (key, max_running) values ('d', 1);
 select is(pg_temp.starts(:four), false, 'a limit that was gone for a moment knows what runs');
-
--- --------------------------------------------------------------------------------------- what is not used
-insert into pgrab.limit (key, max_running) values ('e', 1);
-select pg_temp.add('e') as one, pg_temp.add('e') as two, pg_temp.add('e') as three \gset
-select pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:three);
-select pg_temp.ends(:one, pg_temp.version(:one));
-update pgrab.task set paused = true where id = :two;
-select is(pg_temp.due(:three), false, 'a place is kept for the first in line');
-update pgrab.limit_place set at = at - interval '11 s' where task_id = :two;
-select pg_temp.tick();
-select is(pg_temp.due(:three), true, 'and goes to the next when that one does not come');
 
 -- ------------------------------------------------------------------------------------------------- bands
 insert into pgrab.limit (key, max_running) values ('f', 0);

@@ -1,6 +1,6 @@
 -- Names and rights: whose names a function finds, and what nobody may.
 begin;
-select plan(22);
+select plan(16);
 
 -- ------------------------------------------------------------------------------------------------- names
 select is(
@@ -63,29 +63,6 @@ insert into pgrab.task (id, kind, owner, run_at) overriding system value
 values (2, 'noop', 'somebody', '2099-01-01');
 select is((select owner from pgrab.task where id = 2), current_user::text,
   'the owner is who inserts, whatever the row says');
-
--- ----------------------------------------------------------------------------------- who acts, and events
-select set_config('pgrab.call', 'pause', true), set_config('pgrab.caller', 'forged', true);
-update pgrab.task set priority = 3 where id = 1;
-select is((select (what, role)::text from pgrab.event where task_id = 1), format('(edit,%s)', current_user),
-  'a setting that somebody makes himself says nothing');
-select is((select detail from pgrab.event where task_id = 1), '{"priority": ["0", "3"]}',
-  'an edit says what has changed');
-select count(*) from pgrab.pause(array[1, 2]);
-select is((select count(*) from pgrab.event where what = 'pause' and task_id in (1, 2)), 2::bigint,
-  'each task that is paused');
-delete from pgrab.task where id = 2;
-select is((select count(*) from pgrab.event where what = 'delete' and task_id = 2), 1::bigint, 'a delete');
-insert into pgrab.task (kind) select 'noop' from generate_series(1, 10);
-insert into pgrab.task (id, kind, schedule) overriding system value values (1003, 'noop', '@daily');
-select is((select array_agg(task_id) from pgrab.event where what = 'insert'), array[1003::bigint],
-  'of inserts only schedules');
-insert into pgrab.secret (name, value) values ('a', 'b');
-update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, paused = false,
-  due_at = now() where id = 1;
-select is((select array_agg(s.name || s.value)
-    from pgrab_internal.secrets(array[1, 1, 1003, 1], array[7, 8, 7, 7], array['a', 'a', 'a', 'z']) s),
-  array['ab'], 'a secret is given for a run that is under way, and only that');
 
 select * from finish();
 rollback;

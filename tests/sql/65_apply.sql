@@ -1,0 +1,93 @@
+-- A file of tasks: what it says is made so, and made so again it changes nothing.
+begin;
+select plan(29);
+set local timezone = 'UTC';
+
+-- Each task: its key, and what a person may have written.
+create function pg_temp.tasks() returns text language sql as $$
+  select string_agg(concat_ws(' ', t.key, t.kind, t.schedule, t.priority, t.source), ', ' order by t.key)
+  from pgrab.task t
+$$;
+create temporary table file as select '{"source": "etl",
+  "limits": [{"key": "api", "max_running": 5}],
+  "tasks": [
+    {"key": "a", "kind": "noop", "schedule": "@daily", "priority": 3},
+    {"key": "b", "kind": "noop", "parents": ["a"], "limit_key": "api"},
+    {"key": "c", "kind": "noop", "parents": ["b", "a"], "run_if": "always"}]}'::jsonb as file;
+create function pg_temp.apply(p_source text default null, p_prune boolean default false) returns bigint
+language sql as $$
+  select pgrab.apply(f.file, p_source, p_prune) from file f
+$$;
+
+-- ------------------------------------------------------------------------------------------------ is made so
+select is(pg_temp.apply(), 3::bigint, 'as many tasks as the file has');
+select is(pg_temp.tasks(), 'a noop @daily 3 etl, b noop 0 etl, c noop 0 etl', 'are there');
+select is((select string_agg(c.key || '<' || p.key || ' ' || c.run_if, ', ' order by c.key)
+    from pgrab.task c join pgrab.task p on p.id = c.parent_id),
+  'b<a success, c<b always', 'below the first parent that is named');
+select is((select p.key || '>' || c.key || ' ' || e.run_if from pgrab.edge e
+    join pgrab.task p on p.id = e.parent_id join pgrab.task c on c.id = e.child_id),
+  'a>c always', 'and below the others');
+select is((select l.max_running || ' ' || l.owner from pgrab.limit l where l.key = 'api'),
+  '5 ' || current_user, 'under the limit that it says');
+
+-- ----------------------------------------------------------------------------------------- again, nothing
+create temporary table before as select t.id, t.version, t.updated_at from pgrab.task t;
+delete from pgrab.event;
+select is(pg_temp.apply(), 3::bigint, 'the same again');
+select is((select count(*) from pgrab.task t join before b using (id, version, updated_at)), 3::bigint,
+  'touches no row');
+select is((select string_agg(e.what, ',') from pgrab.event e), null, 'and is no event');
+select is(pgrab.export('etl') -> 'tasks' -> 2,
+  '{"key": "c", "kind": "noop", "parents": ["b", "a"], "run_if": "always", "source": "etl"}',
+  'export gives what is not default');
+select is(pgrab.apply(pgrab.export('etl')), 3::bigint, 'what export gives apply takes');
+select is((select count(*) from pgrab.task t join before b using (id, version, updated_at)), 3::bigint,
+  'and finds it so');
+
+-- ------------------------------------------------------------------------------------------------- an edit
+update pgrab.task set paused = true, run_at = '2099-01-01' where key = 'a';
+update file set file = jsonb_set(file, '{tasks,0}', '{"key": "a", "kind": "noop", "schedule": "@daily"}');
+select pg_temp.apply();
+select is((select t.priority from pgrab.task t where t.key = 'a'), 0::smallint,
+  'what is left out has its default again');
+select is((select (t.paused, t.run_at)::text from pgrab.task t where t.key = 'a'),
+  '(t,"2099-01-01 00:00:00+00")', 'but run_at and paused stay');
+update file set file = jsonb_set(file, '{tasks,2,parents}', '["b"]');
+select pg_temp.apply();
+select is((select count(*) from pgrab.edge), 0::bigint, 'a parent that is not named any more is none');
+update file set file = jsonb_set(file, '{limits,0,max_running}', '7');
+select pg_temp.apply();
+select is((select l.max_running from pgrab.limit l where l.key = 'api'), 7, 'a limit is changed');
+
+-- --------------------------------------------------------------------------------------------------- prune
+insert into pgrab.task (key, kind, run_at) values ('mine', 'noop', '2099-01-01');
+update file set file = file #- '{tasks,2}';
+select pg_temp.apply();
+select is((select count(*) from pgrab.task), 4::bigint, 'what the file does not name stays');
+select is(pg_temp.apply(null, true), 2::bigint, 'with prune');
+select is((select string_agg(t.key, ' ' order by t.key) from pgrab.task t), 'a b mine',
+  'what is missing of its source goes, and nothing else');
+select throws_ok($$select pgrab.apply('[]', null, true)$$, '22023',
+  'what is missing from the file can only be deleted within one source');
+
+-- --------------------------------------------------------------------------------------- what is refused
+select throws_ok($$select pgrab.apply('{"source": "etl"}')$$, '22023', 'the file holds no tasks');
+select throws_ok($$select pgrab.apply('7')$$, '22023', 'the file holds no tasks');
+select throws_ok($$select pgrab.apply('[{"kind": "noop"}]')$$, '22023', '{"kind": "noop"}: it has no key');
+select throws_ok($$select pgrab.apply('[{"key": "x", "status": "done"}]')$$, '22023',
+  'task ''x'': status is not a column that can be set');
+select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop", "parents": ["y"]}]')$$, '22023',
+  'task ''x'': its parent ''y'' is not there');
+select throws_ok($$select pgrab.apply('[{"key": "a", "kind": "noop"}]', 'other')$$, '22023',
+  'task ''a'': it belongs to source ''etl''');
+select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop"}, {"key": "y", "kind": "ruby"}]')$$,
+  '22023', 'task kind cannot be ''ruby''');
+select is((select count(*) from pgrab.task where key in ('x', 'y')), 0::bigint,
+  'and all of the file with it');
+select is(pgrab.apply('[{"key": "mine", "kind": "noop"}]', 'etl'), 1::bigint,
+  'a task without a source may be taken into one');
+select is((select t.source from pgrab.task t where t.key = 'mine'), 'etl', 'and belongs to it then');
+
+select * from finish();
+rollback;
