@@ -1,5 +1,6 @@
 /*
- * Allocation that does not fail: it says so in the log (which allocates nothing) and aborts.
+ * Allocation that never returns NULL: when memory runs out it logs that (the log
+ * allocates nothing) and aborts.
  */
 #include "base/alloc.h"
 

@@ -1,5 +1,5 @@
 /*
- * The growing byte buffer.  Capacity doubles, and always has room for the NUL behind len.
+ * The growing byte buffer.  Capacity doubles, and always has room for the NUL after the text.
  */
 #include "base/buf.h"
 

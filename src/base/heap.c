@@ -106,7 +106,7 @@ heap_remove(struct heap *h, size_t slot)
 	assert(slot < h->count);
 	gone = h->item[slot];
 	last = h->item[--h->count];
-	/* The last one needs no place filled; else the filler may have to go either way. */
+	/* Unless the last one went, it fills the gap, and may have to move either way from there. */
 	if (slot < h->count) {
 		if (slot > 0 && h->less(last, h->item[(slot - 1) / 2]))
 			sift_up(h, slot, last);

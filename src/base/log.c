@@ -2,11 +2,10 @@
  * The log: one line per event and one write(2) per line, so that the lines of threads and of processes that
  * share a stderr never mix.
  *
- * Between log_start and log_stop a thread of its own writes: whoever reads our stderr may stop
- * reading, a pipe fills up, and nobody else may stand still for that.  Lines wait in a ring of
- * fixed size; those that find it full are counted, and the writer says how many there were.  Its
- * lock is held for the time of a memcpy.  Without that thread (short commands, tests, before and
- * after) lines are written at once.
+ * Between log_start and log_stop a thread of its own writes: a reader of our stderr may stall until the pipe
+ * is full, and no other thread may stall with it.  Lines wait in a ring of fixed size, whose lock is held
+ * only for a memcpy; lines that find it full are counted, and the writer logs how many.  Without that thread
+ * (short commands, tests, before and after) lines are written at once.
  */
 #include "base/log.h"
 
@@ -41,11 +40,11 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t grew, shrank; /* on CLOCK_MONOTONIC */
 	pthread_t thread;
-	bool running;         /* there is a writer: lines go to the ring */
-	bool ending, writing; /* writing: it is in write(2), with a line that is not in the ring any more */
+	bool running;         /* there is a writer, so lines go to the ring */
+	bool ending, writing; /* writing: in write(2), with a line already taken from the ring */
 	char ring[RING_BYTES];
 	size_t head, len; /* the oldest byte, how many there are */
-	uint64_t dropped; /* lines since the writer said so last */
+	uint64_t dropped; /* lines since the writer last logged this */
 	int64_t dropped_ever;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -81,7 +80,7 @@ log_enabled(enum log_level level)
 	return (int)level >= atomic_load_explicit(&min_level, memory_order_relaxed);
 }
 
-/* Time, level, thread: none of them holds anything to escape. */
+/* Time, level, thread: none of them needs escaping. */
 static void
 put_head(struct log_text *t, enum log_level level)
 {
@@ -116,7 +115,7 @@ begin_line(struct log_text *t, enum log_level level, const char *event)
 	log_put_pair(t, "event", event, strlen(event), false);
 }
 
-/* wait: only the writer may, when somebody has made stderr non-blocking. */
+/* Another process may have made our stderr non-blocking.  wait: until there is room; only the writer may. */
 static void
 write_line(const char *text, size_t len, bool wait)
 {
@@ -167,7 +166,8 @@ enqueue(const struct log_text *t)
 		ring_put(t->text, n);
 		PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	} else if (running) {
-		/* From the first one on, until the writer has said so: no gap without a word. */
+		/* After one is dropped so are all, until the writer has logged how
+		 * many: no gap goes unreported. */
 		queue.dropped++;
 		queue.dropped_ever++;
 	}
@@ -211,8 +211,8 @@ put_pairs(struct log_text *t, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Lock held; the next line into t: one of the ring, or how many found no room once it is empty.
- * False: none. */
+/* Lock held.  Puts the next line into t: one from the ring or, once that is empty, how many were dropped.
+ * False: there is none. */
 static bool
 next_line(struct log_text *t)
 {
@@ -228,7 +228,7 @@ next_line(struct log_text *t)
 		return false;
 	begin_line(t, LOG_WARN, "log_dropped");
 	put_pairs(t, "lines=%llu hint=\"%s\"", (unsigned long long)queue.dropped,
-	    "whoever reads the log was too slow");
+	    "the reader of the log was too slow");
 	log_put_end(t);
 	queue.dropped = 0;
 	return true;
@@ -319,7 +319,7 @@ log_stop(void)
 	queue.ending = true;
 	PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	empty = await_empty();
-	queue.running = !empty; /* a writer that is stuck keeps what comes, so that nobody joins it */
+	queue.running = !empty; /* new lines go to the ring of a stuck writer: they must not wait too */
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	if (empty)
 		thread_join(queue.thread);

@@ -16,15 +16,15 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_LEVEL__COUNT };
 enum log_format { LOG_TEXT, LOG_JSON };
 
-/* Call before the first thread starts.  `node` stands in every line when not NULL; it is copied. */
+/* Call before the first thread starts.  `node`, unless NULL, goes into every line; it is copied. */
 void log_init(enum log_level level, enum log_format format, const char *node);
 void log_set_level(enum log_level level); /* any thread, any time */
 enum log_level log_level(void);
 
 /*
- * From here on no line waits for stderr: a thread of the log's own writes them, from a buffer of
- * 256 KiB; lines that find it full are dropped, and counted in the line log_dropped that follows.
- * RC_AGAIN: there is no such thread, lines are written as before.
+ * From here on no caller waits for stderr: a thread of the log's own writes the lines, from a buffer of 256
+ * KiB.  Lines that find it full are dropped and counted in a line log_dropped.  RC_AGAIN: the thread could
+ * not be started, and lines are written as before.
  */
 CHECKED enum rc log_start(struct err *err);
 

@@ -1,10 +1,9 @@
 /*
  * Spells the pairs of a log line.
  *
- * The format string is walked here instead of being given to vsnprintf as a whole, because afterwards nobody
- * could tell a quote that ends a value from one that stands in a task's name or in a message of the server:
- * whoever may name a task could write log fields of his own.  Nothing is allocated, so that running out of
- * memory can be logged.
+ * The format string is walked here instead of being given to vsnprintf as a whole, because in the finished
+ * text a quote that ends a value looks like one inside a task's name or a message of the server: anybody who
+ * can name a task could forge log fields.  Nothing is allocated, so that running out of memory can be logged.
  */
 #include "base/log_format.h"
 
@@ -34,7 +33,7 @@ put_text(struct log_text *t, const char *s)
 	log_put(t, s, strlen(s));
 }
 
-/* Bytes that must not reach the reader as they are: control characters and what is not UTF-8. */
+/* Bytes that must not reach the reader unescaped: control characters and what is not UTF-8. */
 static void
 put_bytes(struct log_text *t, const uint8_t *p, size_t n, bool valid)
 {
@@ -71,7 +70,7 @@ put_escaped(struct log_text *t, const char *s, size_t n)
 	}
 }
 
-/* Would a reader that splits the line at blanks go wrong? */
+/* Would it mislead a reader that splits the line at blanks? */
 static bool
 needs_quotes(const char *s, size_t n)
 {
@@ -131,7 +130,7 @@ end_pair(struct pair *p)
 	p->key_len = p->len = 0;
 }
 
-/* Text that is part of the key or value, whatever it looks like. */
+/* Text that belongs to the key or value, even if it looks like syntax. */
 static void
 add_data(struct pair *p, const char *s, size_t n)
 {
@@ -168,8 +167,8 @@ add_literal(struct pair *p, char c)
 		add_data(p, &c, 1);
 }
 
-/* A conversion: "%-08.3" of "%-08.3lld" in text, 'L' in size (h, H = hh, l, L = ll, z, j, t), 'd' in letter.
- */
+/* A conversion: "%-08.3" of "%-08.3lld" in text, 'L' in size (h, H = hh, l, L = ll,
+ * z, j, t), 'd' in letter. */
 struct conversion {
 	char text[32];
 	size_t len;
@@ -203,7 +202,7 @@ take_number(struct conversion *c, const char *f, va_list *ap, int *out)
 	return f;
 }
 
-/* f points behind the '%'; returns what is behind the conversion. */
+/* f points just after the '%'; returns what follows the conversion. */
 static const char *
 take_conversion(struct conversion *c, const char *f, va_list *ap)
 {
@@ -254,8 +253,7 @@ take_unsigned(char size, va_list *ap)
 	}
 }
 
-/* The one format that is not a literal: flags, width and precision as checked by the compiler at the caller.
- */
+/* The one format that is not a literal: the compiler checked its flags, width and precision in the caller. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static void
@@ -289,7 +287,7 @@ add_string(struct pair *p, const struct conversion *c, const char *s)
 	add_data(p, s, c->precision >= 0 ? strnlen(s, (size_t)c->precision) : strlen(s));
 }
 
-/* Returns false on a conversion that is not known: its argument's type is not known either. */
+/* False: an unknown conversion, so the type of its argument is unknown too. */
 static bool
 add_conversion(struct pair *p, struct conversion *c, va_list *ap)
 {

@@ -1,10 +1,10 @@
 /*
  * The queue between threads: one lock, one condition, a linked list through the messages.
  *
- * All waiters wait for the same things, so that one signal per message or poke is enough.  Signals are sent
- * with the lock held: who gets the last message may destroy the mailbox as soon as the sender has let go of
- * the lock. What a waiter looks for, in this order: a message, the close, a poke, its deadline.  So a
- * deadline that has passed never hides a message, and a poke never overtakes one.
+ * All waiters wait for the same things, so one signal per message or poke is enough.  Signals are sent with
+ * the lock held: the receiver of the last message may destroy the mailbox as soon as the sender has let go of
+ * the lock.  A waiter checks, in this order: a message, the close, a poke, its deadline.  So a deadline that
+ * has passed never hides a message, and a poke never overtakes one.
  */
 #include "base/mailbox.h"
 
@@ -120,7 +120,8 @@ wait_for_mail(struct mailbox *m, int64_t until_us)
 			return RC_OK;
 		if (m->closed)
 			return RC_CLOSED;
-		if (m->pokes > 0 && until_us > 0) { /* a look without waiting does not eat a poke */
+		if (m->pokes > 0 && until_us > 0) { /* a pop that does not wait leaves
+						     * the poke to one that does */
 			m->pokes--;
 			return RC_AGAIN;
 		}

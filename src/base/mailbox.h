@@ -1,7 +1,7 @@
 /*
- * A queue of messages between threads: many may push, many may pop.  Push never blocks: what may be in
- * a mailbox is bounded by what its senders were granted, and the owner says by what.  Messages are embedded
- * nodes, so a push allocates nothing.
+ * A queue of messages between threads: many may push, many may pop.  Push never blocks: how much a mailbox
+ * can hold is bounded by what its senders were granted, and its owner says how.  Messages are embedded nodes,
+ * so a push allocates nothing.
  */
 #ifndef PGRAB_BASE_MAILBOX_H
 #define PGRAB_BASE_MAILBOX_H
@@ -18,10 +18,10 @@ struct mail {
 struct mailbox;
 
 struct mailbox *mailbox_create(void);
-void mailbox_destroy(struct mailbox **m); /* must be empty of waiters; messages left in it are not freed */
+void mailbox_destroy(struct mailbox **m); /* nobody may be waiting; messages left in it are not freed */
 
-/* Ownership of the message passes to the mailbox.  After mailbox_close it is still accepted (drain it, or
- * lose it). */
+/* Ownership of the message passes to the mailbox.  After mailbox_close it is still accepted: the
+ * owner drains it or it is lost. */
 void mailbox_push(struct mailbox *m, struct mail *msg);
 
 /* A chain linked by next and ended by NULL, in order, in one step: one lock, one wake-up. */
@@ -39,8 +39,8 @@ CHECKED enum rc mailbox_pop_all_until(struct mailbox *m, int64_t until_us, struc
 /* Wakes every waiter, for good: they get what is left, then RC_CLOSED. */
 void mailbox_close(struct mailbox *m);
 
-/* Wakes one waiter of pop_until or pop_all_until once with RC_AGAIN, also when it comes to wait only later.
- */
+/* Wakes one waiter of pop_until or pop_all_until once with RC_AGAIN, or the next one
+ * to come if none is there. */
 void mailbox_poke(struct mailbox *m);
 
 size_t mailbox_count(struct mailbox *m);

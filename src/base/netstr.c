@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 
 /*
- * One string at *at; on success *at stands behind its comma.  NULL: malformed.  Leading zeros are refused, so
- * that every list has one form, and so is a NUL, which would hide what comes behind it.
+ * Takes the string at *at and moves *at past its comma.  NULL: malformed.  Leading zeros are refused, so that
+ * every list has one form, and so is a NUL, which would hide what follows it.
  */
 static char *
 take_string(char *text, size_t len, size_t *at)
@@ -60,7 +60,7 @@ pairs_parse(const char *text, size_t len, struct pairs *out, struct err *err)
 		if (value == NULL) {
 			pairs_fini(out);
 			return err_set(err, RC_BAD,
-			    "the list of arguments is malformed behind byte %zu of %zu", from, len);
+			    "the list of arguments is malformed after byte %zu of %zu", from, len);
 		}
 		append(out, &cap, key, value);
 	}

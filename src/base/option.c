@@ -1,6 +1,6 @@
 /*
- * The table of options: values from text, defaults, and the names.  Where the texts come from is told by
- * option_read.c (environment, flags) and option_file.c.
+ * The table of options: values from text, defaults, and the names.  The texts come from option_read.c
+ * (environment, flags) and option_file.c.
  */
 #include "base/option.h"
 
@@ -132,7 +132,7 @@ const char *
 option_nearest(const struct option_key *table, const char *name)
 {
 	const char *best = NULL;
-	unsigned nearest = strlen(name) < 4 ? 2 : 4; /* so far and further is no typing mistake */
+	unsigned nearest = strlen(name) < 4 ? 2 : 4; /* this far away it is no typing mistake */
 
 	for (; table->name != NULL; table++) {
 		unsigned d = distance(name, table->name);
@@ -169,7 +169,7 @@ describe_range(const struct option_key *k, char *out, size_t size)
 	snprintf(out, size, ", from %s to %s", low, high);
 }
 
-/* What would be right, for the error. */
+/* What would be right, for error messages. */
 void
 option_describe(const struct option_key *k, char *out, size_t size)
 {

@@ -1,8 +1,8 @@
 /*
  * One table of keys gives the flag, the ini key, the environment variable, the default, the range and the
- * help. A key `dead_after` is --dead-after on the command line, dead_after in the file, PGRAB_DEAD_AFTER in
- * the environment. Precedence: flag, file, environment, default (as the table's readers are called: env, then
- * file, then flags).
+ * help.  A key `dead_after` is --dead-after on the command line, dead_after in the file, PGRAB_DEAD_AFTER in
+ * the environment.  Precedence: flag, file, environment, default (so the readers below are called in the
+ * opposite order: environment, file, flags).
  */
 #ifndef PGRAB_BASE_OPTION_H
 #define PGRAB_BASE_OPTION_H
@@ -42,29 +42,29 @@ struct option_key {
 struct option_section {
 	const char *word;               /* NULL ends the list */
 	const struct option_key *table; /* its keys */
-	/* Adds one of that name to settings: the struct whose fields its keys set, at their
-	 * defaults, valid until the next call.  NULL: refused, err says why, without the place. */
+	/* Adds one of that name to settings and returns the struct that its keys set, at its defaults, valid
+	 * until the next call.  NULL: refused; err says why, but not where. */
 	void *(*add)(void *settings, const char *name, struct err *err);
-	const char *about; /* for the manual, in sentences; NULL: it is not in it */
+	const char *about; /* for the manual, in sentences; NULL: left out of it */
 };
 
 /* Sets every field to its default.  Aborts on a bad default: that is our bug. */
 void option_defaults(const struct option_key *table, void *settings);
 void option_free(const struct option_key *table, void *settings); /* frees TEXT fields */
-/* Has one key the same value in both? */
+/* Is the value of this key the same in both? */
 bool option_same(const struct option_key *key, const void *a, const void *b);
 
-/* where = "--poll", "pgrab.conf:12", "PGRAB_POLL": it is in the error.  RC_BAD names key, value and what
- * would be right. */
+/* where ("--poll", "pgrab.conf:12", "PGRAB_POLL") is named in the error.  RC_BAD names key,
+ * value and what would be right. */
 CHECKED enum rc option_set(const struct option_key *table, void *settings, const char *name,
     const char *value, const char *where, struct err *err);
 
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
 
-/* An ini file.  Keys before the first section and under [pgrab] are the table's; sections may be
- * NULL.  Unknown keys are refused with file:line and the nearest key; so is any section that is
- * none of these, and a line of more than 64 KiB. */
+/* An ini file.  Keys before the first section and under [pgrab] are the table's; sections may be NULL.
+ * An unknown key is refused with file:line and the nearest key; any other section and a line of more
+ * than 64 KiB are refused too. */
 CHECKED enum rc option_read_file(const struct option_key *table, const struct option_section *sections,
     void *settings, const char *path, struct err *err);
 
@@ -85,8 +85,8 @@ void option_print_help(const struct option_key *table);
 const char *option_metavar(const struct option_key *k);
 void option_describe(const struct option_key *k, char *out, size_t size);
 
-/* The table row with this name (dashes allowed), or NULL; and the nearest name for "did you mean", or NULL.
- */
+/* The table row with this name (dashes allowed), or NULL; and the nearest name for
+ * "did you mean", or NULL. */
 const struct option_key *option_find(const struct option_key *table, const char *name);
 const char *option_nearest(const struct option_key *table, const char *name);
 

@@ -14,10 +14,10 @@
 #define LINE_BYTES_MAX (64 * 1024)
 
 struct ini_reader {
-	const struct option_key *table; /* keys of the whole */
+	const struct option_key *table; /* keys outside the sections */
 	const struct option_section *sections;
 	void *settings;
-	const struct option_key *here; /* keys of the section that is read, and what they set */
+	const struct option_key *here; /* keys of the current section, and what they set */
 	void *target;
 	const char *path;
 	FILE *file;
@@ -73,7 +73,7 @@ refuse_section(struct ini_reader *r)
 	buf_fini(&known);
 }
 
-/* The section of that word and name is what the next keys belong to. */
+/* Begins the section of that word and name: the next keys belong to it. */
 static void
 add_section(struct ini_reader *r, const struct option_section *s, const char *text, size_t n)
 {
@@ -120,7 +120,7 @@ enter_section(struct ini_reader *r, const char *text)
 	refuse_section(r);
 }
 
-/* Cuts blanks and the CR of a foreign line end off. */
+/* Cuts off trailing blanks, and the CR of a CR LF. */
 static void
 trim_end(char *text)
 {

@@ -114,7 +114,7 @@ unit_at(const char *p, size_t n)
 		memcpy(u.text, p, u.in);
 		return u;
 	}
-	u.in = 1; /* the further bytes of a longer one come next, as not being UTF-8 */
+	u.in = 1; /* the rest of a longer one follows, as bytes that are not UTF-8 */
 	u.out = (size_t)snprintf(u.text, sizeof u.text, "\\x%02X", (unsigned char)p[0]);
 	return u;
 }
@@ -136,7 +136,7 @@ print(struct buf *b, const char *p, size_t n, size_t max)
 	return i;
 }
 
-/* Where the longest row of units at the end of p[0..n) begins that gives at most max bytes. */
+/* Where to begin to get as many units from the end of p[0..n) as fit into max bytes. */
 static size_t
 tail_start(const char *p, size_t n, size_t max)
 {
@@ -235,7 +235,7 @@ plain_run(const char *p, size_t n)
 	return i;
 }
 
-/* As far as it can be said already; returns how many bytes that was. */
+/* Prints what no further byte can change; returns how many bytes of input that took. */
 static size_t
 stream_print(const char *p, size_t n, struct buf *out)
 {

@@ -1,10 +1,9 @@
 /*
- * What a run printed, bounded: the first half and the last half of `limit` bytes, whatever was in
- * between is counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored
- * in a text column of any server encoding's superset and shown by psql without harm: valid UTF-8
- * stays; TAB, LF stay; CR before LF is dropped; NUL, other control characters (C0, DEL, C1, those
- * that turn the direction of text around) and bytes that are not valid UTF-8 become \xHH.
- * Memory is O(limit) for any amount of input.  Owned by one thread.
+ * What a run printed, bounded: the first half and the last half of `limit` bytes, what lies between is
+ * counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored in a text column and
+ * shown by psql without harm: valid UTF-8 stays; TAB, LF stay; CR before LF is dropped; NUL, other control
+ * characters (C0, DEL, C1, those that turn the direction of text around) and bytes that are not valid UTF-8
+ * become \xHH.  Memory is O(limit) for any amount of input.  Owned by one thread.
  */
 #ifndef PGRAB_BASE_OUTBUF_H
 #define PGRAB_BASE_OUTBUF_H
@@ -32,12 +31,12 @@ bool outbuf_truncated(const struct outbuf *o);
  */
 char *outbuf_text(const struct outbuf *o);
 
-/* The same; *unbroken_out: so many bytes at its end have no gap in them. */
+/* The same; *unbroken_out: how many bytes at its end have no gap in them. */
 char *outbuf_text_of(const struct outbuf *o, size_t *unbroken_out);
 
 /*
- * The same rule for bytes that come in pieces: what goes in at once or bit by bit gives the same
- * text.  Embedded by value, all-zero is the beginning.
+ * The same rule for bytes that come in pieces: the text is the same however they are cut.  Embedded by value;
+ * all-zero is a fresh one.
  */
 struct text_stream {
 	char held[4]; /* the beginning of a character whose rest has not come yet */

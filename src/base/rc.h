@@ -1,5 +1,5 @@
 /*
- * What every fallible function answers, and the detail that travels with it.
+ * What every fallible function returns, and the detail that travels with it.
  */
 #ifndef PGRAB_BASE_RC_H
 #define PGRAB_BASE_RC_H
@@ -12,7 +12,7 @@
 /* The value says what the caller must do; the text in struct err is for people only. */
 enum rc {
 	RC_OK = 0,
-	RC_LOST,    /* the row is not ours, or not any more: somebody else has it */
+	RC_LOST,    /* the row is not ours, or no longer ours */
 	RC_RACE,    /* another session was faster (deadlock, serialization), nothing happened: retry */
 	RC_AGAIN,   /* transient (connection, serialization), nothing happened: back off, retry */
 	RC_UNKNOWN, /* the statement may or may not have committed: look it up, never guess */

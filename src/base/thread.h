@@ -16,13 +16,13 @@
  * 15 characters) for the log and for ps(1).  RC_AGAIN: the system refused, nothing was started. */
 CHECKED enum rc thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struct err *err);
 
-/* The same while a program starts: when the system refuses it ends with exit code 1 and says so,
- * for it is of no use with half its threads, and does no work yet. */
+/* The same while the program starts: if the system refuses, it logs that and exits with code 1. A program
+ * with half its threads is of no use, and it has no work to lose yet. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);
 
 /*
- * Who may touch what, said where it is touched, and looked at in builds without NDEBUG.
+ * Who may touch what, stated where it is touched, and checked in builds without NDEBUG.
  *
  * ASSERT_OWNED    of what is one thread's alone: its struct owner is that of the calling thread, or of nobody
  *                 (zeros, until owner_take; and after owner_leave)
@@ -32,8 +32,8 @@ struct owner {
 	pthread_t thread;
 	bool known;
 };
-void owner_take(struct owner *o);  /* it is the calling thread's from here on */
-void owner_leave(struct owner *o); /* it is whose it will be */
+void owner_take(struct owner *o);  /* belongs to the calling thread from here on */
+void owner_leave(struct owner *o); /* whoever takes it next owns it */
 bool owner_is_me(const struct owner *o);
 void lock_init(pthread_mutex_t *lock);
 
@@ -59,13 +59,13 @@ enum gate_wake { GATE_TIME, GATE_RUNG, GATE_STOPPED };
 
 void gate_init(struct gate *g);
 void gate_fini(struct gate *g);
-void gate_ring(struct gate *g); /* remembered until the next wait; many rings are one */
+void gate_ring(struct gate *g); /* remembered until the next wait; many rings count as one */
 void gate_stop(struct gate *g);
 bool gate_stopped(struct gate *g);
-enum gate_wake gate_wait(struct gate *g, int64_t until_us); /* clock_mono_us; a ring that is there is eaten */
+enum gate_wake gate_wait(struct gate *g, int64_t until_us); /* clock_mono_us; uses up a pending ring */
 bool gate_pause(struct gate *g, int64_t until_us);          /* rings stay for the next wait; false: stopped */
 
-/* pthread calls that can only fail by a bug of ours. */
+/* pthread calls that only a bug of ours can make fail. */
 #define PTHREAD_OK(call)                                       \
 	do {                                                   \
 		if ((call) != 0)                               \
