@@ -85,7 +85,7 @@ dearest_of(const struct table *t, size_t node, uint32_t shard)
 	return dearest;
 }
 
-/* Finds the shard a home.  One that has to make way for it asks its own next cheapest in turn. */
+/* Finds the shard a home.  A shard that has to make way for it asks its own next cheapest node in turn. */
 static inline void
 settle(struct table *t, uint32_t shard, cost_fn *cost)
 {
@@ -93,7 +93,7 @@ settle(struct table *t, uint32_t shard, cost_fn *cost)
 		size_t node = next_cheapest(t, shard, cost);
 
 		if (node == t->n)
-			return; /* every node refused: cannot be, there is room for all shards */
+			return; /* every node refused: cannot happen, there is room for all shards */
 		if (t->held[node] < t->room[node]) {
 			t->held[node]++;
 			t->owner[shard] = (uint16_t)node;

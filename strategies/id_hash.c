@@ -39,12 +39,12 @@ const struct pgrab_strategy strategy_id_hash = {
     .shards = shards,
 };
 
-/* Whatever the rule, a task is divided among the nodes that can run it, so one that goes by labels
- * has nothing to add. */
+/* Every strategy divides a task's shards among the nodes that can run it only, so a rule by
+ * labels has nothing to add. */
 const struct pgrab_strategy strategy_labels = {
     .abi = PGRAB_STRATEGY_ABI,
     .name = "labels",
-    .summary = "another word for id_hash: every strategy gives tasks to nodes with the labels they require",
+    .summary = "another name for id_hash: every strategy gives tasks to nodes with the labels they require",
     .shards = shards,
 };
 

@@ -101,7 +101,7 @@ quota(void *self, const struct pgrab_cluster *c, int64_t room)
 const struct pgrab_strategy strategy_least_count = {
     .abi = PGRAB_STRATEGY_ABI,
     .name = "least_count",
-    .summary = "equal shares; who has more in hand than the others takes less at a time",
+    .summary = "equal shares; a node with more in hand than the others takes less at a time",
     .shards = shards,
     .quota = quota,
 };

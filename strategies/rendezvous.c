@@ -2,8 +2,8 @@
  * rendezvous: highest random weight; a join or leave moves only the shards it must.
  *
  * Every node gives every shard a score that depends on the two alone, and a shard goes to the node that
- * scores it highest.  A node that joins takes the shards it scores highest, from everybody a few; a node that
- * leaves frees its own.  Nothing else moves.
+ * scores it highest.  A node that joins takes the shards it scores highest, a few from every other node; a
+ * node that leaves frees its own.  Nothing else moves.
  *
  * Pure chance would make the shares uneven, so two things tame it.  A node's scores are a permutation of the
  * shards, not independent draws.  And nobody keeps more than its even part and SLACK shards: an overfull node

@@ -19,7 +19,7 @@
 static double
 weight_of(const struct pgrab_node *n)
 {
-	if (!(n->weight > 0)) /* not a number, too */
+	if (!(n->weight > 0)) /* true of NaN too */
 		return 0;
 	return n->weight < DBL_MAX ? n->weight : DBL_MAX;
 }

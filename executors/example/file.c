@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One per worker thread: run() is never called twice at a time with the same self, so it needs no lock. */
+/* One per worker thread: calls of run() with the same self never overlap, so it needs no lock. */
 struct watcher {
 	int inotify;
 };
@@ -95,9 +95,9 @@ is_there(const char *path, const struct pgrab_host *host)
 }
 
 /*
- * Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a
- * deadline.  The node makes stop_fd readable for a timeout, a cancel, a stop of its own; run() then
- * returns as soon as it can, and what it says of the run is set aside.
+ * Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a deadline.  The
+ * node makes stop_fd readable for a timeout, a cancel, or its own shutdown; run() then returns as soon as it
+ * can, and the result it gives is set aside.
  */
 static void
 wait_for_file(struct watcher *w, const char *path, int64_t until, const struct pgrab_host *host,
@@ -142,7 +142,7 @@ file_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 		    result->error, sizeof result->error, "the path is longer than %d bytes", PATH_MAX - 1);
 		return;
 	}
-	/* Watched before it is looked for: a file that comes in between would be missed otherwise. */
+	/* Watched before it is looked for: otherwise a file that appears in between would be missed. */
 	watch = inotify_add_watch(w->inotify, dirname(folder), IN_CREATE | IN_MOVED_TO);
 	if (watch < 0) {
 		snprintf(result->error, sizeof result->error, "could not watch the folder of %.200s: %s",

@@ -41,7 +41,7 @@ struct pgrab_run {
 	const char *kind;
 	const char *command;
 	const char *fire_at; /* planned time, ISO 8601 UTC, "2026-11-21T05:00:00.000000Z" */
-	const char *fence;   /* "incarnation-version": hand it on so that others can check it */
+	const char *fence;   /* "incarnation-version": pass it on so that others can check it */
 	int32_t attempt;     /* 1, 2, ... */
 	int32_t max_attempts;
 	int64_t timeout_us; /* for information: the node itself raises PGRAB_STOP_TIMEOUT */
@@ -71,17 +71,17 @@ struct pgrab_host {
 	/* One line in the node's log, at info level. */
 	void (*log)(void *ctx, const char *text);
 
-	/* From here on: only where `size` says that they are there (pgrab_host_has). */
+	/* A node may lack what follows: ask pgrab_host_has first. */
 
 	/*
-	 * How far the run is: percent 0 to 100, negative or NaN when that is not known; text: what
-	 * it does, one line, may be NULL.  Shown in pgrab.running.  Cheap: call it as often as you
-	 * like, the node tells the database about once per heartbeat.  It is also a sign of life,
-	 * as output is: see the task's stall_after.
+	 * How far the run is: percent from 0 to 100, negative or NaN if unknown; text, what it is doing
+	 * in one line, may be NULL.  Shown in pgrab.running.  Cheap: call it as often as you like, the
+	 * node tells the database about once per heartbeat.  It is also a sign of life, as output is:
+	 * see the task's stall_after.
 	 */
 	void (*progress)(void *ctx, double percent, const char *text);
-	/* After a stop: what has still to end before run() can return, one line, for people.  NULL
-	 * takes it back. */
+	/* After a stop: what must still end before run() can return, in one line, for
+	 * people.  NULL takes it back. */
 	void (*waits_for)(void *ctx, const char *text);
 };
 
@@ -89,9 +89,8 @@ struct pgrab_host {
 #define pgrab_host_has(host, member) \
 	((host)->size >= offsetof(struct pgrab_host, member) + sizeof((host)->member))
 
-/* What came of it.  Zero but for size before run() is called: an executor that sets nothing has
- * failed with no reason.
- */
+/* How it ended.  All zero but size before run() is called: an executor that sets nothing has
+ * failed, for no stated reason. */
 struct pgrab_result {
 	uint32_t size; /* sizeof(struct pgrab_result) as the node knows it: write nothing beyond */
 	bool succeeded;

@@ -3,8 +3,8 @@
  *
  * Every node asks its strategy alone, from the same rows; there is no referee.  That is safe, because a claim
  * is a versioned UPDATE: a strategy that is wrong wastes claims, it never runs a task twice.  What it must
- * give is this: when all live nodes see the same cluster, the answers of all nodes to shards() are a
- * partition: every shard has exactly one owner.
+ * guarantee: when all live nodes see the same cluster, the answers of all nodes to shards() are a partition:
+ * every shard has exactly one owner.
  *
  * A strategy is pure: the same cluster gives the same answer, on every node; no database, no files, no clock,
  * no threads of its own, no state that matters between calls.  The node measures each call and complains of
@@ -37,7 +37,7 @@ struct pgrab_label {
 	const char *value;
 };
 
-/* One live node.  "Live" = seen to beat lately; a draining node is not in the list. */
+/* One live node.  Live means that its heartbeat is recent; a draining node is not in the list. */
 struct pgrab_node {
 	int64_t id;       /* of pgrab.node; never reused */
 	const char *name; /* unique among the live */
@@ -60,7 +60,8 @@ struct pgrab_cluster {
 	uint32_t shards; /* PGRAB_SHARDS */
 	size_t n_nodes;
 	const struct pgrab_node *nodes;
-	size_t self; /* index of the asking node; n_nodes when it is not (yet, any more) among the live */
+	size_t self; /* index of the asking node; n_nodes if it is not, or not yet, or
+		      * no longer, among the live */
 };
 
 /* One candidate, for the final yes or no. */
@@ -102,8 +103,8 @@ struct pgrab_strategy {
 	void (*close)(void *self);
 
 	/*
-	 * Which shards node `rank` looks at.  Asked for the own rank at each change of the cluster, and for
-	 * every rank where the node explains itself.  The set is zeroed by the caller.  Required.
+	 * Which shards node `rank` looks at.  Asked for the node's own rank whenever the cluster changes, and
+	 * for every rank when the node explains who owns what.  The set is zeroed by the caller.  Required.
 	 */
 	void (*shards)(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out);
 
@@ -111,8 +112,8 @@ struct pgrab_strategy {
 	 * not made.  */
 	bool overlapping;
 
-	/* At most how many tasks the asking node may take in this look, given `room` it has.  Result is cut
-	 * to 0..room. NULL: as many as there is room for. */
+	/* How many tasks the asking node may take in this look, at most, when it has `room`.  The result is
+	 * cut to 0..room.  NULL: as many as there is room for. */
 	int64_t (*quota)(void *self, const struct pgrab_cluster *c, int64_t room);
 
 	/* The final word on one candidate.  NULL: yes to all. */

@@ -1,11 +1,10 @@
 /*
  * The strategy host: finds a strategy by name or file and calls it.
  *
- * A strategy is code of somebody else, in our process: it cannot be fenced off, but the mistakes that are
- * easy to make are caught here.  Its ABI number is looked at before anything else.  It writes its shards into
- * a set that has room to spare, so that a shard number too big hits nothing of ours.  Quotas are cut to what
- * there is room for.  Every call is timed, and slow ones are complained of, each time it got twice as slow as
- * what was last said.
+ * A strategy is somebody else's code in our process: it cannot be fenced off, but mistakes that are easy to
+ * make are caught here.  Its ABI number is checked before anything else.  It writes its shards into a set
+ * that has room to spare, so that a shard number too big hits nothing of ours.  Quotas are cut to what there
+ * is room for.  Every call is timed; a slow one is logged, and again whenever it has become twice as slow.
  */
 #include "strategy/host.h"
 
@@ -19,7 +18,7 @@
 #include "base/log.h"
 
 #define SLOW_US    (20 * US_PER_MS)
-#define STRAY_BITS 65536 /* shard numbers that hit the spare room of a padded_set */
+#define STRAY_BITS 65536 /* shard numbers up to here land in a padded_set */
 
 struct strategy {
 	const struct pgrab_strategy *s; /* static data here or in the file */
@@ -55,13 +54,14 @@ find_builtin(const char *name, const struct pgrab_strategy **out, struct err *er
 		}
 		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", strategy_builtin[i]->name);
 	}
-	rc = err_set(err, RC_BAD, "there is no strategy \"%.64s\"; there are: %s, or the path of a .so file",
-	    name, buf_str(&names));
+	rc = err_set(err, RC_BAD,
+	    "there is no strategy \"%.64s\"; choose one of %s, or give the path of a .so file", name,
+	    buf_str(&names));
 	buf_fini(&names);
 	return rc;
 }
 
-/* Behind a wrong ABI number the fields mean something else. */
+/* Under another ABI number the fields mean something else. */
 static enum rc
 check(const struct pgrab_strategy *s, struct err *err)
 {
@@ -82,8 +82,8 @@ check(const struct pgrab_strategy *s, struct err *err)
 static enum rc
 load(struct strategy *st, const char *path, struct err *err)
 {
-	/* Without a slash dlopen would look in the system's library folders; the working directory is meant.
-	 */
+	/* Without a slash dlopen would look in the system's library folders; the
+	 * working directory is meant. */
 	char *file = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
 	pgrab_strategy_entry_fn entry;
 	enum rc rc = RC_BAD;
@@ -140,8 +140,7 @@ names_strays(const struct padded_set *p)
 	return false;
 }
 
-/* One question before it is trusted with a cluster: a strategy that names shards that do not exist
- * is refused. */
+/* A trial before it is trusted with a cluster: a strategy that names shards that do not exist is refused. */
 static enum rc
 try_out(const struct strategy *st, struct err *err)
 {
@@ -205,7 +204,7 @@ strategy_overlapping(const struct strategy *s)
 	return s->s->overlapping;
 }
 
-/* The pure calls cost microseconds; whoever sleeps or computes for long in one holds up the node's looks. */
+/* Pure calls cost microseconds; one that sleeps or computes for long holds up the node's looks. */
 static void
 note_time(struct strategy *st, int64_t began_us, const char *call)
 {
