@@ -15,24 +15,24 @@ struct cluster {
 	struct pgrab_cluster view;
 	struct pgrab_node *node;
 	struct pgrab_label *label;
-	bool *busy;    /* of each of the nodes: others take what is due in its place */
+	bool *busy;    /* per node: it is busy, so others take what is due in its shards */
 	char *text;    /* names and labels */
 	unsigned refs; /* guarded by the slot's lock */
 };
 
-/* Of the members that are live, and this node (self_id), whatever it has seen of itself, unless it drains.
- * One reference for the caller. */
+/* From the live members and this node (self_id), which counts as live, whatever it has read about itself,
+ * unless it drains.  One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
 /* Same nodes with the same weights, labels and slots?  (in_hand changes all the time and does not count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
 
-/* Of two of one shape: are the same nodes busy? */
+/* For two of the same shape: are the same nodes busy? */
 bool cluster_same_busy(const struct cluster *a, const struct cluster *b);
-/* Is somebody else there who is not busy? */
+/* Is there another node that is not busy? */
 bool cluster_has_free(const struct cluster *c);
 
-/* Where the current picture hangs.  Embedded; any thread. */
+/* Holds the current picture.  Embedded; any thread. */
 struct cluster_slot {
 	pthread_mutex_t lock;
 	struct cluster *current;

@@ -1,7 +1,7 @@
 /*
  * The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every
  * process of the machine reads alike and which counts suspension.  Counted from before the heartbeat was
- * sent: the reply's travel time is lost, never won.
+ * sent: travel time shortens the lease and never extends it.
  */
 #ifndef PGRAB_CORE_LEASE_H
 #define PGRAB_CORE_LEASE_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Embedded in the node; the heartbeat writes it, everybody reads it. */
+/* Embedded in the node; the heartbeat writes it, every thread reads it. */
 struct lease {
 	_Atomic int64_t until_us; /* 0: no lease */
 };

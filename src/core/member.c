@@ -46,7 +46,7 @@ take_row(struct member *m, const struct member_row *row)
 	m->heartbeat_us = row->heartbeat_us;
 	m->dead_after_us = row->dead_after_us;
 	if (pairs_parse(row->labels, strlen(row->labels), &m->labels, &ignored) != RC_OK)
-		pairs_fini(&m->labels); /* labels of another node that do not parse: as if it had none */
+		pairs_fini(&m->labels); /* a node whose labels do not parse counts as having none */
 }
 
 void

@@ -1,11 +1,11 @@
 /*
- * What one node knows of the others, from looking at pgrab.node again and again: who is alive for the
- * strategy, who is dead.
+ * What one node knows of the others, from reading pgrab.node again and again: who is alive for
+ * the strategy, who is dead.
  *
- * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long did I,
- * on my own steady clock and while I myself could read, see it unchanged?  Time in which I could not read
- * counts for nothing, so a database outage, or my own being frozen, kills nobody.  (The idea: lease by
- * observed record version, as in Amazon's DynamoDB lock client.)
+ * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long has
+ * this one, on its own steady clock and while it could read, seen it unchanged?  Time in which it could not
+ * read does not count, so neither an outage of the database nor a freeze of this node makes others look dead.
+ * (The idea: lease by observed record version, as in Amazon's DynamoDB lock client.)
  *
  * Pure: no I/O, no threads.  Owned by the heartbeat thread.
  */
@@ -30,8 +30,8 @@ struct member_row {
 	bool draining;
 	bool busy;            /* none of its workers has been free for a while */
 	const char *labels;   /* netstrings, "" = none */
-	int64_t heartbeat_us; /* how often it means to beat */
-	/* Its own setting: it fences itself in time for this, so this is what counts. */
+	int64_t heartbeat_us; /* how often it intends to beat */
+	/* Its own setting counts, because it is the one that it fences itself in time for. */
 	int64_t dead_after_us;
 };
 
@@ -48,7 +48,7 @@ struct member {
 	struct pairs labels;
 	int64_t heartbeat_us;
 	int64_t dead_after_us;
-	int64_t silent_us; /* seen unchanged for so long */
+	int64_t silent_us; /* how long its beat has been seen unchanged */
 };
 
 struct members {
@@ -64,11 +64,11 @@ void members_fini(struct members *m);
 /* Takes in one complete reading (rows sorted by id) made at now_us (clock_mono_us). */
 void members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us);
 
-/* It has said itself, since the last reading, that it is busy.  False: that is no news, or it is
- * nobody we know. */
+/* Notes that the node has itself said, since the last reading, that it is busy.  False: we knew
+ * that, or do not know the node. */
 bool members_busy(struct members *m, int64_t id);
 
-/* Fit to own shards: beat lately (2.5 of its own heartbeats) and not draining. */
+/* Fit to own shards: it has beaten within 2.5 of its own heartbeats and is not draining. */
 bool member_live(const struct member *m);
 /* Silent for its dead_after: its tasks may be taken. */
 bool member_dead(const struct member *m);

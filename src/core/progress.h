@@ -11,18 +11,18 @@
 #define PROGRESS_TEXT 200 /* bytes of text that are kept */
 
 struct progress {
-	double percent; /* negative: not known */
+	double percent; /* negative: unknown */
 	char text[PROGRESS_TEXT + 1];
 };
 
-/* Sets it from an executor's call: the text is made printable and one line.  NULL is "". */
+/* Sets it from an executor's call; the text is made printable, on one line.  NULL is "". */
 void progress_set(struct progress *p, double percent, const char *text);
 
-/* Finds such lines in output that comes in pieces.  Embedded by value, all-zero is the beginning. */
+/* Finds such lines in output that comes in pieces.  Embedded by value, all-zero is a fresh one. */
 struct progress_reader {
-	char line[256]; /* what may become one; longer ones are cut */
+	char line[256]; /* the line so far, if it may become one; longer ones are cut */
 	size_t len;
-	bool other; /* this line is none */
+	bool other; /* this line is not one */
 };
 
 /* True: one or more were complete, *out is the last of them. */

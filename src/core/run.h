@@ -1,9 +1,9 @@
 /*
  * A task in the hands of this node, from the claim to the recorded outcome: one struct run per claim.
  *
- * It wanders: loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to
- * whoever has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may
- * be touched by the boss while a worker has it.
+ * It travels loader -> boss -> starter -> worker -> finisher -> boss, by mailboxes, and belongs to the thread
+ * that has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may be touched by
+ * the boss while a worker has it.
  */
 #ifndef PGRAB_CORE_RUN_H
 #define PGRAB_CORE_RUN_H
@@ -46,7 +46,7 @@ enum note_what {
 	NOTE_BEGUN,   /* worker: the timeout counts from now */
 	NOTE_IDLE,    /* worker: free again */
 	NOTE_SLOTS,   /* pools: a crew has grown or shrunk */
-	NOTE_GRANT,   /* loader: so much of the room it took is not under way any more */
+	NOTE_GRANT,   /* loader: part of the room it took is not in flight any more */
 	NOTE_COMMAND, /* control, heartbeat, recover */
 };
 
@@ -58,21 +58,21 @@ struct note {
 
 struct live;
 
-/* What the row says; filled when the run is started, the kind with the claim.  Owned. */
+/* What the row says: the kind since the claim, the rest since the start.  Owned. */
 struct run_task {
 	int32_t attempt, max_attempts;
 	int64_t timeout_us, fire_us;
-	int64_t stall_us; /* stopped when it shows no sign of life for so long; 0: never */
+	int64_t stall_us; /* stopped after this long without a sign of life; 0: never */
 	char *name, *kind, *command, *owner;
-	char *proof; /* of a sql run of another owner than the node's own role; NULL: not needed */
+	char *proof; /* of a sql run whose owner is not the node's own role; else NULL */
 	struct pairs args;
 	char **secret; /* what was filled in; see core/secret.h */
 	size_t n_secrets;
 	char *refused; /* why it cannot be executed; NULL: it can */
-	bool unready;  /* refused for what may be over soon: the attempt is not counted */
+	bool unready;  /* refused for a reason that may soon be gone: the attempt is not counted */
 };
 
-/* Where it waits; the boss's. */
+/* Where it waits.  Belongs to the boss. */
 struct run_place {
 	enum run_phase phase;
 	TAILQ_ENTRY(run) in_hand;
@@ -82,19 +82,19 @@ struct run_place {
 	int64_t ready_since_us;
 	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
 	bool release;     /* to the starter: hand it back instead of starting it */
-	bool locked;      /* the starter's: somebody else has the row locked */
+	bool locked;      /* the starter's: another session has the row locked */
 };
 
-/* How it is told to stop: reason first, then the descriptor. */
+/* How it is told to stop: the reason is set first, then the descriptor becomes readable. */
 struct run_stop {
 	_Atomic int64_t at_us; /* clock_mono_us; 0: nobody has stopped it */
-	_Atomic bool stalled;  /* why its time is out: no sign of life, not its timeout */
+	_Atomic bool stalled;  /* its time is out for lack of a sign of life, not by its timeout */
 	_Atomic int why;       /* enum pgrab_stop */
 	int fd;                /* eventfd, -1 for an instant kind */
 	bool lent;             /* fd is its pool's, one for all its runs */
 };
 
-/* How it ended; the worker's, then the finisher's. */
+/* How it ended.  Belongs to the worker, then to the finisher. */
 struct run_end {
 	enum outcome outcome;
 	bool recorded; /* the finish is in the database already */
@@ -109,7 +109,7 @@ struct run_end {
 };
 
 struct run {
-	struct note note;  /* the one that carries it around; must be first */
+	struct note note;  /* the message that it travels as; must be first */
 	struct note begun; /* two more for the boss, because they overtake the first */
 	struct note idle;
 
@@ -123,7 +123,7 @@ struct run {
 	struct hold *hold;   /* the claim it came with; a reference, or NULL */
 	bool started;        /* status in the database is running */
 	bool once;           /* at_most_once */
-	bool limited;        /* has to find a place under a limit before it starts */
+	bool limited;        /* needs a place under a limit before it starts */
 	bool copy;           /* of a run that has gone back to the boss: the finisher frees it */
 
 	struct run_task task;
@@ -134,7 +134,7 @@ struct run {
 	/* who carries it out, and since when */
 	size_t crew; /* the worker threads, 0, or the pool of that number */
 	const struct pgrab_executor *executor;
-	struct live *live;       /* of a pool: a process has it, and this is what it shows; the pools' */
+	struct live *live;       /* with a pool, while a process has it: what it shows; the pools' */
 	int64_t begun_us;        /* clock_mono_us */
 	_Atomic int64_t sign_us; /* its last sign of life: output, or progress */
 };
@@ -144,8 +144,8 @@ struct run {
 /* This minus n: as the task says, but not before n us. */
 #define RETRY_NOT_BEFORE INT64_C(-1)
 
-/* A run is handed on so much before it is due: putting its start on record takes about a
- * millisecond, and its worker begins when it is due, not that much later. */
+/* A run is handed on this long before it is due: recording its start takes about a millisecond, and the
+ * worker can then begin on time. */
 #define LEAD_US (2 * US_PER_MS)
 
 /* The bands of priority, as the last three bits of pgrab.task.lane have them: 1 below zero, 2 zero,
@@ -170,11 +170,11 @@ void run_fence(const struct run *r, char out[RUN_FENCE_MAX]);
 
 struct run *run_create(int64_t id, int64_t version, int64_t incarnation);
 void run_free(struct run *r);
-/* All of a chain, whose rows are left as they are, for recovery to find. */
+/* Frees a whole chain and leaves its rows as they are, for recovery to find. */
 void run_leave_all(struct run *chain);
 
-/* Its fence alone, and its part of the hold: of a run that goes back to the boss while something of
- * it is still to be done. */
+/* A copy with only its fence and its share of the hold, for work that remains when the run
+ * itself goes back to the boss. */
 struct run *run_copy(const struct run *r);
 
 /* From the mail that carried it (its `note`, never `begun` or `idle`). */

@@ -1,8 +1,7 @@
 /*
- * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the
- * database under the key `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Before
- * the run is executed each is filled in, once; what was filled in is hidden in whatever is recorded
- * of the run.
+ * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the database
+ * under the key `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Each is filled in once,
+ * before the run is executed, and hidden in whatever is recorded of the run.
  */
 #ifndef PGRAB_CORE_SECRET_H
 #define PGRAB_CORE_SECRET_H
@@ -20,19 +19,19 @@ enum secret_from {
 };
 
 #define SECRET_MAX  (64 * 1024)
-#define SECRET_HIDE 8 /* a shorter one would hide what is none */
+#define SECRET_HIDE 8 /* hiding shorter ones would hide ordinary words */
 
 /* What args[i] of the run names, *name_out borrowed. */
 enum secret_from secret_reference(const struct run *r, size_t i, const char **name_out);
 
-/* Does any of its args name a row of the table, still? */
+/* Does any of its args still name a row of the table? */
 bool secret_wanted(const struct run *r);
 
-/* From here on args[i] has the value as any other has.  The run owns its copy. */
+/* Gives args[i] its value, as if it had been a plain one.  The run owns its copy. */
 void secret_fill(struct run *r, size_t i, const char *value);
 
-/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: positions stay
- * what they are.  text may be NULL. */
+/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: so no position in the text
+ * changes. text may be NULL. */
 void secret_hide(const struct run *r, char *text);
 
 /* Wipes and frees. */

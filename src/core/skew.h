@@ -1,7 +1,7 @@
 /*
- * The database's clock against our steady one.  A reading is made between the question and its
- * answer, so each gives a lower and an upper bound of the difference; we go by lower ones, so that
- * nothing starts early.  The database's clock may be set while we look.
+ * The database's clock against our steady one.  A reading is made between the question and its answer, so
+ * each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
+ * early.  Somebody may set the database's clock at any time.
  */
 #ifndef PGRAB_CORE_SKEW_H
 #define PGRAB_CORE_SKEW_H
@@ -15,11 +15,12 @@ struct skew {
 	unsigned n;
 };
 
-/* The database said db_us (since 1970) between sent_us and got_us (clock_mono_us).  Returns the
- * best lower bound; what was known before a clock was set back is forgotten. */
+/* The database said db_us (since 1970) between sent_us and got_us (clock_mono_us).  Returns the best lower
+ * bound; readings from before a clock was set back are forgotten. */
 int64_t skew_note(struct skew *s, int64_t db_us, int64_t sent_us, int64_t got_us);
 
-/* `ahead`, if it fits to this reading; else the clock was set since, and its lower bound. */
+/* `ahead` if it agrees with this reading; else a clock has been set since, and it is
+ * this reading's lower bound. */
 int64_t skew_within(int64_t ahead, int64_t db_us, int64_t sent_us, int64_t got_us);
 
 #endif
