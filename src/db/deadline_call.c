@@ -1,5 +1,5 @@
-/* See deadline_call.h.  Who comes last cleans up: the caller joins a thread that is done; one that is not
- * is detached and on its own. */
+/* See deadline_call.h.  Whichever side is last cleans up: the caller joins a thread that is done, and
+ * detaches one that is not. */
 #include "db/deadline_call.h"
 
 #include <stdlib.h>

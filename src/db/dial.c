@@ -13,13 +13,13 @@
 #include "db/deadline_call.h"
 #include "db/dsn.h"
 
-/* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it is
- * done aside. */
+/* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it
+ * is done in a deadline_call. */
 struct dial {
 	char *dsn, *app;
 	int64_t timeout_us, until_us;
 	bool primary;
-	/* what came of it */
+	/* the result */
 	PGconn *conn;
 	enum rc rc;
 	struct err err;
@@ -77,9 +77,9 @@ dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bo
 }
 
 /*
- * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  These
- * are of the configuration, and have a remedy.  Everything else is taken as transient: waiting is
- * safe, giving up is not.
+ * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  The ones
+ * below are mistakes of configuration, each with a remedy.  Everything else counts as transient: waiting
+ * is safe, giving up is not.
  */
 static enum rc
 refusal(const char *why, struct err *err)
@@ -118,7 +118,7 @@ no_answer(int64_t waited_us, struct err *err)
 	    err, RC_AGAIN, "could not connect: no answer within %lld ms", (long long)(waited_us / US_PER_MS));
 }
 
-/* NOTICE and WARNING of the server are of no use to us: what matters comes as an answer. */
+/* Drops the server's notices and warnings: what matters comes as an answer. */
 static void
 no_notice(void *arg, const PGresult *r)
 {
@@ -154,9 +154,9 @@ must_write(PGconn *conn, struct err *err)
 }
 
 /*
- * One try, at the host that `at` names (NULL: whatever the DSN says).  What comes before dbname
- * are defaults that the DSN overrides, what comes after it overrides the DSN.  A flow that was
- * dropped in silence is found within 20 seconds.
+ * One try, at the host that `at` names (NULL: whatever the DSN says).  The settings before dbname are
+ * defaults that the DSN overrides; those after it override the DSN.  A connection that the network has
+ * silently dropped is noticed within 20 seconds.
  */
 static enum rc
 try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t until_us, struct err *err)
@@ -214,7 +214,7 @@ take_options(struct hosts *h, const PQconninfoOption *options)
 	}
 }
 
-/* What libpq will make of the DSN and its environment.  (Not of a service that the DSN names: that
+/* The hosts that libpq will find in the DSN and its environment.  (Not of a service that the DSN names: that
  * is one host for us.) */
 static struct hosts
 read_hosts(const char *dsn)
@@ -242,7 +242,7 @@ free_hosts(struct hosts *h)
 	free(h->port);
 }
 
-/* The i-th of a list; a list of one stands for all. */
+/* The i-th element of a list; the only element of a list of one serves for every i. */
 static char *
 element(const char *list, size_t i)
 {
@@ -272,8 +272,8 @@ try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int6
 	return rc;
 }
 
-/* Each gets its share of what is left.  The errors of all are kept: the first alone would not say
- * why none would do. */
+/* Each host gets its share of the time left.  The errors of all are kept: the first alone would
+ * not say why none would do. */
 static enum rc
 try_all(struct dial *d, const struct hosts *h)
 {
@@ -287,7 +287,7 @@ try_all(struct dial *d, const struct hosts *h)
 		struct err err = {0};
 
 		rc = try_nth(d, h, i % h->n, attrs, now + (d->until_us - now) / (int64_t)left, &err);
-		result = rc == RC_BAD ? result : RC_AGAIN; /* another time it may answer */
+		result = rc == RC_BAD ? result : RC_AGAIN; /* it may answer another time */
 		buf_addf(&all, "%s%s", i > 0 ? "; " : "", err.text);
 	}
 	if (rc != RC_OK)

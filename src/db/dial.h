@@ -1,5 +1,5 @@
 /*
- * Internal to db: making a connection, within a deadline that names of servers and silent hosts keep as well.
+ * Internal to db: makes a connection within a deadline that holds for name lookups and silent hosts too.
  */
 #ifndef PGRAB_DB_DIAL_H
 #define PGRAB_DB_DIAL_H
@@ -12,10 +12,9 @@
 #include "base/rc.h"
 
 /*
- * Tries each host of the DSN (or of libpq's environment) with a share of the time, so that one that is
- * silent does not keep the next from being tried.  primary: a server that only reads is passed by.
- * RC_OK: *out is the caller's.  RC_AGAIN: not now.  RC_BAD: refused until a person does something;
- * the text says what.
+ * Each host of the DSN (or of libpq's environment) gets a share of the time, so that a silent one does not
+ * use up the time of the next. primary: read-only servers are passed over.  RC_OK: *out is the caller's.
+ * RC_AGAIN: not now.  RC_BAD: refused until a person does something; the text says what.
  */
 CHECKED enum rc dial_server(
     const char *dsn, const char *app, int64_t timeout_us, bool primary, PGconn **out, struct err *err);

@@ -13,9 +13,8 @@
 #define STARS "***"
 
 static const char misleading_words[] =
-    "could not connect: the URL is not read as it was meant; write @, : and / in a user or password as %40, "
-    "%3A and "
-    "%2F (what libpq says is left out here: it may be a piece of the password)";
+    "could not connect: the URL cannot be read as it was meant; write @, : and / in a user or password as "
+    "%40, %3A and %2F (libpq's own message is left out: it may hold a piece of the password)";
 
 static bool
 is_conninfo(const char *dsn)
@@ -24,8 +23,8 @@ is_conninfo(const char *dsn)
 }
 
 /*
- * A URL that libpq takes apart elsewhere than its author meant: a password with a bare @, / or : in
- * it.  Then pieces of it are taken for a host or a port, and named as such.
+ * A URL that libpq splits in other places than its author meant, because the password has a bare @, / or : in
+ * it.  Its message would then show a piece of the password as the name of a host or a port.
  */
 static bool
 is_misleading(const char *dsn)
@@ -42,7 +41,7 @@ is_misleading(const char *dsn)
 	return strchr(at + 1, '@') != NULL || (slash != NULL && slash < at);
 }
 
-/* The passwords as libpq reads them; misread_out: it cannot be told what is one. */
+/* The passwords as libpq reads them; misread_out: which part is one cannot be told. */
 static PQconninfoOption *
 parse(const char *dsn, bool *misread_out)
 {
@@ -84,8 +83,8 @@ replace(struct buf *b, const char *text, const char *what)
 }
 
 /*
- * What stands behind the first double quote, but for the sign that libpq misses.  All of it, for
- * what is quoted may hold quotes itself, and the text may be cut.
+ * Replaces everything from the first double quote on, except the quoted "=" that libpq misses: the quoted
+ * piece may itself hold quotes, and the text may be cut.
  */
 static void
 replace_quoted(struct buf *b, const char *text)

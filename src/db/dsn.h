@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Does it hold a password, as far as anybody can tell?  A malformed one counts as if it did. */
+/* Does it hold a password?  A malformed one counts as if it did. */
 bool dsn_has_password(const char *dsn);
 
-/* Takes what may be a password of this dsn, or a piece of one, out of libpq's words about it: ***
- * is put in its place. */
+/* Puts *** in place of whatever may be a password of this dsn, or a piece of one, in
+ * libpq's message about it. */
 void dsn_hide(const char *dsn, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* See farewell.h.  Two statements: the row first, for only what no living node holds is put back. */
+/* See farewell.h.  Two statements, the node's row first: only what no living node holds is put back. */
 #include "db/farewell.h"
 
 #include "db/store_node.h"

@@ -1,4 +1,4 @@
-/* See fault.h.  The first line that fits counts; two characters stand for a class. */
+/* See fault.h.  The first line that matches counts; two characters match a whole class. */
 #include "db/fault.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ static const struct {
     {"40001", FAULT_RACE}, {"40P01", FAULT_RACE}, {"55P03", FAULT_LOCKED},
     {"42501", FAULT_SERVER},                    /* insufficient privilege */
     {"25006", FAULT_SERVER},                    /* read only: a standby, or a primary that became one */
-    {"XX001", FAULT_ROW},                       /* data corrupted: this row's, for all we know */
+    {"XX001", FAULT_ROW},                       /* data corrupted: perhaps only of this row */
     {"XX002", FAULT_ROW}, {"08", FAULT_SERVER}, /* connection */
     {"28", FAULT_SERVER},                       /* login */
     {"3D", FAULT_SERVER},                       /* database */
@@ -70,7 +70,7 @@ fault_rc(const char *sqlstate, bool patient)
 bool
 fault_no_partition(enum rc rc, const struct err *err)
 {
-	/* The second: a session that goes by an old list of the partitions writes into the default one. */
+	/* The second text: a session with an outdated list of the partitions writes into the default one. */
 	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
 	       (strstr(err->text, "no partition of relation") != NULL ||
 		   strstr(err->text, "violates partition constraint") != NULL);

@@ -1,10 +1,10 @@
 /*
  * What an error of the server means, decided here and nowhere else.
  *
- *   race    somebody else was there first: normal
- *   locked  somebody has a row locked: ask again later
- *   row     it may be this row's fault.  May be: a trigger of somebody's that refuses everything looks the
- *           same.  Only when its batch mates pass is it proved, and only then may the row be parked
+ *   race    another session was first: normal
+ *   locked  another session has a row locked: ask again later
+ *   row     it may be this row's fault, or that of a trigger which refuses everything: both look the
+ *           same.  Only when the rest of the batch passes is it proved, and only then may the row be parked
  *   ours    a statement that this schema does not understand: a bug, or a schema that changed under us.  Loud
  *   server  the server, the way to it, our rights, its disk: wait, keep what is in hand, try again
  */
@@ -21,8 +21,8 @@ enum fault { FAULT_RACE, FAULT_LOCKED, FAULT_ROW, FAULT_OURS, FAULT_SERVER };
 enum fault fault_of(const char *sqlstate);
 const char *fault_name(enum fault f);
 
-/* What a caller does about it.  patient: somebody may mend it while we wait (a node that is up);
- * else what only a person can mend (rights, a login) is RC_BAD: said to whoever started us. */
+/* What a caller should do about it. patient: of a node that is up, which waits until a person has mended it;
+ * else what only a person can mend (rights, a login) is RC_BAD, for whoever started us to see. */
 enum rc fault_rc(const char *sqlstate, bool patient);
 
 /* The history has no partition for this moment (anybody's CHECK answers with the same SQLSTATE). */

@@ -173,7 +173,8 @@ report(struct migrator *m, const char *name, bool applied)
 	m->said = true;
 }
 
-/* Each statement is a query of its own, as a server wants it that hands them on to others; sent in one go. */
+/* Each statement is a query of its own, because servers that forward statements to others require
+ * it; all are sent in one go. */
 static enum rc
 apply_text(struct migrator *m, const char *text)
 {
@@ -279,7 +280,7 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 	return end(m, rc);
 }
 
-/* One step, tried again while somebody else's lock is in the way. */
+/* One step, tried again while a lock of another session is in the way. */
 static enum rc
 step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, const struct sql_file *),
     const struct sql_file *f)
@@ -304,7 +305,7 @@ step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, c
 	return rc == RC_RACE ? RC_AGAIN : rc;
 }
 
-/* In a transaction of its own, as the role that logged in: the schema may have another owner by now. */
+/* In a transaction of its own, as the role that logged in: the schema may already have another owner. */
 static enum rc
 make_roles(struct migrator *m)
 {
@@ -328,7 +329,7 @@ apply_all(struct migrator *m)
 	return rc == RC_OK ? step(m, "api", apply_api, NULL) : rc;
 }
 
-/* Says what would be done, or that nothing is to do. */
+/* Reports what would be done, if anything. */
 static enum rc
 report_all(struct migrator *m, const struct schema_status *st)
 {

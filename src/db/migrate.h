@@ -18,8 +18,8 @@ enum schema_state {
 	SCHEMA_OLD,  /* this program brings migrations, or an api, that are not applied */
 	SCHEMA_CURRENT,
 	SCHEMA_NEWER,   /* made by a newer program, still compatible */
-	SCHEMA_TOO_NEW, /* made by a newer program with a breaking migration: this program must not touch it
-			 */
+	SCHEMA_TOO_NEW, /* made by a newer program with a breaking migration: this
+			 * program must not touch it */
 };
 const char *schema_state_name(enum schema_state s); /* "none", "old", ... */
 
@@ -32,8 +32,8 @@ struct schema_status {
 
 CHECKED enum rc schema_status_read(struct db *db, struct schema_status *out, struct err *err);
 
-/* Called for each step, before it is applied ("0001_task.sql", "api"); applied = false: it was there already.
- */
+/* Called for each step, before it is applied ("0001_task.sql", "api"); applied =
+ * false: it was there already. */
 typedef void (*migrate_step_fn)(void *ctx, const char *name, bool applied);
 
 enum migrate_how {
@@ -44,11 +44,11 @@ enum migrate_how {
 };
 
 /* Applies what is missing.  RC_BAD with text when the schema is too new, or the server refuses.  RC_AGAIN: a
- * lock was not to be had; what was applied before stays. */
+ * lock could not be taken; what was applied before stays. */
 CHECKED enum rc
 schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
 
-/* The same as one SQL text, for another tool: all of it, or what a schema lacks that has migration `from`. */
+/* The same as one SQL text, for other tools: everything, or what a schema at migration `from` lacks. */
 void schema_print(int from, struct buf *out);
 
 int migration_number(const struct sql_file *f);    /* 1 for "0001_task.sql" */

@@ -111,7 +111,7 @@ db_conn(struct db *db)
 	return db->conn;
 }
 
-/* The connection went while the server worked, which may go on for all we know. */
+/* The connection was lost while the server worked, and for all we know it still does. */
 void
 db_lose(struct db *db)
 {
@@ -173,7 +173,7 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 		dial_one_line(line, sizeof line, PQresultErrorMessage(r));
 		return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 	}
-	/* FATAL: terminated while it worked, so the commit may be through. */
+	/* FATAL: terminated while it worked, so it may have committed. */
 	rc = severity != NULL && strcmp(severity, "FATAL") == 0 ? RC_UNKNOWN : fault_rc(state, db->patient);
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL) {
@@ -282,7 +282,7 @@ db_query(
 	until = clock_mono_us() + db->timeout_us;
 	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
-	named = db->keeps && db->since[0] != '\0'; /* before, it may be a pooler's */
+	named = db->keeps && db->since[0] != '\0'; /* until then it may be a pooler's */
 	if (named)
 		rc = db_name(db, sql, err);
 	if (rc != RC_OK)

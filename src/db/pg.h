@@ -4,7 +4,7 @@
  * Rules kept here and nowhere else:
  *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the
  *     connection is thrown away;
- *   - what an SQLSTATE means is said in fault.h only;
+ *   - only fault.h says what an SQLSTATE means;
  *   - no state is left in a session that others may get: where a pooler stands in between, each
  *     transaction sets for itself what it needs, and nothing is prepared under a name.
  */
@@ -34,40 +34,41 @@ CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
 
-/* Of a node: a server that only reads (a standby) is as good as none.  Before the first connect. */
+/* For a node: a read-only server (a standby) is refused.  Call before the first connect. */
 void db_of_node(struct db *db);
 
-/* Of a node that is up: what a person can mend (a login, rights, a database's name) is RC_AGAIN
- * from now on, not RC_BAD. */
+/* For a node that is up: from now on what a person can mend (a login, rights, a database's
+ * name) is RC_AGAIN, not RC_BAD. */
 void db_patient(struct db *db);
 
-/* Is this connection to a pooler?  Then each transaction may be another server's. */
+/* Is this connection to a pooler?  Then each transaction may run on another server. */
 bool db_pooled(const struct db *db);
 
-/* How many connections this process has open at this moment.  Any thread. */
+/* How many connections this process has open right now.  Any thread. */
 int64_t db_open_count(void);
 
-/* How many connections were made so far: a new one may be to another server. */
+/* How many connections have been made: a new one may lead to another server. */
 unsigned db_generation(const struct db *db);
 
 /* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as
- * db_query_stoppable does: for statements that may have to wait for somebody's lock as long as the
- * run itself.  -1: as usual. */
+ * db_query_stoppable does: for statements that may have to wait for another session's lock for as long as the
+ * run lasts. -1: as usual. */
 void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
 
-/* Of a thread that asks the same few texts again and again: they are prepared where no pooler
- * stands in between.  They are known by their addresses, so these have to stay.  Before the first
- * connect. */
+/* For a thread that sends the same few texts again and again: they are prepared, unless there is a
+ * pooler in between.  They are told apart by their addresses, so these must not change.  Call
+ * before the first connect. */
 void db_keeps(struct db *db);
 
-/* For connections on which the text of a task runs: no settings of ours, the role's and database's own hold.
- * Before the first connect. */
+/* For connections on which the text of a task runs: it keeps the settings of the role and the database, not
+ * ours.  Call before the first connect. */
 void db_plain_session(struct db *db);
 
-/* Times of results come in this zone instead of UTC, if the server knows it.  Before the first connect. */
+/* Times in results are in this zone instead of UTC, if the server knows it.  Call
+ * before the first connect. */
 void db_zone(struct db *db, const char *zone);
 
-/* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Inside db. */
+/* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Owned by db. */
 const char *db_target(struct db *db);
 
 /*
@@ -89,7 +90,7 @@ CHECKED enum rc db_begin(struct db *db, const char *more, struct err *err);
 /* Several statements in one query, no parameters, no results.  Same answers. */
 CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 
-/* Waits until something has come that nobody asked for (a notification).  RC_AGAIN: nothing did. */
+/* Waits until something unasked for (a notification) has come.  RC_AGAIN: nothing did. */
 CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
 /* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable
@@ -100,12 +101,11 @@ CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params,
     int stop_fd, int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err);
 
 /*
- * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group:
- * the groups are transactions of their own where nobody says BEGIN, and a failure ends its own
- * group only.  On the connection that is there: RC_UNKNOWN when there is none.
- * result[i], if given: the answer to each that was answered, also the error that ended it; PQclear
- * them all.  *failed_out: the first that failed, or n.  The rest as db_query_stoppable; stop_fd
- * < 0: the deadline of the connection.
+ * Several statements, sent in one go: none is executed once one has failed. `sync` ends a group: each group
+ * is a transaction of its own unless it says BEGIN, and a failure ends only its own group.  Uses the
+ * connection that is open: RC_UNKNOWN when there is none. result[i], if given: the answer to each that got
+ * one, including the error that ended it; PQclear them all. *failed_out: the first that failed, or n.  The
+ * rest as db_query_stoppable; stop_fd < 0: the deadline of the connection.
  */
 struct db_step {
 	const char *sql;
@@ -118,7 +118,7 @@ struct db_step {
 	void (*row)(void *ctx, const PGresult *res);
 	void *ctx;
 };
-void db_forget_names(struct db *db); /* what was prepared is not there any more */
+void db_forget_names(struct db *db); /* what was prepared is gone */
 CHECKED enum rc db_steps(struct db *db, const struct db_step *step, size_t n, int stop_fd, int64_t cancel_us,
     PGresult **result, size_t *failed_out, struct err *err);
 
@@ -126,8 +126,7 @@ CHECKED enum rc db_steps(struct db *db, const struct db_step *step, size_t n, in
 CHECKED enum rc
 db_alone(struct db *db, const struct db_step *step, int stop_fd, int64_t cancel_us, struct err *err);
 
-/* Has the server closed a connection that was kept?  Then it is dropped, so that the next call
- * makes another. */
+/* Drops an idle connection that the server has closed, so that the next call makes another. */
 void db_drop_dead(struct db *db);
 
 /* Fields.  A null or malformed field gives 0 / "" (the columns asked for are ours). */

@@ -1,4 +1,4 @@
-/* The request to cancel what a connection is at.  See pg_priv.h. */
+/* The request to cancel what a connection is doing.  See pg_priv.h. */
 #include "db/pg_priv.h"
 
 #include "db/deadline_call.h"
@@ -17,8 +17,8 @@ drop_cancel(void *arg)
 	PQfreeCancel(arg);
 }
 
-/* PQcancel connects, and knows no deadline.  One that is still under way when the time is up could
- * hit a later statement: so the connection is given up. */
+/* PQcancel connects, and has no deadline.  A request still under way when the time is up could hit a later
+ * statement, so the connection is given up. */
 enum rc
 db_cancel(struct db *db, int64_t until_us, struct err *err)
 {

@@ -9,9 +9,9 @@
 
 #define DB_NAMED_MAX 32
 
-/* A text that was asked for on this connection; "": it has no name yet. */
+/* A text that was sent on this connection; "": it has no name yet. */
 struct db_named {
-	const char *sql; /* in memory that stays: it is known by its address */
+	const char *sql; /* known by its address, so the memory must stay */
 	bool asked;
 	char name[20];
 };
@@ -23,21 +23,21 @@ struct db {
 	int64_t timeout_us;
 	bool plain;   /* no session settings */
 	bool primary; /* of a node: a standby will not do */
-	bool patient; /* of a node that is up: what a person can mend is waited for */
+	bool patient; /* of a node that is up: it waits for what a person can mend */
 	int stop_fd;  /* while a run's calls wait for nothing but its stop; else -1 */
 	int64_t stop_cancel_us;
 	bool pooled;         /* the connection is to a pooler, whose servers others use as well */
 	unsigned generation; /* connections made so far */
 	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
-	int pid;             /* its backend, which libpq does not tell any more when the connection is lost */
-	char since[48];      /* a moment at which it was there, on the database's clock; "": not settled in */
+	int pid;             /* its backend, kept because libpq forgets it with the connection */
+	char since[48];      /* a moment at which it existed, on the database's clock; "": not settled in */
 	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
 	char target[256];
-	bool keeps; /* a connection that asks few texts often: db_query() names them */
+	bool keeps; /* this connection sends few texts often: db_query() names them */
 	struct db_named named[DB_NAMED_MAX];
 	size_t n_named;
-	unsigned named_on; /* of which generation */
+	unsigned named_on; /* the generation that these belong to */
 	unsigned names;    /* given so far; none is given twice */
 };
 
@@ -46,30 +46,30 @@ struct db_setting {
 };
 extern const struct db_setting db_settings[]; /* ended by NULL */
 
-/* The connection went while the server worked, which may go on for all we know; with its reason as
- * an answer. */
+/* For a connection that was lost while the server worked, and for all we know still does.
+ * db_lost also returns the reason. */
 void db_lose(struct db *db);
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 
 CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
-/* RC_OK: the request is with the server.  until_us: for the request alone. */
+/* RC_OK: the server has the request. until_us: for the request alone. */
 CHECKED enum rc db_cancel(struct db *db, int64_t until_us, struct err *err);
 enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
 
-/* Before anything is asked on a new connection: what the old one was at is over. */
+/* Before anything else on a new connection: makes sure that what the old one was doing is over. */
 CHECKED enum rc db_settle_in(struct db *db, struct err *err);
 
 /* Reads until the server is idle again.  The first error or the last rows count. */
 CHECKED enum rc
 db_collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err);
 
-/* Gives a text of ours a name on this connection, when it is asked for the second time.  The answers
- * are those of db_query; not in a pipeline. */
+/* Gives a text of ours a name on this connection when it is sent for the second time.  Returns what db_query
+ * does; not in a pipeline. */
 CHECKED enum rc db_name(struct db *db, const char *sql, struct err *err);
 const char *db_name_of(const struct db *db, const char *sql); /* NULL: none */
 
-/* Is the answer that a name is not known any more (somebody has dropped it, or a migration has
- * changed what it returns)?  Nothing was executed; all names are given anew. */
+/* Does the answer say that a name is no longer valid (it was dropped, or a migration has changed what it
+ * returns)?  Nothing was executed; all names will be given afresh. */
 bool db_name_is_stale(struct db *db, const PGresult *r, struct err *err);
 
 /* Hands a statement to libpq, by its name if it has one. */

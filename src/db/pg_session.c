@@ -13,11 +13,12 @@
  * pgrab.failing without a row 10 ms instead of 0.4.
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
- * vacuumed while empty and then filled is taken for one row, and then reading another index from end to end,
- * with a sort or a materialized copy, seems as cheap: 700 tasks/s instead of 50,000.  So those are closed.
+ * vacuumed while empty and then filled looks to the planner as if it had one row, and then reading another
+ * index from end to end, with a sort or a materialized copy, seems as cheap: 700 tasks/s instead of 50,000.
+ * So those ways are closed.
  *
- * A connection of our own is set so once.  The servers behind a pooler are other people's too: there
- * each transaction of ours sets itself, and leaves nothing behind (pg_pooled.c, ADR 0014).
+ * A connection of our own is set up once.  The servers behind a pooler are shared with other clients: there
+ * each of our transactions makes its own settings, and leaves nothing behind (pg_pooled.c, ADR 0015).
  */
 const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
     {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},
@@ -41,7 +42,7 @@ set_session(struct db *db, struct err *err)
 	return rc;
 }
 
-/* A zone that the server does not know: then it stays at UTC. */
+/* If the server does not know the zone it stays at UTC. */
 static enum rc
 set_zone(struct db *db, struct err *err)
 {

@@ -1,7 +1,7 @@
 /*
  * Several statements in one go, by libpq's pipeline.  Answers come in order; NULL ends those of one
- * statement, and each Sync has an answer of its own.  A statement that was passed by because one
- * before it failed is answered as aborted.
+ * statement, and each Sync has an answer of its own.  A statement that was skipped because one before it
+ * failed is answered as aborted.
  */
 #include "db/pg_priv.h"
 
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "db/dial.h"
 
-/* How long an answer is waited for, and by what the wait is ended. */
+/* How long to wait for an answer, and what ends the wait. */
 struct wait {
 	struct db *db;
 	int stop_fd;
@@ -26,7 +26,7 @@ wait_begin(struct db *db, int stop_fd, int64_t cancel_us)
 	    .cancel_us = cancel_us};
 }
 
-/* A stop cancels what runs, and the server is given cancel_us to say so. */
+/* A stop cancels the running statement; the server gets cancel_us to confirm that. */
 static enum rc
 stop(struct wait *w, struct err *err)
 {
@@ -67,7 +67,7 @@ good(const PGresult *r)
 	return st == PGRES_TUPLES_OK || st == PGRES_COMMAND_OK || st == PGRES_EMPTY_QUERY;
 }
 
-/* Before the pipeline, in which nothing can be asked for alone. */
+/* Before the pipeline begins, because a single statement cannot be sent inside it. */
 static enum rc
 name_steps(struct db *db, const struct db_step *step, size_t n, size_t *failed_out, struct err *err)
 {
@@ -97,7 +97,7 @@ send_steps(struct db *db, const struct db_step *step, size_t n, struct err *err)
 	return ok ? db_flush(db, clock_mono_us() + db->timeout_us, err) : db_lost(db, err);
 }
 
-/* The next answer that is no row to be handed on. */
+/* The next answer that is not a row to hand on. */
 static enum rc
 next_answer(struct wait *w, const struct db_step *step, PGresult **out, struct err *err)
 {
@@ -111,7 +111,7 @@ next_answer(struct wait *w, const struct db_step *step, PGresult **out, struct e
 	}
 }
 
-/* The answer to one step, and the NULL after it.  Aborted ones are no failure of their own. */
+/* The answer to one step, and the NULL after it.  An aborted one is not a failure of its own. */
 static enum rc
 collect_one(struct wait *w, const struct db_step *step, PGresult **result, struct err *err)
 {
@@ -120,7 +120,7 @@ collect_one(struct wait *w, const struct db_step *step, PGresult **result, struc
 	enum rc rc, rc_end;
 
 	if (step->row != NULL)
-		(void)PQsetSingleRowMode(w->db->conn); /* not for one that is passed by */
+		(void)PQsetSingleRowMode(w->db->conn); /* fails for a skipped one, which is fine */
 	rc = next_answer(w, step, &r, err);
 	if (rc != RC_OK)
 		return rc;
@@ -214,7 +214,7 @@ db_drop_dead(struct db *db)
 {
 	bool there = db->conn != NULL;
 
-	/* Twice: behind the last words of a server that went comes the end. */
+	/* Twice: the end of a connection comes after the server's last words. */
 	for (int i = 0; there && i < 2 && dial_wait_socket(db->conn, false, clock_mono_us(), -1, NULL); i++)
 		there = PQconsumeInput(db->conn) && PQstatus(db->conn) == CONNECTION_OK;
 	if (!there)

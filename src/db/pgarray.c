@@ -20,7 +20,7 @@ reserve(struct pgarray *a, size_t n)
 	a->data = xrealloc(a->data, a->cap);
 }
 
-/* Room for an element of at most n bytes, after the brace or comma that goes before it. */
+/* Room for an element of at most n bytes, after the brace or comma that precedes it. */
 static char *
 element(struct pgarray *a, size_t n)
 {

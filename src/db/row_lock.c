@@ -30,8 +30,8 @@ row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err)
 	/* What is promised here (the start of an at_most_once task) has to be on disk, whatever the
 	 * role's settings say.
 	 *
-	 * What else may be locked (a child, a limit) is not waited for either; least of all for one
-	 * row alone, because many of these may follow each other. */
+	 * Other rows that may be locked (a child, a limit) must not hold it up either; a single row waits
+	 * even less, because many such transactions may follow each other. */
 	enum rc rc = db_begin(db,
 	    n > 1 ? "set local synchronous_commit = on; set local lock_timeout = '20ms'"
 		  : "set local synchronous_commit = on; set local lock_timeout = '4ms'",
@@ -67,8 +67,8 @@ row_locks_end(struct db *db, enum rc rc, struct err *err)
 {
 	struct err ignored;
 
-	/* A commit that rings waits for those of others that do, in the whole cluster, and that is no row
-	 * of a person's: as long as anywhere else. */
+	/* A commit that rings the doorbell waits for all others in the cluster that do.  That lock is no sign
+	 * of a row that a person has locked, so it gets the usual time. */
 	if (rc == RC_OK)
 		return db_script(db, "set local lock_timeout = '300ms'; commit", err);
 	if (db_conn(db) != NULL && db_script(db, "rollback", &ignored) != RC_OK)

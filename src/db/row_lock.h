@@ -1,6 +1,6 @@
 /*
- * Internal to db: which rows of a batch are free to be worked on, when the statement for all of
- * them has given up waiting for one.
+ * Internal to db: which rows of a batch are free to work on, when the statement for all of them has
+ * given up waiting for one.
  */
 #ifndef PGRAB_DB_ROW_LOCK_H
 #define PGRAB_DB_ROW_LOCK_H
@@ -17,15 +17,14 @@ struct row_lock {
 	enum row_state state;
 };
 
-/* Did a statement fail because somebody has a row locked? */
+/* Did a statement fail because another session has a row locked? */
 bool row_lock_refused(enum rc rc, const struct err *err);
 
-/* Opens a transaction and says of each row, sorted by (id, version), what can be done with it; the
- * free ones are locked now.  RC_OK: row_locks_end has to follow, with the answer of what was done. */
+/* Opens a transaction and says of each row, sorted by (id, version), what can be done with it; the free ones
+ * are locked now.  RC_OK: row_locks_end must follow, with the result of the work. */
 CHECKED enum rc row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err);
 
-/* Commits when rc is RC_OK, else rolls back; returns what became of it (RC_UNKNOWN: the commit may
- * be through). */
+/* Commits when rc is RC_OK, else rolls back; returns the result (RC_UNKNOWN: it may have committed). */
 enum rc row_locks_end(struct db *db, enum rc rc, struct err *err);
 
 #endif

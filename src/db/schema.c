@@ -45,7 +45,7 @@ ends_in(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* Somebody else's, or what another pgrab's internal schema would be called. */
+/* A name that PostgreSQL uses, or that the internal schema of another pgrab would have. */
 static bool
 taken(const char *name)
 {
@@ -68,9 +68,8 @@ schema_check(const char *name, struct err *err)
 		    name, SCHEMA_NAME_MAX);
 	if (taken(name))
 		return err_set(err, RC_BAD,
-		    "schema \"%s\": this name is taken: no words of SQL, nothing that begins with pg_ or "
-		    "ends in "
-		    "_internal or _sql",
+		    "schema \"%s\": this name is reserved; choose one that is not a word of SQL, does not "
+		    "begin with pg_ and does not end in _internal or _sql",
 		    name);
 	return RC_OK;
 }
@@ -118,7 +117,7 @@ is_suffix(const char *s)
 	return false;
 }
 
-/* Is it the schema's name that stands at p, and not the program's, nor a part of another word? */
+/* Is the word at p the schema's name, and neither the program's nor part of another word? */
 static bool
 is_name(const char *text, const char *p)
 {

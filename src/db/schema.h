@@ -1,7 +1,7 @@
 /*
  * The name of the schema that this process works in: `pgrab`, unless a setting names another one, for several
- * pgrabs in one database.  The texts of src/db/sql and migrations are written for `pgrab`; here, and nowhere
- * else, they are made to say another name.
+ * pgrabs in one database.  The texts of src/db/sql and migrations are written for `pgrab`; only here are they
+ * changed to another name.
  */
 #ifndef PGRAB_DB_SCHEMA_H
 #define PGRAB_DB_SCHEMA_H
@@ -9,12 +9,14 @@
 #include "base/rc.h"
 
 #define SCHEMA_DEFAULT  "pgrab"
-#define SCHEMA_NAME_MAX 30 /* what is made of it (NAME_internal, NAME sql 4711) is longer */
+#define SCHEMA_NAME_MAX 30 /* names derived from it (NAME_internal, NAME sql 4711) are longer */
 
-/* RC_BAD says what a name is: one that needs no quotes, and leaves room for what is made of it. */
+/* RC_BAD: not a name that needs no quotes and leaves room for what is derived from
+ * it; err says what one is. */
 CHECKED enum rc schema_check(const char *name, struct err *err);
 
-/* From here on.  Once, before there are threads and before the first sql_text(); what schema_check says. */
+/* Uses this name from here on.  Call once, before there are threads and before the first sql_text().  Returns
+ * what schema_check does. */
 CHECKED enum rc schema_use(const char *name, struct err *err);
 
 const char *schema_name(void);

@@ -1,5 +1,5 @@
 /*
- * The texts of src/db/sql/<name>.sql and of the migrations, put into the program when it is built.
+ * The texts of src/db/sql/<name>.sql and of the migrations, embedded in the program when it is built.
  */
 #ifndef PGRAB_DB_SQL_H
 #define PGRAB_DB_SQL_H
@@ -10,7 +10,7 @@
 /* The text of src/db/sql/<name>.sql; aborts on a name that is not there (our bug). */
 const char *sql_text(const char *name);
 
-/* Makes all of them say schema_name().  Called by schema_use(), before there are threads. */
+/* Rewrites all of them for schema_name().  Called by schema_use(), before there are threads. */
 void sql_rewrite(void);
 
 struct sql_file {

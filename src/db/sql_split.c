@@ -12,7 +12,8 @@ word_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-/* Behind the closing quote; a doubled quote is one character, a backslash counts in E'' strings. */
+/* Returns what follows the closing quote; a doubled quote is one character, a
+ * backslash counts in E'' strings. */
 static const char *
 skip_quoted(const char *p, bool backslash)
 {
@@ -46,7 +47,7 @@ skip_comment(const char *p)
 	return p;
 }
 
-/* p is at '$'.  Behind the closing tag, or NULL when it is not a dollar quote. */
+/* p is at '$'.  Returns what follows the closing tag, or NULL when it is not a dollar quote. */
 static const char *
 skip_dollar(const char *p)
 {

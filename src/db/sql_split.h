@@ -1,8 +1,8 @@
 /*
- * Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes, nested
- * comments, parentheses and the body of a BEGIN ATOMIC function are respected.  Only used to tell the last
- * statement (whose rows are the output) from those before it; what is a statement is still the server's to
- * say.
+ * Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes,
+ * nested comments, parentheses and the body of a BEGIN ATOMIC function are respected.  Only used to
+ * tell the last statement (whose rows are the output) from those before it; what is a valid statement
+ * is for the server to say.
  */
 #ifndef PGRAB_DB_SQL_SPLIT_H
 #define PGRAB_DB_SQL_SPLIT_H

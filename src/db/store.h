@@ -1,7 +1,7 @@
 /*
  * What the threads of a node ask the database, as a table: loaders, starter, finisher, heartbeat and recover
- * reach it through struct node only, so that each can be tried with a store that answers what the test wants
- * (tests/unit/fake_store.h). The contracts stand where the functions do, in store_task.h and store_node.h.
+ * reach it through struct node only, so that each can be tested with a store that answers what the test wants
+ * (tests/unit/fake_store.h).  The contracts are those of the functions, in store_task.h and store_node.h.
  */
 #ifndef PGRAB_DB_STORE_H
 #define PGRAB_DB_STORE_H

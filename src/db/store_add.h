@@ -1,5 +1,5 @@
 /*
- * Inserting a task with only those columns that somebody gave; the table's defaults say the rest.
+ * Inserts a task with only the columns that were given; the rest are the table's defaults.
  */
 #ifndef PGRAB_DB_STORE_ADD_H
 #define PGRAB_DB_STORE_ADD_H
@@ -14,9 +14,9 @@ struct new_value {
 	const char *text;
 };
 
-/* A column that is not one: microseconds from now, for run_at. */
+/* Not a real column: microseconds from now, for run_at. */
 #define NEW_IN_US "in_us"
-/* Nor this: ids of further parents, '{18,19}', which become rows of pgrab.edge. */
+/* Nor is this: ids of further parents, '{18,19}', which become rows of pgrab.edge. */
 #define NEW_EDGES "edges"
 
 #define NEW_VALUES_MAX 40
@@ -25,8 +25,7 @@ struct new_value {
 CHECKED enum rc
 store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 
-/* The same for a task that is there: these columns get new values; an empty text is null.  No row:
- * no such task. */
+/* The same for an existing task: sets these columns; an empty text is null.  No row: no such task. */
 CHECKED enum rc store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 

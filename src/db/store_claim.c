@@ -1,4 +1,4 @@
-/* Claiming, the holds that claims write, and what one node does for all.  See store_task.h. */
+/* Claiming, the holds that claims write, and what one node does for all nodes.  See store_task.h. */
 #include "db/store_task.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ take_claimed(PGresult *res, enum rc rc, const struct claim *who, struct run **ch
 	return rc;
 }
 
-/* The candidates that nobody has locked. */
+/* Claims those that no other session has locked. */
 static enum rc
 claim_free(
     struct db *db, struct claim *who, const struct candidate *c, size_t n, PGresult **res, struct err *err)

@@ -73,7 +73,7 @@ mark_applied(const PGresult *res, struct finish *const *f, size_t n)
 	}
 }
 
-/* Still to be done, as far as is known? */
+/* As far as we know, is it still to be recorded? */
 static bool
 open_end(const struct finish *f)
 {
@@ -121,7 +121,7 @@ store_finish_here(
 	return finish_by(db, "finish", 13, who, f, n, err);
 }
 
-/* Those of f[0..n) that nobody else has locked, in a transaction that has locked them. */
+/* Finishes those of f[0..n) that no other session has locked, in a transaction that has locked them. */
 static enum rc
 finish_free(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
@@ -139,7 +139,7 @@ finish_free(struct db *db, const struct recorder *who, struct finish *const *f, 
 	rc = row_locks_take(db, rows, k, err);
 	for (size_t i = 0; rc == RC_OK && i < k; i++) {
 		mine[i]->locked = rows[i].state == ROW_LOCKED;
-		/* One whose row is gone may have left a place under a limit. */
+		/* One whose row is gone may still hold a place under a limit. */
 		if (rows[i].state != ROW_LOCKED)
 			mine[n_free++] = mine[i];
 	}
@@ -168,7 +168,7 @@ store_finish(struct db *db, const struct recorder *who, struct finish *const *f,
 	rc = finish_free(db, who, f, n, err);
 	if (!row_lock_refused(rc, err))
 		return rc;
-	/* Not a row of the batch but one that hangs on it is locked (a child, say): one by one. */
+	/* What is locked is not a row of the batch but a related one (a child, say): one by one, then. */
 	rc = RC_OK;
 	for (size_t i = 0; i < n && rc == RC_OK; i++) {
 		if (!open_end(f[i]))

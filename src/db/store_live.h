@@ -1,6 +1,5 @@
 /*
- * What runs show while they are under way, for those who look: pgrab.live and its neighbours.  enum
- * rc: as db_query.
+ * What runs show while they are under way: pgrab.live and the tables beside it. enum rc: as db_query.
  */
 #ifndef PGRAB_DB_STORE_LIVE_H
 #define PGRAB_DB_STORE_LIVE_H
@@ -17,7 +16,7 @@ struct live_key {
 	int64_t incarnation, id, version;
 };
 
-/* Times are microseconds before now; negative: not so. */
+/* Times are microseconds before now; negative: none. */
 struct live_note {
 	struct live_key key;
 	struct progress progress;
@@ -28,21 +27,20 @@ struct live_note {
 /* What a run has printed. */
 struct live_output {
 	struct live_key key;
-	char *text;    /* owned by whoever has the struct; NULL: nothing to be said */
+	char *text;    /* owned by whoever has the struct; NULL: no answer */
 	int64_t total; /* bytes of text since the beginning */
 	size_t unbroken;
 };
 
-/* Writes the notes, and takes back what was written about the runs that have ended: notes, outputs
- * and requests. */
+/* Writes the notes, and deletes what was written about runs that have ended: notes, outputs and requests. */
 CHECKED enum rc store_live_tell(struct db *db, const struct live_note *notes, size_t n_notes,
     const struct live_key *ended, size_t n_ended, struct err *err);
 
-/* Takes the requests for outputs that this node has to answer: at most `max` of them. */
+/* Takes the requests for outputs that this node must answer, at most `max` of them. */
 CHECKED enum rc store_live_asked(
     struct db *db, int64_t incarnation, struct live_key *out, size_t max, size_t *n_out, struct err *err);
 
-/* Those without a text are left as they are. */
+/* Those without a text are skipped. */
 CHECKED enum rc store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err);
 
 #endif

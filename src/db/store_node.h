@@ -1,5 +1,5 @@
 /*
- * The node's own row, and everybody else's.  enum rc: as db_query.
+ * The node's own row, and those of the others. enum rc: as db_query.
  */
 #ifndef PGRAB_DB_STORE_NODE_H
 #define PGRAB_DB_STORE_NODE_H
@@ -43,13 +43,13 @@ CHECKED enum rc store_node_register(struct db *db, const struct node_identity *w
 /* What the sql runs of an incarnation prove themselves with; before it registers.  May be repeated. */
 CHECKED enum rc store_run_key(struct db *db, int64_t incarnation, struct err *err);
 
-/* Who the server takes us for. */
+/* Who we are to the server. */
 struct login {
 	char role[64]; /* session_user */
 	char database[64];
 	bool superuser;
 	int64_t pid;    /* of the server's process */
-	char since[48]; /* a moment at which it was there, on its clock */
+	char since[48]; /* a moment at which it existed, on the server's clock */
 };
 CHECKED enum rc store_login(struct db *db, struct login *out, struct err *err);
 
@@ -57,7 +57,7 @@ CHECKED enum rc store_login(struct db *db, struct login *out, struct err *err);
 CHECKED enum rc store_node_kinds(
     struct db *db, const char *kinds, const char *summaries, const char *handled, struct err *err);
 
-/* How the pools of this node are: a JSON array, see pgrab_internal.pools_announce(). */
+/* The state of this node's pools: a JSON array, see pgrab_internal.pools_announce(). */
 CHECKED enum rc store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *err);
 
 enum {
@@ -76,7 +76,7 @@ enum {
 	COUNT__COUNT
 };
 
-/* How a node is at a heartbeat. */
+/* The state of a node at a heartbeat. */
 enum {
 	GAUGE_IN_HAND,
 	GAUGE_RUNNING,
@@ -90,8 +90,8 @@ enum {
 	GAUGE__COUNT
 };
 
-/* Weight, labels and slots of `now`.  told_out false: nothing was written, for the row is locked or another
- * incarnation's. */
+/* Weight, labels and slots of `now`. *told_out false: nothing was written, because the row is locked or
+ * another incarnation's. */
 CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarnation,
     const struct node_identity *now, bool *told_out, struct err *err);
 
@@ -102,27 +102,26 @@ struct node_beat {
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };
 
-/* What people want of this node, as its row said with the last beat. */
+/* What people want of this node, as its row said at the last beat. */
 #define STOPS_MAX 256 /* the others come with the next beat */
 struct node_wishes {
 	bool drain;
-	bool outputs; /* somebody asks what runs of ours have printed */
+	bool outputs; /* somebody has asked for the output of runs of ours */
 	size_t n_stops;
 	struct {
 		int64_t id, version;
 	} stop[STOPS_MAX];
 };
 
-/* RC_LOST: the row is not ours any more: fenced.  *wishes and *db_now_us_out are filled with RC_OK.
- * others: takes in a reading of all nodes as well; may be NULL. */
+/* RC_LOST: the row is no longer ours: fenced. *wishes and *db_now_us_out are filled with RC_OK. others: takes
+ * in a reading of all nodes as well; may be NULL. */
 CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes,
     struct members *others, int64_t *db_now_us_out, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
 
-/* For whom the node can log in now, array text.  *told_out: false when it is not that incarnation's
- * to say. */
+/* For whom the node can log in now, array text. *told_out false: the row is another incarnation's. */
 CHECKED enum rc store_node_owners(
     struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err);
 
@@ -134,24 +133,24 @@ CHECKED enum rc store_node_shards(struct db *db, int64_t node_id, int64_t incarn
  * *db_now_us_out: the database's clock shortly before, microseconds since 1970, 0 when there is no row. */
 CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err);
 
-/* Marks a silent node down, if its beat still stands where it was seen, and ends its sql backends.  RC_LOST:
- * it lives. */
+/* Marks a silent node down, if its beat is still the one that was seen, and ends its sql
+ * backends.  RC_LOST: it is alive. */
 CHECKED enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
 
-/* Is this database a copy of another one?  Its tasks are paused then, until somebody adopts them. */
+/* Is this database a copy of another one?  Its tasks are then paused until a person adopts them. */
 CHECKED enum rc store_is_copy(struct db *db, bool *copy_out, struct err *err);
 
-/* Which server answers, and from which of its histories. */
+/* Which server answers, and on which timeline. */
 struct server_mark {
 	int64_t system;    /* identifier of the cluster */
-	char timeline[16]; /* that it writes: a promotion begins a new one */
+	char timeline[16]; /* the one that it writes: a promotion begins a new one */
 	bool sync;         /* what it acknowledges is on a standby as well */
 };
 CHECKED enum rc store_server_mark(struct db *db, struct server_mark *out, struct err *err);
 
-/* Marks a node down, if this incarnation still has its row.  died: what of, for those who want to
- * be told; NULL when it was stopped in good order. */
+/* Marks a node down, if this incarnation still has its row. died: the cause, for those who want to be told;
+ * NULL after an orderly stop. */
 CHECKED enum rc
 store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err);
 

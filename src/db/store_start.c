@@ -50,7 +50,7 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 	return rc;
 }
 
-/* The same; when somebody has one of the rows locked, for those that are free. */
+/* The same; when another session has one of the rows locked, only for those that are free. */
 static enum rc
 free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
     struct err *err)
@@ -112,7 +112,7 @@ store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, str
 		limited += runs[i]->limited ? 1 : 0;
 	if (limited < n)
 		rc = start_query(db, sql_text("start"), incarnation, runs, n, err);
-	/* Each of the two passes by what is the other's, so both get the whole list. */
+	/* Each of the two skips what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
 		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
 	return rc;
@@ -128,9 +128,10 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 	if (rc != RC_OK || !*durable_out)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		runs[i]->place.locked = true; /* by way of a transaction of its own: row_locks_take */
+		runs[i]->place.locked = true; /* so that it goes through row_locks_take,
+					       * in a transaction of its own */
 	rc = store_start(db, incarnation, runs, n, why);
-	/* Whoever answered may be another server than the one that was asked. */
+	/* Another server than the one that was asked may have answered. */
 	if (rc == RC_OK && generation != db_generation(db))
 		rc = err_set(why, RC_UNKNOWN, "the connection was made again while they were started");
 	return rc;

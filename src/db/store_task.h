@@ -3,12 +3,12 @@
  * statement for many rows; the texts are in src/db/sql.
  *
  * Lock order: rows of pgrab.task in id order (callers pass arrays sorted by id), pgrab.node before
- * pgrab.task. Every write to a claimed task names (id, version, incarnation); a row that does not answer is
- * not ours any more.  enum rc: as db_query.  After RC_UNKNOWN ask store_held or store_recorded; never repeat
- * blindly.
+ * pgrab.task.  Every write to a claimed task names (id, version, incarnation); a row that does not
+ * match is no longer ours. enum rc: as db_query.  After RC_UNKNOWN ask store_held or
+ * store_recorded; never repeat blindly.
  *
- * A row that somebody has locked (a person's open transaction) holds up nobody else: a statement
- * for many rows waits for a lock only briefly, and is then repeated for those rows that are free.
+ * A row that another session has locked (a person's open transaction) must not hold up the others: a
+ * statement for many rows waits for a lock only briefly, and is then repeated for the rows that are free.
  */
 #ifndef PGRAB_DB_STORE_TASK_H
 #define PGRAB_DB_STORE_TASK_H
@@ -22,11 +22,11 @@
 #include "db/pg.h"
 #include "pgrab/strategy.h"
 
-/* A lane that a node may run, and who else is able to. */
+/* A lane that a node may run, and which nodes are able to. */
 struct lane_row {
 	int32_t lane;
 	char *kind;    /* owned; where two kinds share a number, one of them */
-	size_t crew;   /* the reader's */
+	size_t crew;   /* for the reader to fill in */
 	int64_t *able; /* ids of nodes, ascending; owned */
 	size_t n_able;
 };
@@ -59,8 +59,8 @@ struct look {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
 	bool marks;       /* begin at the marks */
-	bool free;        /* pass by what somebody has locked */
-	int64_t ahead_us; /* due until now + this; negative: overdue by at least so much */
+	bool free;        /* skip what another session has locked */
+	int64_t ahead_us; /* due until now + this; negative: overdue by at least that much */
 	struct ability able;
 	bool once; /* may take at_most_once tasks */
 };
@@ -76,7 +76,7 @@ struct candidate {
 	int32_t lane;
 	int64_t due_us; /* on the database's clock, since 1970: serves as a low-water mark */
 	bool has_require;
-	bool misfired;        /* it could not start within its misfire_after: not to be claimed as it is */
+	bool misfired;        /* could not start within its misfire_after: settle it instead of claiming it */
 	bool chosen, refused; /* the loader's marks; false from a look */
 };
 
@@ -91,7 +91,7 @@ store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settl
 struct claim {
 	int64_t node_id, incarnation;
 	const char *at_once; /* kinds that are started with the claim, array text */
-	int64_t due_us;      /* of these, what was due by then; on the database's clock, since 1970 */
+	int64_t due_us;      /* but only those due by then; on the database's clock, since 1970 */
 	bool contended;      /* in: do not wait for locked rows; out: there was one */
 	struct hold *hold;   /* what is claimed is written down under its number; the runs won share it */
 	const int64_t *over; /* holds of this incarnation whose rows may go */
@@ -107,25 +107,25 @@ CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candi
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
-/* What is to be done once in the cluster.  *limits_out: there are limits; *orphans_out: something
- * is held by nobody. */
+/* What one node has to do for the whole cluster. *limits_out: there are limits; *orphans_out:
+ * something is held by nobody. */
 CHECKED enum rc store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err);
 
-/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that
- * passed have ->started set and their definition filled in.  ->locked, here and in store_release: in, do
- * not wait for locked rows; out, nothing was done because somebody else has the row locked. */
+/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed
+ * have ->started set and their definition filled in. ->locked, here and in store_release: in, do not wait for
+ * locked rows; out, nothing was done because another session has the row locked. */
 CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
-/* The same for at_most_once tasks, in a transaction that sets itself what it needs to be durable,
- * if the server is (*durable_out; why->text says why not, and nothing was started then).  What was
- * not acknowledged is never to be executed: on RC_UNKNOWN they are lost. */
+/* The same for at_most_once tasks, in a transaction that makes its own settings to be durable, if the server
+ * is (*durable_out; if it is not, why->text says why, and nothing was started).  What was not acknowledged
+ * must never be executed: on RC_UNKNOWN they are lost. */
 CHECKED enum rc store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs,
     size_t n, bool *durable_out, struct err *why);
 /* After store_start was RC_UNKNOWN: the same, without starting anything. */
 CHECKED enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
 
-/* What the args of started runs name in pgrab.secret, filled in; ->refused says so of a run that
- * names what is not there.  Asks only when there is something to ask. */
+/* Fills in what the args of started runs name in pgrab.secret; sets ->refused of a run that names one that
+ * does not exist.  No query when none is named. */
 CHECKED enum rc store_secrets(struct db *db, struct run **runs, size_t n, struct err *err);
 
 /* Hands claimed, unstarted tasks back.  (id, version) pairs of one incarnation. */
@@ -143,8 +143,8 @@ struct finish {
 	bool output_truncated;
 	int64_t retry_us; /* RETRY_DEFAULT, RETRY_NO, or the wait before the next try */
 	bool applied;     /* out: the database has it */
-	bool locked;      /* out: somebody else has the row locked, so nothing was done: ask again later */
-	bool refused;     /* out: the server does not take this one, and never will; it says why in the log */
+	bool locked;      /* out: another session has the row locked, so nothing was done: ask again later */
+	bool refused;     /* out: the server will never accept this one; the log says why */
 };
 
 struct recorder {
@@ -172,7 +172,8 @@ CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n,
 
 struct recovered {
 	int64_t all, running, parked; /* put back in all; of these had been running; of these parked */
-	int64_t sql_kept; /* sql backends of the dead that could not be ended: what they do is not put back */
+	int64_t sql_kept;             /* sql backends of dead nodes that could not be ended: what
+			   * they run is not put back */
 };
 /* Puts back what no node that is up holds: of one incarnation, or of all dead ones (0). */
 CHECKED enum rc
