@@ -157,8 +157,8 @@ bounds_of(const struct bounds_list *l, const char *owner)
 }
 
 /*
- * Which variables make a program run something else.  No such list is whole: an interpreter has
- * more of them, and does what its arguments say anyhow, so it is not for `programs`.
+ * Does this variable make a program run something else?  No such list is complete: an interpreter has more of
+ * them, and does what its arguments say anyway, so it does not belong in `programs`.
  */
 static bool
 steers_the_loader(const char *pair)
@@ -178,8 +178,8 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 {
 	if (b->no_root)
 		return err_set(err, RC_BAD,
-		    "could not start: this node runs as root, and its file names no user for the task "
-		    "(run_as), nor says allow_root = yes");
+		    "could not start: this node runs as root, and its file neither names a user for the task "
+		    "(run_as) nor says allow_root = yes");
 	if (b->programs == NULL)
 		return RC_OK;
 	if (!has_word(b->programs, program))
@@ -190,9 +190,8 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 	for (; *env != NULL; env++) {
 		if (steers_the_loader(*env))
 			return err_set(err, RC_BAD,
-			    "could not start: args.env has %.*s, which makes a program run others; that does "
-			    "not "
-			    "go with the programs of this node's file",
+			    "could not start: args.env has %.*s, which makes a program run others; that is "
+			    "not allowed where this node's file lists programs",
 			    (int)strcspn(*env, "="), *env);
 	}
 	return RC_OK;

@@ -1,6 +1,6 @@
 /*
- * The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a
- * row in the database can ask for less and never for more.  Made before any thread and not changed.
+ * The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a row in the
+ * database can ask for less and never for more.  Made before any thread starts, and never changed.
  */
 #ifndef PGRAB_EXEC_BOUNDS_H
 #define PGRAB_EXEC_BOUNDS_H
@@ -12,20 +12,20 @@
 #include "exec/http_guard.h"
 #include "exec/surroundings.h"
 
-/* What the file says of one owner; NULL: nothing.  Borrowed. */
+/* What the file says about one owner; NULL: nothing.  Borrowed. */
 struct bounds_texts {
-	const char *owner;     /* NULL: of all that have no section of their own */
+	const char *owner;     /* NULL: all owners without a section of their own */
 	const char *run_as;    /* "user" or "user:group" */
 	const char *directory; /* NULL: job_cwd */
 	const char *programs;  /* comma-separated */
 	const char *http_hosts, *limits;
 };
 
-/* What it says of all. */
+/* What it says about all owners. */
 struct bounds_common {
 	const char *job_env, *job_cwd, *job_umask;
 	int job_nice;
-	bool allow_root; /* shell and exec may be uid 0 without being told to by run_as */
+	bool allow_root; /* shell and exec may be uid 0 even if no run_as says so */
 };
 
 struct bounds {
@@ -33,7 +33,7 @@ struct bounds {
 	struct surroundings around; /* of shell and exec */
 	char **programs;            /* ended by NULL; NULL: any */
 	struct http_hosts hosts;
-	bool no_root; /* shell and exec would be uid 0, and nobody said that they may */
+	bool no_root; /* shell and exec would be uid 0, and nothing allows that */
 };
 
 struct bounds_list {
@@ -42,8 +42,8 @@ struct bounds_list {
 };
 
 /*
- * texts[0] is of everybody; what an owner's section leaves out is as there.  RC_BAD: the text names
- * section and key.  bounds_fini also after that.
+ * texts[0] is for everybody; an owner's section inherits what it leaves out.  RC_BAD: the text names section
+ * and key. bounds_fini is needed even then.
  */
 CHECKED enum rc bounds_make(struct bounds_list *l, const struct bounds_common *common,
     const struct bounds_texts *texts, size_t n, struct err *err);
@@ -56,7 +56,7 @@ const struct bounds *bounds_of(const struct bounds_list *l, const char *owner);
 CHECKED enum rc
 bounds_program(const struct bounds *b, const char *program, const char *const *env, struct err *err);
 
-/* Would anybody's shell or exec be refused for being root?  Then all of it, if no section has a run_as. */
+/* Would shell and exec be refused for being root, whoever the owner is? */
 bool bounds_all_root(const struct bounds_list *l);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * The worker's side of a child process: one poll on its output, on its run socket, and on the host's stop_fd.
  *
- * The run is over when the run socket is at its end: not when the output ends (a grandchild may
- * keep that), not when the shim has reported, and not after any time.  For as long as it may still
- * run, its task stays running.  How it ended is what the shim saw first, so that a stop that comes
- * too late takes nothing away from a success.
+ * The run is over when the run socket is at its end: not when the output ends (a grandchild may keep that),
+ * not when the shim has reported, and not after any time.  As long as any of it may still run, its task stays
+ * running.  How it ended is what the shim saw first, so that a stop that comes too late does not turn a
+ * success into a failure.
  */
 #include "exec/child.h"
 
@@ -31,8 +31,10 @@
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace: then it is said what is waited for */
-#define LOOK_US     (5 * US_PER_S)    /* and again, for it may change */
+#define LATE_US \
+	(2 * US_PER_S)         /* this long after a stop and kill_grace, we
+				       * say what the run waits for */
+#define LOOK_US (5 * US_PER_S) /* and look again, because it may change */
 
 struct child {
 	const struct exec_env *env;
@@ -40,17 +42,17 @@ struct child {
 	char chunk[CHUNK_BYTES];
 };
 
-/* One run; descriptors are -1 when they are not there, or no longer. */
+/* One run; descriptors that are not open are -1. */
 struct watch {
 	const struct pgrab_host *host;
 	char *chunk;
 	struct keeper_run run;
 	int out_fd, stop_fd;
 	bool gone;  /* the keeper said that nothing is left */
-	pid_t shim; /* 0: not known */
-	bool said;  /* that it takes long */
+	pid_t shim; /* 0: unknown */
+	bool said;  /* what it waits for */
 	int64_t kill_grace_us;
-	int64_t late_us; /* monotonic; when to say what is waited for; CLOCK_NEVER before a stop */
+	int64_t late_us; /* monotonic; when to say what it waits for; CLOCK_NEVER before a stop */
 	struct child_end end;
 };
 
@@ -110,7 +112,7 @@ make_file(const char *what, const char *text, int *fd_out, struct err *err)
 		     : RC_OK;
 }
 
-/* On RC_OK the caller has out_fd (does not block) and the run's descriptor to close. */
+/* On RC_OK the caller must close out_fd (which does not block) and the run's descriptor. */
 static enum rc
 start(struct child *c, const struct surroundings *around, const struct child_plan *p, int *out_fd,
     struct keeper_run *run, struct err *err)
@@ -162,8 +164,7 @@ take_output(struct watch *w)
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Nothing of the run is left, so this ends; bounded in case a stranger was
- * given the pipe. */
+/* Nothing of the run is left, so this ends; bounded in case a process outside the run was given the pipe. */
 static void
 drain_output(struct watch *w)
 {

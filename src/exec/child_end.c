@@ -80,9 +80,8 @@ explain_exit(struct child_end *e, struct pgrab_result *result)
 		result->succeeded = true;
 }
 
-/* What the system refuses today it may grant tomorrow: no attempt of the
- * task's.  A program that is not there is one.  So is a stop, or the task would
- * come back after it was cancelled. */
+/* What the system refuses now it may grant later, so that is no attempt.  A missing program is one, and so is
+ * a stop, or the task would come back after it was cancelled. */
 static void
 explain_no_start(const struct child_end *e, const char *program, struct pgrab_result *result)
 {
@@ -98,7 +97,8 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 		return;
 	}
 	if (strcmp(m->where, "limits") == 0) {
-		result_fail(result, "could not start: this node cannot keep limits of processes and cpu (%s)",
+		result_fail(result,
+		    "could not start: this node cannot enforce limits on processes and cpu (%s)",
 		    strerrordesc_np(m->value));
 		return;
 	}
@@ -107,7 +107,8 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
 }
 
-/* The shim's end without its last word.  What was started cannot be known, so it counts as an attempt. */
+/* The shim ended without a last message.  Whether anything was started cannot be known,
+ * so it counts as an attempt. */
 static void
 explain_silence(const struct child_end *e, struct pgrab_result *result)
 {
@@ -139,8 +140,8 @@ state_text(char state)
 	case 'D': return "waits in the kernel, for a disk or a network file system (state D)";
 	case 'T': return "is frozen (state T)";
 	case 't': return "is held by a debugger (state t)";
-	case 'Z': return "is dead and not waited for (state Z)";
-	case 'R': return "works (state R)";
+	case 'Z': return "is dead but not reaped (state Z)";
+	case 'R': return "is running (state R)";
 	default: return "sleeps";
 	}
 }
@@ -168,5 +169,5 @@ child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size)
 		there = view(below.pid[below.count - 1], "", out, size);
 	free(below.pid);
 	if (!there && !view(shim, "", out, size) && !view(keeper, ", the keeper", out, size))
-		snprintf(out, size, "the keeper, which is not there at the moment");
+		snprintf(out, size, "the keeper, which is not running at the moment");
 }

@@ -1,5 +1,5 @@
 /*
- * What is made of a run's end: from what shim and worker saw to the result of the run.
+ * Turns what shim and worker saw of a run's end into its result.
  */
 #ifndef PGRAB_EXEC_CHILD_END_H
 #define PGRAB_EXEC_CHILD_END_H
@@ -25,7 +25,8 @@ void child_end_output(struct child_end *e, const char *bytes, size_t n);
 /* Fills in the result of a run that is over.  Uses up the tail. */
 void child_explain(struct child_end *e, const char *program, const char *cwd, struct pgrab_result *result);
 
-/* Of a run that was killed and has not ended: which process that is, and what it does.  shim 0: not known. */
+/* For a run that was killed and has not ended: which process is left, and what it is
+ * doing. shim 0: unknown. */
 void child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * The environment is made from nothing: what the node's file says, what the task asks
- * for, and on top of that the four variables that say which run this is.
- * Nothing of the node's own comes near it.
+ * The environment is made from nothing: what the node's file says, what the task asks for, and on top of that
+ * the four variables that say which run this is.  Nothing of the node's own environment gets into it.
  */
 #include "exec/child_plan.h"
 
@@ -20,7 +19,7 @@ list_add(struct text_list *l, const char *text)
 	l->item[l->count] = NULL;
 }
 
-/* A later value takes the place of an earlier one of the same name. */
+/* A later value replaces an earlier one of the same name. */
 static void
 env_set(struct text_list *env, const char *text)
 {

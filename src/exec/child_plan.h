@@ -23,11 +23,11 @@ struct child_plan {
 	const char *stdin_text;      /* NULL: not given */
 	const char *script;          /* NULL: none; the caller's */
 	struct keeper_limits limits; /* those that args names */
-	char *own[4];                /* the texts that are not the run's */
+	char *own[4];                /* the texts that are made here */
 };
 
-/* Borrows from argv, env and run; env is what the task's own is put on top of.  RC_BAD: the error
- * names what of args is wrong.  Always call child_plan_fini. */
+/* Borrows from argv, env and run; env is what the task's own is added to.  RC_BAD: the error names what is
+ * wrong in args.  Always call child_plan_fini. */
 CHECKED enum rc child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv,
     const char *const *env, const struct pgrab_run *run, struct err *err);
 void child_plan_fini(struct child_plan *p);

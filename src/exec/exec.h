@@ -26,12 +26,12 @@ struct exec_login {
 struct exec_env {
 	struct keeper *keeper; /* NULL when neither shell nor exec is allowed */
 	const char *dsn;       /* connection string for sql and notify; "" = libpq's own environment */
-	const char *role;      /* whom dsn logs in as */
+	const char *role;      /* the role that dsn logs in as */
 	const char *database;  /* where */
 	const struct exec_login *logins; /* how to log in as other owners of sql tasks */
 	size_t n_logins;
 	bool superuser_ok;                                  /* a login may be a superuser */
-	void (*login_failed)(void *ctx, const char *owner); /* told of one that is refused; may be NULL */
+	void (*login_failed)(void *ctx, const char *owner); /* called when one is refused; may be NULL */
 	void *login_ctx;
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
@@ -39,8 +39,8 @@ struct exec_env {
 	const struct bounds_list *bounds; /* NULL: none, as in tests */
 };
 
-/* Connects, if need be.  Is it the connection of `owner`, in the node's database, and no
- * superuser's (unless that is allowed)?  RC_BAD says whose it is. */
+/* Connects, if need be, and checks that the connection is `owner`'s, to the node's database, and not a
+ * superuser's (unless that is allowed).  RC_BAD says whose it is. */
 CHECKED enum rc exec_login_check(
     struct db *db, const struct exec_env *env, const char *owner, struct login *out, struct err *err);
 
@@ -68,7 +68,7 @@ const struct pgrab_executor *exec_set_at(const struct exec_set *s, size_t i);
 const struct pgrab_executor *
 exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here */
 
-/* Is it a name that a kind may have; and: is it a built-in one, allowed or not? */
+/* Is it a valid name for a kind?  Is it a built-in kind, allowed or not? */
 bool exec_kind_valid(const char *kind);
 bool exec_kind_builtin(const char *kind);
 

@@ -2,20 +2,19 @@
  * Kind http: one request, and whether its reply is what the task expects.
  *
  * One libcurl multi handle per worker, kept between runs for its DNS cache, and a share for TLS
- * sessions.  The easy handle is made for one request: up to 8.0 libcurl takes a reply whose first
- * header line begins with a blank for more of the last header of the reply before, which is freed
- * memory.  The worker waits in curl_multi_poll on the transfer and on the host's stop_fd together;
- * the run's time limit is the node's to raise.
+ * sessions.  The easy handle is made for one request: up to 8.0 libcurl treats a first header line that
+ * begins with a blank as a continuation of the last header of the previous reply, which is freed memory.
+ * The worker waits in curl_multi_poll on the transfer and on the host's stop_fd together; the node
+ * enforces the run's time limit.
  *
- * No connection is used twice: when a kept one turns out dead, libcurl sends the request once more on a new
- * one without asking, and a server that took the first and died over it would be asked to do its work twice.
+ * No connection is used twice: when a kept one turns out to be dead, libcurl silently sends the request again
+ * on a new one, and a server that took the first and died over it would be asked to do its work twice.
  * Nothing else is retried here either.
  *
- * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment
- * (http_proxy, https_proxy, no_proxy) do apply; what a proxy makes of a name is then for the proxy
- * to judge, not for http_guard.c, unless http_hosts lets a task go to addresses: those are
- * connected to directly.  At most HTTP_BODY_MAX bytes are read, counted unpacked, and
- * HTTP_HEADERS_MAX of headers.
+ * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment (http_proxy,
+ * https_proxy, no_proxy) do apply; the proxy then looks up names, so it and not http_guard.c judges their
+ * addresses.  A host that http_hosts allows by its address only is connected to directly.  At most
+ * HTTP_BODY_MAX bytes are read, counted after unpacking, and HTTP_HEADERS_MAX of headers.
  */
 #include "exec/exec.h"
 
@@ -36,7 +35,7 @@
 
 #define REDIRECTS_MAX      5
 #define CONNECT_TIMEOUT_MS 10000L
-#define WAIT_MAX_MS        60000 /* no wait without an end; being woken needlessly does no harm */
+#define WAIT_MAX_MS        60000 /* every wait has an end; a needless wake-up does no harm */
 
 struct client {
 	CURLM *multi;
@@ -118,7 +117,7 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 		return CURL_SOCKET_BAD;
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-		t->socket_errno = errno; /* our want, not the address family's */
+		t->socket_errno = errno; /* a lack of ours, not of the address family */
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
@@ -139,7 +138,7 @@ static const struct {
     {CURLOPT_TCP_KEEPALIVE, 1},
 };
 
-/* Ors the results: all that matters is whether one failed, and only for want of memory can it. */
+/* Ors the results: all that matters is whether one failed, and only lack of memory can make it fail. */
 #define SET(option, value) bad |= curl_easy_setopt(t->easy, option, value) != CURLE_OK
 
 static bool
@@ -173,7 +172,7 @@ set_request(const struct client *c, struct http_transfer *t, struct curl_slist *
 	SET(CURLOPT_SHARE, c->share);
 	SET(CURLOPT_CURLU, r->url);
 	SET(CURLOPT_HTTPHEADER, headers);
-	if (!t->listed) /* it is the address that has to be on the list, and a proxy's would hide it */
+	if (!t->listed) /* the address must be on the list, and a proxy would hide it */
 		SET(CURLOPT_PROXY, "");
 	if (strcmp(method, "HEAD") == 0) {
 		SET(CURLOPT_NOBODY, 1L);
@@ -253,7 +252,7 @@ next_hop(const struct http_transfer *t)
 	return t->request.follow && http_status_redirects(http_status(t->easy)) ? location : NULL;
 }
 
-/* For want of memory or descriptors of this machine: not the task's fault. */
+/* Did this machine lack memory or descriptors?  That is not the task's fault. */
 static bool
 could_not_start(const struct http_transfer *t, CURLcode code)
 {
@@ -261,7 +260,7 @@ could_not_start(const struct http_transfer *t, CURLcode code)
 	       (code == CURLE_OUT_OF_MEMORY || (code == CURLE_COULDNT_CONNECT && t->socket_errno != 0));
 }
 
-/* False: not there; t->refused says why. */
+/* False: not to this host; t->refused says why. */
 static bool
 may_go(struct http_transfer *t)
 {
@@ -337,7 +336,7 @@ const struct pgrab_executor exec_http = {
     .abi = PGRAB_EXECUTOR_ABI,
     .size = sizeof(struct pgrab_executor),
     .kind = "http",
-    .summary = "sends an HTTP request and looks at the status of the reply",
+    .summary = "send an HTTP request and check the status of the reply",
     .open = open_http,
     .close = close_http,
     .run = run_http,

@@ -1,6 +1,6 @@
 /*
- * What became of a request, in one plain sentence: which host, what went wrong, and, when it may be so, that
- * the request may have had its effect although no reply came.
+ * What became of a request, in one plain sentence: which host, what went wrong and, where that is possible,
+ * that the request may have taken effect although no reply came.
  */
 #include "exec/http_transfer.h"
 
@@ -30,7 +30,8 @@ http_status_redirects(int status)
 }
 
 /*
- * libcurl takes a length that overflows for none at all, and a reply that was cut for whole.
+ * libcurl treats a length that overflows as none at all, and would pass off a reply
+ * that was cut short as whole.
  */
 bool
 http_header_fine(struct http_transfer *t, const char *line, size_t n)
@@ -58,8 +59,8 @@ http_sent(const struct http_transfer *t)
 	return bytes > 0;
 }
 
-/* Once it went out, a request that is not harmless by definition may have done its work without our hearing
- * of it. */
+/* Once it is sent, a request that is not harmless by definition may have done its
+ * work although we never heard. */
 static const char *
 doubt(const struct http_transfer *t)
 {
@@ -96,13 +97,13 @@ static const struct {
     {CURLE_COULDNT_CONNECT, "could not connect to"},
     {CURLE_OPERATION_TIMEDOUT, "timed out connecting to"}, /* the only time limit that libcurl is given */
     {CURLE_SSL_CONNECT_ERROR, "could not make a TLS connection to"},
-    {CURLE_PEER_FAILED_VERIFICATION, "do not trust the TLS certificate of"},
+    {CURLE_PEER_FAILED_VERIFICATION, "could not trust the TLS certificate of"},
     {CURLE_GOT_NOTHING, "lost the connection to"},
     {CURLE_SEND_ERROR, "lost the connection to"},
     {CURLE_RECV_ERROR, "lost the connection to"},
     {CURLE_PARTIAL_FILE, "lost the connection to"},
-    {CURLE_WEIRD_SERVER_REPLY, "do not understand the reply of"},
-    {CURLE_UNSUPPORTED_PROTOCOL, "do not understand the reply of"}, /* HTTP/0.9 */
+    {CURLE_WEIRD_SERVER_REPLY, "could not understand the reply of"},
+    {CURLE_UNSUPPORTED_PROTOCOL, "could not understand the reply of"}, /* HTTP/0.9 */
     {CURLE_BAD_CONTENT_ENCODING, "could not unpack the reply of"},
 };
 
@@ -116,7 +117,7 @@ failure_word(CURLcode code)
 	return "the request failed at";
 }
 
-/* The most exact reason there is. */
+/* The most precise reason there is. */
 static const char *
 failure_reason(const struct http_transfer *t, CURLcode code, char *text, size_t size)
 {
@@ -147,8 +148,8 @@ http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_result *
 		    HTTP_BODY_MAX / 1024 / 1024);
 	else if (t->length_overflow)
 		result_fail(result,
-		    "do not understand the reply of %s: HTTP %d with a Content-Length that is no number of "
-		    "bytes%s",
+		    "could not understand the reply of %s: HTTP %d with a Content-Length that is not a "
+		    "number of bytes%s",
 		    peer, status, doubt(t));
 	else if (t->header_bytes > HTTP_HEADERS_MAX)
 		result_fail(result, "the headers of the reply are larger than %d KiB%s",
@@ -160,7 +161,7 @@ http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_result *
 		    failure_reason(t, code, text, sizeof(text)), doubt(t));
 }
 
-/* A server that is overloaded may say for how long; up to a day of that is believed. */
+/* A server that is overloaded may say for how long; we believe up to a day. */
 static int64_t
 retry_after_us(const struct http_transfer *t, int status)
 {

@@ -1,11 +1,11 @@
 /*
- * Link-local addresses, and those where clouds keep the machine's credentials, are refused: whoever
- * asks from the machine gets them, and a task's author is not the machine's owner.  Loopback and
- * private networks are what people schedule calls to, so they are not refused here: http_hosts says
- * what may be reached, if not all.
+ * Link-local addresses, and those where clouds keep the machine's credentials, are refused: any
+ * request from the machine gets them, and a task's author is not the machine's owner.  Loopback and
+ * private networks are what people schedule calls to, so they are not refused here; http_hosts can
+ * narrow down what may be reached.
  *
- * An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) is the same address.  A
- * translator with a prefix of the network's own cannot be known; a node behind one needs http_hosts.
+ * An IPv4 address inside an IPv6 one (mapped, NAT64, 6to4, Teredo, ISATAP) is the same address.  A translator
+ * whose prefix is chosen by its network cannot be recognized; a node behind one needs http_hosts.
  */
 #include "exec/http_guard.h"
 
@@ -39,13 +39,12 @@ static const struct embedding {
 	const char *address;
 	unsigned bits;
 	uint8_t at[4];
-	uint8_t flip; /* Teredo turns its bits around */
+	uint8_t flip; /* Teredo inverts its bits */
 } embeddings[] = {
     {"::", 96, {12, 13, 14, 15}, 0},           /* compatible */
     {"::ffff:0:0:0", 96, {12, 13, 14, 15}, 0}, /* translated */
     {"64:ff9b::", 96, {12, 13, 14, 15}, 0},    /* NAT64 */
-    {"64:ff9b:1::", 48, {12, 13, 14, 15},
-	0}, /* NAT64 of one's own, cut at 96, 64, 56 or 48 bits (RFC 6052) */
+    {"64:ff9b:1::", 48, {12, 13, 14, 15}, 0},  /* local NAT64, cut at 96, 64, 56 or 48 bits (RFC 6052) */
     {"64:ff9b:1::", 48, {9, 10, 11, 12}, 0},
     {"64:ff9b:1::", 48, {7, 9, 10, 11}, 0},
     {"64:ff9b:1::", 48, {6, 7, 9, 10}, 0},
@@ -71,7 +70,7 @@ in_text_network(const uint8_t a[16], const char *net, unsigned bits)
 	return inet_pton(AF_INET6, net, bytes) == 1 && in_network(a, bytes, bits);
 }
 
-/* What speaks against this very address, not looking inside it; NULL: nothing. */
+/* What is wrong with this very address, without looking inside it; NULL: nothing. */
 static const char *
 fault_of(const uint8_t a[16])
 {
@@ -134,7 +133,7 @@ to_bytes(const struct sockaddr *address, uint8_t out[16], uint16_t *port_out)
 	return false;
 }
 
-/* As people write it: an IPv4 address without its ::ffff:. */
+/* As people write it: an IPv4 address without the ::ffff:. */
 static void
 show(const uint8_t a[16], char *out, size_t size)
 {

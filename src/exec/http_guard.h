@@ -1,6 +1,6 @@
 /*
- * Where the node itself must not be made to connect to, whatever a task's URL, DNS or a redirect
- * says; and where the node's file says that tasks may.
+ * Where the node must never connect to, whatever a task's URL, DNS or a redirect says; and where the node's
+ * file lets tasks connect to.
  */
 #ifndef PGRAB_EXEC_HTTP_GUARD_H
 #define PGRAB_EXEC_HTTP_GUARD_H
@@ -12,7 +12,7 @@
 
 #include "base/rc.h"
 
-/* One place of the list: a name with its port, or a network. */
+/* One entry of the list: a name with its port, or a network. */
 struct http_host {
 	char *name;          /* lower case; "*.example.org" for all below it; NULL: a network */
 	uint8_t address[16]; /* of a network; IPv4 as ::ffff:a.b.c.d */
@@ -28,24 +28,24 @@ struct http_hosts {
 };
 
 /*
- * "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list.  ""
- * is a list with nothing in it.  RC_BAD: the text names the setting (`where`) and the place.
- * http_hosts_fini also after that.
+ * "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list. "" is a
+ * list with nothing in it.  RC_BAD: the text names the setting (`where`) and the entry.
+ * http_hosts_fini is needed even then.
  */
 CHECKED enum rc http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err);
 void http_hosts_fini(struct http_hosts *h);
 
 /*
- * What can be said of a URL's host before DNS is asked, and by whoever connects: true: never; `why` as below.
- * *listed_out: it is on the list as it is written, or there is no list.
+ * What can be said of a URL's host before any DNS lookup, even if a proxy is to connect. true: never; `why`
+ * as below. *listed_out: it is on the list as written, or there is no list.
  */
 bool http_host_refused(
     const struct http_hosts *h, const char *host, uint16_t port, bool *listed_out, char *why, size_t size);
 
 /*
- * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is
- * really used, after DNS.  listed: http_host_refused said so.  A place of the list that is this
- * very address lifts the guard; a network around it does not.
+ * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is really used,
+ * after DNS. listed: http_host_refused said so.  An entry of the list for this very address lifts the guard;
+ * one for a network around it does not.
  */
 bool http_address_refused(
     const struct http_hosts *h, bool listed, const struct sockaddr *address, char *why, size_t size);

@@ -44,8 +44,8 @@ http_request_expected(const struct http_request *r, char *text, size_t size)
 	}
 }
 
-/* A part of the URL, or "" when it has none; a port is always told, but not repeated in the whole.  Caller
- * frees. */
+/* A part of the URL, or "" when it has none; a port is always given, but not added to the
+ * whole URL.  Caller frees. */
 static char *
 part(const CURLU *url, CURLUPart what)
 {
@@ -77,7 +77,7 @@ http_request_place(const struct http_request *r, char *host, size_t size, uint16
 	char *name = part(r->url, CURLUPART_HOST);
 	char *port = part(r->url, CURLUPART_PORT);
 
-	/* One that does not fit is none: its beginning may be a name that is on the list. */
+	/* One that does not fit counts as none: its beginning may be a name on the list. */
 	snprintf(host, size, "%s", strlen(name) < size ? name : "");
 	*port_out = (uint16_t)strtoul(port, NULL, 10);
 	free(name);
@@ -130,7 +130,7 @@ starts_with(const char *line, const char *prefix)
 	return strncasecmp(line, prefix, strlen(prefix)) == 0;
 }
 
-/* By their whole names: Accept-Token or Content-Key may be anybody's password. */
+/* Compares whole names: an Accept-Token or Content-Key may be a password. */
 static bool
 keep_harmless(const char *line)
 {
@@ -205,8 +205,8 @@ check_target(const CURLU *from, const CURLU *to, const char *shown, struct err *
 	return rc;
 }
 
-/* User and password of the first URL stay with its host, as in a browser, unless the redirect brings its own.
- */
+/* User and password of the first URL stay with its host, as in a browser, unless the
+ * redirect brings its own. */
 static void
 carry_login(const CURLU *from, CURLU *to)
 {

@@ -1,8 +1,8 @@
 /*
  * From a task's command and args to an HTTP request.  Everything a user wrote is checked here: the scheme
  * (http and https only), the method (a token), header names (tokens) and values (no control characters, so no
- * second header hides in one), statuses.  An argument that is not known is refused: a misspelt `expects` must
- * not turn failures into successes.
+ * second header hides in one), statuses.  An unknown argument is refused: a misspelt `expects` must not turn
+ * failures into successes.
  *
  * A body without a Content-Type is sent as application/json when it begins like a JSON object or array, else
  * as text/plain.
@@ -22,7 +22,8 @@
 
 #define URL_MAX (64 * 1024)
 
-/* What frames the message is libcurl's to say: a second opinion about it is how requests are smuggled. */
+/* How the message is framed is for libcurl alone to say: a second opinion about it is
+ * how requests are smuggled. */
 static const char *const framing[] = {"connection", "content-length", "keep-alive", "proxy-connection", "te",
     "trailer", "transfer-encoding", "upgrade"};
 
@@ -127,7 +128,7 @@ add_header(struct http_request *r, const char *member, struct err *err)
 	rc = check_header(member, n, value, err);
 	if (rc != RC_OK)
 		return rc;
-	/* libcurl would take "Name:" as the wish to leave the header out; "Name;" sends it empty */
+	/* libcurl leaves the header out for "Name:"; "Name;" sends it empty */
 	line = *value == '\0' ? xasprintf("%.*s;", (int)n, member)
 			      : xasprintf("%.*s: %s", (int)n, member, value);
 	rc = append(&r->own_headers, line) == RC_OK ? RC_OK : no_memory(err);
@@ -244,12 +245,12 @@ set_url(CURLU *url, const char *text, const char *what, struct err *err)
 	if (code != CURLUE_OK)
 		return err_set(err, RC_BAD, "%s is not a URL: %s", what, curl_url_strerror(code));
 	if (!scheme_is(url, "http") && !scheme_is(url, "https"))
-		return err_set(
-		    err, RC_BAD, "%s must begin with http:// or https://; nothing else is requested", what);
+		return err_set(err, RC_BAD,
+		    "%s must begin with http:// or https://; no other scheme is supported", what);
 	return RC_OK;
 }
 
-/* What follows from the args together. */
+/* What follows from several args together. */
 static enum rc
 settle(struct http_request *r, struct err *err)
 {

@@ -42,9 +42,8 @@ struct curl_slist *http_request_headers(const struct http_request *r, const stru
 
 /*
  * Turns r into the request that a redirect asks for.  When it leads to another host, port or scheme the
- * task's headers are left behind (they may hold secrets), but for those that only say what the client is like
- * and what the body is.  RC_BAD: it leads
- * where we do not go.
+ * task's headers are dropped (they may hold secrets), except those that only describe the client and the
+ * body.  RC_BAD: it leads where we do not go.
  */
 CHECKED enum rc
 http_request_redirect(struct http_request *r, int status, const char *location, struct err *err);
@@ -57,7 +56,7 @@ void http_request_expected(const struct http_request *r, char *text, size_t size
 /* A URL for people: without its user and password, printable, cut to size. */
 void http_url_show(const char *url, char *text, size_t size);
 
-/* The host of the URL as it is written ("" when it is longer than any), and its port. */
+/* The host of the URL as written ("" when it is too long for one), and its port. */
 void http_request_place(const struct http_request *r, char *host, size_t size, uint16_t *port_out);
 
 /* "host port 80": whom we talk to, for an error message. */

@@ -1,5 +1,5 @@
 /*
- * One run of kind http: shared by http.c, which moves it, and http_explain.c, which says what came of it.
+ * One run of kind http: shared by http.c, which carries it out, and http_explain.c, which says how it went.
  */
 #ifndef PGRAB_EXEC_HTTP_TRANSFER_H
 #define PGRAB_EXEC_HTTP_TRANSFER_H
@@ -12,7 +12,7 @@
 #include "exec/http_request.h"
 #include "pgrab/executor.h"
 
-#define HTTP_BODY_MAX    (16 * 1024 * 1024) /* counted unpacked */
+#define HTTP_BODY_MAX    (16 * 1024 * 1024) /* counted after unpacking */
 #define HTTP_HEADERS_MAX (256 * 1024)
 
 struct http_transfer {
@@ -21,20 +21,20 @@ struct http_transfer {
 	const struct pgrab_host *host;
 	const struct http_hosts *hosts;
 	CURL *easy;                      /* of the last hop; NULL: there was none */
-	bool listed;                     /* the host of this hop is among hosts by its name */
+	bool listed;                     /* the host of this hop is on the list by its name */
 	size_t header_bytes, body_bytes; /* of all hops */
 	bool length_overflow;            /* the reply claims a length that no number holds */
 	enum pgrab_stop stopped;
-	int socket_errno;             /* why there was no socket to be had, or 0 */
+	int socket_errno;             /* why no socket could be opened, or 0 */
 	char refused[128];            /* why the address is not connected to, or "" */
 	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */
 };
 
-/* Of the reply that came or is coming in; 0 as long as there is none, interim replies (1xx) not counted. */
+/* Of the reply that came or is coming in; 0 while there is none, not counting interim replies (1xx). */
 int http_status(CURL *easy);
 bool http_status_redirects(int status);
 
-/* Looks at one line of the reply's head; false: such a reply is not to be read on. */
+/* Looks at one line of the reply's head; false: do not read on. */
 bool http_header_fine(struct http_transfer *t, const char *line, size_t n);
 
 bool http_sent(const struct http_transfer *t); /* at least a part of the request left this machine */

@@ -55,7 +55,7 @@ limits_read(struct keeper_limits *l, const char *where, const char *text, struct
 		l->cpu_percent = (int64_t)ceil(n * 100);
 	} else {
 		return err_set(
-		    err, RC_BAD, "%s: \"%.60s\": there are memory, processes and cpu", where, text);
+		    err, RC_BAD, "%s: \"%.60s\": the limits are memory, processes and cpu", where, text);
 	}
 	return RC_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * What a job may use up: args.limits and the node's job_limits are made of the same words.
+ * What a job may use: args.limits and the node's job_limits are written in the same way.
  */
 #ifndef PGRAB_EXEC_LIMITS_H
 #define PGRAB_EXEC_LIMITS_H
@@ -11,8 +11,7 @@
  * would be right, after `where`, the name of the argument or setting. */
 CHECKED enum rc limits_read(struct keeper_limits *l, const char *where, const char *text, struct err *err);
 
-/* A task's limits within the node's, which are also what a task gets that names none.  RC_BAD: it
- * wants more. */
+/* A task's limits within the node's, which also apply to a task that names none.  RC_BAD: it wants more. */
 CHECKED enum rc limits_within(const struct keeper_limits *node, const struct keeper_limits *task,
     struct keeper_limits *out, struct err *err);
 

@@ -7,8 +7,7 @@
 static void *
 open_noop(const void *internal, char *err, size_t err_size)
 {
-	return (
-	    void *)&exec_noop; /* no state; any pointer that is not NULL will do, nobody writes through it */
+	return (void *)&exec_noop; /* no state; any pointer but NULL will do, nobody writes through it */
 }
 
 static void
@@ -26,7 +25,7 @@ const struct pgrab_executor exec_noop = {
     .abi = PGRAB_EXECUTOR_ABI,
     .size = sizeof(struct pgrab_executor),
     .kind = "noop",
-    .summary = "does nothing and succeeds",
+    .summary = "do nothing and succeed",
     .flags = PGRAB_EXECUTOR_INSTANT,
     .open = open_noop,
     .close = close_noop,

@@ -4,7 +4,7 @@
  * Each worker has a connection of its own, opened at the first run and kept.  It is used without ever
  * blocking in libpq: every wait is a poll on the socket and on the host's stop_fd together, and ends at a
  * deadline.  A kept connection that proves dead before anything was sent is replaced once; one that is lost
- * later leaves the outcome open, and that is what the error says: nothing is sent twice here.
+ * later leaves the outcome open, and the error says so: nothing is sent twice here.
  */
 #include "exec/exec.h"
 
@@ -27,7 +27,7 @@
 
 struct notifier {
 	const struct exec_env *env;
-	PGconn *conn; /* NULL: none yet, or none any more */
+	PGconn *conn; /* NULL: none at the moment */
 };
 
 struct message {
@@ -86,9 +86,8 @@ take_args(const struct pgrab_run *run, struct message *out, struct err *err)
 	n = strlen(out->payload);
 	if (n > PAYLOAD_MAX)
 		return err_set(err, RC_BAD,
-		    "args.payload has %zu bytes, PostgreSQL notifies at most %d: send a key and let the "
-		    "listener read "
-		    "the rest from a table",
+		    "args.payload has %zu bytes, PostgreSQL allows at most %d in a notification: send a key "
+		    "and let the listener read the rest from a table",
 		    n, PAYLOAD_MAX);
 	return RC_OK;
 }
@@ -116,7 +115,7 @@ wait_for(PGconn *conn, short events, const struct pgrab_host *host, int64_t unti
 	}
 }
 
-/* Notices tell nobody anything here; libpq would print them. */
+/* Drops notices: they tell nobody anything here, and libpq would print them. */
 static void
 ignore_notice(void *arg, const char *message)
 {
@@ -125,7 +124,7 @@ ignore_notice(void *arg, const char *message)
 static PGconn *
 start_connection(const struct exec_env *env)
 {
-	/* What comes before dbname are defaults; see db/dial.c. */
+	/* The settings before dbname are defaults; see db/dial.c. */
 	const char *const keys[] = {"tcp_user_timeout", "keepalives_idle", "keepalives_interval",
 	    "keepalives_count", "dbname", "application_name", "client_encoding", NULL};
 	const char *const values[] = {"10000", "10", "3", "3", env->dsn, "pgrab notify", "UTF8", NULL};
@@ -154,8 +153,8 @@ finish_connecting(PGconn *conn, const struct pgrab_host *host, struct err *err)
 	return rc;
 }
 
-/* A server has nothing to say to an idle connection but farewell (or, rarely, that a setting was reloaded: a
- * new one then is cheap too). */
+/* A server sends an idle connection nothing but a farewell (or, rarely, that a setting was reloaded: a new
+ * connection is cheap then too). */
 static bool
 is_alive(PGconn *conn)
 {
@@ -192,7 +191,7 @@ flush(PGconn *conn, const struct pgrab_host *host, int64_t until_us, struct err 
 	enum rc rc = RC_OK;
 	int left;
 
-	/* the server may be unable to read before we do, so both directions are waited for */
+	/* the server may be unable to read before we do, so wait for both directions */
 	while (rc == RC_OK && (left = PQflush(conn)) != 0) {
 		if (left < 0)
 			return err_set(err, RC_UNKNOWN, "%s", PQerrorMessage(conn));
@@ -278,7 +277,7 @@ const struct pgrab_executor exec_notify = {
     .abi = PGRAB_EXECUTOR_ABI,
     .size = sizeof(struct pgrab_executor),
     .kind = "notify",
-    .summary = "notifies a channel of the database",
+    .summary = "notify a channel of the database",
     .open = open_notify,
     .close = close_notify,
     .run = run_notify,

@@ -4,7 +4,7 @@
  *
  * A shared object is loaded because the node's own file names it, so its kind is allowed by that alone;
  * naming it in `allow` too does no harm.  Nothing of an executor is trusted before its ABI number is checked,
- * and a kind has exactly one executor: a plug-in cannot take the name of a built-in kind, also not of one
+ * and a kind has exactly one executor: a plug-in cannot take the name of a built-in kind, not even of one
  * that is switched off here.
  *
  * A set does not change after exec_set_create, so any thread may read it without a lock.
@@ -96,8 +96,8 @@ set_add(struct exec_set *s, const struct pgrab_executor *x)
 	s->item[s->count++] = x;
 }
 
-/* Is this an executor we can work with?  The ABI number comes first: behind a wrong one the fields mean
- * something else. */
+/* Is this an executor we can work with?  The ABI number comes first: under another one the
+ * fields mean something else. */
 static enum rc
 executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct err *err)
 {
@@ -133,8 +133,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 	if (builtin_find(x->kind) != NULL)
 		return err_set(err, RC_BAD, "the kind \"%s\" exists: it is built in", x->kind);
 	if (plugin_find(s, x->kind) != NULL)
-		return err_set(
-		    err, RC_BAD, "the kind \"%s\" exists: another of the loaded files brings it", x->kind);
+		return err_set(err, RC_BAD, "the kind \"%s\" exists: another loaded file has it", x->kind);
 	return RC_OK;
 }
 
@@ -209,7 +208,8 @@ unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 	for (size_t i = 0; i < s->plugin_count; i++)
 		buf_addf(&names, ", %s", s->plugin[i].executor->kind);
 	rc = err_set(err, RC_BAD,
-	    "there is no kind \"%.64s\" to allow; there are: %s (more can be loaded: setting `executors`)",
+	    "there is no kind \"%.64s\" to allow; the kinds are: %s (more can be loaded: setting "
+	    "`executors`)",
 	    kind, buf_str(&names));
 	buf_fini(&names);
 	return rc;
@@ -221,7 +221,7 @@ allow_kind(struct exec_set *s, const char *kind, struct err *err)
 	const struct pgrab_executor *x;
 
 	if (exec_set_find(s, kind) != NULL)
-		return RC_OK; /* a plug-in's, or said twice */
+		return RC_OK; /* a plug-in's, or named twice */
 	x = builtin_find(kind);
 	if (x == NULL)
 		return unknown_kind(s, kind, err);

@@ -1,5 +1,5 @@
 /*
- * An error text may carry what a server said, so nothing of it is believed to be printable or short.
+ * An error text may carry what a server said, so it need not be printable or short.
  */
 #include "exec/result.h"
 

@@ -1,6 +1,7 @@
 /*
- * Kind shell: the command is a text for /bin/sh -c.  The kernel takes no argument of more than 128 KiB: a
- * longer text is a file, which the shell opens once more, and closes as it came before the text begins.
+ * Kind shell: the command is a text for /bin/sh -c.  The kernel takes no argument of more than 128 KiB.  A
+ * longer text comes as a file, which the shell opens a second time; the descriptor it came as is closed
+ * before the text begins.
  */
 #include "exec/exec.h"
 
@@ -18,7 +19,7 @@ _Static_assert(KEEPER_SCRIPT_FD == 3, "it is spelled out below");
 static void
 run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
-	/* "--", so that a line that begins with a dash is not taken for options of the shell's own. */
+	/* "--", so that the shell does not read a line that begins with a dash as its own options. */
 	const char *const argv[] = {"/bin/sh", "-c", "--", run->command, NULL};
 	const char *const file[] = {"/bin/sh", "/dev/fd/3", NULL};
 	struct child_command cmd = {.argv = argv};
@@ -40,7 +41,7 @@ const struct pgrab_executor exec_shell = {
     .abi = PGRAB_EXECUTOR_ABI,
     .size = sizeof(struct pgrab_executor),
     .kind = "shell",
-    .summary = "a line for /bin/sh -c; exit code 0 is success",
+    .summary = "run a line with /bin/sh -c; exit code 0 is success",
     .open = child_open,
     .close = child_close,
     .run = run_shell,

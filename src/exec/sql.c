@@ -3,13 +3,12 @@
  * so its effect is there exactly once: when the finish does not find the fence, everything the text did is
  * rolled back.
  *
- * The text runs on a connection of its owner's (sql_session.h); the finish shows there what only
- * this run knows.  It is two trips to the server: begin, check and text; finish and commit.  Stop
- * (timeout, cancel, fence) is a cancel request on another connection.
+ * The text runs on a connection of its owner's (sql_session.h); the finish proves itself there by what only
+ * this run knows.  That takes two round trips: begin, check and text; finish and commit.  Stop (timeout,
+ * cancel, fence) is a cancel request on another connection.
  *
- * A connection that is lost says nothing about its backend, which may work on, and commit.  So the
- * run is over only when that backend is gone (it is ended by force); the history then says whether
- * it went through.
+ * A lost connection says nothing about its backend, which may go on working, and commit.  So the run is over
+ * only when that backend is gone (it is ended by force); the history then says whether it committed.
  */
 #include "exec/sql.h"
 
@@ -72,7 +71,7 @@ sql_open_step(const struct sql_work *k, const char *params[4])
 /* Statements before those of the text. */
 #define BEFORE 2
 
-/* Asked first where a pooler is in between: nobody else could say who works for us. */
+/* Asked first behind a pooler: only the backend itself can say which one works for us. */
 static enum rc
 begin_pooled(struct sql_work *k, struct db_step *step, PGresult **res, struct err *err)
 {
@@ -113,7 +112,7 @@ plain_step(struct sql_work *k, size_t i)
 	    .ctx = k->session};
 }
 
-/* params: of the last one, if it is not plain; array: what it has of parameters. */
+/* params: of the last one, if it is not plain; array: its parameters. */
 static void
 text_steps(
     struct sql_work *k, struct db_step *step, const char **params, const char *limit, struct pgarray *array)
@@ -182,9 +181,9 @@ carry_out(struct sql_work *k, struct err *err)
 	return rc;
 }
 
-/* The finish, in the same transaction as the work.  A row that somebody has locked is waited for, as
- * long as the run may take: the work is done, and would have to be done again.  The session is
- * cleaned by the same statement, while it is ours also where a pooler is in between. */
+/* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
+ * long as the run may take: else the finished work would have to be done again.  The session is cleaned in
+ * the same pipeline, while it is still ours even behind a pooler. */
 static enum rc
 finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {
@@ -216,9 +215,9 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	return rc;
 }
 
-/* The work was good, but its finish is refused for what is no fault of the task: the server's, or
- * the history has no partition for now (nobody has made one for days).  All of it is rolled back,
- * and done again in a moment; that costs no attempt. */
+/* The work was good, but its finish was refused through no fault of the task: the server's, or the history
+ * has no partition for now (nobody has made one for days).  All of it is rolled back and soon done again;
+ * that costs no attempt. */
 static bool
 put_off(struct sql_work *k, enum rc rc, const struct err *err)
 {
@@ -227,7 +226,7 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 	if (fault_no_partition(rc, err))
 		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
 		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
-	/* A statement_timeout is its role's: it would be there the next time as well. */
+	/* A statement_timeout belongs to the role: it would strike the next time as well. */
 	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER &&
 	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);
 }
@@ -262,12 +261,12 @@ run_in_transaction(struct sql_work *k)
 		rc = sql_find_out(k);
 	if (!cleaned)
 		sql_session_clean(k->session);
-	/* Still unknown: nothing is said about it, so that it is recovered, which ends the backend. */
+	/* Still unknown: nothing is recorded, so that recovery takes the run and ends its backend. */
 	k->result->recorded = rc == RC_OK || rc == RC_UNKNOWN;
 	k->result->succeeded = rc == RC_OK;
 }
 
-/* Nothing was executed.  What a person has to mend is said, now and then. */
+/* Nothing was executed.  What a person has to mend is logged, now and then. */
 static void
 not_begun(struct sql_work *k, const char *why)
 {

@@ -10,7 +10,7 @@
 
 struct sql_worker {
 	const struct exec_env *env;
-	struct db *db; /* as the node itself: what became of a run whose connection was lost */
+	struct db *db; /* as the node itself, to find out what became of a run whose connection was lost */
 	struct sql_sessions sessions;
 };
 
@@ -26,17 +26,17 @@ struct sql_work {
 	char id[24], version[24], incarnation[24];
 };
 
-/* The fence, asked before the work; parameters for it, by which a run names itself. */
+/* The check of the fence before the work; params: its parameters, which name the run. */
 struct db_step sql_open_step(const struct sql_work *k, const char *params[4]);
 
-/* The connection was lost: ends what works for it on the server.  False: not to be had; others end
- * the run, and it first. */
+/* The connection was lost: ends its backend on the server.  False: that failed; other nodes end the
+ * run, and its backend first. */
 bool sql_end_backend(const struct sql_work *k);
-/* The connection was lost: ends the backend and looks whether it had committed.  RC_OK: it had.  RC_AGAIN: it
- * had not, and never will.  RC_UNKNOWN: not to be found out by this node. */
+/* The connection was lost: ends the backend and finds out whether it had committed.  RC_OK: it had.
+ * RC_AGAIN: it had not, and never will.  RC_UNKNOWN: this node cannot find out. */
 enum rc sql_find_out(struct sql_work *k);
 
-/* args.transaction = false: the text's only statement, by itself.  What came of it goes into k->result. */
+/* args.transaction = false: the text's only statement, by itself.  The outcome goes into k->result. */
 void sql_run_alone(struct sql_work *k);
 
 #endif

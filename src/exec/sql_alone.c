@@ -1,15 +1,15 @@
 /*
- * args.transaction = false: one statement outside of any transaction of ours, for what refuses to
- * be in one (VACUUM, CREATE INDEX CONCURRENTLY, a procedure that commits).  Its effect and its
- * finish are two things, as with a shell task: at least once, or at most once when the task says
- * so.  The finish is written by the finisher, which is fenced.
+ * args.transaction = false: one statement outside of any transaction of ours, for what refuses to run in one
+ * (VACUUM, CREATE INDEX CONCURRENTLY, a procedure that commits).  Its effect and its finish are two things,
+ * as with a shell task: at least once, or at most once when the task says so.  The finish is written by the
+ * finisher, which is fenced.
  */
 #include <string.h>
 
 #include "db/sql.h"
 #include "exec/sql.h"
 
-/* Of the session, where it is ours: a pooler gives the next statement to whom it likes. */
+/* Set for the session, where that is ours: behind a pooler the next statement may run anywhere. */
 static enum rc
 guard(struct sql_work *k, struct err *err)
 {
@@ -62,8 +62,8 @@ sql_run_alone(struct sql_work *k)
 	k->result->succeeded = rc == RC_OK;
 	if (rc != RC_OK)
 		sql_text_why(&k->text, 0, NULL, &err, k->result);
-	/* It may still be at it: then nothing is said about it, so that it is recovered, which ends
-	 * the backend. */
+	/* It may still be running: then nothing is recorded, so that recovery takes the
+	 * run and ends its backend. */
 	if (rc == RC_UNKNOWN)
 		k->result->recorded = !sql_end_backend(k);
 	sql_session_clean(k->session);

@@ -9,9 +9,9 @@
 #include "db/store_task.h"
 #include "exec/sql.h"
 
-#define LEAVE_US (15 * US_PER_S) /* a node that is stopping looks for a lost backend no longer */
+#define LEAVE_US (15 * US_PER_S) /* a node that is stopping gives up on a lost backend after this */
 
-/* False: others end the run, and its backend first. */
+/* False: other nodes end the run, and its backend first. */
 static bool
 try_again(const struct pgrab_host *host, struct backoff *backoff, int64_t begun_us)
 {
@@ -20,8 +20,7 @@ try_again(const struct pgrab_host *host, struct backoff *backoff, int64_t begun_
 	if (stop == PGRAB_STOP_FENCED ||
 	    (stop == PGRAB_STOP_SHUTDOWN && clock_mono_us() - begun_us > LEAVE_US))
 		return false;
-	poll(NULL, 0,
-	    (int)(backoff_next_us(backoff) / US_PER_MS)); /* whatever stop says, it has to be known */
+	poll(NULL, 0, (int)(backoff_next_us(backoff) / US_PER_MS)); /* even after a stop it must be known */
 	return true;
 }
 

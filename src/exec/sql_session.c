@@ -124,7 +124,7 @@ sql_session_row(void *ctx, const PGresult *res)
 	buf_fini(&line);
 }
 
-/* NOTICEs and what RAISE says, a line each; `pgrab: progress` is for who looks on. */
+/* Notices, including those of RAISE, a line each; `pgrab: progress` is for those who watch the run. */
 static void
 take_notice(void *ctx, const PGresult *res)
 {
@@ -200,7 +200,8 @@ sql_session_clean(struct sql_session *s)
 	PQclear(res);
 }
 
-/* By the same login, for nobody else may be able to end it; on another connection, with a path of our own. */
+/* By the same login, because no other may have the right to end it; on another connection, with
+ * a search path of our own. */
 enum rc
 sql_session_end_backend(struct sql_session *s, struct err *err)
 {

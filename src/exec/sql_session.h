@@ -1,8 +1,8 @@
 /*
  * The connections of one worker on which texts of sql tasks run: one for each owner, made when it is needed.
  *
- * session_user is the owner, for that is a boundary that no text gets over: SET ROLE, SECURITY
- * DEFINER, deferred triggers all come back to the one who logged in.  Owned by the worker's thread.
+ * session_user is the owner, because no text gets past that boundary: SET ROLE, SECURITY DEFINER, deferred
+ * triggers all lead back to the role that logged in.  Owned by the worker's thread.
  */
 #ifndef PGRAB_EXEC_SQL_SESSION_H
 #define PGRAB_EXEC_SQL_SESSION_H
@@ -17,7 +17,7 @@
 
 struct exec_env;
 
-#define SQL_SESSIONS_MAX 4 /* per worker; whoever was not needed for longest makes room */
+#define SQL_SESSIONS_MAX 4 /* per worker; the least recently used makes room */
 
 struct sql_session {
 	const struct exec_env *env;
@@ -25,11 +25,11 @@ struct sql_session {
 	char *owner;
 	const char *dsn; /* borrowed */
 	bool own;        /* of the node's own role */
-	bool pooled;     /* each transaction may be another server's */
+	bool pooled;     /* each transaction may run on another server */
 	int64_t incarnation, used_us;
 	unsigned generation; /* of the connection whose login was checked */
-	char pid[24];        /* who works for us on the server */
-	char since[48];      /* a moment at which it did: process ids come again */
+	char pid[24];        /* of our backend on the server */
+	char since[48];      /* a moment at which it existed: process ids are reused */
 	/* of the run under way */
 	struct outbuf *out;
 	bool rows; /* there was one */
@@ -39,17 +39,17 @@ struct sql_session {
 struct sql_sessions {
 	const struct exec_env *env;
 	struct sql_session *item[SQL_SESSIONS_MAX];
-	int64_t said_us; /* when a failed login was last told of */
+	int64_t said_us; /* when a failed login was last logged */
 };
 
-/* The one for this owner; NULL: this node cannot log in as him.  Its name on the server tells the
- * incarnation, so that peers can end it when we are dead. */
+/* The one for this owner; NULL: this node cannot log in as that role.  Its application_name has the
+ * incarnation in it, so that peers can end it when we are dead. */
 struct sql_session *sql_session_of(struct sql_sessions *all, const char *owner, int64_t incarnation);
 
 /* Connected, and checked to be the owner's.  Not RC_OK: nothing was executed. */
 CHECKED enum rc sql_session_ready(struct sql_session *s, struct err *err);
 
-/* What the run prints: for its finish, and for who looks on. */
+/* What the run prints: for its finish, and for those who watch it. */
 void sql_session_print(struct sql_session *s, const char *text, size_t len);
 /* A row of it: columns separated by |.  ctx: the session. */
 void sql_session_row(void *ctx, const PGresult *res);
@@ -57,7 +57,7 @@ void sql_session_row(void *ctx, const PGresult *res);
 /* Leaves the session as new, or drops the connection. */
 void sql_session_clean(struct sql_session *s);
 
-/* Ends what works for us on the server although our connection to it is lost.  RC_OK: it is gone. */
+/* Ends our backend on the server after the connection to it was lost.  RC_OK: it is gone. */
 CHECKED enum rc sql_session_end_backend(struct sql_session *s, struct err *err);
 
 void sql_sessions_fini(struct sql_sessions *all);

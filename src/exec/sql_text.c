@@ -101,7 +101,8 @@ add_part(struct buf *b, const char *what, const char *text, size_t len)
 	    len > PART_MAX ? "..." : "");
 }
 
-/* Up to where our own functions begin, which call the text; the line before that is the text itself. */
+/* How much of the context is not about our own functions, which call the text, nor the line before them,
+ * which is the text itself. */
 static size_t
 context_of_text(const char *context)
 {
@@ -130,7 +131,7 @@ add_details(struct buf *b, const PGresult *res)
 
 #define OUTSIDE "args.transaction = false runs one statement outside of a transaction, at least once"
 
-/* What a task may not do, where PostgreSQL's own words do not say what to do instead. */
+/* What a task may not do, where PostgreSQL's own message does not say what to do instead. */
 static const char *
 refused(const char *text, const char *sqlstate)
 {

@@ -1,5 +1,5 @@
 /*
- * What a sql task says and what is said of it: its statements, its rows, its errors.
+ * The text of a sql task, and what there is to say about it: its statements, its rows, its errors.
  */
 #ifndef PGRAB_EXEC_SQL_TEXT_H
 #define PGRAB_EXEC_SQL_TEXT_H
@@ -23,8 +23,8 @@ struct sql_text {
 bool sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result);
 void sql_text_fini(struct sql_text *t);
 
-/* Is it one that the server may be given as it is, for it cannot end the transaction, nor COPY?  By
- * its first word; what does not begin with one of those is asked by a function of the server's. */
+/* May the server be given it as it is, because it can neither end the transaction nor COPY?  Its first word
+ * decides; a statement with any other is executed by a function on the server. */
 bool sql_is_plain(const char *statement);
 
 /* Why it failed.  res: the server's answer, or NULL; number: of the statement that failed, from 1, or 0. */

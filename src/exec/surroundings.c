@@ -94,7 +94,7 @@ struct user_entry {
 	char text[16384];
 };
 
-/* A number, of whom there may be no entry, or the name of one. */
+/* text is a number, for which there need be no entry, or a name. */
 static bool
 find_user(const char *text, struct keeper_user *u, struct user_entry *e)
 {

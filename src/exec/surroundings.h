@@ -1,6 +1,6 @@
 /*
- * What a job finds around it when its task says nothing else: who it is, environment, folder,
- * umask, nice.  Made before any thread and not changed.
+ * What a job starts with unless its task says otherwise: user, environment, folder, umask, nice.  Made before
+ * any thread starts, and never changed.
  */
 #ifndef PGRAB_EXEC_SURROUNDINGS_H
 #define PGRAB_EXEC_SURROUNDINGS_H
@@ -14,23 +14,23 @@ struct surroundings {
 	char **env; /* "NAME=value", ended by NULL; owned */
 	char *cwd;
 	int umask, nice;
-	struct keeper_limits limits; /* what a task gets, and may not go beyond */
+	struct keeper_limits limits; /* what a task gets, and may not exceed */
 	struct keeper_user user;
 	gid_t *groups; /* of user; owned */
 };
 
 /*
- * env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four
- * are those of the user that the node runs as; NULL: nothing.  umask: octal digits.  RC_BAD: the
- * text names the setting.  surroundings_fini also after that.
+ * env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are those
+ * of the user that the node runs as; NULL: nothing. umask: octal digits.  RC_BAD: the text names the setting.
+ * surroundings_fini is needed even then.
  */
 CHECKED enum rc surroundings_make(
     struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err);
 
 /*
- * "user" or "user:group", by name or number: HOME, USER and LOGNAME become his.  NULL, or the user
- * that the node is: nothing changes.  RC_BAD: there is no such user, or this process may not run
- * anything as him; the text begins with `where`, the name of the setting, as it does below.
+ * "user" or "user:group", by name or number: HOME, USER and LOGNAME become that user's.  NULL, or the node's
+ * own user: nothing changes.  RC_BAD: there is no such user, or this process may not run anything as that
+ * user; the text begins with `where`, the name of the setting, as it does below.
  */
 CHECKED enum rc
 surroundings_user(struct surroundings *s, const char *where, const char *run_as, struct err *err);

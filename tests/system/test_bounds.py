@@ -74,7 +74,7 @@ def test_root_is_refused_at_the_start_unless_said(db, nodes):
 @root
 def test_with_some_users_named_the_others_are_refused_root_one_by_one(db, nodes, config):
     nodes.start("n1", env={"PGRAB_ALLOW_ROOT": "no"}, config=config("[owner somebody_else]\nrun_as = nobody\n"))
-    assert "this node runs as root, and its file names no user" in failure(db, kind="shell", command="id")
+    assert "this node runs as root, and its file neither names a user" in failure(db, kind="shell", command="id")
 
 
 def test_users_that_are_not_there_are_refused_at_the_start(db, config):

@@ -257,7 +257,8 @@ limits_are_read_and_bounded(void **state)
 
 	exec_fails("/bin/true", size, -1,
 	    "args.limits: \"memory=12\": memory is a size of 1MB or more, such as 512MB");
-	exec_fails("/bin/true", word, -1, "args.limits: \"disk=1GB\": there are memory, processes and cpu");
+	exec_fails(
+	    "/bin/true", word, -1, "args.limits: \"disk=1GB\": the limits are memory, processes and cpu");
 	exec_fails("/bin/true", half, -1,
 	    "args.limits: \"processes=0.5\": processes is a whole number of 1 or more");
 	exec_fails(
@@ -270,7 +271,8 @@ limits_are_read_and_bounded(void **state)
 	unbind();
 	bind_to(common, (struct bounds_texts){.limits = "processes=10"});
 	exec_fails("/bin/true", NULL, -1,
-	    "could not start: this node cannot keep limits of processes and cpu (Operation not supported)");
+	    "could not start: this node cannot enforce limits on processes and cpu (Operation not "
+	    "supported)");
 	unbind();
 }
 
@@ -305,9 +307,8 @@ nothing_is_root_unless_the_file_says_so(void **state)
 	}
 	bind_to((struct bounds_common){0}, (struct bounds_texts){0});
 	exec_fails("/bin/true", NULL, -1,
-	    "could not start: this node runs as root, and its file names no user for the task (run_as), nor "
-	    "says "
-	    "allow_root = yes");
+	    "could not start: this node runs as root, and its file neither names a user for the "
+	    "task (run_as) nor says allow_root = yes");
 	unbind();
 	bind_to((struct bounds_common){0}, (struct bounds_texts){.run_as = "root"});
 	prints(&exec_shell, "id -u", NULL, "0\n");
@@ -331,9 +332,8 @@ only_listed_programs_are_started(void **state)
 	    "could not start: /bin/../bin/true is not among the programs that the file of this node allows "
 	    "(programs)");
 	exec_fails("/bin/true", preload, -1,
-	    "could not start: args.env has LD_PRELOAD, which makes a program run others; that does not go "
-	    "with the "
-	    "programs of this node's file");
+	    "could not start: args.env has LD_PRELOAD, which makes a program run others; that is not "
+	    "allowed where this node's file lists programs");
 	prints(&exec_exec, "/bin/true", fine, "");
 	assert_int_equal(
 	    bounds_program(&bounds.item[0], "/bin/sh", (const char *const[]){NULL}, NULL), RC_BAD);

@@ -228,8 +228,8 @@ http_reply_with_a_length_beyond_numbers_is_no_success(void **state)
 	struct pgrab_result r = run_path("/overflow", NO_ARGS);
 
 	expect_error(&r,
-	    "do not understand the reply of 127.0.0.1 port *: HTTP 200 with a Content-Length that is no "
-	    "number of bytes");
+	    "could not understand the reply of 127.0.0.1 port *: HTTP 200 with a Content-Length that is not "
+	    "a number of bytes");
 }
 
 static void
@@ -350,7 +350,7 @@ http_lost_connection_is_told_and_never_retried(void **state)
 	expect_error(&r, "HTTP 200, then: lost the connection to *");
 	assert_int_equal(r.exit_code, 200);
 	r = run_path("/garbage", NO_ARGS);
-	expect_error(&r, "do not understand the reply of 127.0.0.1 port *");
+	expect_error(&r, "could not understand the reply of 127.0.0.1 port *");
 	for (const char *c = r.error; *c != '\0'; c++)
 		assert_true((unsigned char)*c >= ' ');
 }
