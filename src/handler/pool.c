@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "exec/result.h"
 
-#define SURPLUS_US (250 * US_PER_MS) /* a started run waits no longer than that for a process */
-#define REFUSED_US (100 * US_PER_MS) /* until it is asked again whether a process may be started */
+#define SURPLUS_US (250 * US_PER_MS) /* a started run waits no longer than this for a process */
+#define REFUSED_US (100 * US_PER_MS) /* until we ask again whether a process may be started */
 
 static void
 print_command(struct buf *out, const char *const *argv)
@@ -21,7 +21,7 @@ print_command(struct buf *out, const char *const *argv)
 		buf_addf(out, "%s%.200s", i == 0 ? "" : " ", argv[i]);
 }
 
-/* Takes over what hello says of kinds; true: it is news. */
+/* Takes over what hello says about kinds; true: it is new. */
 static bool
 take_schemas(struct pool *pool, struct message *hello)
 {
@@ -82,9 +82,9 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t no
 void
 pool_enqueue(struct pool *pool, struct run *r, int64_t now)
 {
-	r->begun_us = now; /* since when it waits; set again when it begins */
+	r->begun_us = now; /* it waits since now; set again when it begins */
 	if (pool->all->host.stop(pool->all->host.ctx, r) != PGRAB_STOP_NONE)
-		pool->all->look_at_stops = true; /* said before it came here */
+		pool->all->look_at_stops = true; /* it may have been told to stop before it came here */
 	r->note.mail.next = NULL;
 	if (pool->last == NULL)
 		pool->first = r;
@@ -120,7 +120,7 @@ idlest(struct pool *pool)
 	return best;
 }
 
-/* Over before it began: why it was stopped, or that nobody took it. */
+/* Ends a run that never began: it was stopped, or no process took it. */
 static void
 turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 {
@@ -129,14 +129,13 @@ turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 
 	result_fail(&result,
 	    stop == PGRAB_STOP_NONE ? "no process of [worker %s] was free"
-				    : "stopped before a process of [worker %s] had it",
+				    : "stopped before a process of [worker %s] had taken it",
 	    pool->set->name);
 	host->end(host->ctx, r, OUTCOME_NONE, &result);
 }
 
-/* Hands out what is due.  Those that wait stand in the order in which they came: behind the first
- * that finds no process, and has time, none has to be looked at, unless one was told to stop.
- * Returns when to come back. */
+/* Hands out what is due, in the order in which it came: after the first run that finds no process and still
+ * has time none need be looked at, unless one was told to stop.  Returns when to call again. */
 int64_t
 pool_deal(struct pool *pool, int64_t now)
 {
@@ -170,7 +169,7 @@ pool_deal(struct pool *pool, int64_t now)
 	return next;
 }
 
-/* One after the other while the last attempt was in vain. */
+/* After a failed attempt processes are started one at a time. */
 static bool
 trying(const struct pool *pool)
 {

@@ -1,12 +1,12 @@
 /*
  * Pools of handler processes: what a [worker NAME] section of the node's file asks for.
  *
- * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol,
- * looks whether they still answer, and puts another in the place of one that has ended.  A task
- * that a process had when it ended has failed; it is over only when nothing of the process is left.
+ * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol, checks that
+ * they still answer, and replaces those that have ended.  A task that a process had when it ended has failed;
+ * it is over only when nothing of the process is left.
  *
- * All of it belongs to the one thread that calls pool_* (but for pools_submit and pools_wake).  It
- * has no connection, and knows nothing of the boss: a struct pool_host does what is the node's.
+ * All of it belongs to the one thread that calls pool_* (except where it says "any thread").  It has no
+ * connection, and knows nothing of the boss: a struct pool_host does the node's part.
  */
 #ifndef PGRAB_HANDLER_POOL_H
 #define PGRAB_HANDLER_POOL_H
@@ -35,7 +35,7 @@ struct pool_setup {
 	int64_t start_timeout_us, ping_timeout_us;
 };
 
-/* How a pool is, for people. */
+/* The state of a pool, for people. */
 struct pool_status {
 	int up;          /* processes that take tasks */
 	int slots;       /* tasks at once, of these together */
@@ -51,17 +51,17 @@ struct pool_host {
 	int64_t kill_grace_us;
 	/* May a process be started now? */
 	bool (*may_start)(void *ctx);
-	/* A run is about to be handed to a process: true; or it must not be any more: the host has
-	 * taken it. */
+	/* A run is about to be handed to a process.  True: go ahead.  False: it must not run any more, and
+	 * the host has taken it. */
 	bool (*begin)(void *ctx, struct run *r);
 	enum pgrab_stop (*stop)(void *ctx, const struct run *r);
 	void (*print)(void *ctx, struct run *r, const char *text, size_t n);
-	/* percent negative, text NULL: not known. */
+	/* percent negative, text NULL: unknown. */
 	void (*progress)(void *ctx, struct run *r, double percent, const char *text);
 	void (*waits_for)(void *ctx, struct run *r, const char *text);
 	/* It is over and the host's again.  outcome OUTCOME_NONE: as the result says. */
 	void (*end)(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result);
-	/* So many more runs at once, or fewer, of this pool. */
+	/* This pool can carry out so many more runs at once, or fewer. */
 	void (*slots)(void *ctx, size_t pool, int more);
 	/* pool_status has changed. */
 	void (*changed)(void *ctx);
@@ -72,23 +72,22 @@ struct pool_host {
 struct pools *pools_create(const struct pool_setup *setup, size_t n, const struct pool_host *host);
 void pools_destroy(struct pools **ps); /* after pools_run has returned */
 
-/* Until pools_quit, and then until every process has ended, or for half a second: keeper_stop ends
- * the rest. */
+/* Runs until pools_quit, and then until every process has ended or half a second has passed:
+ * keeper_stop ends the rest. */
 void pools_run(struct pools *ps);
 
 /* Any thread.  A run for the pool r->crew - 1; it is due soon, and must have been started. */
 void pools_submit(struct pools *ps, struct run *r);
-/* A descriptor: what is written to it makes the pools look at the stops of their runs. */
+/* Writing to this descriptor makes the pools check which of their runs must stop. */
 int pools_wake_fd(const struct pools *ps);
 /* Any thread.  No run is left, and none will come: the processes are to end. */
 void pools_quit(struct pools *ps);
 
-/* The thread of pools_run only.  Valid until it comes back from the callback. */
+/* The thread of pools_run only.  Valid until the callback returns. */
 void pools_status(const struct pools *ps, size_t pool, struct pool_status *out);
 
-/* "python3 handlers.py 'a b'" taken apart at blanks, quotes kept together as a shell does, and
- * nothing else of a shell.  *out: ended by NULL, one block, the caller frees it.  RC_BAD: a quote
- * is not closed, or there is nothing. */
+/* "python3 handlers.py 'a b'" split at blanks; quotes work as in a shell, and nothing else does. *out: ended
+ * by NULL, one block, the caller frees it.  RC_BAD: a quote is not closed, or there is nothing. */
 CHECKED enum rc pool_words(const char *text, char ***out, struct err *err);
 
 #endif

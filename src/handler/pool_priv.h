@@ -32,8 +32,8 @@ enum process_state {
 	PROCESS_STARTING, /* it has not said hello */
 	PROCESS_READY,
 	PROCESS_RETIRING, /* takes nothing new; told to end when it has nothing */
-	PROCESS_ENDING,   /* its end is certain and is waited for */
-	PROCESS_LOST,     /* so it is, and its keeper too: see keeper_ended */
+	PROCESS_ENDING,   /* its end is certain; we wait for it */
+	PROCESS_LOST,     /* likewise, but its keeper is gone too: see keeper_ended */
 };
 
 struct process {
@@ -49,14 +49,14 @@ struct process {
 	int n_flights, at_once;
 	int64_t served;
 	int64_t number;   /* of the last task, and of the last ping */
-	int64_t until_us; /* STARTING: hello is to be here; ENDING before it was told to stop: it is then */
+	int64_t until_us; /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
 	int64_t pinged_us, answered_us; /* the last ping; the last message */
 	bool stopping;                  /* the keeper was told to stop it */
 	bool asked;                     /* it was asked to end */
 	bool gone;
 	struct child_end end;
 	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
-	const struct run *culprit; /* of the fault, when one of its runs is it */
+	const struct run *culprit; /* the run that caused the fault, if one did */
 };
 
 struct pool {
@@ -79,7 +79,7 @@ struct pools {
 	struct pool *pool;
 	struct mailbox *inbox; /* anybody -> the thread */
 	int wake_fd;
-	_Atomic bool woken; /* something is in wake_fd on behalf of the inbox */
+	_Atomic bool woken; /* wake_fd has been written to for the inbox */
 	_Atomic bool quit;
 	bool look_at_stops;
 	bool quitting;
@@ -101,11 +101,11 @@ void process_start(struct process *p, int64_t now);
 enum { NEWS_TALK, NEWS_OUTPUT, NEWS_RUN, NEWS__COUNT };
 void process_watch(const struct process *p, struct pollfd news[NEWS__COUNT]);
 void process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now);
-/* What time has brought; returns when to come back. */
+/* Does what is due; returns when to call again. */
 int64_t process_time(struct process *p, int64_t now);
 void process_give(struct process *p, struct run *r); /* process_write sends it */
 void process_look_at_stops(struct process *p, int64_t now);
-/* It is to end: in good order, when it has nothing; or at once, because of what the text says. */
+/* Ends it: in good order, once it has no task; or at once, for the reason in the text. */
 void process_retire(struct process *p);
 void process_fault(struct process *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void process_write(struct process *p);
@@ -113,7 +113,8 @@ bool process_room(const struct process *p);
 void process_drain_output(struct process *p);
 void process_close(struct process *p);
 void process_close_fd(int *fd);
-/* It takes nothing more; its keeper is told to stop it; its end is certain, and waited for until then. */
+/* From here on: it takes nothing more; the keeper has been told to stop it; its end is
+ * certain, and due by then. */
 void process_leave_ready(struct process *p);
 void process_stop_now(struct process *p);
 void process_begin_ending(struct process *p, int64_t until_us);
@@ -124,12 +125,12 @@ struct flight *flight_of(struct process *p, int64_t number);
 void flight_print(struct process *p, struct flight *f, const char *text, size_t n);
 void flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result);
 
-/* pool.c; those that return a time say when to come back. */
+/* pool.c; those that return a time say when to call again. */
 void pool_enqueue(struct pool *pool, struct run *r, int64_t now);
 int64_t pool_deal(struct pool *pool, int64_t now);
 int64_t pool_fill(struct pool *pool, int64_t now);
 void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
-/* why NULL: it ended as it was asked to. */
+/* why NULL: it ended as asked. */
 void pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now);
 
 #endif

@@ -50,7 +50,7 @@ process_at(struct pools *ps, size_t i)
 	return &pool->process[i];
 }
 
-/* Waits for news until then, and hands it out. */
+/* Waits for news until then, and passes it on. */
 static void
 take_news(struct pools *ps, int64_t until_us)
 {
@@ -89,7 +89,7 @@ begin_quit(struct pools *ps)
 		process_retire(process_at(ps, i));
 }
 
-/* Returns when to come back. */
+/* Returns when to call again. */
 static int64_t
 do_round(struct pools *ps, int64_t now)
 {

@@ -1,12 +1,12 @@
 /*
- * One handler process, from its start to the last of it.
+ * One handler process, from its start until nothing of it is left.
  *
  *     NONE -> STARTING -- hello --> READY -- max_tasks, quit --> RETIRING -- idle: told to end --> ENDING
  *                 \___________________\____ fault, its own end ________________________________/
  *     ENDING -- the run socket is at its end --> NONE;  without the keeper gone: LOST -- buried --> NONE
  *
- * The tasks it holds are over when nothing of it is left, and not before: then nothing can run
- * twice at a time.  What it wrote until then counts.
+ * The tasks it holds are over when nothing of it is left, and not before, so that nothing runs twice at a
+ * time.  What it wrote until then counts.
  */
 #include "handler/pool_priv.h"
 
@@ -26,7 +26,7 @@
 #include "exec/result.h"
 
 #define LEAVE_US   (5 * US_PER_S) /* to end when it is told to */
-#define UNREAD_MAX (256 * 1024)   /* bytes that it has not taken */
+#define UNREAD_MAX (256 * 1024)   /* bytes that it has not read */
 
 void
 process_close_fd(int *fd)
@@ -196,7 +196,7 @@ process_retire(struct process *p)
 		tell_end(p);
 }
 
-/* One that does not read is given no more: it may be frozen, and others have time. */
+/* One that does not read gets no more: it may be frozen, and others are free. */
 bool
 process_room(const struct process *p)
 {
@@ -204,7 +204,7 @@ process_room(const struct process *p)
 	       p->out.len - p->out_done < UNREAD_MAX;
 }
 
-/* What is not taken now goes when the socket has room. */
+/* What does not fit now goes when the socket has room. */
 void
 process_write(struct process *p)
 {

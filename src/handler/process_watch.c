@@ -83,7 +83,7 @@ process_drain_output(struct process *p)
 	}
 }
 
-/* Why there is no process any more, in words for people. */
+/* Why the process is gone, for people. */
 static void
 explain(struct process *p, struct pgrab_result *result)
 {
@@ -107,7 +107,7 @@ end_flight(struct process *p, struct flight *f, const char *why)
 	if (f->run == p->culprit) {
 		result_fail(&result, "it did not stop when it was asked to, so its process was killed");
 	} else if (p->culprit != NULL || !p->gone) {
-		outcome = OUTCOME_LOST; /* it has nothing to do with it */
+		outcome = OUTCOME_LOST; /* another run is to blame, or nobody knows */
 		result_fail(&result, "its process was killed: %s", p->gone ? why : "its keeper was lost");
 	} else {
 		result_fail(&result, "its process %s: %s", p->fault[0] != '\0' ? "was killed" : "ended", why);
@@ -200,7 +200,7 @@ ping(struct process *p, int64_t now)
 	return p->answered_us + every;
 }
 
-/* Those that were told to stop have half the grace: then the process gets its TERM, and the other half. */
+/* Tasks that were told to stop get half the grace; then the process gets TERM, and the other half. */
 static int64_t
 await_stops(struct process *p, int64_t now)
 {
@@ -228,7 +228,7 @@ time_ready(struct process *p, int64_t now)
 	return stops < pings ? stops : pings;
 }
 
-/* Told to end, or at the end of its descriptor: it has its time, and is stopped then. */
+/* It was told to end, or has closed its descriptor: it gets its time, and is then stopped. */
 static int64_t
 time_ending(struct process *p, int64_t now)
 {
@@ -239,7 +239,7 @@ time_ending(struct process *p, int64_t now)
 	if (p->asked)
 		process_stop_now(p);
 	else
-		process_fault(p, "it closed descriptor %d, by which it answers", KEEPER_ANSWER_FD);
+		process_fault(p, "it closed descriptor %d, on which it answers", KEEPER_ANSWER_FD);
 	return CLOCK_NEVER;
 }
 

@@ -25,7 +25,7 @@ protocol_string(struct buf *out, const char *text)
 	buf_addc(out, '"');
 }
 
-/* args and parents are JSON of the database's making, and have no line ends in them. */
+/* args and parents are JSON made by the database, without line ends. */
 void
 protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
 {

@@ -1,7 +1,7 @@
 /*
- * What a node and a handler process say to each other: one JSON object to a line, see
- * docs/workers.md.  Pure: text in, text out.  Nothing that a process says is believed before it is
- * checked, and no line is longer than it may be.
+ * What a node and a handler process say to each other: one JSON object to a line, see docs/workers.md.
+ * Pure: text in, text out.  Nothing that a process says is trusted before it is checked, and the
+ * length of a line is bounded.
  */
 #ifndef PGRAB_HANDLER_PROTOCOL_H
 #define PGRAB_HANDLER_PROTOCOL_H
@@ -42,11 +42,11 @@ struct message {
 	char *value;      /* JSON, one line; NULL: none, or null */
 	int64_t retry_us; /* or RETRY_DEFAULT, RETRY_NO */
 	char *detail;     /* a stack, say; may be NULL */
-	char *text;       /* PROGRESS; LOG; RESULT: the error; may be NULL but for LOG */
+	char *text;       /* PROGRESS; LOG; RESULT: the error; may be NULL except in LOG */
 };
 
-/* One line without its end.  RC_BAD: it is no message; err says what of it is wrong.  message_fini
- * also then. */
+/* One line without its end.  RC_BAD: not a message; err says what is wrong with it.
+ * message_fini is needed even then. */
 CHECKED enum rc message_parse(const char *line, size_t n, struct message *out, struct err *err);
 void message_fini(struct message *m);
 

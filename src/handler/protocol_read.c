@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "handler/protocol.h"
 
-#define INTEGER_MAX 9007199254740992.0 /* what every JSON reader keeps */
+#define INTEGER_MAX 9007199254740992.0 /* 2^53: up to here every JSON reader is exact */
 #define RETRY_MAX_S (365.0 * 86400)
 #define SCHEMA_MAX  (64 * 1024)
 
@@ -48,7 +48,7 @@ take_integer(const struct reading *r, const char *name, double most, int64_t *ou
 	return RC_OK;
 }
 
-/* NULL stays NULL when it is not there. */
+/* *out stays NULL when there is no such member. */
 static enum rc
 take_text(const struct reading *r, const char *name, char **out)
 {
@@ -86,7 +86,7 @@ value_end(const char *p, const char *end)
 	return end;
 }
 
-/* The value of a member as it stands in the line, because a number of many digits is not to be rounded. */
+/* The value of a member exactly as in the line, because a number of many digits must not be rounded. */
 static char *
 raw_member(const struct reading *r, const char *name)
 {
@@ -297,8 +297,8 @@ take_message(const struct reading *r, struct message *m)
 	return err_set(r->err, RC_BAD, "it has no \"type\" that this node knows");
 }
 
-/* UTF-8 without control characters but blanks: cJSON takes any of them for a blank, and a NUL would
- * cut a value. */
+/* UTF-8 with no control characters but blanks: cJSON skips any of them like a blank,
+ * and a NUL would cut a value. */
 static bool
 is_text(const char *p, size_t n)
 {
@@ -310,7 +310,7 @@ is_text(const char *p, size_t n)
 	return true;
 }
 
-/* NULL: it is none, or something stands behind it. */
+/* NULL: it is not one, or something follows it. */
 static cJSON *
 parse_object(const char *line, size_t n)
 {

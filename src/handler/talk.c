@@ -1,4 +1,4 @@
-/* What a handler process says, and what is made of it; see pool_priv.h. */
+/* What a handler process says, and what the node does about it; see pool_priv.h. */
 #include "handler/pool_priv.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "exec/result.h"
 
-#define ROUND_MAX (1024 * 1024) /* read of one process before it is another's turn */
-#define QUOTED    80            /* of what is no message */
+#define ROUND_MAX (1024 * 1024) /* read from one process before it is another's turn */
+#define QUOTED    80            /* of what is not a message */
 
 struct flight *
 flight_of(struct process *p, int64_t number)
@@ -61,7 +61,7 @@ flight_end(struct process *p, struct flight *f, enum outcome outcome, const stru
 	free(f);
 }
 
-/* Every kind that the section names has to be there; more are left alone. */
+/* Every kind that the section names must be there; others are ignored. */
 static const char *
 missing_kind(const struct pool_setup *set, const struct message *m)
 {
@@ -128,7 +128,7 @@ take_message(struct process *p, struct message *m, int64_t now)
 	const struct pool_host *host = &p->pool->all->host;
 	struct flight *f = flight_of(p, m->run);
 
-	p->answered_us = now > p->pinged_us ? now : p->pinged_us; /* whatever it says, it lives */
+	p->answered_us = now > p->pinged_us ? now : p->pinged_us; /* whatever it says, it is alive */
 	if (p->state == PROCESS_STARTING && m->what != MESSAGE_HELLO) {
 		process_fault(p, "it spoke before it said hello");
 		return;
@@ -172,8 +172,8 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 	message_fini(&m);
 }
 
-/* After a fault nothing more of it is believed; but what a process wrote that is killed for
- * another's sake, or dies, counts. */
+/* After a fault of its own nothing more is believed.  What a process wrote that dies by itself, or is killed
+ * because a run in it would not stop, counts. */
 static bool
 believed(const struct process *p)
 {
