@@ -1,4 +1,4 @@
-/* See cgroup.h.  Nothing here is an error of the run: what does not work is done without. */
+/* See cgroup.h.  Nothing here is an error of the run: the keeper does without whatever does not work. */
 #include "keeper/cgroup.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define PATH_BYTES 4096
-#define NODE_GROUP "pgrab.node" /* where node and keeper go when their group is to pass controllers on */
+#define NODE_GROUP "pgrab.node" /* where node and keeper move so that their group can pass controllers on */
 
 static bool
 put(int dir, const char *file, const char *text)
@@ -160,7 +160,7 @@ set_limits(const struct cgroup_base *b, int fd, const struct keeper_limits *l)
 	char cpu[64];
 
 	snprintf(cpu, sizeof cpu, "%" PRId64 " 100000", l->cpu_percent * 1000);
-	errno = ENOTSUP; /* for what b says cannot be */
+	errno = ENOTSUP; /* for what b says is impossible */
 	if (l->memory > 0 && b->memory &&
 	    (!put_number(fd, "memory.max", l->memory) || !put(fd, "memory.oom.group", "1")))
 		return false;

@@ -1,8 +1,7 @@
 /*
- * A control group (version 2) per run, where we may make one: as root, or in a unit with
- * Delegate=yes.  One write kills all that is in it, at one stroke, and it bounds memory, processes
- * and processor time.  Where there is none the walk over the processes (proctree.h) does the
- * killing alone, and what can be bounded without it is.
+ * A control group (version 2) per run, where we may make one: as root, or in a unit with Delegate=yes.  One
+ * write kills all that is in it at once, and it bounds memory, processes and processor time.  Where there is
+ * none, the walk over the processes (proctree.h) does the killing alone, and only memory can be bounded.
  */
 #ifndef PGRAB_KEEPER_CGROUP_H
 #define PGRAB_KEEPER_CGROUP_H
@@ -20,8 +19,7 @@ struct cgroup_base {
 	bool memory, pids, cpu; /* what can be limited */
 };
 
-/* Looks for it and tries it out; removes what an earlier keeper of this node left, and kills what
- * is in it. */
+/* Finds it and tries it out; kills and removes what an earlier keeper of this node left. */
 void cgroup_base_open(struct cgroup_base *b, pid_t node);
 
 /* A run's group; fd -1: none. */
@@ -32,8 +30,8 @@ struct cgroup {
 	bool memory; /* it bounds memory when that is asked for */
 };
 
-/* False with errno when there is no group with these limits to be had; then out has none.  shim:
- * part of the name. */
+/* False with errno when a group with these limits cannot be made; then out has none.
+ * shim: part of the name. */
 bool
 cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits *limits, struct cgroup *out);
 

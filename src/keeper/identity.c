@@ -25,14 +25,14 @@ drop_capabilities(void)
 static bool
 set_ids(const struct keeper_user *u)
 {
-	/* From the least to the most: who has given up his uid may change nothing any more. */
+	/* The uid last: without the old one nothing may be changed any more. */
 	return syscall(SYS_setgroups, u->n_groups, u->groups) == 0 &&
 	       syscall(SYS_setresgid, u->gid, u->gid, u->gid) == 0 &&
 	       syscall(SYS_setresuid, u->uid, u->uid, u->uid) == 0;
 }
 
-/* Has it all come true?  A kernel that said yes is asked once more: what follows is somebody else's
- * program. */
+/* Did all of it take effect?  The kernel said yes, but what follows is somebody
+ * else's program, so we check. */
 static bool
 is_set(const struct keeper_user *u)
 {

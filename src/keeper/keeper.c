@@ -1,6 +1,6 @@
 /*
  * What a node's threads ask of the keeper.  The keeper process itself, its death and its successors are the
- * watcher's (watch.c).
+ * business of watch.c.
  */
 #include "keeper/keeper.h"
 
@@ -115,7 +115,7 @@ keeper_stop(struct keeper **kp)
 	destroy(k);
 }
 
-/* What passed stays where it was, so that the grace is counted from there. */
+/* A deadline that has passed is kept, so that the grace is counted from it. */
 void
 keeper_lease(struct keeper *k, int64_t deadline_boot_us)
 {
@@ -126,7 +126,7 @@ keeper_lease(struct keeper *k, int64_t deadline_boot_us)
 	atomic_store(&k->page->lease, deadline_boot_us);
 }
 
-/* Never a pair that is not true: in between there is nobody. */
+/* Never shows a mixed pair: in between there is nobody. */
 static void
 vouch(struct keeper *k, int i, int64_t node_id, int64_t incarnation)
 {
@@ -246,7 +246,7 @@ keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run
 void
 keeper_stop_run(const struct keeper_run *run)
 {
-	(void)shutdown(run->fd, SHUT_WR); /* fails only when the other side has gone already */
+	(void)shutdown(run->fd, SHUT_WR); /* fails only when the other side is gone already */
 }
 
 void

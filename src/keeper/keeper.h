@@ -53,17 +53,17 @@ CHECKED enum rc keeper_start(struct keeper **out, const struct keeper_setup *set
  * There is no farewell.  Then frees.  Nulls the pointer. */
 void keeper_stop(struct keeper **k);
 
-/* For a process that is about to end without keeper_stop, for it cannot stop its threads.  A
- * keeper that lives sees to its runs, and to the farewell; what a lost one left is killed here,
- * now: waits until nothing of it is left, at most until until_us (clock_mono_us). */
+/* For a process that is about to end without keeper_stop, because it cannot stop its threads.  A live keeper
+ * takes care of its runs and of the farewell; what a lost one left is killed here and now: waits until
+ * nothing of it is left, at most until until_us (clock_mono_us). */
 void keeper_hurry(struct keeper *k, int64_t until_us);
 
-/* Until when (clock_boot_us) runs may go on.  One that has passed, such as 0: from now on nothing may run.
- * One thread at a time; never blocks.  One that is taken back is noticed within half a second. */
+/* Until when (clock_boot_us) runs may go on.  A time that has passed, such as 0: from now on nothing may run.
+ * One thread at a time; never blocks.  A lease that is taken back is noticed within half a second. */
 void keeper_lease(struct keeper *k, int64_t deadline_boot_us);
 
-/* Who the node is about to register as, besides what it is until then: when it dies before it has an
- * answer, the keeper speaks for both, and of one that came to nothing nobody knows.  One thread at a time. */
+/* Who the node is about to register as, besides who it is until then: if it dies before it has an answer the
+ * keeper speaks for both.  Speaking for one that was never registered does no harm.  One thread at a time. */
 void keeper_vouch_next(struct keeper *k, int64_t node_id, int64_t incarnation);
 /* Who the keeper speaks for in its farewell from now on; incarnation 0: for nobody.  One thread at a time. */
 void keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation);
@@ -86,7 +86,7 @@ struct keeper_limits {
 	int64_t cpu_percent; /* of one processor; only with control groups */
 };
 
-/* Whom to run it as; the keeper needs root for that, or CAP_SETUID, CAP_SETGID and CAP_KILL
+/* The user to run it as; the keeper needs root for that, or CAP_SETUID, CAP_SETGID and CAP_KILL
  * (keeper_can_switch). */
 #define KEEPER_GROUPS_MAX 1024
 struct keeper_user {
@@ -119,7 +119,8 @@ struct keeper_spec {
 #define KEEPER_ANSWER_FD 4
 
 struct keeper_run {
-	int fd; /* the worker's end of the run socket; -1: none.  Closing it before its end kills the run */
+	int fd;        /* the worker's end of the run socket; -1: none. Closing it before its
+		 * end of file kills the run */
 	uint64_t life; /* which keeper process it belongs to */
 };
 
@@ -146,7 +147,7 @@ enum keeper_event {
 	 * ECANCELED there was no lease ("lease"), or the worker or the node had given up ("stop"). */
 	KEEPER_NOT_STARTED,
 	KEEPER_EXITED, /* shim: nothing of the run is left.  value = wait status of the main process */
-	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim.  Always the last word */
+	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim. Always the last message */
 };
 enum keeper_why {
 	KEEPER_BY_ITSELF,

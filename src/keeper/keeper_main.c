@@ -50,7 +50,7 @@ struct run {
 };
 
 struct guard {
-	struct shim_setup setup; /* for each shim, but for its run's descriptors */
+	struct shim_setup setup; /* for each shim, except its run's descriptors */
 	struct wire_page *page;
 	const char *farewell; /* NULL: none, and no will */
 	int spawn_fd;         /* -1: no more requests */
@@ -74,8 +74,8 @@ is_shim(pid_t pid, void *ctx)
 	return false;
 }
 
-/* Nothing of it is left.  (The word cannot be lost but with its reader: the socket has room for
- * more than the three that are ever written to it.) */
+/* Nothing of it is left.  (The message cannot be lost while there is a reader: the socket has room for more
+ * than the three that are ever written to it.) */
 static void
 forget(struct guard *g, size_t i)
 {
@@ -189,8 +189,8 @@ reap(struct guard *g)
 	return any;
 }
 
-/* Kills what killed shims have left to us.  It is all gone when we see none of
- * it, and nobody died while we looked (his children might have been missed). */
+/* Kills what killed shims have left to us.  It is all gone when we see none of it, and no process died while
+ * we looked (its children might have been missed). */
 static void
 kill_strays(struct guard *g)
 {
@@ -208,7 +208,7 @@ kill_strays(struct guard *g)
 	for (size_t i = g->count; i-- > 0;) {
 		if (!g->run[i].orphaned)
 			continue;
-		cgroup_kill_of(&g->setup.groups, g->run[i].pid); /* it is empty, and goes */
+		cgroup_kill_of(&g->setup.groups, g->run[i].pid); /* it is empty, so this removes it */
 		forget(g, i);
 	}
 	g->orphaned = 0;
@@ -221,7 +221,8 @@ overdue_at(const struct guard *g)
 	return shim_kill_at_us(&g->setup, clock_boot_us()) + OVERDUE_US;
 }
 
-/* A shim that has a reason to end its run and does not get it done is frozen: its run is killed for it. */
+/* A shim that has a reason to end its run and does not manage to is frozen: its run
+ * is killed in its stead. */
 static void
 check_shims(struct guard *g)
 {
@@ -379,7 +380,8 @@ keeper_main(int argc, char **argv)
 	}
 	g.farewell = argv[4]; /* NULL at the end of argv */
 	prctl(PR_SET_NAME, "pgrab-keeper");
-	setsid(); /* out of reach of the terminal's signals; already a leader: just as well */
+	setsid(); /* out of reach of the terminal's signals; fails if it is a leader
+		   * already, which is just as well */
 	if (chdir("/") != 0)
 		return 1;
 	g.setup.groups = (struct cgroup_base){.fd = -1};

@@ -35,7 +35,7 @@ struct keeper {
 	unsigned still;               /* looks in a row that found it unchanged */
 	int grave_fd;                 /* presence of the last keeper process that was lost; -1: none */
 	bool burying;                 /* something of lost processes may be left */
-	int64_t kill_at_us;           /* burying: till then its shims may end their runs in good order */
+	int64_t kill_at_us;           /* burying: until then its shims may end their runs in good order */
 	int64_t lost_us;              /* no keeper since then, clock_mono_us */
 	int64_t retry_us;             /* the next try to make one */
 };

@@ -32,8 +32,8 @@ give_up(const struct launch *l, const char *where)
 	_exit(n == sizeof f ? 127 : 126);
 }
 
-/* exec keeps a mask and what is ignored, so both have to be put back.  By the system call, for libc
- * leaves its own two signals alone, which posix_spawn made ignored. */
+/* exec keeps the signal mask and which signals are ignored, so both must be reset.  By system call, because
+ * libc does not let us touch its own two signals, which posix_spawn made ignored. */
 static void
 restore_signals(void)
 {
@@ -60,7 +60,8 @@ connect_stdio(const struct launch *l)
 		give_up(l, "output");
 	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
 		give_up(l, "close_range");
-	/* Last, for it may take the place of any other; only what is reported to has to be out of the way. */
+	/* Last, because it may replace any other descriptor; only the one that errors are reported
+	 * to must be out of the way. */
 	if (l->script_fd == KEEPER_SCRIPT_FD ? fcntl(KEEPER_SCRIPT_FD, F_SETFD, 0) != 0
 					     : l->script_fd >= 0 && dup2(l->script_fd, KEEPER_SCRIPT_FD) < 0)
 		give_up(l, "script");
@@ -78,9 +79,8 @@ find_path(const char *const *env)
 	return FALLBACK_PATH;
 }
 
-/* As execvp, but with the PATH of the child, never the working directory, and
- * never a shell for a file that is no program.  Returns only when it failed,
- * with errno. */
+/* As execvp, but with the PATH of the child, never the working directory, and never a shell for a file that
+ * is not a program.  Returns only when it failed, with errno. */
 static void
 exec_by_path(const char *const *argv, const char *const *env)
 {
@@ -138,7 +138,7 @@ launch(const struct launch *l)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		give_up(l, "prctl");
 	if (getppid() != l->shim)
-		_exit(126); /* it died before the line above */
+		_exit(126); /* the shim died before the line above */
 	if (chdir(l->spec->cwd) != 0)
 		give_up(l, "chdir");
 	if (strchr(argv[0], '/') != NULL)

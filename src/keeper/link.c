@@ -61,7 +61,7 @@ open_channels(struct link *l, const struct link_setup *setup, int theirs[WIRE_FD
 	return RC_OK;
 }
 
-/* Out of the way of the numbers that they are to get. */
+/* Moves them out of the way of the numbers that they are to get. */
 static enum rc
 move_up(int theirs[WIRE_FDS], struct err *err)
 {

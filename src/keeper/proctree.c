@@ -1,9 +1,9 @@
 /*
- * The tree is read afresh each time: it changes under our hands, and nothing of it is worth keeping.
+ * The tree is read afresh each time: it changes while we look, and nothing of it is worth keeping.
  *
- * A process that forks and exits all the time has gone before its number has been read.  Two things
- * catch it: a signal to a whole process group, which no fork escapes (the kernel takes the fork
- * back when a signal is pending), and a look at the numbers that follow one that has just died.
+ * A process that forks and exits all the time is gone before its number is read.  Two things catch it: a
+ * signal to a whole process group, which no fork escapes (the kernel takes the fork back when a signal is
+ * pending), and a look at the numbers that follow one that has just died.
  */
 #include "keeper/proctree.h"
 
@@ -23,11 +23,11 @@
 
 #define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
 
-#define CHASE_PIDS 64 /* numbers looked at behind a dead one */
+#define CHASE_PIDS 64 /* numbers looked at after a dead one */
 
 struct proc {
 	pid_t pid, parent, group, session;
-	unsigned long long start; /* clock ticks since boot: tells two bearers of one id apart */
+	unsigned long long start; /* clock ticks since boot: tells two processes with the same id apart */
 	bool ours;
 };
 
@@ -55,7 +55,7 @@ read_stat(pid_t pid, struct proc *out)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	rest = strrchr(text, ')'); /* the name before it may hold anything, also ") R 1" */
+	rest = strrchr(text, ')'); /* the name before it may hold anything, even ") R 1" */
 	out->pid = pid;
 	out->ours = false;
 	return rest != NULL && sscanf(rest + 1,
@@ -109,8 +109,7 @@ is_ours(const struct procs *all, pid_t pid)
 	return p != NULL && p->ours;
 }
 
-/* Children have higher ids than their parents but for the wrap-around, so one
- * pass nearly always does. */
+/* Children have higher ids than their parents, except after a wrap-around, so one pass nearly always does. */
 static size_t
 mark_descendants(struct procs *all, pid_t root, proctree_spare_fn spare, void *ctx)
 {
@@ -133,7 +132,7 @@ mark_descendants(struct procs *all, pid_t root, proctree_spare_fn spare, void *c
 	return marked;
 }
 
-/* The group of a process of a run: never one of ours, for a run is in sessions of its own. */
+/* Signals the group of a process of a run, never one of ours: a run is in sessions of its own. */
 static void
 signal_group(pid_t group, pid_t session, int sig)
 {
@@ -170,7 +169,7 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 		signal_one(&all.item[i], sig);
 	}
 	free(all.item);
-	return n == 0 && all.blind ? 1 : n; /* who could not look has seen nothing */
+	return n == 0 && all.blind ? 1 : n; /* having seen none proves nothing if some could not be read */
 }
 
 /* A child that is not yet reaped keeps its number. */

@@ -1,8 +1,7 @@
 /*
- * Everything that descends from a process, read from /proc/<pid>/stat (the
- * kernel need not have been built with /proc/<pid>/task/<tid>/children).
- * Signals go through a pidfd after a second look at the start time, so that a
- * process id that was given away meanwhile is never hit.
+ * Everything that descends from a process, read from /proc/<pid>/stat (the kernel need not have been built
+ * with /proc/<pid>/task/<tid>/children).  Signals go through a pidfd after a second look at the start time,
+ * so that a process id that was reused meanwhile is never hit.
  */
 #ifndef PGRAB_KEEPER_PROCTREE_H
 #define PGRAB_KEEPER_PROCTREE_H
@@ -44,7 +43,7 @@ struct proctree {
 /* All descendants of root, or with direct_only its children.  False: there is no /proc to read.  Free pid. */
 bool proctree_below(pid_t root, bool direct_only, struct proctree *out);
 
-/* One process as people know it.  False: it is gone. */
+/* One process, for people.  False: it is gone. */
 struct proc_view {
 	pid_t parent;
 	char state; /* as in ps(1): R, S, D, T, Z, ... */

@@ -1,13 +1,12 @@
 /*
- * One run from fork to the last of its processes.
+ * One run, from fork until the last of its processes is gone.
  *
  *     RUNNING --- a reason to stop: TERM to all ---> ENDING --- kill_grace over ---> KILLING --- none left
  *        \_____________ the main process has ended: KILL to what is left ______________/
  *
- * As the subreaper we inherit whatever the run leaves behind, so that "no child to wait for" means
- * that nothing is left at all, and each death that changes whom we have to kill comes with a
- * SIGCHLD.  The loop therefore never asks whether somebody is still there by looking at /proc; it
- * looks there only for whom to signal.
+ * As the subreaper we inherit whatever the run leaves behind, so that "no child to wait for" means that
+ * nothing is left at all, and each death that changes whom we have to kill comes with a SIGCHLD.  The loop
+ * therefore never reads /proc to find out whether anything is left, only to find whom to signal.
  *
  * While nothing happens the lease is looked at twice a second even if it has not passed: it can be taken back
  * (keeper_lease with 0), and poll stands still while the machine is suspended.
@@ -35,8 +34,7 @@
 #include "keeper/proctree.h"
 
 #define LEASE_TICK_US (500 * US_PER_MS)
-#define KILL_TICK_US \
-	(200 * US_PER_MS) /* a process may not be able to die yet: it waits for a dead disk, say */
+#define KILL_TICK_US  (200 * US_PER_MS) /* a process may be unable to die yet: waiting for a dead disk, say */
 
 #define CHASE_ROUNDS 1000 /* of microseconds each */
 
@@ -78,9 +76,8 @@ lease_passed(const struct shim *s)
 	return clock_boot_us() >= atomic_load(s->setup->lease);
 }
 
-/* End of file without a word: exec closed the pipe.  (Or a signal ended the
- * child before it came so far; that cannot be told apart, and counts as
- * started.) */
+/* End of file without a message: exec closed the pipe.  (Or a signal ended the child before that; the two
+ * look alike, and count as started.) */
 static void
 note_launch(struct shim *s)
 {
@@ -97,8 +94,7 @@ note_launch(struct shim *s)
 		tell(s, KEEPER_STARTED, s->main, "");
 }
 
-/* Whom a shim listens to.  Later than RUNNING nobody but the children can tell
- * it anything new. */
+/* Whom a shim listens to.  After RUNNING only the children can tell it anything new. */
 enum { NEWS_CHILD, NEWS_LAUNCH, NEWS_WORKER, NEWS_NODE, NEWS_KEEPER, NEWS__COUNT };
 
 /* Waits for news, at most for timeout_ms, and returns a reason to end the run,
@@ -144,9 +140,9 @@ find_dead(void)
 }
 
 /*
- * As long as the main process is not reaped its id still is that of its group, so the group can be
- * killed in one stroke, from which not even a fork can escape.  Hence each of the dead is looked at
- * first and reaped then, by its id: a main process that dies in between must not slip through.
+ * As long as the main process is not reaped its id is still that of its group, so the whole group can be
+ * killed at once, which not even a fork escapes.  So each dead child is first found and then reaped by its
+ * id: a main process that dies in between must not slip through.
  */
 static void
 reap_one(struct shim *s, pid_t pid)
@@ -197,7 +193,7 @@ shim_kill_at_us(const struct shim_setup *setup, int64_t now_us)
 	return (lease < now_us ? lease : now_us) + setup->kill_grace_us;
 }
 
-/* CONT, so that a stopped one can do what it does on TERM. */
+/* CONT, so that a stopped process can act on the TERM. */
 static void
 begin_ending(struct shim *s, enum keeper_why why)
 {
@@ -209,9 +205,8 @@ begin_ending(struct shim *s, enum keeper_why why)
 }
 
 /*
- * Where there are many processes a look at all of them takes long, and a run that forks and exits
- * all the time is then somewhere else.  What catches that one is the chase behind each of the dead
- * (reap), so half of the time is left for it.
+ * With many processes a look at all of them takes long, and a run that forks and exits all the time has moved
+ * on by then.  What catches it is the chase after each death (reap), so half of the time is left for that.
  */
 static void
 walk(struct shim *s)
@@ -257,7 +252,7 @@ until_next_look_ms(const struct shim *s)
 	return clock_poll_ms(now, then < next ? then : next);
 }
 
-/* False: limits cannot be kept here.  Without limits a run does without a group. */
+/* False: the limits cannot be enforced here.  A run without limits does without a group. */
 static bool
 make_group(struct shim *s, const struct keeper_limits *limits)
 {
@@ -298,7 +293,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
-	/* The child had our memory, and a change of its uid sets what the system's default is. */
+	/* The child shares our memory, so its change of uid has set this to the system's default. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (s->main < 0)
 		tell(s, KEEPER_NOT_STARTED, errno, "fork");

@@ -1,6 +1,5 @@
 /*
- * The process that watches one run: forked by the keeper, parent and subreaper
- * of all that the run starts.
+ * The process that watches one run: forked by the keeper, parent and subreaper of all that the run starts.
  */
 #ifndef PGRAB_KEEPER_SHIM_H
 #define PGRAB_KEEPER_SHIM_H
@@ -16,7 +15,7 @@ struct shim_setup {
 	int64_t kill_grace_us;
 	int lifeline_fd;  /* end of file: the node is gone */
 	int keeper_pidfd; /* readable: the keeper is gone */
-	int sigchld_fd;   /* a signalfd: it tells whoever reads it about its own signals */
+	int sigchld_fd;   /* a signalfd: each process that reads it learns of its own signals */
 	struct rlimit nofile;
 	struct cgroup_base groups;
 	/* of this run */

@@ -5,11 +5,11 @@
  *     the old one's shims, which are our children now, have kill_grace to end their runs ---> what is left of
  *     them is killed here, frozen or not ---> nothing left: keeper_await_end returns
  *
- * What is ours to kill is what descends from us, but for the new keeper and for children in our own session:
- * those a plug-in forked itself.  (A run is in a session of its own and cannot come back into ours.)
+ * What is ours to kill is what descends from us, except the new keeper and children in our own session, which
+ * a plug-in has forked.  (A run is in a session of its own and cannot come back into ours.)
  *
- * A tick is judged by looks of our own, each some time after the last: when this process was frozen
- * itself, one look after it says nothing.
+ * The tick is judged by several looks, some time apart: after a freeze of this process itself a
+ * single look proves nothing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,7 @@
 #define OVERDUE_US    US_PER_S /* what shims may take beyond kill_grace, as in keeper_main.c */
 #define STOP_SLACK_US (2 * US_PER_S)
 #define RETRY_US      US_PER_S
-#define BROKEN_US     (60 * US_PER_S) /* so long without a keeper, and the node had better end */
+#define BROKEN_US     (60 * US_PER_S) /* after this long without a keeper the node had better end */
 
 static void
 begin_watch(struct keeper *k)
@@ -55,7 +55,7 @@ stands_still(struct keeper *k)
 	return k->still >= STILL_LOOKS && now - k->ticked_us >= STILL_US;
 }
 
-/* Nobody can ask it for a run any more; its runs are told apart from those of the next one. */
+/* From here on nobody can ask it for a run, and its runs are told apart from those of the next one. */
 static struct link
 take_link(struct keeper *k)
 {
@@ -131,8 +131,8 @@ reap_strays(struct keeper *k)
 	return any;
 }
 
-/* True: nothing is left.  That is so when we see nothing, and nobody died while we looked, whose children we
- * might have missed. */
+/* True: nothing is left.  That is so when we see nothing, and no process died while we looked, whose children
+ * we might have missed. */
 static bool
 kill_strays(struct keeper *k)
 {

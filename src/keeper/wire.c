@@ -34,7 +34,7 @@ add_strings(struct buf *b, const char *const *list)
 	return n;
 }
 
-/* So that a command of any size is refused before it is copied. */
+/* Counted first, so that a command that is too large is refused before it is copied. */
 static size_t
 total_bytes(const char *const *list)
 {
@@ -105,8 +105,7 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	return rc;
 }
 
-/* The next `count` strings between *p and end, as a list ended by NULL; NULL if
- * there are not so many. */
+/* The next `count` strings between *p and end, as a list ended by NULL; NULL if there are fewer. */
 static const char **
 take_strings(char **p, const char *end, uint32_t count)
 {
@@ -244,7 +243,7 @@ wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err 
 	return RC_OK;
 }
 
-/* The space for them is rounded up, so that more may come than belong here: these are closed. */
+/* The space for them is rounded up, so more may come than belong here: the extra ones are closed. */
 static int
 take_descriptors(const struct cmsghdr *c, int fds[WIRE_FD__COUNT])
 {

@@ -19,7 +19,7 @@
 struct wire_page {
 	_Atomic int64_t lease; /* until when runs may go on (clock_boot_us); by the node */
 	_Atomic int64_t tick;  /* rises while the keeper is alive and awake; by the keeper */
-	_Atomic int64_t runs;  /* that it looks after; by the keeper */
+	_Atomic int64_t runs;  /* runs it looks after; by the keeper */
 	/* Whose death the keeper has to report: of the node as it is, and as it is about to
 	 * register.  By the node. */
 	struct {
@@ -31,7 +31,7 @@ struct wire_page {
 enum {
 	WIRE_SPAWN_FD = 3,
 	WIRE_LIFELINE_FD, /* reading end; the node alone has the other */
-	WIRE_PRESENCE_FD, /* writing end; the keeper and its shims have it, what they run has not */
+	WIRE_PRESENCE_FD, /* writing end; the keeper and its shims have it, what they run does not */
 	WIRE_PAGE_FD,
 	WIRE_WILL_FD, /* only with a farewell: see keeper.h */
 	WIRE__END_FD
@@ -39,7 +39,7 @@ enum {
 #define WIRE_FIRST_FD WIRE_SPAWN_FD
 #define WIRE_FDS      (WIRE__END_FD - WIRE_FIRST_FD)
 
-#define WIRE_READY    'R' /* keeper -> node, once, on the spawn socket: it works */
+#define WIRE_READY    'R' /* keeper -> node, once, on the spawn socket: it is ready */
 #define WIRE_RUN      'S' /* node -> keeper: a run */
 #define WIRE_SPEC_MAX (1024 * 1024)
 #define WIRE_PAGE_LEN 4096
@@ -48,8 +48,8 @@ enum {
  * arrive.  Stdin and script may be missing, a script comes with stdin. */
 enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT, WIRE_FD__COUNT };
 
-/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read
- * is in trouble, and the run is better off elsewhere.  RC_AGAIN: it did not go. */
+/* One datagram, so requests of several workers never mix; never blocks: a keeper that does not read is in
+ * trouble, and the run is better off elsewhere.  RC_AGAIN: it was not sent. */
 CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err);
 
 /* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */
