@@ -31,10 +31,8 @@
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define LATE_US \
-	(2 * US_PER_S)         /* this long after a stop and kill_grace, we
-				       * say what the run waits for */
-#define LOOK_US (5 * US_PER_S) /* and look again, because it may change */
+#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace; then we say what the run waits for */
+#define LOOK_US     (5 * US_PER_S)    /* and look again, because it may change */
 
 struct child {
 	const struct exec_env *env;

@@ -31,19 +31,20 @@ void waiting_add_one(struct waiting *w, struct run *r);
 struct run *waiting_take(struct waiting *w); /* all of them */
 
 /*
- * After `what` was answered with rc: says so in the log (debug, but for a refusal) and waits a
- * while, at most a second. False: do not try again, because rc is RC_BAD, or because the node is to
- * stop at once (`stop_now` is stopped).
+ * After `what` has returned rc: logs that (at debug, unless it is a refusal) and waits a while, at
+ * most a second.  False: do not try again, because rc is RC_BAD, or because the node is to stop at
+ * once (`stop_now` is stopped).
  */
 bool
 batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *what, const struct err *err);
 
-/* A connection with nothing to do for so long is closed; it is made again when there is work. */
+/* A connection that is idle for this long is closed; it is made again when there is work. */
 #define IDLE_US (60 * US_PER_S)
 
-/* When a thread that would wait until until_us looks whether its connection is idle: last used at used_us. */
+/* Until when a thread that could wait until until_us may wait before it checks whether its connection, last
+ * used at used_us, is idle. */
 int64_t batch_wait_us(struct db *db, int64_t used_us, int64_t until_us);
-/* Closes it when it is. */
+/* Closes it if it is. */
 void batch_close_idle(struct db *db, int64_t used_us);
 
 #endif

@@ -9,15 +9,15 @@
  *          does thousands of short tasks a second has the next ones at hand, and one that does long
  *          ones takes nothing it would only sit on;
  *   timed  a fixed number of tasks that are due within lookahead.
- * A due task that found no worker for steal_after is handed back, for a node that has one.
+ * A due task that has found no worker for steal_after is handed back, for a node that has one.
  *
- * Busy.  A node none of whose workers has been free for a moment says so; others that are not take
- * what is due in its place, at once (lanes.h).  Then it claims nothing ahead, and what it has goes
- * back a moment before it is due.  One whose runs are short is not busy, however many there are:
- * its tasks are better off where they are.
+ * Busy.  A node that has had no free worker for a moment says so; nodes that are not busy then take what
+ * is due in its place, at once (lanes.h), while it claims nothing ahead and hands back what it has a
+ * moment before it is due.  A node whose runs are short is not busy, however many there are: its tasks are
+ * better off where they are.
  *
- * Lease.  The heartbeat may be stuck in a call when the lease ends, so its end is looked for here:
- * nothing that runs outlives it.
+ * Lease.  The heartbeat may be stuck in a call when the lease ends, so the boss watches for that end: nothing
+ * that runs outlives it.
  */
 #include "node/boss.h"
 

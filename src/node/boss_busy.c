@@ -1,6 +1,6 @@
 /*
- * The boss: whether the node is busy, so that others take what is due in its place.  It is about
- * the workers; a pool of handlers that is full leaves its tasks to those who steal.
+ * The boss: whether the node is busy, so that others take what is due in its place.  This is about the
+ * workers; a full pool of handlers leaves its tasks to nodes that steal.
  */
 #include <stdatomic.h>
 
@@ -8,7 +8,8 @@
 #include "node/boss_priv.h"
 #include "node/context.h"
 
-/* No worker free for so long, and few runs end: the node is busy.  Said so often at most. */
+/* With no worker free for this long, and few runs ending, the node is busy.  It says
+ * so at most this often. */
 #define BUSY_US       (50 * US_PER_MS)
 #define BUSY_EVERY_US US_PER_S
 

@@ -59,7 +59,8 @@ boss_give(struct boss *b, struct run *claimed, struct room taken)
 
 	g->note.what = NOTE_GRANT;
 	g->taken = taken;
-	/* The grant behind the runs, in one push: the room is not free before the boss has counted them. */
+	/* The grant follows the runs in one push, so that the room is not free before
+	 * the boss has counted them. */
 	for (r = claimed; r != NULL; r = run_next(r)) {
 		r->note.what = NOTE_CLAIMED;
 		if (run_next(r) == NULL) {
@@ -169,7 +170,7 @@ boss_fence(struct boss *b)
 	command(b, CMD_FENCE, PGRAB_STOP_FENCED);
 }
 
-/* What was pushed before the last command was counted before it was obeyed. */
+/* Whatever was pushed before the last command has been counted once that is obeyed. */
 static bool
 down_to(struct boss *b, size_t left)
 {

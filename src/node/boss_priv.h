@@ -91,8 +91,7 @@ struct boss {
 
 /* For the boss thread only.  now: clock_mono_us. */
 
-/* What the thread does again and again: waits for what comes next, and does it.  False: the inbox is closed.
- * */
+/* One round of the thread: waits for what comes next, and does it.  False: the inbox is closed. */
 bool boss_round(struct boss *b);
 
 /* boss_queue.c */
@@ -121,7 +120,7 @@ void boss_publish_room(struct boss *b); /* how much may be claimed; tells a hung
 
 /* boss_busy.c */
 void boss_note_busy(struct boss *b, int64_t now);
-int64_t boss_next_busy(const struct boss *b); /* when to ask again though nothing happens */
-bool boss_helped(const struct boss *b);       /* we are busy, and somebody else is not */
+int64_t boss_next_busy(const struct boss *b); /* when to ask again even if nothing happens */
+bool boss_helped(const struct boss *b);       /* we are busy, and another node is not */
 
 #endif

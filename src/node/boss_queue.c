@@ -1,5 +1,5 @@
 /*
- * The boss: the tasks that wait in its hands, for their time or for a worker, and who is handed which.
+ * The boss: the tasks that wait for their time or for a worker, and which goes where.
  */
 #include <assert.h>
 #include <sys/eventfd.h>
@@ -12,7 +12,7 @@
 #define UNIT_MAX       256 /* instant runs handed to one worker at once */
 #define REVIEW_US      (250 * US_PER_MS)
 #define HELP_REVIEW_US (50 * US_PER_MS)
-#define HELP_AHEAD_US  (500 * US_PER_MS) /* what is due so soon, another node has time to claim */
+#define HELP_AHEAD_US  (500 * US_PER_MS) /* another node has time to claim what is due in this */
 
 static bool
 less_due(const void *a, const void *b)
@@ -74,7 +74,7 @@ queue_ready(struct boss *b, struct run *r, int64_t now)
 	b->n_ready++;
 }
 
-/* Out of the heap that it waits in. */
+/* Takes it out of the heap that it waits in. */
 void
 boss_unqueue(struct boss *b, struct run *r)
 {
@@ -128,7 +128,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 {
 	ASSERT_OWNED(&b->owner);
 	if (r->incarnation != atomic_load(&b->node->incarnation)) {
-		run_free(r); /* claimed by what we were before a fence: recovered like a stranger's */
+		run_free(r); /* claimed before a fence: recovered like another node's */
 		return;
 	}
 	TAILQ_INSERT_TAIL(&b->in_hand, r, place.in_hand);
@@ -191,7 +191,7 @@ pop_unit(struct boss *b, struct crew *c)
 	return first;
 }
 
-/* Of those that may be started once only none waits behind others. */
+/* A run that may be started only once must not wait behind others. */
 static bool
 may_dispatch(const struct crew *c)
 {
@@ -227,13 +227,13 @@ boss_dispatch(struct boss *b)
 		dispatch_crew(b, &b->crew[i]);
 }
 
-/* Others are quicker: what has waited for steal_after, and, when others help a busy node, what will
- * soon be due. */
+/* Is another node quicker?  For what has waited for steal_after and, when others help this busy node, for
+ * what will soon be due. */
 static bool
 belongs_back(const struct boss *b, const struct run *r, int64_t now)
 {
 	if (r->place.phase == RUN_OUT || r->started)
-		return false; /* started ones are the database's idea of running: they stay */
+		return false; /* for the database started ones are running: they stay */
 	if (r->crew == 0 && boss_helped(b))
 		return r->due_mono_us - HELP_AHEAD_US <= now;
 	return r->place.phase == RUN_READY && now - r->place.ready_since_us > b->node->set->steal_after_us;

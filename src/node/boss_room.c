@@ -49,15 +49,15 @@ worker_room(const struct boss *b)
 	int64_t waiting = c->out + (int64_t)heap_count(c->ready);
 	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
 
-	/* Whose these are is not known, and few have pools.  Bounded all the same. */
+	/* Which crew these belong to is not known, and few nodes have pools.  Bounded all the same. */
 	waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
 	return c->slots + c->burst - waiting;
 }
 
 /*
- * What a pool is given is started with its claim, so it is no more than it begins at once: what it has
- * slots for, and what it ends in one window, half of which is about the time that the next claim takes.
- * And no more than is written down as quickly as it ends.  A pool without processes takes nothing.
+ * A pool's tasks are started with their claim, so it gets no more than it begins at once: its slots, and what
+ * it ends in one window, half of which is about the time that the next claim takes.  Nor more than can be
+ * recorded as quickly as it ends.  A pool without processes takes nothing.
  */
 static int64_t
 pool_room(const struct crew *c)
@@ -68,8 +68,8 @@ pool_room(const struct crew *c)
 	return c->slots <= 0 ? 0 : free < kept_up ? free : kept_up;
 }
 
-/* Not for a few when many end per second: a look and a claim of one row cost nearly as much as
- * those of a hundred. */
+/* A few rows are not, when many runs end per second: a look and a claim of one row cost nearly as
+ * much as those of a hundred. */
 static int64_t
 worth_a_claim(const struct crew *c, int64_t room, bool workers)
 {

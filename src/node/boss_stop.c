@@ -1,5 +1,5 @@
 /*
- * The boss: runs that are to stop, because somebody wants it, their time is out or the lease is over.
+ * The boss: runs that are to stop, because a person wants it, their time is out or the lease is over.
  */
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ boss_stop_all(struct boss *b, enum pgrab_stop why)
 	}
 }
 
-/* By a walk: it is rare, and what is in hand is bounded. */
+/* By walking over all: it is rare, and what is in hand is bounded. */
 void
 boss_stop_one(struct boss *b, const struct command *c)
 {
@@ -67,7 +67,7 @@ boss_drop_all(struct boss *b)
 	boss_stop_all(b, PGRAB_STOP_FENCED);
 }
 
-/* When to look whether its time is out: at the end of its timeout, or when it would have shown no
+/* When to check whether its time is out: at the end of its timeout, or when it would have shown no
  * sign of life for too long. */
 static int64_t
 next_look(const struct run *r)
@@ -110,7 +110,8 @@ boss_lease_watched(const struct boss *b, int64_t lease)
 	return b->n_in_hand > 0 && lease != 0 && lease != b->lease_over_us;
 }
 
-/* Stops what runs when the lease is over.  All else of a fence is the heartbeat's, when it comes to it. */
+/* Stops what runs when the lease is over.  The rest of a fence is done by the
+ * heartbeat, when it gets to it. */
 void
 boss_watch_lease(struct boss *b)
 {

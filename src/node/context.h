@@ -34,7 +34,7 @@ struct handlers;
 struct keeper;
 struct recover;
 
-/* Client-side deadline of a call, but for heartbeats (which use half of fence_after). */
+/* Client-side deadline of a call, except for heartbeats (which use half of fence_after). */
 #define CALL_TIMEOUT_US (10 * US_PER_S)
 
 struct node {
@@ -52,12 +52,12 @@ struct node {
 	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 
 	/* what a HUP may change (reload.h): by the main thread, read by all */
-	_Atomic(char *) labels; /* JSON; what it was before stays until the end, somebody may be reading it */
+	_Atomic(char *) labels; /* JSON; earlier texts stay until the end, as a thread may be reading them */
 	char **old_labels;
 	size_t n_old_labels;
 	_Atomic double weight;
 	_Atomic int64_t workers;
-	_Atomic bool untold; /* the database does not know of it yet; the heartbeat tells */
+	_Atomic bool untold; /* the database does not know yet; the heartbeat tells it */
 
 	/* written by the heartbeat, read by all */
 	struct lease lease;
@@ -69,18 +69,18 @@ struct node {
 	struct cluster_slot cluster;
 
 	/* flags and counters: any thread */
-	_Atomic bool leaving; /* it stops */
+	_Atomic bool leaving; /* it is stopping */
 	_Atomic bool drained; /* a person wants it to take nothing new; by the heartbeat */
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
 	/* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic bool worker_soon;
-	/* loaders that left tasks of this crew behind, or passed them by for want of room */
+	/* loaders that left tasks of this crew behind, or skipped them for lack of room */
 	_Atomic int wanting[CREWS_MAX];
 	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
-	_Atomic bool helped;                 /* another node has, or so it seems; by the heartbeat */
-	_Atomic unsigned hungry;             /* loaders that left rows behind for want of room */
+	_Atomic bool helped;                 /* another node has one, or so it seems; by the heartbeat */
+	_Atomic unsigned hungry;             /* loaders that left rows behind for lack of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand, running;    /* written by the boss, workers */

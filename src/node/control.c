@@ -24,7 +24,7 @@ struct control {
 	struct node *node;
 	struct loaders *loaders;
 	struct heartbeat *heartbeat;
-	struct workers *workers; /* NULL: it stops */
+	struct workers *workers; /* NULL: it is stopping */
 	struct event_base *base;
 	struct event *term, *intr, *quit, *hup, *keeper, *empty, *timer;
 	enum control_end end;
@@ -47,7 +47,7 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 	end_loop(c, sig == SIGQUIT ? CONTROL_NOW : c->on_signal);
 }
 
-/* What a terminal that goes away sends, or an init script's reload. */
+/* HUP: a terminal has gone away, or an init script wants a reload. */
 static void
 on_hup(evutil_socket_t sig, short what, void *arg)
 {

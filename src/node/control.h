@@ -18,12 +18,12 @@ enum control_end {
 	CONTROL_BROKEN, /* the keeper died: nothing can be watched any more */
 };
 
-/* Until a reason to stop. */
+/* Runs until there is a reason to stop. */
 enum control_end
 control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat, struct workers *workers);
 
-/* Until nothing is in hand, or the drain_timeout, or a second signal, or the keeper's death.  Call after the
- * boss was told to drain. CONTROL_STOP: empty. */
+/* Runs until nothing is in hand, or until the drain_timeout, a second signal or the keeper's death.  Call
+ * after the boss was told to drain.  CONTROL_STOP: empty. */
 enum control_end control_drain(struct node *n);
 
 #endif

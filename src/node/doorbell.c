@@ -1,7 +1,6 @@
 /*
- * LISTEN, without ever blocking the loop: the connection is used and watched through one socket
- * event and one timer.  It is made in a thread of its own, because libpq looks up names in it,
- * which takes as long as it takes.
+ * LISTEN, without ever blocking the loop: the connection is used and watched through one socket event and one
+ * timer.  It is made in a thread of its own, because libpq's name lookups have no time limit.
  */
 #include "node/doorbell.h"
 
@@ -29,7 +28,7 @@
 #define ANSWER_US     (10 * US_PER_S) /* for connecting, and for LISTEN */
 #define RETRY_US      (10 * US_PER_S)
 #define DEAF_US       (2 * US_PER_S)   /* for a notification to arrive */
-#define DEAF_RETRY_US (600 * US_PER_S) /* somebody may change the pooler */
+#define DEAF_RETRY_US (600 * US_PER_S) /* a person may reconfigure the pooler */
 #define HEALTH_US     (60 * US_PER_S)  /* a half-open connection is found by asking something now and then */
 
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
@@ -110,8 +109,8 @@ retry(struct doorbell *d, const char *why)
 	set_timer(d, backoff_next_us(&d->backoff));
 }
 
-/* Does a notification come to a session that is doing nothing?  Rung from another connection; the
- * bell itself is not, because that would wake every node. */
+/* Does a notification come to a session that is doing nothing?  Rung from another connection; not the bell
+ * itself, because that would wake every node. */
 static enum rc
 hears(struct call *c, struct db *other, struct err *err)
 {
@@ -129,9 +128,8 @@ hears(struct call *c, struct db *other, struct err *err)
 		note = PQnotifies(db_conn(c->db));
 	if (rc == RC_OK && note == NULL)
 		rc = err_set(err, RC_BAD,
-		    "a pooler in between does not pass on notifications (pool_mode transaction "
-		    "or statement); "
-		    "name an address without it: listen_dsn");
+		    "a pooler in between does not pass on notifications (pool_mode transaction or "
+		    "statement); set listen_dsn to an address without it");
 	PQfreemem(note);
 	return rc;
 }
@@ -281,7 +279,7 @@ read_answer(struct doorbell *d)
 			backoff_reset(&d->backoff);
 			d->state = BELL_LISTENING;
 			set_timer(d, HEALTH_US);
-			/* Rings may have been missed, unless this was but a question of health. */
+			/* Rings may have been missed, unless this was only a health check. */
 			if (!atomic_exchange(d->listening, true))
 				d->calls.ring(d->calls.ctx, NULL, 0);
 			return;
@@ -325,7 +323,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	case BELL_ASKED: retry(d, "no answer from the server in time"); break;
 	case BELL_LISTENING:
 		ask(d, sql_text("listen"));
-		break; /* saying it twice does no harm, and shows that somebody is there */
+		break; /* repeating it does no harm, and shows that the server is there */
 	case BELL_CONNECTING:
 	default: break;
 	}

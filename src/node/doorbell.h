@@ -1,6 +1,6 @@
 /*
- * The doorbell: LISTEN on its own connection, in the control thread's event loop.  A hint and nothing more:
- * everything works with it cut, only later by at most `poll`.
+ * The doorbell: LISTEN on its own connection, in the control thread's event loop.  Only a hint: without it
+ * everything still works, at most `poll` later.
  */
 #ifndef PGRAB_NODE_DOORBELL_H
 #define PGRAB_NODE_DOORBELL_H
@@ -17,9 +17,9 @@ struct doorbell_calls {
 	/* n = 0: no shard was named, or the connection was just made and rings may have been missed: look
 	 * everywhere. */
 	void (*ring)(void *ctx, const uint16_t *shards, unsigned n);
-	/* Somebody wants something of nodes (drain a node, stop a run): the heartbeat reads what. */
+	/* A person wants something of nodes (drain a node, stop a run): the heartbeat reads what it is. */
 	void (*wish)(void *ctx);
-	/* Somebody asks a node what its runs have printed. */
+	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
 	/* A node says that it is busy. */
 	void (*busy)(void *ctx, int64_t node_id);

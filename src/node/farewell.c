@@ -128,7 +128,7 @@ enter(char *text, size_t len, const char *will[WILL__COUNT])
 	return i == WILL__COUNT && chdir(will[WILL_CWD]) == 0;
 }
 
-/* For as long as nobody else has noticed. */
+/* Keeps trying until the other nodes would notice by themselves. */
 static bool
 tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 {

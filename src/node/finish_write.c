@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "db/fault.h"
 
-#define PROBES     16             /* tried each for itself before anything is concluded */
-#define LONE_US    (5 * US_PER_S) /* one that nothing else can speak for is given this long */
-#define SIFT_TRIES 3 /* an answer of the server's that comes again may be one row's all the same */
+#define PROBES     16             /* rows that are tried one by one before anything is concluded */
+#define LONE_US    (5 * US_PER_S) /* a lone row, with no other to compare it to, gets this long */
+#define SIFT_TRIES 3 /* the same fault of the server this many times may be one row's after all */
 
 static bool
 open_end(const struct finish *f)
@@ -19,7 +19,7 @@ open_end(const struct finish *f)
 	return !f->applied && !f->locked && !f->refused;
 }
 
-/* A row the server will not take (an output its encoding cannot hold, say): once more without the text. */
+/* A row the server will not take (an output its encoding cannot hold, say): tries again without the text. */
 static enum rc
 write_without_text(struct finish_writer *w, struct finish *f, struct err *err)
 {
@@ -38,7 +38,8 @@ write_without_text(struct finish_writer *w, struct finish *f, struct err *err)
 	return rc;
 }
 
-/* Nothing of it can be stored as it was: parked, so that it is not run again; or given up, this one only. */
+/* Not even its outcome can be stored: it is parked, so that it does not run again; or,
+ * as a last resort, given up. */
 static enum rc
 write_parked(struct finish_writer *w, struct finish *f, bool last_resort, struct err *err)
 {
@@ -60,7 +61,7 @@ write_parked(struct finish_writer *w, struct finish *f, bool last_resort, struct
 	return rc;
 }
 
-/* Proved to be the row's own fault. */
+/* For what is proved to be the row's own fault. */
 static enum rc
 settle_bad(struct finish_writer *w, struct finish *f, struct err *err)
 {
@@ -69,9 +70,9 @@ settle_bad(struct finish_writer *w, struct finish *f, struct err *err)
 	return rc == RC_BAD ? write_parked(w, f, true, err) : rc;
 }
 
-/* Made here, or by another node, which then is at it just now: either way the batch is to be tried
- * again.  When it is missing again, this connection may have an old picture of the history
- * (somebody attached one while it looked): a new one has not. */
+/* Makes the missing partition, unless another node is doing that: either way the batch can be tried again.
+ * If it is missing again, this connection may have an old picture of the history (a partition was attached
+ * while it looked); a new connection has not. */
 static enum rc
 make_partitions(struct finish_writer *w, struct err *err)
 {
@@ -88,7 +89,7 @@ make_partitions(struct finish_writer *w, struct err *err)
 
 /* What the sifting of a batch has shown so far. */
 struct sift {
-	bool passed;    /* the way is free */
+	bool passed;    /* some rows were accepted */
 	struct err why; /* of the last refusal */
 };
 
@@ -128,8 +129,8 @@ probe(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, stru
 	return rc == RC_BAD ? RC_OK : rc;
 }
 
-/* Refused while others pass: its own fault, or for what is no row's fault, and then it waits beside
- * the others. */
+/* It was refused while others passed: by its own fault; or for a reason that is no row's fault, and then it
+ * is set aside and waits. */
 static enum rc
 settle_one(struct finish_writer *w, const struct sift *s, struct finish *f, struct err *err)
 {
@@ -139,7 +140,7 @@ settle_one(struct finish_writer *w, const struct sift *s, struct finish *f, stru
 	return RC_OK;
 }
 
-/* The way is free: by halves to those that are refused all the same. */
+/* Others pass: finds those that are still refused, by halving. */
 static enum rc
 bisect(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, struct err *err)
 {
@@ -159,8 +160,8 @@ bisect(struct finish_writer *w, struct sift *s, struct finish **f, size_t n, str
 	return rc == RC_OK ? bisect(w, s, f + n / 2, n - n / 2, err) : rc;
 }
 
-/* The only one there is, so nothing can pass beside it.  That it can be parked, history and all,
- * while its end is refused again and again, is the proof. */
+/* It is the only one, so no other can pass beside it.  If it can be parked, history and all, while its end is
+ * refused again and again, that proves its own fault. */
 static enum rc
 settle_lone(struct finish_writer *w, struct finish *f, struct err *err)
 {

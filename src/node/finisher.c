@@ -1,15 +1,15 @@
 /*
  * Finisher: workers -> finisher -> boss.
  *
- * When idle there is no delay: what has ended is written at once, and what ends while the server
- * works makes the next batch. A finish is fenced by (id, version, incarnation).  One that the row
- * does not answer to is stale: dropped and counted.  One whose reply was lost is looked up in the
- * history before it is tried again.  One whose row somebody has locked is put aside and tried again
- * beside the others; one that the server will not take harms no other (finish_write.h).
+ * When idle there is no delay: what has ended is written at once, and what ends while the server works makes
+ * the next batch.  A finish is fenced by (id, version, incarnation).  One that matches no row is stale:
+ * dropped and counted.  One whose reply was lost is looked up in the history before it is tried again.  One
+ * whose row another session has locked is put aside and tried again beside the others; one that the server
+ * will not take harms no other (finish_write.h).
  *
- * While the server cannot take anything, everything is kept and tried again: what may be in hand is
- * bounded by what may be claimed, and nothing is claimed meanwhile (health.h).  Also over a fence: what
- * ended is true all the same, and counts under its old fence as long as nobody else has taken the task.
+ * While the server cannot take anything, everything is kept and tried again: what may be in hand is bounded
+ * by what may be claimed, and nothing is claimed meanwhile (health.h).  That holds across a fence too: what
+ * has ended has ended, and counts under its old fence as long as no other node has taken the task.
  */
 #include "node/finisher.h"
 
@@ -33,9 +33,9 @@
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
 #define LOCKED_MAX   32                /* of these at once: each costs a moment */
 #define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
-#define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
-#define ILL_TRIES    2                 /* in vain: not a connection that was lost, but a fault */
-#define TRIAL_MAX    64 /* refused one after the other as bad rows are: then it is not the rows */
+#define CONTENDED_US (2 * US_PER_S)    /* for this long after a locked row no statement waits for another */
+#define ILL_TRIES    2                 /* vain tries that make it a fault, not just a lost connection */
+#define TRIAL_MAX    64 /* if this many in a row are refused as bad rows are, it is not the rows */
 
 struct finisher {
 	struct node *node; /* borrowed */
@@ -50,10 +50,10 @@ struct finisher {
 	struct run *batch[FINISH_MAX];
 	struct finish finish[FINISH_MAX];
 	struct finish *part[FINISH_MAX];
-	struct waiting locked; /* somebody else has their rows locked, or they alone are refused */
+	struct waiting locked; /* another session has their rows locked, or they alone are refused */
 	struct waiting kept;   /* the server could not take them */
 	int64_t contended_until_us;
-	bool trial; /* what is kept may be bad rows: others are claimed, to pass or not */
+	bool trial; /* what is kept may be bad rows: others are claimed, to see whether they pass */
 	struct stale stale;
 };
 
@@ -101,7 +101,7 @@ run_of_finish(struct finisher *s, const struct finish *f)
 	return s->batch[f - s->finish];
 }
 
-/* After a lost reply: some may be in the database.  Afterwards these are applied, and no more in f. */
+/* After a lost reply some may be in the database: marks these as applied and takes them out of f. */
 static enum rc
 look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 {
@@ -117,7 +117,7 @@ look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 	return rc;
 }
 
-/* Writes one part.  RC_OK: what is not marked afterwards is stale.  Else it is to be kept. */
+/* Writes one part.  RC_OK: what is not marked afterwards is stale.  Otherwise it must be kept. */
 static enum rc
 write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct err *err)
 {
@@ -129,11 +129,11 @@ write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct e
 	n = unapplied(f, n);
 	for (size_t i = 0; rc == RC_UNKNOWN && i < n; i++)
 		run_of_finish(s, f[i])->end.unsure = true;
-	/* After a lost reply, "no such row" may mean that our first try is through only now. */
+	/* After a lost reply, "no such row" may mean that our first try has only now gone through. */
 	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
 }
 
-/* Something of a batch was written, or was not.  One try in vain is a lost connection, more are a fault. */
+/* Some of a batch was written, or none.  One vain try is a lost connection, more are a fault. */
 static void
 note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 {
@@ -159,7 +159,7 @@ struct round {
 	bool aside, alone;
 };
 
-/* batch[0..n): one incarnation, sorted by (id, version).  Not RC_OK: what is open is to be kept. */
+/* batch[0..n): one incarnation, sorted by (id, version).  Not RC_OK: what is still open must be kept. */
 static enum rc
 finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 {
@@ -248,7 +248,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 	return aside;
 }
 
-/* What has ended, after what was kept; until the server does not take it. */
+/* Writes what was kept, then what has ended, until the server refuses. */
 static void
 finish_chain(struct finisher *s, struct run *chain)
 {
@@ -271,8 +271,8 @@ finish_chain(struct finisher *s, struct run *chain)
 	waiting_add(&s->kept, rest);
 }
 
-/* A few of those aside, so that what has ended meanwhile need not wait long for its turn; and on
- * with the next few soon, when these were free again. */
+/* Tries only a few of those set aside, so that what has ended meanwhile need not wait long for its turn; if
+ * these are free again the next few follow soon. */
 static void
 retry_locked(struct finisher *s)
 {

@@ -1,6 +1,6 @@
 /*
- * The finisher thread: writes what came of runs, with the history row in the same statement, as many as have
- * ended at that moment.
+ * The finisher thread: writes the outcomes of runs, with the history row in the same statement, as many as
+ * have ended at that moment.
  */
 #ifndef PGRAB_NODE_FINISHER_H
 #define PGRAB_NODE_FINISHER_H
@@ -15,8 +15,8 @@ void finisher_destroy(struct finisher **f); /* before the boss is */
 void finisher_start(struct finisher *f);
 void finisher_stop(struct finisher *f); /* after node->finish_queue was closed: drains it, joins */
 
-/* What the thread does again and again: waits for runs that have ended, and writes what came of them.  False:
- * the queue is closed and empty. */
+/* One round of the thread: waits for runs that have ended, and writes their outcomes.  False: the
+ * queue is closed and empty. */
 bool finisher_round(struct finisher *f);
 
 #endif

@@ -42,7 +42,7 @@ add_note(struct handlers *h, struct mail *m)
 	h->notes_end = &m->next;
 }
 
-/* The run is the finisher's with the next flush. */
+/* The run passes to the finisher with the next flush. */
 static void
 hand_on(struct handlers *h, struct run *r)
 {
@@ -94,7 +94,7 @@ host_waits_for(void *ctx, struct run *r, const char *text)
 	live_waits_for(r->live, text);
 }
 
-/* One that a process had: what it has printed, and the counters. */
+/* Ends what a run showed that a process had: takes its output, and counts it. */
 static void
 end_live(struct handlers *h, struct run *r)
 {
@@ -140,7 +140,7 @@ host_changed(void *ctx)
 	((struct handlers *)ctx)->changed = true;
 }
 
-/* Free before finished: the boss must not forget a run whose note is still under way. */
+/* First free, then finished: the boss must not forget a run whose note is still under way. */
 static void
 host_flush(void *ctx)
 {

@@ -1,6 +1,6 @@
 /*
- * The node's side of the pools of handler processes: one thread runs all of them; another tells the
- * database how they are and which kinds they serve.
+ * The node's side of the pools of handler processes: one thread runs all of them; another tells the database
+ * what state they are in and which kinds they serve.
  */
 #ifndef PGRAB_NODE_HANDLERS_H
 #define PGRAB_NODE_HANDLERS_H
@@ -27,12 +27,12 @@ void handlers_stop(struct handlers *h);
 size_t handlers_count(const struct handlers *h); /* pools */
 /* The number of the crew that carries this kind out; 0: no pool does. */
 size_t handlers_crew(const struct handlers *h, const char *kind);
-/* Runs at once, as far as it is known before a process has said how many it takes. */
+/* Runs at once, as far as is known before a process has said how many it takes. */
 int64_t handlers_slots(const struct handlers *h);
-/* Calls for each kind. */
+/* Calls each() for every kind. */
 void handlers_kinds(const struct handlers *h, void (*each)(void *ctx, const char *kind), void *ctx);
 
-/* From the starter: a run of a pool's, on record as started. */
+/* From the starter: a run for a pool, recorded as started. */
 void handlers_take(struct handlers *h, struct run *r);
 int handlers_wake_fd(const struct handlers *h);
 

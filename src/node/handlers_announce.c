@@ -1,9 +1,9 @@
 /*
  * The announcer: tells the database how the pools are and which schemas their kinds have.  A thread
- * and a connection of its own, because whoever has a row of these locked must hold up neither the
- * heartbeat nor a loader.
+ * and a connection of its own, so that a session that has one of these rows locked holds up neither
+ * the heartbeat nor a loader.
  *
- * What is announced is the state of the moment; what could not be told is told again with the next try.
+ * What is announced is the state of the moment; what could not be told is told with the next try.
  */
 #include "node/handlers_priv.h"
 

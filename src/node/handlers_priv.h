@@ -17,12 +17,12 @@ struct handler_section {
 	char **argv, **kinds; /* one block each */
 };
 
-/* How a pool is, as it is to be announced. */
+/* The state of a pool, as it is to be announced. */
 struct announced {
 	int up, slots;
 	int64_t lost;
 	char *fault, *library;
-	char **schemas; /* by kind; ended by nothing, see kinds */
+	char **schemas; /* by kind, as many as there are kinds */
 };
 
 struct handlers {
@@ -46,12 +46,12 @@ struct handlers {
 	struct announced *news; /* n */
 };
 
-/* Makes pool i of what the file says; counts it in h->n, also after an error. */
+/* Makes pool i from the file; counts it in h->n, even after an error. */
 CHECKED enum rc handlers_section(struct handlers *h, size_t i, struct err *err);
 
 /* The announcer's thread; ends when the gate is stopped. */
 void *handlers_announce_main(void *handlers);
-/* From the pools' thread: takes down how the pools are now. */
+/* From the pools' thread: notes the state of the pools. */
 void handlers_note_news(struct handlers *h);
 void handlers_announce_fini(struct handlers *h);
 

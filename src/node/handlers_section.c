@@ -45,14 +45,15 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 				return err_set(err, RC_BAD, "kinds: \"%s\" is given twice", kinds[k]);
 		}
 		if (handlers_crew(h, kinds[k]) != i + 1)
-			return err_set(err, RC_BAD, "kinds: \"%s\" is another section's already", kinds[k]);
+			return err_set(
+			    err, RC_BAD, "kinds: \"%s\" belongs to another section already", kinds[k]);
 	}
 	return RC_OK;
 }
 
 /*
- * Said at the start: whoever may insert a task of these kinds says what such a process does with
- * its args, and the file that it is made of may be anybody's.
+ * Refused at the start: whoever may insert a task of these kinds decides what such a process works on, and
+ * its program may be anybody's file.
  */
 static enum rc
 check_root(const struct settings *set, const struct worker_settings *w, struct err *err)

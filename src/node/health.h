@@ -2,7 +2,7 @@
  * The health of a node, in one place: can it put starts and outcomes on record?  While it cannot,
  * nothing is claimed, and what is unstarted is handed back, for a node that can.
  *
- * Each fault is said once when it begins and once when it is over.
+ * Each fault is logged once when it begins and once when it is over.
  */
 #ifndef PGRAB_NODE_HEALTH_H
 #define PGRAB_NODE_HEALTH_H
@@ -26,9 +26,8 @@ struct health {
 	_Atomic bool no_claims[HEALTH__COUNT];
 };
 
-/* Each from the thread whose part it is; said again, or said of what is so already, they do
- * nothing.  no_claims: false while it may still turn out to be the fault of a few tasks, which only
- * others beside them can show. */
+/* Each is called by the thread whose part it is; when nothing changes it does nothing.  no_claims: false
+ * while it may still turn out to be the fault of a few tasks, which only other tasks beside them can show. */
 void health_ill(struct node *n, enum health_part part, bool no_claims, const struct err *why);
 void health_well(struct node *n, enum health_part part);
 

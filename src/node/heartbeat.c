@@ -1,11 +1,11 @@
 /*
- * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with
- * a reading of everybody's.
+ * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with a
+ * reading of all nodes' rows.
  *
  * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node
  * stops: nothing more is claimed, started or finished (incarnation 0), the keeper's lease is dropped so that
  * child processes die, the boss drops what is unstarted and stops what runs.  Only when nothing of the old
- * incarnation is left is a new one registered, and what the old one held is put back, like a stranger's.
+ * incarnation is left is a new one registered, and what the old one held is put back, like another node's.
  */
 #include "node/heartbeat.h"
 
@@ -26,10 +26,10 @@
 #include "node/recover.h"
 #include "node/teller.h"
 
-/* Anybody who may connect may ring for a beat: a few are made at once, then one in WISH_US. */
+/* Anybody who may connect may ring for a beat: a few are made at once, then one per WISH_US. */
 #define WISH_US    (100 * US_PER_MS)
 #define WISH_BURST 10
-/* For each node of the cluster so much between two readings of all of them. */
+/* Time between two readings of all nodes, per node of the cluster. */
 #define OTHERS_US (20 * US_PER_MS)
 
 #define BACK_MAX 256 /* handed back with one beat */
@@ -108,8 +108,8 @@ obey(struct heartbeat *h, const struct node_wishes *w)
 		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
 }
 
-/* What acknowledges us on a new connection may be another server, or one that was restored: one that went
- * back in time has lost what was promised, so that others may have what we run.  RC_LOST: it did. */
+/* A new connection may lead to another server, or to one that was restored: one that went back in time has
+ * lost what it promised, so other nodes may have what we run.  RC_LOST: it did go back. */
 static enum rc
 same_server(struct heartbeat *h, struct err *err)
 {
@@ -125,7 +125,7 @@ same_server(struct heartbeat *h, struct err *err)
 		rc = h->store->node_find(h->db, h->node->set->name, &row, err);
 	if (rc != RC_OK)
 		return rc;
-	/* On a new timeline all is there that a synchronous standby has acknowledged. */
+	/* A new timeline has all that a synchronous standby had acknowledged. */
 	other =
 	    h->server.system != 0 && (now.system != h->server.system ||
 					 (strcmp(now.timeline, h->server.timeline) != 0 && !h->server.sync));
@@ -141,7 +141,7 @@ same_server(struct heartbeat *h, struct err *err)
 	return RC_OK;
 }
 
-/* Each node reads all others, so together they read n * n rows: the more there are, the more seldom. */
+/* Each node reads all others, so together they read n * n rows: the more there are, the less often. */
 static void
 plan_others(struct heartbeat *h)
 {
@@ -154,7 +154,7 @@ plan_others(struct heartbeat *h)
 	h->next_others_us = clock_mono_us() + every - h->node->set->heartbeat_us / 2;
 }
 
-/* A node with nothing in hand has no lease to keep for anybody. */
+/* A node with nothing in hand has no need of a lease. */
 static int64_t
 next_beat(const struct heartbeat *h)
 {
@@ -241,8 +241,8 @@ append(struct run **chain, struct run *more)
 	last->note.mail.next = more == NULL ? NULL : &more->note.mail;
 }
 
-/* What the starter cannot hand back (it has no connection) goes with the beats, which a node that
- * holds anything has. */
+/* What the starter cannot hand back, for lack of a connection, goes with the beats: a node keeps beating as
+ * long as it holds anything. */
 static void
 hand_back(struct heartbeat *h)
 {
@@ -250,7 +250,7 @@ hand_back(struct heartbeat *h)
 	struct mail *m = NULL;
 	struct err err = {0};
 	int64_t released = 0;
-	struct run *later = NULL; /* behind the others: what is locked keeps nobody waiting */
+	struct run *later = NULL; /* after the others: what is locked must not keep them waiting */
 	size_t n;
 	enum rc rc;
 
@@ -291,7 +291,7 @@ say_goodbye(struct heartbeat *h)
 		    "goodbye", "error=\"%s\" hint=\"others will notice the missing heartbeats\"", err.text);
 }
 
-/* After a beat in vain: when to beat again, after the fence if there was one. */
+/* After a vain beat, and the fence if it leads to one: returns when to beat again. */
 static int64_t
 in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *err)
 {
@@ -306,7 +306,7 @@ in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *
 		if (h->backoff.tries == 0)
 			log_warn("heartbeat", "answer=%s error=\"%s\"", rc_name(rc), err->text);
 		next = clock_mono_us() + backoff_next_us(&h->backoff) / 2;
-		/* The lease is looked at when it ends, whatever the server does. */
+		/* The lease is checked when it ends, whatever the server does. */
 		left = lease_until(lease) - clock_boot_us();
 		if (next > clock_mono_us() + left)
 			next = clock_mono_us() + (left > 0 ? left : 0);

@@ -1,6 +1,6 @@
 /*
- * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes; fences this one
- * when it can not.
+ * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes;
+ * fences this one when it cannot.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_H
 #define PGRAB_NODE_HEARTBEAT_H
@@ -24,7 +24,7 @@ CHECKED enum rc heartbeat_create(struct node *n, struct heartbeat **out, struct 
 /* changed(ctx) is called in the heartbeat thread when the set of live nodes changed. */
 void heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx);
 
-/* Beat now: somebody said that there is a wish to read.  Any thread. */
+/* Beat now: the doorbell says that there is a wish to read.  Any thread. */
 void heartbeat_ring(struct heartbeat *h);
 
 /* A node has just said that it is busy.  Any thread. */

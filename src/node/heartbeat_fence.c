@@ -9,7 +9,7 @@
 #include "node/heartbeat_priv.h"
 #include "node/recover.h"
 
-/* What runs in this process is over so long before others may begin it. */
+/* What runs in this process is over at least this long before others may begin it. */
 #define STAND_STILL_US (500 * US_PER_MS)
 
 static void
@@ -26,16 +26,16 @@ stop_acting(struct heartbeat *h, const char *why)
 	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name, old, why);
 }
 
-/* Everything of the old incarnation has to be gone, but for outcomes in the finisher's hands.  What
- * runs in this process (a plug-in) cannot be ended by force: others will begin it when dead_after
- * is over, so this process ends before. */
+/* Everything of the old incarnation must be gone, except outcomes in the finisher's hands.  What runs in
+ * this process (a plug-in) cannot be ended by force: others will begin it when dead_after is over, so this
+ * process exits before that. */
 static void
 await_ends(struct heartbeat *h)
 {
 	const struct settings *set = h->node->set;
 	int64_t until = clock_mono_us() + set->dead_after_us - set->fence_after_us - STAND_STILL_US;
 
-	/* Each wait is short, so that stop is seen. */
+	/* Each wait is short, so that a stop is seen. */
 	while (
 	    !gate_stopped(&h->gate) && !boss_wait_ended(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
 		if (clock_mono_us() < until)
@@ -51,8 +51,8 @@ await_ends(struct heartbeat *h)
 	}
 }
 
-/* What ended is still true, and counts under its old fence while nobody else has taken the task: it
- * is recorded before this node gives up its old incarnation, which would make it look lost. */
+/* What ended is still true, and counts under its old fence while no other node has taken the task: it is
+ * recorded before this node gives up its old incarnation, which would make it look lost. */
 static void
 offer_outcomes(struct heartbeat *h)
 {
@@ -106,7 +106,7 @@ heartbeat_fence(struct heartbeat *h, int64_t old, const char *why)
 		}
 		if (h->backoff.tries % 32 == 1)
 			log_warn("waiting", "for=lease error=\"%s\"", err.text);
-		/* Whether another holder of the name beats is seen by looking as often as it should. */
+		/* To see whether another holder of the name beats, look as often as it should. */
 		gate_wait(&h->gate, clock_mono_us() + (taken ? h->node->set->heartbeat_us : wait));
 	}
 }

@@ -1,10 +1,10 @@
-/* What a node says of itself with a heartbeat. */
+/* What a node says about itself with a heartbeat. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
 #include "node/heartbeat_priv.h"
 
-/* What others count since they began goes in as what came since the last beat. */
+/* Counters that others keep from their start go in as the increase since the last beat. */
 static void
 count_of_others(struct heartbeat *h)
 {

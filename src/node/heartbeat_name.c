@@ -1,4 +1,4 @@
-/* Whose the node's name is: taking it at the start, and again after a fence; see heartbeat.h. */
+/* The node's name: taking it at the start, and again after a fence; see heartbeat.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -46,7 +46,7 @@ heartbeat_identity(const struct heartbeat *h)
 	    .weight = atomic_load(&n->weight)};
 }
 
-/* What a HUP has changed.  When somebody has the row locked, with the next beat. */
+/* Tells what a HUP has changed; if another session has the row locked, with the next beat. */
 void
 heartbeat_tell_change(struct heartbeat *h)
 {
@@ -64,7 +64,7 @@ heartbeat_tell_change(struct heartbeat *h)
 		atomic_store(&n->untold, true);
 }
 
-/* What was restored elsewhere must not fire there as well. */
+/* Tasks that were restored elsewhere must not fire there as well. */
 static enum rc
 heed_copy(struct heartbeat *h, struct err *err)
 {
@@ -105,7 +105,7 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 		return rc;
 	atomic_store(&h->node->node_id, id);
 	heartbeat_renew(h, sent);
-	rc = heartbeat_observe(h, err); /* the clock has to be known before anything is claimed */
+	rc = heartbeat_observe(h, err); /* the clock must be known before anything is claimed */
 	if (rc == RC_OK)
 		rc = heed_copy(h, err);
 	if (rc != RC_OK)
@@ -168,8 +168,8 @@ heartbeat_name_first(struct heartbeat *h, struct err *err)
 	return RC_CLOSED;
 }
 
-/* Was the other holder of our name seen to stand still for its dead_after?  Time in which nobody
- * looked counts for nothing. */
+/* Was the other holder of our name seen to stand still for its dead_after?  Time in which
+ * nobody looked does not count. */
 static bool
 stands_still(struct heartbeat *h, const struct node_holder *holder)
 {

@@ -1,6 +1,6 @@
 /*
  * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c,
- * heartbeat_fence.c and heartbeat_name.c (whose the name is) only.
+ * heartbeat_fence.c and heartbeat_name.c only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_PRIV_H
 #define PGRAB_NODE_HEARTBEAT_PRIV_H
@@ -31,7 +31,7 @@ struct heartbeat {
 
 	/* shared, under lock */
 	pthread_mutex_t lock;
-	int64_t busy[BUSY_MAX]; /* nodes that have just said that they are */
+	int64_t busy[BUSY_MAX]; /* nodes that have just said that they are busy */
 	size_t n_busy;
 	bool rung; /* there is something to read */
 
@@ -57,21 +57,21 @@ struct heartbeat {
 	bool in_order;
 };
 
-/* What the thread does again and again: waits for the next beat, or a ring, and beats.  False: it was
- * stopped. */
+/* One round of the thread: waits for the next beat, or a ring, and beats.  False: it was stopped. */
 bool heartbeat_round(struct heartbeat *h);
 
 /* A reading of all rows; the clock is noted. */
 enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
 void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
-/* The picture of the cluster, for the loaders; the dead, for recover. */
+/* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
 void heartbeat_publish(struct heartbeat *h);
 
 /* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
 bool heartbeat_take_busy(struct heartbeat *h);
 
-/* What this node says with its next beat, and so often since the last; what did not go through is counted
- * again with the next.  (After a lost reply it may be counted twice: these are numbers for people.) */
+/* What this node says with its next beat, with what it has counted since the last; heartbeat_give_back
+ * keeps the counts of a beat that failed for the next.  (After a lost reply they may count twice:
+ * these are numbers for people.) */
 struct node_beat heartbeat_figures(struct heartbeat *h);
 void heartbeat_give_back(struct heartbeat *h, const struct node_beat *b);
 
@@ -84,7 +84,7 @@ void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);
 
 /* Before the threads: waits for the server and for the name; as heartbeat_create. */
 CHECKED enum rc heartbeat_name_first(struct heartbeat *h, struct err *err);
-/* After a fence: one try.  RC_AGAIN also while another node that lives has the name. */
+/* After a fence: one try.  RC_AGAIN also while another live node has the name. */
 CHECKED enum rc heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err);
 
 #endif

@@ -101,7 +101,7 @@ deal_shards(struct lanes *ls, struct lane *l, const struct pgrab_cluster *c)
 		if (pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index)
 			l->shard[l->n_shards++] = (uint16_t)s;
 	}
-	/* Nodes whose shards overlap do not all begin with the same one. */
+	/* Nodes whose shards overlap should not all begin with the same one. */
 	l->turn = c->n_nodes == 0 || l->n_shards == 0 ? 0 : c->self * l->n_shards / c->n_nodes % l->n_shards;
 }
 
@@ -193,7 +193,7 @@ void
 lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
     int64_t timed, uint64_t chance, struct look *q)
 {
-	/* A ring names a few shards: then all lanes are no more than a few probes. */
+	/* A ring names a few shards, so even all lanes take no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
 
 	look_reset(q);
@@ -249,7 +249,7 @@ lanes_forget_marks(struct lanes *ls)
 	}
 }
 
-/* Of one lane.  first: the first row that stayed, or NULL. */
+/* What of the rows of one lane was taken, and where its next look begins. */
 static void
 lane_progress(struct lane *l, const struct candidate *c, size_t n)
 {

@@ -2,9 +2,9 @@
  * What a loader reads: the lanes of the due index that this node may run, and in each the shards
  * that are its own.
  *
- * The strategy divides each lane among the nodes that can run its tasks, so that nobody
- * owns what he cannot run, and what only some can run has an owner among these.  For each shard of
- * a lane there is a low-water mark: how far it was read and taken.
+ * The strategy divides each lane among the nodes that can run its tasks, so that no node owns what it cannot
+ * run, and what only some can run is owned by one of them.  For each shard of a lane there is a low-water
+ * mark: how far it was read and taken.
  *
  * Owned by the loader's thread; no connection, no clock.
  */
@@ -42,30 +42,30 @@ struct lanes {
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
-/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy: which
- * of the nodes of c are (NULL: none); what is theirs belongs to those who are not, too, divided as
- * if the busy ones were not there. */
+/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy:
+ * which nodes of c are (NULL: none); their shards also belong to those that are not, divided as
+ * if the busy ones were absent. */
 void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
     const struct pgrab_cluster *c, const bool *busy);
 
 enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */
 	LANES_RUNG,   /* those of them that rang */
-	LANES_OTHERS, /* everybody else's */
+	LANES_OTHERS, /* those of all other nodes */
 };
 
 /* One look reads all of them. */
 bool lanes_fit(const struct lanes *ls);
 
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
- * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is passed by.
- * timed: room for what is not due yet.  chance: for LANES_OTHERS, so that thieves do not meet in the
- * same shard.  A lane is asked for what its crew has room for; and for what is not due yet only where
- * less is due than that. */
+ * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is skipped.  timed:
+ * room for what is not due yet.  chance: for LANES_OTHERS, so that nodes that steal do not meet in the
+ * same shard.  A lane is asked for as much as its crew has room for, and for what is not due yet only
+ * if less than that is due. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 
-/* Whose tasks are in a lane, by its number; and: are there any of a crew? */
+/* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
 size_t lanes_crew(const struct lanes *ls, int32_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);
 

@@ -9,7 +9,8 @@
 #include "node/context.h"
 
 #define STOP_US \
-	(2500 * US_PER_MS) /* of a stop, beyond drain_timeout and kill_grace: then the process ends itself */
+	(2500 * US_PER_MS) /* a stop may take this much beyond drain_timeout and
+			    * kill_grace; then the process exits */
 
 static void *
 last_resort_main(void *arg)

@@ -62,7 +62,7 @@ ring(const struct live *v)
 		teller_ring(v->all->teller);
 }
 
-/* From here on nobody else knows it. */
+/* Takes it out of the list: from here on no other thread knows it. */
 static void
 leave(struct live *v)
 {
@@ -97,7 +97,7 @@ live_end(struct live *v, bool *truncated_out)
 	return text;
 }
 
-/* True: the teller has to be told. */
+/* True: the teller must be told. */
 static bool
 changes(struct live *v)
 {

@@ -33,7 +33,7 @@ struct live {
 	struct progress progress;
 	int64_t progress_us; /* clock_mono_us; 0: none was reported */
 	char waits_for[PROGRESS_TEXT + 1];
-	bool changed; /* since the teller was here */
+	bool changed; /* since the teller last looked */
 	/* the teller's */
 	bool told;         /* there is something in the database about it */
 	int64_t shown;     /* bytes of output when it was last shown; -1: never */
@@ -44,7 +44,7 @@ struct live {
 struct lives {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, live) under_way;
-	struct live_key *ended; /* that something was told about */
+	struct live_key *ended; /* runs that something was told about */
 	size_t n_ended, cap_ended;
 	struct teller *teller; /* told of changes; set before the first run */
 };
@@ -60,9 +60,9 @@ void live_print(struct live *v, const void *bytes, size_t n);
 void live_progress(struct live *v, double percent, const char *text);
 void live_waits_for(struct live *v, const char *text);
 
-/* From the teller.  What has changed since the last time, or all (again: what was told has not got
- * through); runs that were told to stop count after `patience_us`.  *next_us_out: when the next of
- * those does, or CLOCK_NEVER.  Arrays are the caller's. */
+/* From the teller.  What has changed since the last time, or everything (again: what was told may not have
+ * got through); a run that was told to stop counts as changed after `patience_us`.  *next_us_out: when the
+ * next of those does, or CLOCK_NEVER.  Arrays are the caller's. */
 struct live_changes {
 	struct live_note *notes;
 	struct live_key *ended;
@@ -74,7 +74,7 @@ void lives_changes(struct lives *l, bool again, int64_t patience_us, struct live
 /* The output of one run, unless that is as it was when last shown. */
 void lives_output(struct lives *l, const struct live_key *key, struct live_output *out);
 
-/* What was to be written has not been. */
+/* What was to be written has not been: it is offered again. */
 void lives_not_shown(struct lives *l, const struct live_key *key);
 void lives_not_taken_back(struct lives *l, const struct live_key *ended, size_t n);
 

@@ -11,7 +11,7 @@
  * have an older due time than the mark.
  *
  * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
- * do in the own ones: once in every poll, and on from there while there is more and we win some of it.
+ * do in our own: once per poll, and on from there while there is more and we win some of it.
  */
 #include "node/loader.h"
 
@@ -33,13 +33,13 @@
 
 #define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
 
-/* A node that has found nothing for so long, and whose doorbell is heard, looks this seldom: who
- * inserts a task that is due before the look after the next (see task_inserted) rings. */
+/* A node that has found nothing for this long, and hears its doorbell, looks only this often: whoever inserts
+ * a task that is due before the look after the next rings (see task_inserted). */
 #define QUIET_AFTER_US (30 * US_PER_S)
 #define QUIET_POLL_US  (10 * US_PER_S)
 
-/* So long after we were busy, or asked for the bell, one more look, and again after twice as long,
- * up to a poll: who did not ring because nobody wanted it may commit only then. */
+/* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
+ * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
 
 void
@@ -96,7 +96,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	if (part == LANES_OWN)
 		l->later_us = loader_put_off(c, found, n->set->lookahead_us);
 	chosen = loader_choose(l, c, found, room);
-	/* Tasks of the future that found no room are no hurry: they are seen again when they are due. */
+	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
@@ -111,14 +111,14 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 		chain = loader_claim(l, incarnation, c, chosen, part == LANES_OTHERS, &won);
 	}
 	if (part == LANES_OTHERS && won == 0)
-		*more_out = false; /* somebody else is doing it */
+		*more_out = false; /* another node is doing it */
 	boss_give(n->boss, chain, (struct room){0});
 	free(c);
 	return RC_OK;
 }
 
-/* Between two heartbeats: we were busy, now we will sleep, so the bell is wanted; look once more after it is
- * written. */
+/* Between two heartbeats: we were busy and will now sleep, so we want the bell; look
+ * again after that is written. */
 static bool
 want_bell(struct loader *l)
 {
@@ -144,7 +144,7 @@ take_bell(struct loader *l, struct pgrab_shard_set *out)
 	rang = !l->bell_all;
 	if (l->bell_lanes)
 		l->next_lanes_us = 0;
-	/* Also when it is not for us: its owner may be unable to take it. */
+	/* Even if it is not for us: its owner may be unable to take it. */
 	if (l->bell_rang)
 		l->found_us = clock_mono_us();
 	l->bell_rang = false;
@@ -164,8 +164,8 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
-/* A server may be reconfigured, or another one may stand in for it: what it can promise is asked
- * with every full look, and on a new connection before anything else. */
+/* A server may be reconfigured or replaced: what it can promise is asked with every full look, and first of
+ * all on a new connection. */
 static enum rc
 check_durable(struct loader *l, struct err *err)
 {
@@ -197,7 +197,7 @@ steal(struct loader *l, struct room room, int64_t now, bool *more_out, struct er
 	return rc;
 }
 
-/* Nothing is to be had for a while, and we are told when that changes. */
+/* Has there been nothing to do for a while, and will we be told when that changes? */
 static bool
 is_quiet(const struct loader *l, int64_t now)
 {
@@ -206,7 +206,7 @@ is_quiet(const struct loader *l, int64_t now)
 	       l->node->set->poll_us < QUIET_POLL_US;
 }
 
-/* When nothing rings. */
+/* When to look next if nothing rings. */
 static int64_t
 next_look(struct loader *l, int64_t now)
 {
@@ -221,7 +221,8 @@ next_look(struct loader *l, int64_t now)
 	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
 }
 
-/* Who has tasks that were left behind or not looked at: when that crew has room again, the boss wakes us. */
+/* Says which crews have tasks that were left behind or not looked at: when such a crew has room
+ * again, the boss wakes us. */
 static void
 say_wants(struct loader *l, const bool *wants)
 {
@@ -239,7 +240,7 @@ within_quota(struct loader *l, struct room *room)
 		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
 }
 
-/* All a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
+/* Does all that a wake-up asks for.  Returns when to look next (clock_mono_us; 0: at once). */
 static int64_t
 look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err, enum rc *rc_out)
 {
@@ -273,8 +274,7 @@ look(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struc
 	}
 	if (*rc_out == RC_OK && !more && room_ready(&room) > 0 && now >= l->next_steal_us)
 		*rc_out = steal(l, room, now, &more, err);
-	/* What is left for others than those who are busy, or would be: whoever has room waits for
-	 * the bell. */
+	/* Hungry: rows are left that another look would find, or there was no room to look at all. */
 	set_hungry(l, (more && l->moved) || room_ready(&taken) == 0);
 	for (size_t i = 0; i < CREWS_MAX; i++)
 		l->wants[i] = l->wants[i] || room_ready(&taken) == 0 ||

@@ -1,5 +1,5 @@
 /*
- * What is taken of what a look has read.  No connection, no clock; the thread itself is loader.c.
+ * Which of the rows that a look has read are taken.  No connection, no clock; the thread itself is loader.c.
  */
 #include "node/loader_priv.h"
 
@@ -81,7 +81,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 			continue;
 		rank[i]->refused = !accepts(l, rank[i]);
 		if (rank[i]->refused) {
-			rank[i]->misfired = false; /* somebody else's to settle */
+			rank[i]->misfired = false; /* for another node to settle */
 			continue;
 		}
 		rank[i]->refused = rank[i]->misfired;

@@ -13,13 +13,13 @@
 #include "node/context.h"
 
 #define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
-/* So long after a locked row no claim waits for the next one, at first and at most. */
+/* For this long after a locked row no claim waits for another, at first and at most. */
 #define CONTENDED_US     (3 * US_PER_S)
 #define CONTENDED_MAX_US (60 * US_PER_S)
 #define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
 
-/* Tasks that misfired are not claimed as they are: first it is settled what becomes of their fires.
- * Then they are looked at again. */
+/* Tasks that misfired are not claimed as they are: first their fires are settled, then
+ * they are looked at again. */
 enum rc
 loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
 {
@@ -51,7 +51,7 @@ note_contended(struct loader *l, bool contended)
 	    (l->contended_said_us == 0 || now >= l->contended_said_us + CONTENDED_MAX_US)) {
 		l->contended_said_us = now;
 		log_info("locked", "rows=claim hint=\"%s\"",
-		    "somebody has due tasks locked in an open transaction; the others go on");
+		    "another session has due tasks locked in an open transaction; the other tasks go on");
 	}
 	l->contended_for_us = !contended                               ? 0
 			      : l->contended_for_us == 0               ? CONTENDED_US
@@ -60,7 +60,8 @@ note_contended(struct loader *l, bool contended)
 	l->contended_until_us = now + l->contended_for_us;
 }
 
-/* Of those that were due when they were looked at: these took the room of who begins them at once. */
+/* The latest due time of those that were already due at the look: these took room of a crew
+ * that begins them at once. */
 static int64_t
 last_due(const struct candidate *c, size_t n)
 {
@@ -104,7 +105,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
 		    err.text);
 		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
-		hold_keep(who.hold); /* what is not found now may yet come to light */
+		hold_keep(who.hold); /* what is not found now may still turn up */
 		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
 		who.n_over = 0;
 	}
@@ -124,7 +125,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	return rc == RC_OK ? chain : NULL;
 }
 
-/* When each is due on our steady clock: never earlier than the database means it. */
+/* When each is due on our steady clock: never earlier than by the database's. */
 static void
 set_due(const struct loader *l, struct run *chain)
 {

@@ -51,21 +51,21 @@ struct loader {
 	/* The database's clock - clock_mono_us, as the last look that found something says. */
 	int64_t ahead_us;
 	int64_t found_us; /* when a look last found something, or something rang */
-	int64_t later_us; /* the last look: so long until the first task that it put off is to be claimed */
+	int64_t later_us; /* by the last look: how long until the first task that it put off may be claimed */
 	bool quiet;
 	int64_t next_full_us, next_steal_us;
-	int64_t retry_us;    /* after an answer in vain: not before that */
+	int64_t retry_us;    /* after a vain answer: not before this */
 	int64_t looked_us;   /* when the last look had ended */
 	int64_t echo_us;     /* the next look without a bell */
 	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
 	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;         /* the last look left rows behind */
-	bool moved;          /* it has changed something: another one finds other rows */
-	/* Whose tasks it left behind, or passed by for want of room; and what the boss was told. */
+	bool moved;          /* it changed something, so another one finds other rows */
+	/* By crew: its tasks were left behind, or skipped for lack of room. */
 	bool wants[CREWS_MAX];
 	bool said[CREWS_MAX];
-	/* A claim met rows that somebody has locked: until then such rows are passed by.  Each time
-	 * the lock is still there when that is over, for twice as long: 0, nothing is locked. */
+	/* A claim met rows that another session has locked: until then such rows are skipped, and for twice
+	 * as long each time the lock is still there after that.  0: nothing is locked. */
 	int64_t contended_until_us, contended_for_us;
 	int64_t contended_said_us; /* 0: never */
 };
@@ -76,8 +76,8 @@ struct loader *loaders_at(struct loaders *ls, size_t i);
 /* qsort's: by id, the lock order. */
 int loader_by_id(const void *a, const void *b);
 
-/* Sets ->refused on what is due later than lookahead; returns in how long the first of these is
- * not, or INT64_MAX. */
+/* Sets ->refused on what is due later than lookahead; returns how long until the first of these
+ * no longer is, or INT64_MAX. */
 int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
@@ -97,11 +97,11 @@ bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, s
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);
 
-/* loader.c: the thread, and what it does again and again: waits for a bell, room or a poll, and looks.
- * False: it was stopped. */
+/* loader.c: the thread, and one round of it: waits for a bell, room or a poll, and
+ * looks.  False: it was stopped. */
 void *loader_main(void *arg);
 bool loader_round(struct loader *l);
-void loader_end(struct loader *l); /* what is left to say when it was the last round */
+void loader_end(struct loader *l); /* what is left to say after the last round */
 void loader_expect_echoes(struct loader *l);
 
 /* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which

@@ -1,7 +1,7 @@
 /*
- * See logins.h.  A server that refuses (no such role, a wrong password, another role than the file
- * names) says so at once.  One that does not answer may be down for everybody: it counts as
- * refusing only when it answers the node itself meanwhile, and that several times.
+ * See logins.h.  A server that refuses (no such role, a wrong password, another role than the file names)
+ * says so at once.  One that does not answer may be down for everybody: that counts as a refusal only when it
+ * has meanwhile answered the node itself, several times.
  */
 #include "node/logins.h"
 
@@ -109,7 +109,7 @@ announce(struct logins *l)
 	l->announce_us = clock_mono_us() + ANNOUNCE_US;
 }
 
-/* When the next one is to be made. */
+/* Tries the logins that are due; returns when the next one is. */
 static int64_t
 round_of_tries(struct logins *l)
 {

@@ -29,8 +29,8 @@ check_schema(struct db *db, struct err *err)
 		rc = schema_migrate(db, false, NULL, NULL, err);
 		if (rc == RC_BAD)
 			err_prefix(err,
-			    "the schema %s is not there and could not be made; run `pgrab "
-			    "migrate%s` as a role that may",
+			    "the schema %s does not exist and could not be created; run `pgrab migrate%s` as "
+			    "a role that may create it",
 			    schema_name(), schema_flag());
 		return rc;
 	case SCHEMA_OLD:
@@ -52,7 +52,7 @@ add_kind(void *array, const char *kind)
 	pgarray_text(array, kind);
 }
 
-/* Kinds of plug-ins and handlers become insertable. */
+/* From here on tasks of the kinds of plug-ins and handlers can be inserted. */
 static enum rc
 register_kinds(struct node *n, struct db *db, struct err *err)
 {
@@ -71,7 +71,7 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 	return rc;
 }
 
-/* All that has to be there before the first task; and what the server's durability allows. */
+/* All that must be there before the first task; and what the server's durability allows. */
 static enum rc
 prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
 {

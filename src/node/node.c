@@ -125,7 +125,7 @@ ring_lanes(void *loaders)
 	loaders_ring_lanes(loaders);
 }
 
-/* Consumers before producers, so that nothing waits for somebody who is not there; loaders last. */
+/* Consumers before producers, so that nothing waits for a thread that is not there; loaders last. */
 static void
 start_threads(struct node *n, struct threads *t)
 {
@@ -154,7 +154,7 @@ drain(struct node *n)
 	end = control_drain(n);
 	if (end != CONTROL_STOP) {
 		boss_stop_runs(n->boss, PGRAB_STOP_SHUTDOWN);
-		/* TERM, grace, KILL, and the outcome written: bounded, for a supervisor waits for us. */
+		/* TERM, grace, KILL, and the outcome written: bounded, because a supervisor waits for us. */
 		boss_wait_empty(n->boss, clock_mono_us() + n->set->kill_grace_us + 2 * US_PER_S);
 	}
 }
@@ -181,7 +181,8 @@ stop_threads(struct node *n, struct threads *t, enum control_end why)
 		empty = boss_wait_empty(n->boss, clock_mono_us() + US_PER_S);
 	}
 	if (!empty) {
-		/* Not reachable, or a run that does not end: others find what we held by our silence. */
+		/* The server is out of reach, or a run does not end: others find
+		 * what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
 		keeper_hurry(n->keeper, clock_mono_us() + US_PER_S);
 		log_flush();

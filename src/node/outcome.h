@@ -1,5 +1,5 @@
 /*
- * From what an executor or a handler says of a run to what is recorded.
+ * Turns what an executor or a handler says about a run into what is recorded.
  */
 #ifndef PGRAB_NODE_OUTCOME_H
 #define PGRAB_NODE_OUTCOME_H
@@ -9,7 +9,7 @@
 /* Fills in outcome and error of a run that was told to stop, or not. */
 void outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res);
 
-/* What failed is worth a line of its own, whatever the level: nobody else says so at once. */
+/* A failure gets a line of its own, whatever the level: nothing else reports it at once. */
 void outcome_log(const struct run *r);
 
 #endif

@@ -19,7 +19,7 @@
 
 #define CALL_US (10 * US_PER_S)
 
-/* The words of a comma-separated list, one after the other: *at goes on behind the last.  False: no more. */
+/* Takes the next word of a comma-separated list and moves *at past it.  False: there are no more. */
 static bool
 next_word(const char **at, const char **word, size_t *len)
 {
@@ -78,7 +78,7 @@ bounds(const struct settings *set)
 	return settings_json(all);
 }
 
-/* For people: who shell and exec tasks are, on this machine. */
+/* For people: the users that shell and exec tasks run as on this machine. */
 static char *
 users(const struct settings *set)
 {
@@ -170,7 +170,7 @@ owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct 
 	return rc;
 }
 
-/* There are only so many of them, however often they change. */
+/* Keeps one copy of each text: there are only so many, however often they change. */
 static const char *
 keep_text(struct owners *o, const char *text)
 {
@@ -220,7 +220,7 @@ owners_others(const struct owners *o)
 	return atomic_load(&o->others);
 }
 
-/* What a superuser's session could reach is everything: no text of somebody else's comes near one. */
+/* A superuser's session can reach everything, so no text of a task may run in one. */
 static enum rc
 meet_superuser(struct owners *o, const struct settings *set, struct err *err)
 {

@@ -1,7 +1,6 @@
 /*
- * For whom this node runs what: whom it can log in as, so that it runs their sql tasks, and which
- * kinds its file allows each owner.  Constant after the start, but for logins that were refused
- * since (logins.h).
+ * What this node runs for which owner: the owners it can log in as, whose sql tasks it runs, and the kinds
+ * that its file allows each.  Constant after the start, except for logins that are refused later (logins.h).
  */
 #ifndef PGRAB_NODE_OWNERS_H
 #define PGRAB_NODE_OWNERS_H
@@ -17,7 +16,7 @@ struct db;
 struct settings;
 
 struct owners {
-	char *role, *database;             /* whom the node itself logs in as, and where */
+	char *role, *database;             /* the role that the node itself logs in as, and where */
 	_Atomic(const char *) all, others; /* array text: for whom it can log in, with and without itself */
 	char *bounds;                      /* JSON: {"alice": ["sql", "noop"]}, where the file says `allow` */
 	char *users;              /* JSON: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}} */
@@ -25,11 +24,11 @@ struct owners {
 	size_t n_logins;
 	/* of whoever calls owners_take_out */
 	bool *out;    /* by login */
-	char **texts; /* all that were `all` or `others`, each once: somebody may still read them */
+	char **texts; /* all that were `all` or `others`, each once: a thread may still read them */
 	size_t n_texts;
 };
 
-/* From the sections of the file.  RC_BAD: they say something that cannot be. */
+/* From the sections of the file.  RC_BAD: they say something impossible. */
 CHECKED enum rc owners_make(struct owners *o, const struct settings *set, struct err *err);
 
 /* Asks the server who the node is, and tries each login.  RC_BAD: a role is a superuser, or not the
@@ -40,19 +39,20 @@ CHECKED enum rc owners_meet(
 /* Tries a login, by its number.  RC_BAD: it is refused, or not the owner's. */
 CHECKED enum rc owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct err *err);
 
-/* Out of what is announced and asked for, or in again.  One thread. */
+/* Takes it out of what is announced and asked for, or puts it back.  One thread. */
 void owners_take_out(struct owners *o, size_t i, bool out);
 
 /* Any thread; they live as long as o. */
 const char *owners_all(const struct owners *o);
 const char *owners_others(const struct owners *o);
 
-/* Ends what nodes that are no more have left at work for owners whom this one can log in as. */
+/* Ends the sql backends that nodes which are gone have left running, for owners that
+ * this node can log in as. */
 void owners_end_orphans(const struct owners *o, struct db *db);
 
 void owners_fini(struct owners *o);
 
-/* The last word, before a run is begun: may tasks of this owner be of this kind here? */
+/* The last check, before a run is begun: may tasks of this owner be of this kind here? */
 bool owners_allow(const struct settings *set, const char *owner, const char *kind);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until somebody is
+ * Recover.  Never returns while the node runs, whatever the database says; sleeps at a gate until a node is
  * dead or a round is due.
  *
  *   dead node  Every node that saw it tries to mark the row down; the one whose update goes through puts the
  *              tasks back.  If that one dies before it is done, the tasks are orphans.
- *   orphans    Rows held by an incarnation that nobody up has.  Looked for now and then by the
+ *   orphans    Rows held by an incarnation that no node that is up has.  Looked for now and then by the
  *              first of the live nodes; when it falls silent another one is first.
  *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
  *   duties     What is to be done once in the cluster, by the first node as well: lines of limits,
@@ -28,7 +28,7 @@
 #define LEAK_AGE_US     (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
 #define OVER_MAX        1000 /* rows of pgrab.hold at once */
-#define DEAD_MAX        64   /* noticed at once; the others are said again with the next heartbeat */
+#define DEAD_MAX        64   /* noticed at once; the others are reported again with the next heartbeat */
 
 struct suspect {
 	int64_t id, incarnation, beat;
@@ -96,7 +96,7 @@ sweep(struct recover *r, int64_t incarnation)
 	}
 	if (got.sql_kept > 0)
 		log_warn("sql_not_ended", "backends=%" PRId64 " hint=\"%s\"", got.sql_kept,
-		    "their tasks wait until somebody who has the right ends them");
+		    "their tasks wait until a role that has the right ends them");
 	if (got.all > 0)
 		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all,
 		    got.running, got.parked);
@@ -167,7 +167,7 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 
 			rc = r->store->finish(r->db, &who, &one, 1, &err);
 			if (rc == RC_OK && f.locked)
-				continue; /* by somebody; the next round will see */
+				continue; /* by another session; the next round will see */
 		} else {
 			struct run run = {.id = rows[i].id, .version = rows[i].version, .place.locked = true},
 				   *one = &run;
@@ -185,7 +185,7 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 	return true;
 }
 
-/* False: could not look, or not put back what was found; soon again. */
+/* False: could not look, or could not put back what was found; try again soon. */
 static bool
 repair_leaks(struct recover *r)
 {
@@ -209,8 +209,8 @@ repair_leaks(struct recover *r)
 	return done;
 }
 
-/* What is to be done once in the whole cluster is done by the first of the live nodes: when it
- * falls silent the next one is first.  That two think so for a moment does no harm. */
+/* What must be done once in the whole cluster is done by the first of the live nodes: when it falls silent
+ * the next one is first.  It does no harm if two think so for a moment. */
 static bool
 is_first(struct recover *r)
 {

@@ -17,13 +17,13 @@ struct recover *recover_create(struct node *n);
 void recover_start(struct recover *r);
 void recover_stop(struct recover **r); /* joins, frees; NULL is fine */
 
-/* What the thread does again and again: waits for somebody who is dead, or until a round is due, and sees to
+/* One round of the thread: waits until a node is dead or a round is due, and deals with
  * it.  False: it was stopped. */
 bool recover_round(struct recover *r);
 void recover_destroy(struct recover **r); /* of one that has no thread; NULL is fine */
 
-/* From the heartbeat: this member was silent for its dead_after. (Said again with every beat until the row is
- * down.) */
+/* From the heartbeat: this member was silent for its dead_after.  (Repeated with every
+ * beat until the row is down.) */
 void recover_dead(struct recover *r, const struct member *m);
 /* From the heartbeat: an incarnation of our own that is over for good. */
 void recover_incarnation(struct recover *r, int64_t incarnation);

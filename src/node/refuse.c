@@ -10,7 +10,7 @@
 #include "exec/secret_file.h"
 #include "node/owners.h"
 
-/* What its args name in files.  RC_BAD: what is not there. */
+/* Reads what its args name in files.  RC_BAD: err says what is missing. */
 static enum rc
 read_files(const struct node *n, struct run *r, struct err *err)
 {

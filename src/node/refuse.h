@@ -1,5 +1,5 @@
 /*
- * The last look at a started run, by whoever is about to execute it.
+ * The last check of a started run, by whoever is about to execute it.
  */
 #ifndef PGRAB_NODE_REFUSE_H
 #define PGRAB_NODE_REFUSE_H
@@ -9,9 +9,8 @@
 #include "node/context.h"
 
 /*
- * What its args name in files is read and filled in.  known: this node has the kind.  True: it is
- * not to be executed, and has its outcome, its error and its end.  May read small files; never
- * waits for the database.
+ * What its args name in files is read and filled in.  known: this node has the kind.  True: it must not be
+ * executed, and has its outcome, its error and its end.  May read small files; never waits for the database.
  */
 bool run_refused(const struct node *n, struct run *r, bool known);
 

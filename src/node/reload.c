@@ -9,7 +9,7 @@
 #include "node/context.h"
 #include "node/worker.h"
 
-/* What is in force differs from what was read at the start once it has been changed here. */
+/* The settings in force: those read at the start, with what has been changed here since. */
 static void
 as_in_force(const struct node *n, struct settings *out)
 {

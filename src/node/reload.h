@@ -1,6 +1,6 @@
 /*
- * HUP: the settings are read again.  log_level, workers, weight and labels change at once; the log
- * names what else differs and wants a restart.  A file with a mistake changes nothing.
+ * HUP: the settings are read again.  log_level, workers, weight and labels change at once; the log names what
+ * else differs and needs a restart.  A file with a mistake changes nothing.
  */
 #ifndef PGRAB_NODE_RELOAD_H
 #define PGRAB_NODE_RELOAD_H
@@ -8,7 +8,7 @@
 struct node;
 struct workers;
 
-/* Main thread.  Afterwards wake who reads what may have changed: loaders and heartbeat. */
+/* Main thread.  Afterwards wake those who read what may have changed: loaders and heartbeat. */
 void reload(struct node *n, struct workers *workers);
 
 #endif

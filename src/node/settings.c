@@ -159,14 +159,14 @@ check_name(struct settings *s, struct err *err)
 	return RC_OK;
 }
 
-/* dsn_has_password, of one that the file has brought. */
+/* Does the dsn come from the file, and hold a password? */
 static bool
 brought(const char *dsn, const char *before)
 {
 	return dsn != NULL && (before == NULL || strcmp(dsn, before) != 0) && dsn_has_password(dsn);
 }
 
-/* Who may write the file decides what jobs may do; who may read it has its passwords. */
+/* Whoever can write the file decides what jobs may do; whoever can read it has its passwords. */
 static enum rc
 check_file(
     const struct settings *s, const char *file, const char *dsn, const char *listen_dsn, struct err *err)

@@ -13,7 +13,7 @@
 #include "base/rc.h"
 #include "exec/bounds.h"
 
-/* [owner NAME] of the file: what the tasks of one owner get, and may not go beyond. */
+/* [owner NAME] of the file: what the tasks of one owner get, and may not exceed. */
 struct owner_settings {
 	char *name;          /* a role of the database */
 	char *service, *dsn; /* how to log in as that role, for its sql tasks; both NULL: it has none here */
@@ -51,7 +51,7 @@ struct settings {
 	int64_t steal_after_us;
 	char *allow;
 	char *executors;                     /* paths of .so files, comma-separated */
-	char *job_env, *job_cwd, *job_umask; /* what children find; see exec/surroundings.h */
+	char *job_env, *job_cwd, *job_umask; /* what children start with; see exec/surroundings.h */
 	int64_t job_nice;
 	char *job_limits;
 	char *run_as, *http_hosts; /* of owners whose section says nothing else; see exec/bounds.h */
@@ -82,9 +82,9 @@ extern const struct option_section settings_sections[];
 CHECKED enum rc settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err);
 void settings_fini(struct settings *s);
 
-/* Reads them once more, with the flags of `old`.  As settings_load. */
+/* Reads them again, with the flags of `old`.  As settings_load. */
 CHECKED enum rc settings_reload(const struct settings *old, struct settings *out, struct err *err);
-/* Does the file say the same of owners and workers? */
+/* Does the file say the same about owners and workers? */
 bool settings_same_sections(const struct settings *a, const struct settings *b);
 
 /* NULL: the file has no section for that owner. */
@@ -98,8 +98,8 @@ char *settings_json(struct cJSON *object);
  * key=value,key=value. */
 CHECKED enum rc settings_labels_json(const char *labels, char **out, struct err *err);
 
-/* What the settings say of each owner; bounds_fini also after an error.  RC_BAD: the text names
- * section and key. */
+/* What the settings say about each owner; bounds_fini is needed even after an error.  RC_BAD: the
+ * text names section and key. */
 CHECKED enum rc settings_bounds(const struct settings *s, struct bounds_list *out, struct err *err);
 
 #endif

@@ -18,7 +18,7 @@ names_kind(const char *list, const char *kind)
 	return false;
 }
 
-/* Said at the start, not by every run: nobody wants this by accident. */
+/* Refused at the start, not run by run: nobody wants this by accident. */
 static enum rc
 check_root(const struct settings *s, const struct bounds_list *l, struct err *err)
 {

@@ -33,7 +33,7 @@ signals_block(void)
 
 	sigaction(SIGPIPE, &ignore, NULL);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	/* Under nohup it came ignored, and what is ignored does not wait for us. */
+	/* nohup leaves it ignored, and a signal that is ignored is never pending. */
 	sigaction(SIGHUP, &by_default, NULL);
 }
 
@@ -43,7 +43,7 @@ signals_wait(int64_t us)
 	struct timespec ts = {.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
 	sigset_t set = stop_signals();
 
-	/* Interrupted by another signal: a shorter wait, which every caller can stand. */
+	/* Interrupted by another signal: a shorter wait, which no caller minds. */
 	return sigtimedwait(&set, NULL, &ts) < 0;
 }
 

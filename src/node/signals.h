@@ -1,6 +1,6 @@
 /*
- * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and where the main
- * thread waits it asks whether it is to stop.
+ * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and wherever the main thread
+ * waits it checks whether it must stop.
  */
 #ifndef PGRAB_NODE_SIGNALS_H
 #define PGRAB_NODE_SIGNALS_H
@@ -12,10 +12,10 @@
  * every thread started meanwhile. */
 void signals_block(void);
 
-/* Waits so long (0: only looks); false at once when TERM, INT or QUIT has come.  Main thread only. */
+/* Waits this long (0: only looks); false at once when TERM, INT or QUIT has come.  Main thread only. */
 bool signals_wait(int64_t us);
 
-/* From here on somebody else handles them (a signal that is pending is delivered then). */
+/* From here on their handlers get them (a pending signal is delivered at once). */
 void signals_unblock(void);
 
 #endif

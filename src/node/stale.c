@@ -27,7 +27,7 @@ stale_say(struct stale *s)
 	if (s->count == 0 || now < s->next_us)
 		return;
 	log_warn("stale_finish", "count=%" PRIu64 " task=%" PRId64 " hint=\"%s\"", s->count, s->id,
-	    "somebody else has the task now, or it was deleted; these results changed nothing");
+	    "another node has the task now, or it was changed or deleted; these results changed nothing");
 	s->count = 0;
 	s->next_us = now + STALE_US;
 }

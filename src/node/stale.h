@@ -1,6 +1,6 @@
 /*
- * Finishes that the fence refused: each is counted, and said in one line a second.  Owned by the finisher's
- * thread.
+ * Finishes that the fence refused: each is counted, and logged in one line a second.  Owned
+ * by the finisher's thread.
  */
 #ifndef PGRAB_NODE_STALE_H
 #define PGRAB_NODE_STALE_H
@@ -12,7 +12,7 @@ struct run;
 
 /* All-zero: none. */
 struct stale {
-	uint64_t count; /* not said yet */
+	uint64_t count; /* not logged yet */
 	int64_t id, next_us;
 };
 

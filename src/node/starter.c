@@ -3,15 +3,15 @@
  *
  * A run that the database confirms goes to the workers.  One that it does not (edited, paused, deleted, taken
  * over, not due by the database's clock) is handed back, which is fenced, so that it touches nothing that is
- * not ours any more, and returns to the boss.  A start whose reply was lost is looked up: what is running
- * under our fence was started by us.  But not that of an at_most_once task: what stands there now may be gone
- * when another server takes over.  It is lost: recorded as that, and never executed.
+ * no longer ours, and returns to the boss.  A start whose reply was lost is looked up: what is running under
+ * our fence was started by us.  Not so for an at_most_once task: what the database says now may be gone when
+ * another server takes over.  Such a run is recorded as lost, and never executed.
  *
  * When there is no connection for a while, what is here goes back by way of the heartbeat, which has one for
  * as long as this node may hold anything; and the node claims nothing until starts are possible (health.h).
  *
- * A row that somebody has locked holds up no other, and no worker: its run returns to the boss as well, and a
- * copy stays here until the row could be handed back.
+ * A row that another session has locked holds up neither others nor a worker: its run returns to the boss as
+ * well, and a copy stays here until the row can be handed back.
  */
 #include <stdlib.h>
 
@@ -29,8 +29,8 @@
 
 #define UNSURE_US (10 * US_PER_S) /* for a look-up of starts whose answer was lost */
 
-/* What may have been started and will not be executed: its loss is recorded, by the finisher, which
- * is fenced as ever. */
+/* What may have been started and will not be executed: its loss is recorded, by the finisher,
+ * which is fenced as always. */
 static void
 give_up(struct starter *s, struct run **runs, size_t n)
 {
@@ -48,8 +48,8 @@ give_up(struct starter *s, struct run **runs, size_t n)
 	}
 }
 
-/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done, or hopeless: fenced meanwhile,
- * or no connection.  One row that the server cannot take harms no other. */
+/* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done or hopeless (fenced meanwhile,
+ * or no connection).  One row that the server cannot take harms no other. */
 static void
 start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {
@@ -153,8 +153,8 @@ start(struct starter *s, int64_t incarnation, size_t n)
 		start_once(s, incarnation, s->batch + plain, n - plain);
 }
 
-/* Those that have been started may need more than their rows.  What can not be read now is tried
- * elsewhere, or later. */
+/* Runs that have been started may need more than their rows.  What cannot be read now is
+ * tried elsewhere, or later. */
 static void
 fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 {

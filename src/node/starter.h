@@ -15,8 +15,7 @@ void starter_destroy(struct starter **s);
 void starter_start(struct starter *s);
 void starter_stop(struct starter *s); /* after node->start_queue was closed: drains it, joins */
 
-/* What the thread does again and again: waits for runs, and starts them.  False: the queue is closed and
- * empty. */
+/* One round of the thread: waits for runs, and starts them.  False: the queue is closed and empty. */
 bool starter_round(struct starter *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* The starter: what is handed back, and how it is with the database; see starter.c. */
+/* The starter: what is handed back, and whether the database takes starts; see starter.c. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/batch.h"
@@ -6,7 +6,7 @@
 #include "node/starter_priv.h"
 
 #define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
-#define CONTENDED_US (2 * US_PER_S)    /* so long after a locked row no statement waits for the next one */
+#define CONTENDED_US (2 * US_PER_S)    /* for this long after a locked row no statement waits for another */
 #define ILL_TRIES    2
 
 bool
@@ -34,7 +34,7 @@ hand_over(struct starter *s, struct run *const *runs, size_t n)
 		struct run *copy = run_copy(runs[i]);
 
 		mailbox_push(s->node->back_queue, &copy->note.mail);
-		runs[i]->place.locked = false; /* it is the heartbeat's to try again */
+		runs[i]->place.locked = false; /* it is for the heartbeat to try again */
 	}
 }
 

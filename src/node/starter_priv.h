@@ -26,7 +26,7 @@ struct starter {
 	int64_t used_us; /* when the connection last had something to do */
 	struct backoff backoff;
 	struct run *batch[START_MAX];
-	struct run *locked; /* chain of copies, to be handed back when somebody lets go of their rows */
+	struct run *locked; /* chain of copies, to be handed back when their rows are unlocked */
 	int64_t next_locked_us, contended_until_us;
 	int64_t next_probe_us; /* while ill */
 };
@@ -37,8 +37,8 @@ void starter_well(struct starter *s);
 /* While ill: is it over? */
 void starter_probe(struct starter *s);
 
-/* Of one incarnation, sorted by id.  What cannot be handed back here goes with the heartbeat, but for what is
- * locked. */
+/* Of one incarnation, sorted by id.  What cannot be handed back here goes with the
+ * heartbeat, except what is locked. */
 void starter_release(struct starter *s, int64_t incarnation, struct run **runs, size_t n);
 /* Copies of what is locked: the runs themselves return to the boss. */
 void starter_keep_locked(struct starter *s, struct run *const *runs, size_t n);

@@ -12,8 +12,8 @@
 #include "node/context.h"
 #include "node/live.h"
 
-#define PATIENCE_US (1 * US_PER_S)    /* a stop that takes no longer is not worth a word */
-#define ANSWER_US   (200 * US_PER_MS) /* between two answers: nobody makes a node write more often */
+#define PATIENCE_US (1 * US_PER_S)    /* a stop that takes no longer is not worth telling */
+#define ANSWER_US   (200 * US_PER_MS) /* between two answers: nobody can make a node write more often */
 #define CALL_US     (2 * US_PER_S)    /* of a statement: nothing depends on it */
 #define KEEP_US     (60 * US_PER_S)   /* the connection, while nothing is said */
 #define ANSWERS     16                /* outputs of 64 KiB in one statement */
@@ -26,12 +26,12 @@ struct teller {
 	/* owned by the thread */
 	struct db *db;
 	struct backoff backoff;
-	bool again;                 /* what was told may not have got through: all of it once more */
+	bool again;                 /* what was told may not have got through: tell all of it again */
 	int64_t tell_us, answer_us; /* not before */
 	int64_t close_us;           /* the connection, when nothing is said */
 };
 
-/* Outputs of up to ANSWERS runs, in one transaction with the taking of the requests, so that none is lost. */
+/* Outputs of up to ANSWERS runs, in one transaction with taking the requests, so that none is lost. */
 static enum rc
 answer_some(struct teller *t, size_t *n_out, struct err *err)
 {
@@ -126,7 +126,7 @@ next_round(struct teller *t)
 	if (rc != RC_OK) {
 		if (t->backoff.tries == 0)
 			log_warn("teller", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-		db_disconnect(t->db); /* and with it a transaction */
+		db_disconnect(t->db); /* and an open transaction with it */
 		t->tell_us = now + backoff_next_us(&t->backoff);
 		t->answer_us = t->tell_us;
 		return t->tell_us;

@@ -1,7 +1,7 @@
 /*
- * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and says to the
- * boss that it is free. It owns the run from the queue to the finisher; only run->stop is touched from
- * outside.  The lease is checked right before anything is executed.
+ * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and tells the boss
+ * that it is free.  It owns the run from the queue to the finisher; only run->stop is touched from outside.
+ * The lease is checked right before anything is executed.
  */
 #include "node/worker.h"
 
@@ -33,7 +33,7 @@ struct worker {
 struct workers {
 	struct node *node; /* borrowed */
 	struct worker **worker;
-	size_t count; /* threads; more than node->workers after these were made fewer */
+	size_t count; /* threads; more than node->workers after these were reduced */
 };
 
 /* The context behind pgrab_host for one run. */
@@ -48,7 +48,7 @@ host_stop(void *ctx)
 {
 	struct hosting *h = ctx;
 
-	/* Also before anybody has come to say so: nothing new is begun between two steps. */
+	/* Even before anybody has said so: nothing new is begun between two steps. */
 	if (!node_may_act(h->node, h->run->incarnation, clock_boot_us()))
 		return PGRAB_STOP_FENCED;
 	return (enum pgrab_stop)atomic_load(&h->run->stop.why);
@@ -149,8 +149,8 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	outcome_take(r, host_stop(&h), &res);
 }
 
-/* The boss hands a run over LEAD_US early; never is one begun early.  A stop ends the wait, and the
- * executor sees it. */
+/* The boss hands a run over LEAD_US early; but none is begun early.  A stop ends the wait,
+ * and the executor sees it. */
 static void
 await_due(const struct run *r)
 {
@@ -189,7 +189,8 @@ carry_out(struct worker *w, struct run *r)
 	outcome_log(r);
 }
 
-/* What executors keep between runs: a connection, say.  Plug-ins keep it as long as the worker lives. */
+/* Do executors keep something between runs, such as a connection?  Plug-ins keep it as
+ * long as the worker lives. */
 static bool
 any_open(const struct worker *w)
 {
@@ -225,7 +226,7 @@ work(struct worker *w, struct run *first)
 		r->note.mail.next = r->place.unit == NULL ? NULL : &r->place.unit->note.mail;
 	}
 	atomic_fetch_add(&w->node->ended, ended);
-	/* Free before finished: the boss must not forget a run whose note is still under way. */
+	/* First free, then finished: the boss must not forget a run whose note is still under way. */
 	boss_idle(w->node->boss, first);
 	mailbox_push_chain(w->node->finish_queue, &first->note.mail);
 }
@@ -296,7 +297,7 @@ workers_start(struct node *n)
 	w->node = n;
 	while (w->count < (size_t)n->set->workers) {
 		if (add_worker(w, &err) != RC_OK)
-			abort(); /* as every thread of the start */
+			abort(); /* as for every thread of the start */
 	}
 	return w;
 }
