@@ -1,6 +1,6 @@
--- The definition of a task as JSON, its args as a node reads them, and the wait before a retry.
+-- The definition of a task as JSON, and its args as a node reads them.
 begin;
-select plan(30);
+select plan(26);
 
 -- ---------------------------------------------------------------------------------------------- definition()
 create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$
@@ -56,14 +56,6 @@ insert into list (args, want) values
   ('{"stdin": "é,\n1:x,"}', E'5:stdin,8:é,\n1:x,,'),
   ('{"payload": ""}', '7:payload,0:,');
 select is(pgrab_internal.args_list(l.args), l.want, 'args_list ' || l.args::text) from list l order by l.n;
-
--- ----------------------------------------------------------------------------------------------------- waits
-select is(pgrab_internal.retry_wait('5 s', '1 hour', 1) between '4.5 s' and '5.5 s', true,
-  'the first wait is the backoff, +-10 %');
-select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s', true, 'then it doubles');
-select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true,
-  'up to backoff_max');
-select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
 
 select * from finish();
 rollback;

@@ -1,7 +1,8 @@
--- The fence: the end of a run counts only under the version and the incarnation that it was started with.
+-- The end of a run counts only under the version and the incarnation that it was started with; a failure
+-- waits for its next attempt.
 begin;
 \ir nodes.inc
-select plan(10);
+select plan(14);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at, kinds) values
@@ -35,6 +36,14 @@ select is((select count(*) from pgrab.run), 0::bigint, 'and the history knows no
 select is(pg_temp.finish('once', 1000, 4, 'succeeded') + pg_temp.finish('again', 1000, 4, 'succeeded'),
   2::bigint, 'the right ones count');
 select is(pg_temp.finish('again', 1000, 4, 'succeeded'), 0::bigint, 'once');
+
+-- how long a retry waits
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1) between '4.5 s' and '5.5 s', true,
+  'the first wait is the backoff, +-10 %');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s', true, 'then it doubles');
+select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true,
+  'up to backoff_max');
+select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
 
 select * from finish();
 rollback;

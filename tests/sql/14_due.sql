@@ -1,0 +1,58 @@
+-- What is due and what is in hand, compared with what a plain query says; and which node runs what.
+begin;
+select plan(24);
+
+-- ---------------------------------------------------------------------------------- which node runs what
+select is(pgrab_internal.runs(kinds, owners, bounds, kind, owner), want, about)
+from (values
+  (1, '{noop,sql}'::text[], '{a}'::text[], '{}'::jsonb, 'noop', 'b', true, 'a kind that it runs'),
+  (2, '{noop,sql}', '{a}', '{}', 'shell', 'a', false, 'a kind that it does not run'),
+  (3, '{noop,sql}', '{a}', '{}', 'sql', 'a', true, 'sql of an owner for whom it can log in'),
+  (4, '{noop,sql}', '{a}', '{}', 'sql', 'b', false, 'but not of another one'),
+  (5, '{noop,sql}', '{a}', '{"b": ["sql"]}', 'noop', 'b', false, 'an owner for whom it runs fewer kinds'),
+  (6, '{noop,sql}', '{a}', '{"b": ["noop"]}', 'noop', 'b', true, 'and those that it runs'),
+  (7, '{noop,sql}', '{a}', '{"b": []}', 'noop', 'a', true, 'which is nothing to the others')
+  ) x(n, kinds, owners, bounds, kind, owner, want, about)
+order by n;
+
+-- --------------------------------------------------------------------------------------------------- nothing
+select is_empty('select * from pgrab.due_heads()', 'nothing stands anywhere');
+select is_empty($$select * from pgrab.due_first(now(), '{scheduled}', 10)$$, 'nothing is first');
+select is_empty('select * from pgrab.in_hand()', 'and nothing in hand');
+
+-- ------------------------------------------------------------------------- three thousand, in many lanes
+-- One for each second of fifty minutes, in no order; a tenth is paused.
+insert into pgrab.task (id, kind, command, priority, require, paused, run_at) overriding system value
+select n, case n % 3 when 0 then 'noop' when 1 then 'sql' else 'shell' end,
+  case n % 3 when 0 then '' else 'x' end, n % 5, case n % 7 when 0 then '{"zone": "eu"}' else '{}' end::jsonb,
+  n % 10 = 0, now() + (n * 7919 % 3001 - 1500) * interval '1 s'
+from generate_series(1, 3000) n;
+update pgrab.task set status = 'claimed', node_id = 1, incarnation = 11 where id % 50 = 1;
+select set_eq('select lane, shard from pgrab.due_heads()',
+  'select lane, shard::smallint from pgrab.task where due_at is not null', 'each head');
+select is((select count(*) from pgrab.due_heads()),
+  (select count(distinct (lane, shard)) from pgrab.task where due_at is not null), 'is found once');
+select set_eq('select id from pgrab.due_until(now())', 'select id from pgrab.task where due_at <= now()',
+  'what is due, held or not');
+select set_eq($$select id from pgrab.due_until(now() + '10 minutes')$$,
+  $$select id from pgrab.task where due_at <= now() + '10 minutes'$$, 'or will be');
+select results_eq(
+  format($$select id from pgrab.due_first(now(), '{scheduled}', %s)$$, n),
+  format($$select id from pgrab.task where due_at <= now() and status = 'scheduled'
+    order by due_at limit %s$$, n), format('the first %s, in order', n))
+from unnest(array[1, 2, 10, 300, 3000]) n;
+select results_eq($$select id from pgrab.due_first(now(), '{claimed}', 20)$$,
+  $$select id from pgrab.task where due_at <= now() and status = 'claimed' order by due_at limit 20$$,
+  'of those that are held');
+select set_eq(format('select pgrab.of_kind(%L)', k), format('select id from pgrab.task where kind = %L', k),
+  format('the live tasks of kind %s, due or not', k))
+from unnest('{noop,sql}'::text[]) k;
+select is_empty($$select pgrab.of_kind('http')$$, 'a kind of which there are none');
+
+-- --------------------------------------------------------------------------------------------------- in hand
+insert into pgrab.hold values (11, 1, '{1,51,2}'), (11, 2, '{51,4711}'), (12, 1, '{101}');
+select results_eq('select id from pgrab.in_hand() order by 1', 'values (1::bigint), (51), (101)',
+  'what the claims name and nodes still hold, once each');
+
+select * from finish();
+rollback;
