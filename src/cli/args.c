@@ -25,7 +25,7 @@ add_arg(cJSON *object, const char *arg, struct err *err)
 	} else if (json) {
 		cJSON *parsed = cJSON_ParseWithOpts(eq + 1, NULL, true);
 
-		/* The text itself goes on: parsing would round large numbers. */
+		/* The text itself is passed on: parsing would round large numbers. */
 		if (parsed == NULL)
 			rc = err_set(err, RC_BAD, "--arg %.60s: \"%.100s\" is not JSON", name, eq + 1);
 		else
@@ -52,7 +52,7 @@ cli_args(struct cli *c, char **json_out)
 	return rc;
 }
 
-/* A command line is shown to everybody. */
+/* Anybody on the machine can read a command line. */
 static void
 hide_password(char *dsn)
 {

@@ -6,11 +6,11 @@
 
 #include "cli/cli.h"
 
-/* All values of --arg as a JSON object, which is the caller's; untouched when there is none. */
+/* All values of --arg as a JSON object, which the caller owns; untouched when there are none. */
 CHECKED enum rc cli_args(struct cli *c, char **json_out);
 
-/* Takes connection strings with a password out of the command line, which is shown to everybody.
- * After the settings were read, which are copies. */
+/* Blanks out connection strings with a password in the command line, which anybody on the machine can read.
+ * Call after the settings, which are copies, have been read. */
 void cli_hide_passwords(int argc, char **argv);
 
 #endif

@@ -69,7 +69,7 @@ cli_db(struct cli *c, int64_t deadline_us)
 	return c->db;
 }
 
-/* max: rows to print, of which the result may hold more. */
+/* max: rows to print; the result may hold more. */
 static int
 list(
     struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max, const char *nothing)
@@ -254,7 +254,7 @@ dispatch(const struct command *cmd, int argc, char **argv)
 	return code;
 }
 
-/* By the time of the last flush errno may be anybody's; a pipe without a reader still says so. */
+/* By the time of the last flush errno may come from anything; a pipe without a reader still says so. */
 static bool
 reader_left(void)
 {
@@ -263,7 +263,7 @@ reader_left(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/* A reader that went away has what it wanted; a full disk has not. */
+/* A reader that went away has what it wanted; with a full disk it has not. */
 static int
 flush_output(int code)
 {

@@ -109,20 +109,20 @@ const char *cli_group_title(enum command_group group);
 const struct command *cli_find(const char *name); /* by name or alias, or NULL */
 void cli_help(FILE *to);
 void cli_help_command(const struct command *cmd);
-/* Says that there is no such command, and the nearest one.  Returns CLI_USAGE. */
+/* Reports that there is no such command, and which is nearest.  Returns CLI_USAGE. */
 int cli_unknown(const char *name);
 
-/* The connection, not yet made.  deadline_us: of each statement. */
+/* The connection, not yet made.  deadline_us: for each statement. */
 struct db *cli_db(struct cli *c, int64_t deadline_us);
 #define CLI_DEADLINE_US INT64_C(60000000)
 
 /*
- * Reports c->err as "pgrab <command>: ..." with what to do about it.  Returns CLI_FAILED, or CLI_ABSENT when
- * the server said that there is no such task.  `doing`: what was
- * being done, for an error of the server; NULL: the text says it.
+ * Reports c->err as "pgrab <command>: TEXT" with what to do about it.  Returns CLI_FAILED, or CLI_ABSENT when
+ * the server said that there is no such task.  `doing`: what was being done, for an error of the server;
+ * NULL: the text says it.
  */
 int cli_fail(struct cli *c, enum rc rc, const char *doing);
-/* Reports a wrong use.  Returns CLI_USAGE. */
+/* Reports wrong usage.  Returns CLI_USAGE. */
 int cli_usage(const struct command *cmd, const char *text);
 /* Reports what went wrong here, not in the database.  Returns CLI_FAILED. */
 int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -130,8 +130,8 @@ int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /*
- * The id of the task that an operand names by its id, its key or its name.  CLI_DONE, or what it
- * has reported.
+ * The id of the task that an operand names by id, key or name.  Returns CLI_DONE, or the
+ * code of what it has reported.
  */
 #define CLI_ID_SIZE 24
 int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
@@ -142,19 +142,19 @@ int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
  */
 int cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing);
 
-/* The same for a table whose lines end in what to do about them: they are not cut.  *code_out: CLI_DONE, or
- * what was reported.  The rows, for the caller to PQclear; NULL with --json. */
+/* The same for a table whose lines end with what to do, so they are not cut.  *code_out: CLI_DONE, or the
+ * code of what was reported.  Returns the rows, for the caller to PQclear; NULL with --json. */
 PGresult *
 cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *params, int *code_out);
 
 /*
- * The same for a list that may be long: the text's last parameter is how many rows it may give.  Where there
- * are more, the last line says so.
+ * The same for a list that may be long: the text's last parameter is how many rows it may give.  If there are
+ * more, the last line says so.
  */
 int cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
     const char *nothing);
 
-/* A point in time given as an option, for pgrab.moment(): "2h", which is so long ago, or a time. */
+/* A point in time given as an option, for pgrab.moment(): "2h" (ago), or a time. */
 struct cli_time {
 	char text[64];
 };

@@ -12,7 +12,8 @@
 
 struct options {
 	struct cli_common common;
-	/* texts, so that "not given" is told from every value; the table's triggers refuse what cannot be */
+	/* texts, so that "not given" differs from every value; the table's triggers
+	 * refuse what is not valid */
 	char *kind, *name, *key, *arg;
 	char *run_at, *in, *schedule, *timezone, *starts_at, *ends_at, *max_runs, *jitter, *misfire,
 	    *misfire_after, *misfire_limit;
@@ -82,7 +83,7 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-/* Options that are columns, as they are. */
+/* Options that are columns, unchanged. */
 static const struct column {
 	const char *name;
 	size_t offset;
@@ -146,7 +147,7 @@ put_made(struct columns *v, const char *column, char *text)
 	put(v, column, text);
 }
 
-/* A duration as the column takes it: microseconds, with the unit for an interval. */
+/* A duration as its column takes it: microseconds, with the unit for an interval. */
 static enum rc
 put_duration(struct columns *v, const char *column, const char *option, const char *text, const char *unit,
     struct err *err)
@@ -254,7 +255,7 @@ print_task(struct cli *c, const PGresult *r)
 	buf_fini(&out);
 }
 
-/* A value that cannot be is a wrong use, as it is in pgrab next. */
+/* An impossible value is wrong usage, as in pgrab next. */
 static int
 refused(struct cli *c, enum rc rc)
 {

@@ -1,6 +1,6 @@
 /*
- * pgrab apply, export: tasks as a file.  The file is carried out in one transaction, and what it
- * has changed is read there; so a dry run is the real run, taken back.
+ * pgrab apply, export: tasks as a file.  The file is applied in one transaction, and its changes are read
+ * inside that; so a dry run is the real run, rolled back.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,10 +1,9 @@
 /*
- * pgrab __complete WORD...: what may stand in the place of the last WORD, one a line.  The
- * completions of bash and zsh ask this, so they know what --help knows, and ids, keys, names and
- * nodes from the database.
+ * pgrab __complete WORD...: what the last WORD may be completed to, one a line.  The completions of bash and
+ * zsh ask this, so they know what --help knows, and ids, keys, names and nodes from the database.
  *
- * Somebody waits with a finger on the Tab key: when the database cannot be reached, or does not
- * answer at once, there is nothing, and nothing is said.
+ * A person waits with a finger on the Tab key: when the database cannot be reached, or does not answer at
+ * once, it offers nothing and reports nothing.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -36,10 +35,10 @@ enum thing {
 
 struct line {
 	const struct command *cmd; /* NULL: none yet, or an unknown one */
-	char **words;              /* behind the command; the last one is under the cursor */
+	char **words;              /* after the command; the last one is under the cursor */
 	int n;
 	const char *typed;  /* the last one; of --option=value the value, */
-	const char *before; /* and this is what stands before it */
+	const char *before; /* and this is what comes before it */
 	const char *dsn;
 };
 
@@ -80,7 +79,7 @@ offer_options(const struct line *l)
 	offer(l, "--help");
 }
 
-/* Whoever has no such database has nothing to complete. */
+/* Without such a database there is nothing to complete. */
 static void
 offer_from_database(const struct line *l, const char *what)
 {
@@ -94,7 +93,7 @@ offer_from_database(const struct line *l, const char *what)
 		for (int i = 0; i < PQntuples(r); i++) {
 			const char *word = db_text(r, i, 0);
 
-			/* What is not one plain line cannot be typed either. */
+			/* What is not one plain line could not be typed either. */
 			if (word[strcspn(word, "\n\t\r\033")] == '\0')
 				offer(l, word);
 		}
@@ -147,7 +146,7 @@ option_thing(const struct line *l, const struct option_key *k)
 	    {"source", THING_SOURCE}, {"kind", THING_KIND}, {"outcome", THING_OUTCOME},
 	    {"config", THING_FILE}, {"executors", THING_FILE}, {"file", THING_FILE}, {NULL, THING_NONE}};
 
-	/* A new task's key and name are not there yet. */
+	/* A new task's key and name do not exist yet. */
 	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "key") == 0)
 		return THING_KEY;
 	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "name") == 0)
@@ -155,7 +154,7 @@ option_thing(const struct line *l, const struct option_key *k)
 	return k->type == OPTION_TEXT ? meaning_of(options, k->name) : THING_NONE;
 }
 
-/* The n-th word of the usage that is no option: "TASK [OPTIONS] [COMMAND]". */
+/* The n-th word of the usage that is not an option: "TASK [OPTIONS] [COMMAND]". */
 static enum thing
 operand_thing(const struct line *l, int n)
 {
@@ -266,6 +265,6 @@ const struct command cmd_complete = {
     .name = "__complete",
     .group = GROUP_HIDDEN,
     .usage = "WORD...",
-    .summary = "what may stand in the place of the last WORD: for the completions of shells",
+    .summary = "print what the last WORD may be completed to, for the completions of shells",
     .exec_argv = run_complete,
 };

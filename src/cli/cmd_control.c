@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 
-#define TASKS_MAX 100 /* operands a command may have; more: SQL */
+#define TASKS_MAX 100 /* operands a command may have; for more, use SQL */
 
 struct all_options {
 	struct cli_common common;
@@ -38,7 +38,7 @@ control(struct cli *c, const char *sql, const char *nothing)
 	return code;
 }
 
-/* Named tasks, or all of them by the switch. */
+/* The named tasks, or the switch for all. */
 static int
 control_or_all(struct cli *c, const char *sql, const char *all_sql, const char *nothing)
 {

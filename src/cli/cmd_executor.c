@@ -16,7 +16,7 @@ struct options {
 
 static const struct option_key keys[] = {CLI_JSON_ROW, CLI_LAST_ROW};
 
-/* Those that are built in, then those of the set: with nothing allowed these are the files'. */
+/* The built-in ones, then those of the set: with nothing allowed it holds only those of the files. */
 static const struct pgrab_executor *
 executor_at(const struct exec_set *files, size_t i)
 {
@@ -76,9 +76,8 @@ run_executor(struct cli *c)
 	enum rc rc;
 
 	if (strcmp(c->operands[0], "list") != 0) {
-		snprintf(text, sizeof text,
-		    "\"%.40s\" is nothing to do with executors; there is: pgrab executor %s", c->operands[0],
-		    c->cmd->usage);
+		snprintf(text, sizeof text, "\"%.40s\" is not a subcommand; use: pgrab executor %s",
+		    c->operands[0], c->cmd->usage);
 		return cli_usage(c->cmd, text);
 	}
 	for (int i = 1; i < c->n_operands; i++)

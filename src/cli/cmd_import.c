@@ -1,4 +1,4 @@
-/* pgrab import: what another scheduler has, as a file for pgrab apply, printed or applied. */
+/* pgrab import: the jobs of another scheduler as a file for pgrab apply, printed or applied. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,7 +111,7 @@ give(struct cli *c, const struct options *o, char *file)
 		rc = cli_apply(c, file, NULL, false);
 		return rc == RC_OK ? cli_apply_end(c, o->dry_run) : cli_fail(c, rc, NULL);
 	}
-	/* cJSON indents by tabs, of which there are no others: those in texts are escaped. */
+	/* cJSON indents by tabs, and there are no other tabs: those in texts are escaped. */
 	for (char *tab = file; (tab = strchr(tab, '\t')) != NULL;)
 		*tab = ' ';
 	text_json(&out, file);

@@ -1,4 +1,4 @@
-/* pgrab limit: lists limits, makes and changes one, deletes one. */
+/* pgrab limit: lists limits; creates, changes or deletes one. */
 #include <stddef.h>
 
 #include "cli/commands.h"

@@ -1,6 +1,6 @@
 /*
- * pgrab logs: what a run has printed.  While it runs its node shows it when it is asked to, so the
- * database is asked again and again, at most twice a second.
+ * pgrab logs: what a run has printed.  The node of a current run shows its output when asked to, so the
+ * database is polled, at most twice a second.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 #define FIRST_MS  50
 #define MOST_MS   500
-#define ANSWER_US (5 * US_PER_S) /* a node that lives has answered by then */
+#define ANSWER_US (5 * US_PER_S) /* a live node has answered by then */
 
 struct options {
 	struct cli_common common;
@@ -67,8 +67,7 @@ look(struct logs *l, bool ask)
 	return rc;
 }
 
-/* How many bytes a text that was cut stands for, and how many of them follow its gap; the gap is in
- * its middle. */
+/* How many bytes a cut text had before it was cut, and how many of them follow the gap in its middle. */
 static int64_t
 cut_total(const char *text, size_t length, size_t *unbroken_out)
 {
@@ -131,7 +130,7 @@ ended(struct logs *l)
 	return CLI_FAILED;
 }
 
-/* True: the node that should answer does not. */
+/* True: the node should answer, and does not. */
 static bool
 silent(struct logs *l)
 {
@@ -146,7 +145,7 @@ silent(struct logs *l)
 	return now - l->asked_us > ANSWER_US;
 }
 
-#define SILENT "node %s has not shown for %d s what the run prints; `pgrab nodes` says how it is"
+#define SILENT "node %s has not shown for %d s what the run prints; `pgrab nodes` shows its state"
 
 static int
 not_answered(struct logs *l)
@@ -155,7 +154,7 @@ not_answered(struct logs *l)
 	return cli_failed(l->c, SILENT, column(l, "node"), (int)(ANSWER_US / US_PER_S));
 }
 
-/* What to do after a look: -1: look again. */
+/* The exit code after a look; -1: look again. */
 static int
 judge(struct logs *l, bool first)
 {
@@ -203,7 +202,7 @@ show(struct logs *l)
 	return code;
 }
 
-/* One object: what is known once the node has answered, or has not. */
+/* One object: what is known once the node has answered, or has failed to. */
 static int
 show_json(struct logs *l)
 {

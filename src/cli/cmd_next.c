@@ -1,4 +1,4 @@
-/* pgrab next: asks the database's calendar, the one that nodes go by. */
+/* pgrab next: asks the database's calendar, which the nodes use too. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-/* 22023 is the calendar's; 22007 and 22008 are PostgreSQL's, for a time that is none. */
+/* 22023 comes from the calendar; 22007 and 22008 are PostgreSQL's, for an invalid time. */
 static bool
 is_wrong_use(const char *sqlstate)
 {

@@ -32,8 +32,8 @@ run_node(int argc, char **argv)
 			(void)prctl(PR_SET_DUMPABLE, 1);
 		code = node_main(&settings);
 		settings_fini(&settings);
-		/* Not by way of exit(): a look-up of a name may still be under way in a thread that was left
-		 * behind, and what it uses would be taken down under it. */
+		/* Not by exit(): a name lookup may still be under way in a thread that was left behind, and
+		 * exit() would tear down what it uses. */
 		fflush(NULL);
 		_exit(code);
 	}

@@ -29,7 +29,7 @@ run_serve(int argc, char **argv)
 		code = serve_main(&settings);
 		serve_settings_fini(&settings);
 		fflush(NULL);
-		_exit(code); /* a look-up of a name may be under way in a thread that was left behind */
+		_exit(code); /* a name lookup may be under way in a thread that was left behind */
 	}
 	serve_settings_fini(&settings);
 	return code;

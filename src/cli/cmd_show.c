@@ -59,7 +59,7 @@ field(const PGresult *fields, const char *name)
 	return NULL;
 }
 
-/* What the last run printed comes alone at the end, as it was. */
+/* The output of the last run comes at the end by itself, as it was. */
 static void
 print_output(struct buf *out, const PGresult *fields)
 {
@@ -71,7 +71,7 @@ print_output(struct buf *out, const PGresult *fields)
 	}
 }
 
-/* Of very many attempts the last hundred are shown. */
+/* Of very many attempts only the last hundred are shown. */
 static void
 print_before(struct buf *out, const PGresult *fields, int shown)
 {
@@ -83,7 +83,7 @@ print_before(struct buf *out, const PGresult *fields, int shown)
 		    field(fields, "id"));
 }
 
-/* Nothing when the task is in none: the array is empty. */
+/* Prints nothing for a task in no chain: the array is empty. */
 static enum rc
 print_chain(struct cli *c, struct buf *out, const PGresult *fields)
 {
@@ -151,8 +151,8 @@ run_show(struct cli *c)
 
 	if (code != CLI_DONE)
 		return code;
-	/* Our sessions have none (see db/pg.c); without them a chain of thousands takes its square
-	 * to draw. */
+	/* Our sessions have hash joins off (see db/pg_session.c); without them the time to draw a chain grows
+	 * with the square of its length. */
 	rc = db_script(cli_db(c, CLI_DEADLINE_US), "set enable_hashjoin = on", &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);

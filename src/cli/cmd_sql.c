@@ -18,7 +18,8 @@ static const struct option_key keys[] = {
     {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
 	"only what is missing in a schema that already has migration N (see pgrab migrate --status)", false},
     {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
-	"only the roles that `pgrab migrate --roles` would create, for somebody who may create roles", false},
+	"only the roles that `pgrab migrate --roles` would create, to be run by a role that may create them",
+	false},
     CLI_LAST_ROW,
 };
 

@@ -39,9 +39,8 @@ run_strategy(struct cli *c)
 	char text[120];
 
 	if (strcmp(c->operands[0], "list") != 0) {
-		snprintf(text, sizeof text,
-		    "\"%.40s\" is nothing to do with strategies; there is: pgrab strategy %s", c->operands[0],
-		    c->cmd->usage);
+		snprintf(text, sizeof text, "\"%.40s\" is not a subcommand; use: pgrab strategy %s",
+		    c->operands[0], c->cmd->usage);
 		return cli_usage(c->cmd, text);
 	}
 	if (c->common->json) {

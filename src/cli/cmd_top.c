@@ -1,8 +1,8 @@
 /*
  * pgrab top: the cluster on one screen.
  *
- * The main thread has the terminal; a reader thread has the database.  What is late, and not what was asked:
- * frames follow each other at the interval, but a slow database is given as long a rest as it took.
+ * The main thread has the terminal; a reader thread has the database.  Frames follow each other at the
+ * interval, but a slow database gets as long a rest as its answer took.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +17,8 @@
 #include "cli/top_show.h"
 
 #define DEADLINE_US        (5 * US_PER_S) /* of each statement, and of connecting */
-#define RETRY_US           US_PER_S       /* while the database is away */
-#define SLOW_US            (2 * US_PER_S) /* an answer that takes so long is worth a line */
+#define RETRY_US           US_PER_S       /* while the database cannot be reached */
+#define SLOW_US            (2 * US_PER_S) /* an answer that takes this long is worth a line */
 #define END_US             (US_PER_S / 5) /* for the reader, when we leave */
 #define LIST_MAX           200            /* rows of each list, more than any screen shows */
 #define NAME_MAX_ON_SCREEN 24
@@ -54,7 +54,7 @@ struct top {
 	int64_t interval_us;
 	int64_t asked_us; /* CLOCK_NEVER: nothing is being read */
 	int64_t next_us;  /* when to ask again */
-	/* Since when the database is away: its last good answer was asked for, or our start. */
+	/* Since when the database has not answered: when its last good answer was asked for, or our start. */
 	int64_t good_us;
 	bool away, paused, help;
 };
@@ -181,7 +181,7 @@ take_answer(struct top *t)
 	return RC_OK;
 }
 
-/* When something on the screen changes by itself: a count of seconds, or the next question. */
+/* When to wake up without an event: for a count of seconds on the screen, or the next question. */
 static int64_t
 next_wake(const struct top *t)
 {
@@ -209,7 +209,7 @@ take_key(struct top *t)
 	return true;
 }
 
-/* Until somebody ends it.  RC_BAD: t->trouble says why there is nothing to show. */
+/* Runs until a person ends it.  RC_BAD: t->trouble says why there is nothing to show. */
 static enum rc
 live(struct top *t)
 {
@@ -241,7 +241,7 @@ run_live(struct cli *c)
 	rc = live(&t);
 	terminal_close(&t.terminal);
 	top_data_fini(&t.shown);
-	/* Nothing is lost with a reader that hangs: it only reads. */
+	/* A reader that hangs can be left behind: it only reads. */
 	if (!top_reader_stop(&t.reader, END_US))
 		_exit(CLI_DONE);
 	c->err = t.trouble;

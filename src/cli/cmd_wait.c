@@ -1,6 +1,6 @@
 /*
  * pgrab wait, and the waiting of pgrab drain.  Nothing tells a client of the end of a run, so the database is
- * asked again and again, at most twice a second.
+ * polled, at most twice a second.
  */
 #include "cli/wait.h"
 

@@ -10,10 +10,10 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-/* The whole of a file; "-" is the standard input.  CLI_DONE, or what it has reported. */
+/* The whole of a file; "-" is the standard input.  Returns CLI_DONE, or the code of what it has reported. */
 int cli_read_file(struct cli *c, const char *path, struct buf *out);
 
-/* Carries out a JSON or an SQL text in a transaction that stays open. */
+/* Applies a JSON or SQL text in a transaction that stays open. */
 CHECKED enum rc cli_apply(struct cli *c, const char *text, const char *source, bool prune);
 /* Prints what it has changed, and ends the transaction. */
 int cli_apply_end(struct cli *c, bool dry_run);

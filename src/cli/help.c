@@ -35,7 +35,7 @@ cli_help(FILE *to)
 	    to);
 }
 
-/* Their keys are in the manual; here is what there is. */
+/* Lists the sections; their keys are in the manual. */
 static void
 print_sections(void)
 {
@@ -90,7 +90,7 @@ cli_group_title(enum command_group group)
 	return group_titles[group];
 }
 
-/* --man PAGE, --example-config: what a package is made with. */
+/* --man PAGE, --example-config: for making packages. */
 static int
 print_manual(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /*
- * Other people's schedules as tasks for pgrab apply.  Each source is one file; what cannot be had
- * is left out, named and counted, and the rest goes on.
+ * Other people's schedules as tasks for pgrab apply.  Each source is one file; what has no counterpart is
+ * left out, named and counted, and the rest is imported.
  */
 #ifndef PGRAB_CLI_IMPORT_H
 #define PGRAB_CLI_IMPORT_H
@@ -21,13 +21,13 @@ struct import {
 
 /* "pgrab import: WHAT is left out: WHY", and it is counted. */
 void import_leave_out(struct import *m, const char *what, const char *why);
-/* Something that does not keep it from being imported. */
+/* Notes something that does not keep it from being imported. */
 void import_note(struct import *m, const char *what, const char *note);
 
-/* Takes the task; a key that is there already gets a number. */
+/* Takes the task; a key that exists already gets a number. */
 void import_add(struct import *m, cJSON *task);
 
-/* Each reads one source.  CLI_DONE, or what it has reported. */
+/* Each reads one source.  Returns CLI_DONE, or the code of what it has reported. */
 int import_crontab(struct import *m, const char *path);
 int import_pg_cron(struct import *m, const char *dsn);
 int import_pg_timetable(struct import *m, const char *dsn);

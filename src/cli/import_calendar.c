@@ -109,7 +109,7 @@ take_date(struct calendar *k, char *text)
 		return false;
 	}
 	if (last != NULL && strcmp(day, "1") != 0 && strcmp(day, "01") != 0) {
-		k->why = "days counted from the end of the month, but for the last, have no counterpart";
+		k->why = "days counted from the end of the month, except the last, have no counterpart";
 		return false;
 	}
 	if (last != NULL)
@@ -130,7 +130,7 @@ weekday(const char *p, size_t *len_out)
 	return -1;
 }
 
-/* Mon..Fri,Sun: day by day, so that a range may go over the end of a week. */
+/* Mon..Fri,Sun: day by day, so that a range may cross the end of a week. */
 static bool
 take_weekdays(struct calendar *k, const char *p)
 {
@@ -201,7 +201,7 @@ or_else(const struct buf *b, const char *fallback)
 	return b->len > 0 ? buf_str(b) : fallback;
 }
 
-/* Here either day field is enough where both are restricted; there both have to match. */
+/* If both day fields are restricted, here one match is enough; there both must match. */
 static bool
 put(struct calendar *k, char schedule[IMPORT_SCHEDULE_SIZE])
 {

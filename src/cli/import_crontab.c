@@ -25,7 +25,7 @@ next_word(char *s)
 	return s + strspn(s, " \t");
 }
 
-/* NAME=value, with or without blanks and quotes around. */
+/* NAME=value, perhaps with blanks and quotes around it. */
 static bool
 take_variable(struct crontab *t, char *line)
 {
@@ -100,7 +100,7 @@ add_task(struct crontab *t, const char *schedule, const char *text)
 	cJSON_AddStringToObject(task, "command", buf_str(&command));
 	cJSON_AddStringToObject(task, "schedule", schedule);
 	cJSON_AddStringToObject(task, "timezone", buf_str(&t->zone));
-	/* cron tries once, and a run that was missed is missed. */
+	/* cron tries once, and does not catch up on a missed run. */
 	cJSON_AddNumberToObject(task, "max_attempts", 1);
 	cJSON_AddStringToObject(task, "misfire", "skip");
 	if (cJSON_GetArraySize(t->env) > 0)

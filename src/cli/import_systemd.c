@@ -1,4 +1,4 @@
-/* pgrab import systemd: the timers of a folder, and what the services do that they start. */
+/* pgrab import systemd: the timers of a folder, and what the services that they start do. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ read_env(struct timer *t)
 	}
 }
 
-/* One line of Exec...=, behind its prefixes. */
+/* One line of Exec...=, after its prefixes. */
 static bool
 read_command(struct timer *t, const char *text)
 {
@@ -176,7 +176,7 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 	}
 }
 
-/* OnUnitActiveSec and OnUnitInactiveSec: so long after its start, or its end. */
+/* OnUnitActiveSec and OnUnitInactiveSec: this long after its start, or its end. */
 static bool
 put_elapsed(struct timer *t, const char *key, const char *word)
 {
@@ -223,7 +223,7 @@ put_notes(struct timer *t)
 	static const struct {
 		const char *key, *note;
 	} notes[] = {
-	    {"User", "its User= is the node's matter: run_as in an [owner NAME] of the node's file"},
+	    {"User", "its User= is up to the node: run_as in an [owner NAME] section of the node's file"},
 	    {"EnvironmentFile", "its EnvironmentFile= is not read: put what it holds into args.env"},
 	    {"ExecCondition", "its ExecCondition= is left out"},
 	    {"ExecStopPost", "its ExecStopPost= is left out"},

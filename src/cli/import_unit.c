@@ -19,13 +19,13 @@ trim(char *s)
 	return s;
 }
 
-/* A line that ends with a backslash goes on in the next one that is no comment. */
+/* A line that ends with a backslash goes on in the next one that is not a comment. */
 static void
 join_lines(struct buf *text)
 {
 	struct buf out = {0};
 
-	buf_adds(&out, ""); /* a text also where nothing is left */
+	buf_adds(&out, ""); /* a text even if nothing is left */
 	for (const char *p = buf_str(text); *p != '\0';) {
 		size_t n = strcspn(p, "\n");
 		const char *next = p + n + (p[n] == '\n');
@@ -154,7 +154,7 @@ unit_span_us(const char *text)
 	return sum;
 }
 
-/* What a backslash means; returns behind it. */
+/* What a backslash means; returns what follows it. */
 static const char *
 take_escape(const char *p, struct buf *out)
 {
@@ -206,7 +206,7 @@ unit_words(const char *text)
 	return words;
 }
 
-/* ${NAME} or $NAME, behind the dollar; returns behind it, or NULL: nobody has set it here. */
+/* ${NAME} or $NAME, after the dollar; returns what follows it, or NULL: it is not set here. */
 static const char *
 take_variable(const char *p, const cJSON *env, struct buf *out)
 {

@@ -27,20 +27,19 @@ struct unit {
 int unit_read(struct cli *c, const char *path, struct unit *u);
 void unit_fini(struct unit *u);
 
-/* The i-th value of a key, from 0; NULL when there are no more.  What stands before an empty one
- * does not count. */
+/* The i-th value of a key, from 0; NULL when there are no more.  Those before an empty one do not count. */
 const char *unit_value(const struct unit *u, const char *section, const char *key, size_t i);
 bool unit_true(const struct unit *u, const char *section, const char *key);
 
-/* "1h 30min" as microseconds; -1: it is none that has a fixed length. */
+/* "1h 30min" as microseconds; -1: it has no fixed length. */
 int64_t unit_span_us(const char *text);
 
 /* Words in quotes and with escapes, as an array of strings.  NULL: a quote has no end. */
 cJSON *unit_words(const char *text);
 
 /*
- * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says
- * what it asks for that only systemd knows.
+ * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what only
+ * systemd could fill in.
  */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);
 

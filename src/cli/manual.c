@@ -9,7 +9,7 @@
 
 static const struct option_key common_keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
-/* Which every command has, with the same meaning. */
+/* Does every command have it, with the same meaning? */
 static bool
 is_common(const struct option_key *k)
 {
@@ -159,7 +159,7 @@ put_setting(struct buf *out, const struct option_key *k)
 	buf_fini(&text);
 }
 
-/* Keys that stand below a line [word NAME]. */
+/* Keys that belong below a line [word NAME]. */
 static void
 put_section(struct buf *out, const struct option_section *section)
 {

@@ -21,9 +21,9 @@ void manual_head(struct buf *out, const char *title, const char *section, const 
 void manual_section(struct buf *out, const char *title);
 void manual_subsection(struct buf *out, const char *title);
 void
-manual_text(struct buf *out, const char *text); /* wrapped: a line of roff is as short as one of a person */
+manual_text(struct buf *out, const char *text); /* wrapped, so that the source can be read by people too */
 void manual_paragraph(struct buf *out, const char *text);
-/* A list item: bold words, then words in italics that stand for something (NULL: none), then its text. */
+/* A list item: bold words, then placeholders in italics (NULL: none), then its text. */
 void manual_item(struct buf *out, const char *bold, const char *italic, const char *text);
 void manual_see_also(struct buf *out, const char *pages);
 

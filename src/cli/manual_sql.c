@@ -1,6 +1,6 @@
 /*
- * pgrab(7): the tables, views and functions, as the COMMENTs of the embedded schema describe them.
- * The texts are our own, so what is read here is only the form they are written in:
+ * pgrab(7): the tables, views and functions, as the COMMENTs of the embedded schema describe them.  The texts
+ * are our own, so only the form that they are written in is read here:
  *
  *   comment on column pgrab.task.key is
  *     'one text' 'or several'
@@ -25,7 +25,7 @@ read_text(const char *p, struct buf *text)
 	}
 }
 
-/* What is told of one comment: of which object, "pgrab.task.key" or "pgrab.retry(bigint)". */
+/* Called for each comment; name is that of the object, "pgrab.task.key" or "pgrab.retry(bigint)". */
 typedef void (*comment_fn)(struct buf *out, const char *name, const char *text);
 
 /* After "comment on KIND ": the name goes up to " is". */

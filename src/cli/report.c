@@ -122,7 +122,7 @@ database_name(struct cli *c)
 	return conn == NULL ? "?" : PQdb(conn);
 }
 
-/* Something of ours is not there: is it the schema, or its version? */
+/* Something of ours is missing: is it the whole schema, or is its version wrong? */
 static void
 explain_schema(struct cli *c, struct buf *out)
 {

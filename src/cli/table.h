@@ -11,10 +11,10 @@
 #include "base/buf.h"
 #include "cli/text.h"
 
-/* Header line and rows; numbers to the right; lines cut at the screen's width.  Null is empty. */
+/* Header line and rows; numbers aligned to the right; lines cut at the screen's width.  Null is empty. */
 void table_print(struct buf *out, const PGresult *r, const struct screen *s);
 
-/* At most so many rows of it. */
+/* The same, at most max rows. */
 void table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct screen *s);
 
 /* Rows of (name, value) as "name   value" lines; a value of several lines is indented below its name. */

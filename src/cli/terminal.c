@@ -224,7 +224,8 @@ terminal_draw(const struct terminal *t, const char *lines)
 	for (size_t row = 0; row < t->rows && *lines != '\0'; row++) {
 		size_t n = strcspn(lines, "\n");
 
-		/* Emptied before it is written: from the last column the erasure would take that column. */
+		/* Erased before it is written: an erasure at the last column would
+		 * take that column with it. */
 		buf_adds(&out, row > 0 ? "\n\033[K" : "\033[K");
 		buf_add(&out, lines, n);
 		lines += n + (lines[n] == '\n' ? 1 : 0);

@@ -9,7 +9,7 @@
 
 #include "base/utf8.h"
 
-/* Bytes of the next character; 1 and *plain = false for what must not be shown as it is. */
+/* Bytes of the next character; 1 and *plain = false for what must not be shown unescaped. */
 static size_t
 next_char(const char *s, bool *plain)
 {
@@ -61,8 +61,8 @@ text_block(struct buf *out, const char *s)
 void
 text_json(struct buf *out, const char *s)
 {
-	/* The server escapes C0 inside strings; newlines between rows are its own.  DEL, C1 and
-	 * what turns the direction it leaves. */
+	/* The server escapes C0 inside strings; newlines between rows are its own.  It leaves DEL, C1 and
+	 * characters that turn the direction of text around. */
 	for (size_t n; *s != '\0'; s += n) {
 		bool plain;
 

@@ -1,6 +1,6 @@
 /*
- * Text from elsewhere on its way to a terminal: control characters do not get through, whatever a task's
- * name or output holds.
+ * Text from elsewhere on its way to a terminal: no control characters get through, whatever a
+ * task's name or output holds.
  */
 #ifndef PGRAB_CLI_TEXT_H
 #define PGRAB_CLI_TEXT_H
@@ -12,7 +12,7 @@
 
 void text_line(struct buf *out, const char *s);  /* \n, \t and all others as \x.. */
 void text_block(struct buf *out, const char *s); /* newlines and tabs stay; ends with a newline */
-void text_json(struct buf *out, const char *s);  /* a JSON text: what it may hold raw becomes \u00.. */
+void text_json(struct buf *out, const char *s);  /* a JSON text: raw control characters become \u00.. */
 
 /* Columns that a text of text_line takes, and how many of its bytes fit into `columns`. */
 size_t text_width(const char *s);

@@ -1,6 +1,6 @@
 /*
- * Four statements per frame, each bounded, and the thread that runs them.  The answer changes hands
- * whole: from ask to the write on the descriptor it is the thread's, then the asker's.
+ * Four statements per frame, each bounded, and the thread that runs them.  The answer changes hands whole: it
+ * belongs to the thread from the question to the write on the descriptor, then to the asker.
  */
 #include "cli/top_data.h"
 

@@ -42,7 +42,7 @@ static void PRINTF_LIKE(3, 4) put_line(struct frame *f, const char *style, const
 	buf_fini(&line);
 }
 
-/* The first n lines of a text that is fit to be shown. */
+/* The first n lines of a text that is ready to be shown. */
 static void
 put_lines(struct frame *f, const char *text, size_t n)
 {
@@ -54,7 +54,7 @@ put_lines(struct frame *f, const char *text, size_t n)
 	}
 }
 
-/* A reason stands whole: over several lines, where one is too short. */
+/* A reason is shown whole, over several lines if one is too short. */
 static void
 put_wrapped(struct frame *f, const char *style, const char *text)
 {
@@ -96,7 +96,7 @@ rate_text(char *out, size_t size, const struct top_rates *r, const PGresult *ove
 		runs = (double)(r->frame[last].runs - r->frame[first].runs) / seconds;
 		failures = (double)(r->frame[last].failures - r->frame[first].failures) / seconds;
 	}
-	/* A node's row that was removed takes its counts with it. */
+	/* When a node's row is removed its counts go with it. */
 	snprintf(out, size, "%.1f runs/s, %.1f failures/s", runs > 0 ? runs : 0, failures > 0 ? failures : 0);
 }
 
@@ -129,8 +129,8 @@ struct section {
 	size_t want, got;
 };
 
-/* One row for each in turn, until there are no more rows or no more wishes.  `overhead` of a
- * section: its lines besides its rows; a section that gets none is left out. */
+/* One row for each in turn, until no rows or no requests are left.  `overhead` of a section: its lines
+ * besides its rows; a section that gets none is left out. */
 static void
 share_rows(struct section *s, size_t n, size_t left, size_t overhead)
 {

@@ -1,5 +1,5 @@
 /*
- * Waiting for something in the database to be over.
+ * Waits for something in the database to be over.
  */
 #ifndef PGRAB_CLI_WAIT_H
 #define PGRAB_CLI_WAIT_H
@@ -17,7 +17,7 @@ struct cli_wait {
 	PGresult *result;                 /* of the last look; the caller's */
 };
 
-/* CLI_DONE: it is over, or there is no row.  Else it has been reported. */
+/* CLI_DONE: it is over, or there is no row.  Otherwise the error has been reported. */
 int cli_wait(struct cli *c, struct cli_wait *w);
 
 #endif

@@ -158,7 +158,7 @@ ExecStart=/bin/echo ${LEVEL} "$WHERE" \\
     timer(tmp_path, "OnBootSec=5min\nOnUnitActiveSec=90s\nOnUnitInactiveSec=2h", "elapsed")
     tasks, said = imported("systemd", tmp_path, "--timezone", "America/New_York")
     assert list(tasks) == ["backup", "backup-2", "elapsed", "elapsed-2", "other", "other-2"]
-    assert said == "pgrab import: backup.timer: its User= is the node's matter: run_as in an [owner NAME] of the node's file\n"
+    assert said == "pgrab import: backup.timer: its User= is up to the node: run_as in an [owner NAME] section of the node's file\n"
     env = {"LEVEL": "9", "WHERE": "/srv/a b", "HOME": "/root"}
     assert tasks["backup"] == {"key": "backup", "kind": "exec", "command": "/bin/sh", "args": {"argv": ["-c", "exit 3"], "env": env, "cwd": "/tmp"},
                                "schedule": "30 2 * * 1,2,3,4,5", "timezone": "America/New_York", "misfire": "once", "jitter": "150 s", "timeout": "5400 s", "max_attempts": 1}
@@ -176,7 +176,7 @@ ExecStart=/bin/echo ${LEVEL} "$WHERE" \\
 LEFT_OUT = {
     "OnCalendar=2030-01-01": "OnCalendar=2030-01-01, is left out: it names a year, and a schedule has none",
     "OnCalendar=Fri *-*-13": "OnCalendar=Fri *-*-13, is left out: a weekday and a day of the month at once have no counterpart",
-    "OnCalendar=*-*~3": "OnCalendar=*-*~3, is left out: days counted from the end of the month, but for the last, have no counterpart",
+    "OnCalendar=*-*~3": "OnCalendar=*-*~3, is left out: days counted from the end of the month, except the last, have no counterpart",
     "OnCalendar=*:*:30.5": "OnCalendar=*:*:30.5, is left out: fractions of a second have no counterpart",
     "OnCalendar=dailly": "OnCalendar=dailly, is left out: it is not a calendar expression",
     "OnCalendar=Europe/Berlin": "OnCalendar=Europe/Berlin, is left out: it is not a calendar expression",
