@@ -16,7 +16,7 @@
 
 #define TASKS_MAX 1000
 
-/* What the parameters of one statement need to live in. */
+/* The parameters of one statement, and the memory that they need. */
 struct given {
 	const char *value[API_PARAMS];
 	int n;
@@ -54,7 +54,7 @@ take_count(struct call *c, const struct api_param *p, struct given *g)
 	return true;
 }
 
-/* "2h": so long ago; else a time, for pgrab.moment(). */
+/* "2h" (ago), or a time, for pgrab.moment(). */
 static void
 take_time(struct given *g, const char *text)
 {
@@ -67,7 +67,7 @@ take_time(struct given *g, const char *text)
 	}
 }
 
-/* A number needs no look-up. */
+/* A number needs no lookup. */
 static bool
 take_id(struct call *c, struct db *db, struct given *g)
 {
@@ -119,7 +119,7 @@ take_tasks(struct call *c, struct given *g)
 	g->value[g->n] = pgarray_str(&g->one);
 	cJSON_Delete(body);
 	return (ok && n > 0) ||
-	       refuse(c, "body", "it is {\"tasks\": [...]}, with up to 1000 ids, keys or names");
+	       refuse(c, "body", "it must be {\"tasks\": [...]}, with up to 1000 ids, keys or names");
 }
 
 static bool
@@ -153,7 +153,7 @@ take(struct call *c, struct db *db, const struct api_param *p, struct given *g)
 	return true;
 }
 
-/* A name that is not known is a mistake, not to be passed over. */
+/* An unknown name is a mistake, and must not be ignored. */
 static bool
 knows(const struct api *a, const char *name)
 {

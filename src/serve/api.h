@@ -23,7 +23,7 @@ struct api_param {
 	enum api_from from;
 	const char *name;
 	const char *fallback; /* NULL: null */
-	int number;           /* of the star; for API_COUNT what is most */
+	int number;           /* of the star; for API_COUNT the highest value */
 	bool needed;
 };
 
@@ -31,7 +31,7 @@ enum api_shape {
 	API_ARRAY,
 	API_PAGE, /* columns: an element as JSON, where the next page begins; the last parameter: the limit */
 	API_OBJECT, /* 404 when there is no row */
-	API_JSON    /* the same, of a text that makes the JSON itself: one that changes something */
+	API_JSON    /* the same, for a text that changes something and makes the JSON itself */
 };
 
 #define API_PARAMS 12
@@ -43,7 +43,7 @@ struct api {
 	struct api_param param[API_PARAMS];
 	const char *location; /* of a 201: what comes before the id of the object */
 	bool shared;          /* a list or summary: may be a second old, see cache.h */
-	bool hash_joins; /* our sessions have none (db/pg.c); without them long chains take their square */
+	bool hash_joins;      /* off in our sessions (db/pg_session.c), but long chains need them */
 };
 
 /* The handler of rows whose arg is a struct api. */

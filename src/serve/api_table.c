@@ -1,5 +1,5 @@
 /* The routes of the API.  src/serve/static/openapi.json describes them;
- * tests/system/test_serve_api.py holds both together. */
+ * tests/system/test_serve_api.py holds the two together. */
 #include "serve/api.h"
 #include "serve/asset.h"
 #include "serve/events.h"

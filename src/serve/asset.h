@@ -1,5 +1,4 @@
-/* Files that were put into the program when it was built: what the page needs, and the description
- * of the API. */
+/* Files that are embedded in the program: what the page needs, and the description of the API. */
 #ifndef PGRAB_SERVE_ASSET_H
 #define PGRAB_SERVE_ASSET_H
 

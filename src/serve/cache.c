@@ -12,14 +12,14 @@
 #define ENTRIES    64
 #define LEAST_US   US_PER_S
 #define MOST_US    (15 * US_PER_S)
-#define TIMES      50           /* as long as it took to ask, it counts */
+#define TIMES      50           /* a result is good for this many times as long as it took to ask */
 #define BYTES_KEPT (256 * 1024) /* bytes of a result */
 
 struct entry {
 	char *key; /* NULL: empty */
 	PGresult *result;
 	int64_t asked_us, until_us; /* when; how long it counts */
-	int64_t again_us;           /* somebody asks again since then; 0: nobody */
+	int64_t again_us;           /* since when a thread asks again; 0: none does */
 };
 
 struct cache {
@@ -65,7 +65,7 @@ cache_clear(struct cache *c)
 	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 }
 
-/* Lengths come before the values, so that no two questions have one key. */
+/* Each value has its length before it, so that no two questions share a key. */
 static char *
 key_of(int role, const char *sql, int n, const char *const *params)
 {
@@ -84,7 +84,7 @@ copy_of(const PGresult *r)
 	return PQcopyResult(r, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
 }
 
-/* While one asks again the others have what there is, if it is not much older. */
+/* While one thread asks again the others make do with what there is, if it is not much older. */
 static bool
 is_good(struct entry *e, int64_t now)
 {
@@ -96,7 +96,7 @@ is_good(struct entry *e, int64_t now)
 	return false;
 }
 
-/* NULL: it has to be asked; *changes_out goes to keep(). */
+/* NULL: ask the database; *changes_out goes to keep(). */
 static PGresult *
 look_up(struct cache *c, const char *key, uint64_t *changes_out)
 {
@@ -123,7 +123,7 @@ counts_until(int64_t asked_us, int64_t now)
 	return asked_us + (times < LEAST_US ? LEAST_US : times > MOST_US ? MOST_US : times);
 }
 
-/* In the place of the same question, or of the oldest.  Not what was asked before a change. */
+/* Replaces the same question, or the oldest.  Does not keep what was asked before a change. */
 static void
 keep(struct cache *c, char *key, const PGresult *r, int64_t asked_us, uint64_t changes)
 {

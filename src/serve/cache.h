@@ -1,7 +1,8 @@
 /*
- * What the database said a moment ago.  A list or summary that many ask for is asked for once a second;
- * one that takes long so seldom that a fiftieth of the time goes into it, but four times a minute.  By
- * role, for each sees what is its own.  Whatever is changed by way of this program shows at once.
+ * What the database said a moment ago.  A list or summary that many clients ask for is read once a
+ * second; one that takes long is read less often, so that it takes a fiftieth of the time, but at least
+ * four times a minute.  By role, because each role sees only what is its own.  Changes that are made
+ * through this program show at once.
  */
 #ifndef PGRAB_SERVE_CACHE_H
 #define PGRAB_SERVE_CACHE_H
@@ -13,7 +14,8 @@ struct cache;
 struct cache *cache_create(void);
 void cache_destroy(struct cache **c);
 
-/* As db_query, for a statement that changes nothing.  Any thread; nobody waits for another's question. */
+/* As db_query, for a statement that changes nothing.  Any thread; no thread waits
+ * for the question of another. */
 CHECKED enum rc cache_query(struct cache *c, struct db *db, int role, const char *sql, int n,
     const char *const *params, PGresult **out, struct err *err);
 

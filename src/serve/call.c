@@ -97,7 +97,7 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 	buf_adds(&c->out, "}\n");
 }
 
-/* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 are our functions' own words. */
+/* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 come from our own functions. */
 static int
 status_of(enum rc rc, const char *state)
 {

@@ -1,6 +1,6 @@
 /*
- * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP
- * thread.  It belongs to whoever has it.
+ * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP thread.
+ * It belongs to the thread that has it.
  */
 #ifndef PGRAB_SERVE_CALL_H
 #define PGRAB_SERVE_CALL_H
@@ -44,15 +44,15 @@ struct call {
 	const char *accept;          /* of the request; NULL: none */
 	size_t body_len;
 	int role;        /* index of a [role], or CALL_OWN_ROLE */
-	char csrf[33];   /* what a form of this client must give back */
-	bool secure;     /* it came to the proxy by TLS */
+	char csrf[33];   /* what a form of this client must send back */
+	bool secure;     /* it reached the proxy over TLS */
 	bool new_cookie; /* csrf is to be set */
 	char *token;     /* to be looked up before anything is done; NULL: none */
-	/* of an answer that goes on: see stream.h */
+	/* for an answer that goes on: see stream.h */
 	struct stream *stream; /* the HTTP thread only */
 	bool streaming;        /* set by the handler */
 	char cursor[64];       /* how far it has come */
-	char *nodes;           /* what was told of the nodes last */
+	char *nodes;           /* what was last sent about the nodes */
 	/* the answer */
 	int status;
 	const char *type;
@@ -69,10 +69,10 @@ void call_free(struct call *c);
 const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);
 
-/* An answer as of RFC 9457.  hint: what to do about it, or NULL. */
+/* A problem, as RFC 9457 describes it.  hint: what to do about it, or NULL. */
 void call_problem(struct call *c, int status, const char *detail, const char *hint);
 
-/* The same for what the database said. */
+/* The same for an error of the database. */
 void call_failed(struct call *c, enum rc rc, const struct err *err);
 
 /* Does the client want a page rather than JSON? */

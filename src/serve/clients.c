@@ -1,13 +1,12 @@
 /*
- * evhttp does not say when a connection ends, and bounds only the silence between two bytes.  So:
+ * evhttp does not tell when a connection ends, and limits only the silence between two bytes.  So:
  *
- * How many are open is seen from the number that a new descriptor gets, which is the lowest that is free.
+ * The number of a new descriptor, which is the lowest that is free, shows how many are open.
  *
- * A connection's clock starts with the first byte of a request and ends when the answer is sent.
- * It is kept here by the address of its bufferevent, which is looked at only while that one itself
- * calls.  An entry whose connection has ended is overwritten by the next at its place; two that
- * fall together share a clock, which then starts again for both: that costs somebody slow a little
- * less time, and nobody else anything.
+ * A connection's clock starts with the first byte of a request and ends when the answer is sent.  It is kept
+ * here by the address of its bufferevent, which is used only while that one itself calls.  An entry whose
+ * connection has ended is overwritten by the next one in its place; two that collide share a clock, which
+ * then starts again for both: a slow client gets a little more time, and nobody else is affected.
  */
 #include "serve/clients.h"
 
@@ -26,11 +25,11 @@
 #include "base/log.h"
 #include "serve/call.h"
 
-/* Unread bytes of a connection: evhttp wants to see the whole of a body at once. */
+/* Unread bytes of a connection: evhttp wants to see a whole body at once. */
 #define INPUT_MAX   (CALL_BODY_MAX + 64 * 1024)
 #define CLOCKS      8192
 #define ASKERS      1024
-#define REQUEST_US  (10 * US_PER_S) /* for a request to come in whole, be answered and be taken */
+#define REQUEST_US  (10 * US_PER_S) /* for a request to come in and the answer to be read */
 #define PAUSE_MS    100
 #define OWN_FDS     64 /* of this program itself, about */
 #define RESERVE_FDS 256
@@ -103,7 +102,7 @@ pause_listening(struct clients *c)
 	event_add(c->again, &tv);
 }
 
-/* Out of descriptors, say: not to be asked again at once. */
+/* Out of descriptors, say: do not try again at once. */
 static void
 on_accept_error(struct evconnlistener *l, void *arg)
 {
@@ -121,7 +120,7 @@ clients_create(struct event_base *base, int64_t max, int64_t rate)
 	c->rate = rate;
 	c->max_fd = (int)max + OWN_FDS;
 	c->again = evtimer_new(base, on_again, c);
-	/* What the clients cannot take is left for connections to the database. */
+	/* What clients may not use is left for connections to the database. */
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < (rlim_t)c->max_fd + RESERVE_FDS) {
 		r.rlim_cur = r.rlim_max < (rlim_t)c->max_fd + RESERVE_FDS ? r.rlim_max
 									  : (rlim_t)c->max_fd + RESERVE_FDS;
@@ -147,8 +146,8 @@ clients_watch(struct clients *c, struct evconnlistener *listener)
 	evconnlistener_set_error_cb(listener, on_accept_error);
 }
 
-/* Whatever comes in or goes out.  Shut down, not freed: we are called from inside it; it sees the
- * end by itself. */
+/* Whatever comes in or goes out.  Shut down, not freed: we are called from inside it, and it
+ * notices the end by itself. */
 static void
 on_flow(struct clients *c, struct bufferevent *bev, bool out, size_t left)
 {
@@ -163,8 +162,8 @@ on_flow(struct clients *c, struct bufferevent *bev, bool out, size_t left)
 		(void)shutdown(bufferevent_getfd(bev), SHUT_RDWR);
 }
 
-/* One `struct clients` serves the program, and a callback has room for one pointer: that is the
- * connection's. */
+/* One `struct clients` serves the program, and a callback has room for one pointer: that
+ * is used for the connection. */
 static struct clients *the_clients;
 
 static void
@@ -190,7 +189,7 @@ clients_open(struct event_base *base, void *arg)
 	if (bev == NULL)
 		abort();
 	the_clients = c;
-	clock_of(c, bev)->begun_us = clock_mono_us(); /* who says nothing at all is slow, too */
+	clock_of(c, bev)->begun_us = clock_mono_us(); /* a client that says nothing at all is slow, too */
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MAX);
 	evbuffer_add_cb(bufferevent_get_input(bev), on_in, bev);
 	evbuffer_add_cb(bufferevent_get_output(bev), on_out, bev);

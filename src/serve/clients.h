@@ -1,6 +1,6 @@
 /*
- * Connections of clients: how many there may be, how long a request and its answer may take, how
- * often one may ask.  All of it belongs to the HTTP thread.
+ * Connections of clients: how many there may be, how long a request and its answer may take, how often one
+ * may send requests.  All of it belongs to the HTTP thread.
  */
 #ifndef PGRAB_SERVE_CLIENTS_H
 #define PGRAB_SERVE_CLIENTS_H
@@ -20,10 +20,10 @@ struct clients;
 struct clients *clients_create(struct event_base *base, int64_t max, int64_t rate);
 void clients_destroy(struct clients **c);
 
-/* It is paused while there are too many. */
+/* Pauses it while there are too many. */
 void clients_watch(struct clients *c, struct evconnlistener *listener);
 
-/* For evhttp_set_bevcb: makes the connection's end of things, with its clock.  arg: struct clients. */
+/* For evhttp_set_bevcb: makes a connection's bufferevent, with its clock.  arg: struct clients. */
 struct bufferevent *clients_open(struct event_base *base, void *arg);
 
 /* Counts one request of `who`; false: too many within this second. */

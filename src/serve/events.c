@@ -7,14 +7,14 @@
 #include "base/alloc.h"
 #include "db/sql.h"
 
-/* No name of a user's is in the first line, and JSON has no line breaks: the form cannot be broken. */
+/* No text of a user's is in the first lines, and JSON has no line breaks, so nothing can break the form. */
 static void
 put_event(struct call *c, const char *id, const char *event, const char *data)
 {
 	buf_addf(&c->out, "id: %s\nevent: %s\ndata: %s\n\n", id, event, data);
 }
 
-/* The states of the nodes are told when they have changed, and at first. */
+/* The states of the nodes are sent first, and then when they have changed. */
 static bool
 is_news(struct call *c, const char *event, const char *data)
 {

@@ -1,4 +1,4 @@
-/* What happens, to whoever listens. */
+/* Tells clients that listen what happens. */
 #ifndef PGRAB_SERVE_EVENTS_H
 #define PGRAB_SERVE_EVENTS_H
 

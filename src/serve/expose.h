@@ -23,7 +23,7 @@ void expose_family(struct expose *e, const struct family *f);
 void expose_sample(struct expose *e, const char *name, const char *suffix, const char *label,
     const char *value_of, const char *label2, const char *value_of2, double value);
 
-/* A gauge without labels, whole. */
+/* A whole gauge, without labels. */
 void expose_one(struct expose *e, const char *name, const char *help, double value);
 
 #endif

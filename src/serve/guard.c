@@ -34,7 +34,7 @@ add_peer(struct guard *g, int role, const char *user, struct err *err)
 	struct passwd entry, *pw = NULL;
 	char memory[4096];
 
-	/* At the start, when nothing else waits. */
+	/* Called at the start, when blocking holds up nothing. */
 	if (getpwnam_r(user, &entry, memory, sizeof memory, &pw) != 0 || pw == NULL)
 		return err_set(err, RC_BAD, "[role %s] peers: this machine has no user \"%s\"",
 		    g->set->roles[role].name, user);
@@ -86,7 +86,7 @@ guard_random(char out[33])
 	unsigned char bytes[16];
 
 	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-		abort(); /* 16 bytes are never given in part */
+		abort(); /* 16 bytes always come whole */
 	for (size_t i = 0; i < sizeof bytes; i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
@@ -97,7 +97,7 @@ socket_of(struct call *c)
 	return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(c->req)));
 }
 
-/* ROLE_NONE: a user that has none here. */
+/* ROLE_NONE: a user without a role here. */
 #define ROLE_NONE (-2)
 
 static int
@@ -192,7 +192,8 @@ changes_something(const struct call *c)
 	return strcmp(c->route->method, "GET") != 0;
 }
 
-/* A browser says where a request comes from; a page of another site is no reason to change anything here. */
+/* A browser says where a request comes from; a page of another site must not be able
+ * to change anything here. */
 static bool
 is_of_other_site(const struct call *c)
 {

@@ -1,5 +1,6 @@
 /*
- * Who asks, and may a browser have been made to ask?  All in the HTTP thread, and nothing here waits.
+ * Who sends this request, and may another site have made a browser send it?  All in the HTTP thread, and
+ * nothing here blocks.
  */
 #ifndef PGRAB_SERVE_GUARD_H
 #define PGRAB_SERVE_GUARD_H
@@ -20,13 +21,13 @@ void guard_destroy(struct guard **g);
 void guard_peer(struct guard *g, struct call *c);
 
 /*
- * Fills in c->role, c->token and c->csrf.  False: the request is refused, and c holds the answer.
- * To be called when the route is known and the body is there.
+ * Fills in c->role, c->token and c->csrf.  False: the request is refused, and c holds the answer.  Call it
+ * when the route is known and the body is there.
  */
 bool guard_admit(struct guard *g, struct call *c);
 
-/* Would this program be meant by that Host header?  Another site's name that was made to point here
- * is not. */
+/* Is that Host header one of this program's names?  The name of another site that was
+ * made to point here is not. */
 bool guard_host(const struct serve_settings *set, const char *host);
 
 /* The value of one cookie in a Cookie header, or false.  size: of out. */

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-/* For text and for attribute values in double quotes.  Control characters but \n and \t become U+FFFD. */
+/* For text and for attribute values in double quotes.  Control characters except \n and \t become U+FFFD. */
 void html_text(struct buf *out, const char *s);
 
 /* One part of a path, or a value of a query: percent-encoded. */

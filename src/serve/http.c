@@ -50,7 +50,7 @@ answered(struct http *h)
 		h->idle(h->idle_arg);
 }
 
-/* Does this answer go on?  To a client that is still there, and for which there is room. */
+/* Does this answer go on?  Only to a client that is still there, and if there is room for it. */
 static bool
 goes_on(struct http *h, struct call *c)
 {
@@ -59,7 +59,8 @@ goes_on(struct http *h, struct call *c)
 		return false;
 	if (streams_room(h->streams))
 		return true;
-	call_problem(c, 503, "too many listen to events", "GET /api/v1/runs?since=1m lists the same.");
+	call_problem(
+	    c, 503, "too many clients listen to events", "GET /api/v1/runs?since=1m lists the same.");
 	return false;
 }
 
@@ -83,7 +84,7 @@ send_answer(struct http *h, struct call *c)
 	if (stream) {
 		streams_begin(h->streams, h->pool, c);
 	} else {
-		/* A client that has gone meanwhile: then this only frees the request. */
+		/* If the client has gone meanwhile this only frees the request. */
 		evhttp_send_reply(c->req, c->status, NULL, body);
 		call_free(c);
 	}
@@ -192,7 +193,7 @@ take_query(struct call *c)
 
 	if (query != NULL && evhttp_parse_query_str(query + 1, &c->query) != 0)
 		return refuse(
-		    c, 400, "the part of the URL behind ? cannot be read", "It is name=value&name=value.");
+		    c, 400, "the part of the URL after ? cannot be read", "It is name=value&name=value.");
 	return true;
 }
 
@@ -374,7 +375,7 @@ http_destroy(struct http **hp)
 		close(h->done_fd);
 		mailbox_destroy(&h->done);
 		metrics_destroy(&h->metrics);
-		listen_unlink(h->set); /* else they may be another's */
+		listen_unlink(h->set); /* only if we have listened: else they may be another program's */
 	}
 	evhttp_free(h->server);
 	if (h->guard != NULL)

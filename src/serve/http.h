@@ -11,7 +11,7 @@
 
 struct http;
 
-/* Listens.  RC_BAD: an address cannot be had; err says which and why. */
+/* Listens.  RC_BAD: an address cannot be listened on; err says which and why. */
 CHECKED enum rc
 http_create(struct event_base *base, const struct serve_settings *set, struct http **out, struct err *err);
 

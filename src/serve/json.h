@@ -1,4 +1,4 @@
-/* Writing small JSON texts of our own; what users wrote is made into JSON by the database. */
+/* Writing small JSON texts of our own; the database makes JSON of what users wrote. */
 #ifndef PGRAB_SERVE_JSON_H
 #define PGRAB_SERVE_JSON_H
 

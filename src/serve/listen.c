@@ -37,7 +37,7 @@ fill(const struct serve_address *a, struct sockaddr_storage *out)
 	return sizeof *v6;
 }
 
-/* Left by one that was killed: nobody answers. */
+/* Removes the socket of one that was killed: nobody answers there. */
 static void
 remove_left_over(const struct sockaddr_storage *name, socklen_t len)
 {
@@ -67,8 +67,8 @@ listen_at(
 		remove_left_over(&name, len);
 	*out = evconnlistener_new_bind(base, NULL, NULL, FLAGS, 128, (struct sockaddr *)&name, (int)len);
 	if (*out != NULL) {
-		/* Those that are accepted inherit it: else the last bytes of an answer wait for the
-		 * client's ACK. */
+		/* Accepted connections inherit it; without it the last bytes of an answer
+		 * wait for the client's ACK. */
 		if (a->port != 0)
 			(void)setsockopt(
 			    evconnlistener_get_fd(*out), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

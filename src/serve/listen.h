@@ -8,7 +8,7 @@
 #include "base/rc.h"
 #include "serve/settings.h"
 
-/* A Unix socket that nobody listens at any more is replaced; its mode is what the umask leaves of 0777. */
+/* A Unix socket that nobody listens on any more is replaced; its mode is what the umask leaves of 0777. */
 CHECKED enum rc listen_at(
     struct event_base *base, const struct serve_address *a, struct evconnlistener **out, struct err *err);
 

@@ -1,5 +1,5 @@
-/* See metrics.h.  The text format of Prometheus, or OpenMetrics for who asks for it: they differ in
- * little. */
+/* See metrics.h.  The text format of Prometheus, or OpenMetrics for those who ask
+ * for it: they differ little. */
 #include "serve/metrics.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ struct metrics {
 	_Atomic int64_t requests[6]; /* by the first digit of their status */
 	_Atomic int64_t request_us;
 
-	pthread_mutex_t lock; /* of what follows: never waited for while the database is asked */
-	bool counting;        /* somebody asks the database for the runs; the others show what there is */
+	pthread_mutex_t lock; /* of what follows; never held while the database is asked */
+	bool counting;        /* a thread asks the database for the runs; the others show what there is */
 	char since[64];
 	size_t n_kinds;
 	struct kind_figures kind[KINDS_MAX];

@@ -1,6 +1,6 @@
 /*
- * GET /metrics: what the database says of tasks and nodes, what has been counted of runs since this
- * program started, and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task.
+ * GET /metrics: what the database says about tasks and nodes, the runs counted since this program started,
+ * and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task.
  */
 #ifndef PGRAB_SERVE_METRICS_H
 #define PGRAB_SERVE_METRICS_H

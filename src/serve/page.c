@@ -179,14 +179,14 @@ page_value(struct call *c, const char *column, const char *value)
 	}
 }
 
-/* Where the next page begins is the last column, and not shown. */
+/* How many to show: the last column may be where the next page begins, which is not shown. */
 static int
 columns(const PGresult *r)
 {
 	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
 }
 
-/* A name of ours, for people. */
+/* One of our names, in words for people. */
 static void
 put_words(struct buf *out, const char *name)
 {
@@ -240,8 +240,8 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 	buf_adds(o, "</tbody></table></div>\n");
 }
 
-/* What a form says about where it stood comes from the browser: only a path of ours counts.
- * Browsers leave tabs and line ends out of a URL, so that /<tab>/evil is //evil. */
+/* Where a form stood is told by the browser, so only a path of ours counts.  Browsers drop tabs and line ends
+ * from a URL, so /<tab>/evil is //evil. */
 static bool
 is_our_path(const char *path)
 {

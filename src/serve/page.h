@@ -12,7 +12,7 @@ void page_problem(struct call *c, const char *title, const char *detail, const c
 void page_begin(struct call *c, const char *title, bool live);
 void page_end(struct call *c);
 
-/* The beginning of a form that posts to path, with what proves that it is from here. */
+/* The beginning of a form that posts to path, with the token that proves it is ours. */
 void page_form(struct call *c, const char *path, const char *class);
 
 /* A button of a form: <button name="name" value="value">label</button>. */
@@ -26,14 +26,14 @@ page_ask(struct call *c, struct db *db, const char *sql, int n, const char *cons
 bool page_ask_shared(
     struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 
-/* A table of all columns; of no rows the sentence `nothing`.  checks: a box per row, named task,
- * for bulk actions. */
+/* A table of all columns; without rows, the sentence `nothing`.  checks: a box per row,
+ * named task, for bulk actions. */
 void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
 
 /* A value as a table shows it: a link for a task's number, a word with its colour for a status. */
 void page_value(struct call *c, const char *column, const char *value);
 
-/* An <h2>, of us. */
+/* An <h2>; text is ours, not a user's. */
 void page_heading(struct call *c, const char *text);
 
 /* After something was done: back to where the form stood, or to `to`. */

@@ -71,7 +71,7 @@ put_member(struct buf *object, const char *name, const char *value)
 	json_text(object, value);
 }
 
-/* What was left empty is no limit. */
+/* A field that was left empty means unlimited. */
 static bool
 set_limit(struct call *c, struct db *db, const char *key)
 {
@@ -122,7 +122,7 @@ page_act_all(struct call *c, struct db *db)
 		page_back(c, "/");
 }
 
-/* What was left empty has its default; args is JSON already, and PostgreSQL says so when it is not. */
+/* A field that was left empty gets its default; args is JSON already, and PostgreSQL complains if not. */
 void
 page_add(struct call *c, struct db *db)
 {
@@ -153,7 +153,7 @@ page_add(struct call *c, struct db *db)
 	buf_fini(&object);
 }
 
-/* Whether it is valid the next page finds out. */
+/* The next page finds out whether it is valid. */
 void
 page_log_in(struct call *c, struct db *db)
 {

@@ -13,7 +13,7 @@
 #define GAP_Y      16
 #define LAYERS_MAX 200
 
-/* The letters of a word of ours, for a class. */
+/* The letters of one of our words, for a class. */
 static void
 put_class(struct buf *out, const char *word)
 {

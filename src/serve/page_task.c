@@ -5,7 +5,7 @@
 #include "serve/html.h"
 #include "serve/page.h"
 
-/* Its own parts of the page. */
+/* Is it shown in a part of its own? */
 static bool
 has_place(const char *name)
 {
@@ -58,7 +58,7 @@ put_block(struct call *c, const char *heading, const char *text)
 	buf_adds(&c->out, "</pre>\n");
 }
 
-/* Of a run that is under way: what it has printed so far. */
+/* For a run that is under way: its output so far. */
 static void
 put_output(struct call *c, const PGresult *r)
 {
@@ -111,7 +111,7 @@ struct parts {
 	PGresult *fields, *explain, *fires, *links, *runs, *output;
 };
 
-/* What has ended is explained by its runs. */
+/* A task that has ended is explained by its runs. */
 static bool
 ask_rest(struct call *c, struct db *db, struct parts *p)
 {
@@ -147,7 +147,7 @@ put_parts(struct call *c, const struct parts *p)
 	page_end(c);
 }
 
-/* The task by its number, key or name. */
+/* Finds the task by its id, key or name. */
 static bool
 ask_fields(struct call *c, struct db *db, struct parts *p)
 {

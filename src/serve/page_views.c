@@ -100,7 +100,7 @@ put_option(struct buf *o, const char *value, const char *label, const char *chos
 	    chosen != NULL && strcmp(chosen, value) == 0 ? " selected" : "", label);
 }
 
-/* What a list can be searched by: words to choose from, or with NULL anything. */
+/* What a list can be searched by: words to choose from; NULL: anything. */
 struct filter {
 	const char *name, *label;
 	const char *const *values;
@@ -141,8 +141,7 @@ rows_shown(const PGresult *r)
 	return PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
 }
 
-/* A row more than is shown says that there is a page behind this one: the same question, with
- * another cursor. */
+/* One row more than is shown means that there is another page: the same query, with another cursor. */
 static void
 put_next_page(struct call *c, const PGresult *r)
 {

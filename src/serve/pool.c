@@ -16,7 +16,7 @@
 #include "serve/token.h"
 
 #define WAITING_MAX 64             /* calls, per thread */
-#define AWAY_US     (1 * US_PER_S) /* after a failed connect others are not tried for so long */
+#define AWAY_US     (1 * US_PER_S) /* for this long after a failed connect no other is tried */
 
 struct pool {
 	const struct serve_settings *set;
@@ -59,7 +59,7 @@ db_of(struct worker *w, int role)
 	return *slot;
 }
 
-/* Nobody waits for a server that was just found to be away. */
+/* No request waits for a server that was just found to be out of reach. */
 static bool
 is_away(struct worker *w, int role, struct call *c)
 {
@@ -81,7 +81,7 @@ is_away(struct worker *w, int role, struct call *c)
 	return true;
 }
 
-/* A login by token is settled first, with the connection that is this program's own. */
+/* A login by token is settled first, on this program's own connection. */
 static void
 answer(struct worker *w, struct call *c)
 {

@@ -1,6 +1,6 @@
 /*
- * The threads that talk to the database.  Each has a connection per role that it was asked for.
- * What waits for them is bounded, and for a bounded time: a database that does not answer makes
+ * The threads that talk to the database.  Each has a connection per role that was asked for.  How many
+ * requests wait for them is bounded, and so is how long: a database that does not answer makes
  * requests fail, not pile up.
  */
 #ifndef PGRAB_SERVE_POOL_H
@@ -16,11 +16,11 @@ struct pool;
 struct pool *pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd);
 void pool_destroy(struct pool **p); /* waits for the calls under way */
 
-/* The call is the pool's until it comes back through `done`.  False: there are too many, it stays
- * the caller's. */
+/* The call belongs to the pool until it comes back through `done`.  False: there are too
+ * many; it stays the caller's. */
 bool pool_push(struct pool *p, struct call *c);
 
-/* What /metrics says of the pool. */
+/* What /metrics says about the pool. */
 struct pool_figures {
 	int64_t waiting, busy, threads;
 	int64_t round_trip_us; /* of the last statement that a thread had answered; 0: none yet */

@@ -54,7 +54,7 @@ reply_headers(struct call *c)
 	put_cookies(c);
 }
 
-/* The query of a URI may hold what a log should not. */
+/* Without the query of the URI, which may hold what must not get into a log. */
 void
 reply_log(const struct call *c, int64_t us)
 {

@@ -1,6 +1,6 @@
 /*
- * Which request is answered by what: one const row each.  A path's `*` is one part of it, handed to
- * the handler decoded.
+ * Which request is answered by what: one const row each.  A path's `*` is one part of it,
+ * passed to the handler decoded.
  */
 #ifndef PGRAB_SERVE_ROUTE_H
 #define PGRAB_SERVE_ROUTE_H
@@ -9,7 +9,7 @@
 
 #include "serve/call.h"
 
-/* In a thread of the pool, with the connection of the call's role.  Fills in the answer. */
+/* Called in a thread of the pool, with the connection of the call's role.  Fills in the answer. */
 typedef void (*route_fn)(struct call *c, struct db *db);
 
 enum route_who {
@@ -19,7 +19,7 @@ enum route_who {
 
 enum route_how {
 	ROUTE_AS_CALLER, /* with a connection of the caller's role */
-	ROUTE_AS_SELF,   /* of this program's own role, whoever asks */
+	ROUTE_AS_SELF,   /* with one of this program's own role, whoever asks */
 	ROUTE_HERE       /* needs no database: answered in the HTTP thread, with db NULL */
 };
 

@@ -22,7 +22,7 @@ end(void *arg)
 	event_base_loopbreak(((struct serve *)arg)->base);
 }
 
-/* What is under way is answered; a second signal does not wait for it. */
+/* Requests under way are still answered; a second signal ends that. */
 static void
 on_signal(evutil_socket_t sig, short what, void *arg)
 {

@@ -1,5 +1,5 @@
 /*
- * `pgrab serve`: metrics, an HTTP API and a page, in a process of its own that is no node.
+ * `pgrab serve`: metrics, an HTTP API and a page, in a process of its own, not in a node.
  *
  * Threads: the HTTP thread (main) owns the event loop and every socket of a client; the threads of
  * the pool (pool.h) each own their connections to the database.  A request is a struct call that

@@ -116,8 +116,8 @@ is_loopback(const char *host)
 	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/* "127.0.0.1:8080" or "[::1]:8080": numbers, so that nothing has to be looked up, and what is local
- * is plain. */
+/* "127.0.0.1:8080" or "[::1]:8080": numbers only, so that nothing needs a lookup and
+ * one can see what is local. */
 static bool
 read_tcp(const char *text, struct serve_address *out, struct err *err)
 {

@@ -54,10 +54,11 @@ bool serve_in_list(const char *list, const char *word);
 struct serve_address {
 	char text[256]; /* host or path */
 	int port;       /* 0: a Unix socket */
-	bool local;     /* nobody but this machine reaches it */
+	bool local;     /* it can be reached only from this machine */
 };
 
-/* The next of the list that *at points into; false at its end, or with err->text set at one that is none. */
+/* The next of the list that *at points into; false at its end, or with err->text set at
+ * one that is not an address. */
 bool serve_next_address(const char **at, struct serve_address *out, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
 #define STREAMS_MAX 32
 #define BACKLOG_MAX (256 * 1024) /* bytes that a client has not taken */
 #define BUFFER_KEPT (16 * 1024)
-#define QUIET_MAX   15 /* rounds without a word; then a comment shows that we live */
+#define QUIET_MAX   15 /* rounds without an event; then a comment shows that we are alive */
 
 struct stream {
 	struct streams *all;
@@ -41,7 +41,7 @@ streams_create(struct event_base *base)
 	return s;
 }
 
-/* Frees the request, too, when its connection has gone. */
+/* Also frees the request, if its connection has gone. */
 static void
 end(struct stream *st)
 {
@@ -85,7 +85,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	st->call->begun_us = clock_mono_us();
 	st->in_pool = pool_push(st->pool, st->call);
 	if (!st->in_pool)
-		wait_a_second(st); /* there is much to do: later */
+		wait_a_second(st); /* the pool is full: later */
 }
 
 static bool
@@ -138,8 +138,8 @@ streams_begin(struct streams *s, struct pool *pool, struct call *c)
 	s->first = st;
 	s->n++;
 	c->stream = st;
-	/* Nothing is expected of the client any more but to read: what the kernel would keep for it
-	 * is little, so that one that does not is found, and its place is another's. */
+	/* From here on the client only reads.  The kernel keeps little for it, so that one that does not read
+	 * is noticed and makes room for another. */
 	(void)setsockopt(bufferevent_getfd(evhttp_connection_get_bufferevent(conn)), SOL_SOCKET, SO_SNDBUF,
 	    &kept, sizeof kept);
 	bufferevent_set_timeouts(evhttp_connection_get_bufferevent(conn), NULL, &tv);
@@ -155,7 +155,7 @@ streams_done(struct streams *s, struct call *c)
 	struct stream *st = c->stream;
 
 	st->in_pool = false;
-	/* Whoever listens comes back by itself, with the number of the last event. */
+	/* The client comes back by itself, with the number of the last event. */
 	if (st->gone || s->stopped || c->status != 200 || is_slow(st)) {
 		end(st);
 		return;

@@ -1,6 +1,6 @@
 /*
- * Answers that go on: server-sent events.  A stream's call goes to the pool again every second, and what
- * it brings is sent.  All of it belongs to the HTTP thread, but for the call while the pool has it.
+ * Answers that go on: server-sent events.  A stream's call goes to the pool again every second, and what it
+ * brings is sent.  All of it belongs to the HTTP thread, except the call while the pool has it.
  */
 #ifndef PGRAB_SERVE_STREAM_H
 #define PGRAB_SERVE_STREAM_H
@@ -16,13 +16,14 @@ void streams_destroy(struct streams **s); /* ends them; none may be in the pool 
 
 bool streams_room(const struct streams *s); /* may one more begin? */
 
-/* Begins to send the answer that c holds, to a client that is there; from now on it is the stream's. */
+/* Begins to send the answer that c holds, to a client that is there; from now on the
+ * call belongs to the stream. */
 void streams_begin(struct streams *s, struct pool *pool, struct call *c);
 
 /* The pool has given c back. */
 void streams_done(struct streams *s, struct call *c);
 
-/* No more of them: ends those that wait, the others when the pool gives them back. */
+/* Ends all streams: those that wait now, the others when the pool gives them back. */
 void streams_stop(struct streams *s);
 
 #endif
