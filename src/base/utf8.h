@@ -16,7 +16,7 @@ size_t utf8_sequence(const void *p, size_t n);
 uint32_t utf8_code_point(const void *p, size_t len);
 
 /* Must not be shown unescaped: C0, DEL, C1, or one that turns the direction of text around, so that a name
- * would lie about the line it stands in.  Given a well-formed sequence. */
+ * would lie about the line it appears in.  Given a well-formed sequence. */
 bool utf8_is_control(const void *p, size_t len);
 
 /* Cuts an unfinished sequence from the end of s[0..n) and ends it with NUL; returns the new length. */

@@ -1,7 +1,7 @@
 /*
  * The database's clock against our steady one.  A reading is made between the question and its answer, so
  * each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
- * early.  Somebody may set the database's clock at any time.
+ * early.  The database's clock may be set at any time.
  */
 #ifndef PGRAB_CORE_SKEW_H
 #define PGRAB_CORE_SKEW_H

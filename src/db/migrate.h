@@ -39,7 +39,7 @@ typedef void (*migrate_step_fn)(void *ctx, const char *name, bool applied);
 enum migrate_how {
 	MIGRATE_MISSING, /* what is missing, or has changed */
 	MIGRATE_DRY_RUN, /* only reports */
-	MIGRATE_API,     /* the api also when it has not changed: somebody may have replaced a function */
+	MIGRATE_API,     /* the api even if it has not changed: a person may have replaced a function */
 	MIGRATE_ROLES,   /* the same, with separate roles from here on: makes them, pgrab_owner owns all */
 };
 

@@ -5,8 +5,8 @@
  *   - every call has a client-side deadline; one that passes is RC_UNKNOWN, never "failed", and the
  *     connection is thrown away;
  *   - only fault.h says what an SQLSTATE means;
- *   - no state is left in a session that others may get: where a pooler stands in between, each
- *     transaction sets for itself what it needs, and nothing is prepared under a name.
+ *   - no state is left in a session that others may get: behind a pooler each transaction sets for
+ *     itself what it needs, and nothing is prepared under a name.
  */
 #ifndef PGRAB_DB_PG_H
 #define PGRAB_DB_PG_H

@@ -106,7 +106,7 @@ struct node_beat {
 #define STOPS_MAX 256 /* the others come with the next beat */
 struct node_wishes {
 	bool drain;
-	bool outputs; /* somebody has asked for the output of runs of ours */
+	bool outputs; /* a person has asked for the output of runs of ours */
 	size_t n_stops;
 	struct {
 		int64_t id, version;

@@ -106,7 +106,7 @@ lane_of(const struct look *q, int32_t number)
 	return &q->lane[i];
 }
 
-/* The n candidates of one lane.  Behind the last one of a shard are later ones only. */
+/* The n candidates of one lane.  After the last one of a shard come only later ones. */
 static bool
 lane_left_behind(const struct look *q, const struct candidate *c, size_t n)
 {

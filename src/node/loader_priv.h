@@ -89,8 +89,8 @@ enum rc loader_settle_misfires(
 struct run *loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
 
-/* Is anything due that could be taken, and was not, among what the look found or behind it (a lane or
- * shard that gave all that it was asked for may have more)?  Notes whose. */
+/* Is anything due that could be taken, and was not, among what the look found or beyond it (a lane or shard
+ * that gave all that it was asked for may have more)?  Notes whose. */
 bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n);
 /* Does another look find other rows, or are these all of crews without room? */
 bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);

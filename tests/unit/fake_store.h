@@ -47,12 +47,12 @@ enum fake_answer {
 
 enum fake_status { FAKE_SCHEDULED, FAKE_CLAIMED, FAKE_RUNNING, FAKE_GONE, FAKE_PARKED };
 
-/* What the server does not take of the end of a run. */
+/* Which part of a run's end the server refuses. */
 enum fake_poison { POISON_NONE, POISON_TEXT, POISON_END, POISON_HISTORY, POISON_ALL };
 
 struct fake_task {
 	int64_t id, version;
-	int64_t incarnation; /* who has it; 0: nobody */
+	int64_t incarnation; /* that has it; 0: none */
 	enum fake_status status;
 	int64_t due_us, held_us; /* on the database's clock */
 	int32_t lane;
@@ -88,11 +88,11 @@ struct fake_store {
 
 	/* what goes wrong */
 	bool down;                          /* no connection */
-	unsigned trouble;                   /* of a thousand calls so many, at random */
+	unsigned trouble;                   /* how many of a thousand calls fail, at random */
 	enum fake_answer next[FAKE__COUNT]; /* the next answer to this one, once */
 	char sqlstate[6];                   /* of ANSWER_REFUSED */
 	bool not_durable;
-	bool refuse_ends;    /* a trigger of somebody that lets nothing end */
+	bool refuse_ends;    /* a trigger that lets no run end */
 	unsigned generation; /* of the heartbeat's connection */
 	struct server_mark server;
 	struct node_wishes wishes;

@@ -1,11 +1,11 @@
 /*
- * Clocks that a test turns by hand, for programs of one thread.  Time stands still but for hand_turn and for
- * waits.
+ * Clocks that a test turns by hand, for programs of one thread.  Time stands still
+ * except for hand_turn and waits.
  *
  * A round begins with a wait: HAND_ROUND says how long it may last.  The clock jumps to its end, or to what
- * the part waits for, if that is earlier.  Any other wait, in the middle of a round, lasts as long as it has
- * to: the others have their turn (hand.others), and the clock goes on by hand.step_us, until what is waited
- * for has come or its time is over.
+ * the part waits for, if that is earlier.  Any other wait, in the middle of a round, lasts as long as it
+ * must: the others get their turn (hand.others) and the clock moves on by hand.step_us, until the event has
+ * come or the time is over.
  */
 #ifndef PGRAB_TESTS_HAND_CLOCK_H
 #define PGRAB_TESTS_HAND_CLOCK_H
@@ -15,7 +15,7 @@
 
 struct hand {
 	int64_t now_us;            /* clock_mono_us */
-	int64_t boot_ahead_us;     /* clock_boot_us - clock_mono_us: the machine was suspended for so long */
+	int64_t boot_ahead_us;     /* clock_boot_us - clock_mono_us: how long the machine was suspended */
 	int64_t until_us;          /* of the wait that the next round begins with */
 	bool round;                /* that wait is to come */
 	bool others_run;           /* they do not have a turn within their turn */

@@ -152,7 +152,7 @@ answer_metadata(struct tiny *s, int fd, const char *path)
 	redirect(fd, 302, "http://169.254.169.254/latest/meta-data/");
 }
 
-/* Longer than any number, and cut. */
+/* A length that no number holds, and a body that is cut short. */
 static void
 answer_overflow(struct tiny *s, int fd, const char *path)
 {
@@ -169,7 +169,7 @@ answer_later(struct tiny *s, int fd, const char *path)
 	(void)tiny_say(fd, text);
 }
 
-/* A first header line that continues one, and there is none. */
+/* A first header line that continues another, and there is none. */
 static void
 answer_folded(struct tiny *s, int fd, const char *path)
 {

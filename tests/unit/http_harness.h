@@ -1,5 +1,5 @@
 /*
- * What the tests of kind http run in: a server, a host, one executor; and how they look at the outcome.
+ * What the tests of kind http run in: a server, a host, one executor; and how they check the outcome.
  */
 #ifndef HTTP_HARNESS_H
 #define HTTP_HARNESS_H
@@ -55,7 +55,7 @@ run_path(const char *path, const struct pgrab_arg *args, size_t n)
 	    sizeof((struct pgrab_arg[]){__VA_ARGS__}) / sizeof(struct pgrab_arg)
 #define NO_ARGS NULL, 0
 
-/* Does `text` match the pattern, where each * stands for anything? */
+/* Does `text` match the pattern, where each * matches anything? */
 static bool
 like(const char *text, const char *pattern)
 {

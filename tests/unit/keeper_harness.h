@@ -149,7 +149,7 @@ expect_not_started(const struct trial *t, int error, const char *where)
 		assert_string_equal(m.where, where);
 }
 
-/* The keeper's last word, and the end. */
+/* The keeper's last message, and the end. */
 static inline void
 expect_gone(const struct trial *t)
 {
@@ -157,7 +157,7 @@ expect_gone(const struct trial *t)
 	assert_int_equal(next_message(t).event, 0);
 }
 
-/* The end without a word: the keeper was lost. */
+/* The end without a message: the keeper was lost. */
 static inline void
 expect_eof(const struct trial *t)
 {
@@ -204,7 +204,7 @@ expect_output(const struct trial *t, const char *want)
 	buf_fini(&b);
 }
 
-/* Gone, or a zombie that runs no more. */
+/* Gone, or a zombie, which no longer runs. */
 static inline bool
 dead_within(pid_t pid, int64_t us)
 {
@@ -220,7 +220,7 @@ static inline void
 expect_dead(pid_t pid)
 {
 	if (!dead_within(pid, PATIENCE_S * US_PER_S))
-		fail_msg("process %d lives on", (int)pid);
+		fail_msg("process %d is still alive", (int)pid);
 }
 
 /* -1: there is no such process. */

@@ -1,6 +1,6 @@
 /*
- * A node of a test: its parts on the fake store, with the workers played by the test.  Clocks by hand: the
- * test calls the rounds; or the machine's: the parts are threads.
+ * A node of a test: its parts on the fake store, with the workers played by the test.  With clocks turned by
+ * hand the test calls the rounds; with the machine's clocks the parts are threads.
  */
 #ifndef PGRAB_TESTS_PARTS_H
 #define PGRAB_TESTS_PARTS_H
@@ -43,7 +43,7 @@ void parts_heartbeat(struct parts *p);
 void parts_loaders(struct parts *p);
 void parts_end(struct parts *p);
 
-/* A round with whatever is there, in no time; nothing when it is in one. */
+/* One round with whatever is there, without waiting; nothing if that part is in a round already. */
 void parts_boss(struct parts *p);
 void parts_starter(struct parts *p);
 void parts_finisher(struct parts *p);
