@@ -138,12 +138,12 @@ insert into calendar_refusal (schedule, timezone, fault, hint) values
   (null, 'Nowhere', 'invalid timezone "Nowhere": not the name of a time zone', 'IANA'),
   ('@every 5m', 'Nowhere', 'invalid timezone "Nowhere": not the name of a time zone', 'IANA');
 
-select is((pgrab_internal.schedule_fault(r.schedule, r.timezone)).fault, r.fault, 'refused: ' ||
-  pg_catalog.left(r.fault, 100))
-  from calendar_refusal as r order by r.id;
-select matches((pgrab_internal.schedule_fault(r.schedule, r.timezone)).hint, r.hint, 'hint: ' ||
-  pg_catalog.left(r.fault, 100))
-  from calendar_refusal as r order by r.id;
+select is((pgrab_internal.schedule_fault(r.schedule, r.timezone)).fault, r.fault,
+  'refused: ' || pg_catalog.left(r.fault, 100))
+from calendar_refusal as r order by r.id;
+select matches((pgrab_internal.schedule_fault(r.schedule, r.timezone)).hint, r.hint,
+  'hint: ' || pg_catalog.left(r.fault, 100))
+from calendar_refusal as r order by r.id;
 select throws_ok(pg_catalog.format('select pgrab_internal.schedule_check(%L, %L)', r.schedule, r.timezone),
   '22023', r.fault, 'raised: ' || pg_catalog.left(r.fault, 100))
   from calendar_refusal as r order by r.id;

@@ -25,9 +25,11 @@ select is((select array_agg(fire_at order by id) from pgrab.task where id betwee
   'not before starts_at, and at it when it matches; a gap of the clock is jumped');
 insert into pgrab.task (id, kind, schedule, jitter) overriding system value
 select i, 'noop', '@daily', '1 hour' from generate_series(100, 199) i;
-select is((select count(distinct due_at - fire_at) > 90 and min(due_at - fire_at) >= '0'
-      and max(due_at - fire_at) < '1 hour' from pgrab.task where id >= 100), true,
-  'jitter spreads the tasks within itself');
+select is(
+  (select count(distinct due_at - fire_at) > 90 and min(due_at - fire_at) >= '0'
+      and max(due_at - fire_at) < '1 hour'
+    from pgrab.task where id >= 100),
+  true, 'jitter spreads the tasks within itself');
 delete from pgrab.task where id >= 100;
 
 -- edits
@@ -108,8 +110,10 @@ select pg_temp.put(1, 'name = ''hourly''');
 select is(pg_temp.finish(1, 'succeeded'), '(1,7)', 'a run that ends is returned');
 select is(pg_temp.task(1), 'scheduled 11:00 11:00 0 1 1 0 succeeded',
   'a success arms the next fire, counted from the planned time');
-select is((select (attempt, exit_code, outcome, ended, fire_at, node, finished_at - started_at,
-      claimed_at = now())::text from pgrab.run where task_id = 1),
+select is(
+  (select (attempt, exit_code, outcome, ended, fire_at, node, finished_at - started_at,
+      claimed_at = now())::text
+    from pgrab.run where task_id = 1),
   '(1,3,succeeded,,"2026-01-01 10:00:00+00",n1,00:00:01,t)', 'the run is recorded as it was');
 select is((select (version, node_id, incarnation, run_at = fire_at)::text from pgrab.task where id = 1),
   '(8,,,t)', 'nobody holds it, run_at is the next fire');

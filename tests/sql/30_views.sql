@@ -73,7 +73,8 @@ select is(
 select is((select count(*) from pgrab.due), 1::bigint, 'due shows what is due, and nothing that is not');
 select is(
   (select (d.id, d.name, d.kind, d.priority, d.status, d.attempt, date_trunc('minute', d.overdue),
-      d.node)::text from pgrab.due d),
+      d.node)::text
+    from pgrab.due d),
   '(1,"task 1",sql,0,scheduled,0,00:01:00,)', 'due: how long already');
 select is((select (l.id, l.name, l.kind, date_trunc('minute', l.late_by), l.why)::text from pgrab.late l),
   '(1,"task 1",sql,00:01:00,"no node is up")', 'late: no node is up');
@@ -130,9 +131,11 @@ select pg_temp.put(3, 'parked', '0', null, 3, 'boom');
 select is(pg_temp.why(3), 'parked after 3 of 3 attempts: boom', 'parked');
 
 -- running, parked
-select is((select (r.id, r.name, r.kind, r.attempt, r.node, date_trunc('minute', r.running_for), r.timeout,
-      r.progress, r.stopping)::text from pgrab.running r), '(1,"task 1",sql,1,n1,00:01:00,01:00:00,,)',
-  'running: what, where and for how long');
+select is(
+  (select (r.id, r.name, r.kind, r.attempt, r.node, date_trunc('minute', r.running_for), r.timeout,
+      r.progress, r.stopping)::text
+    from pgrab.running r),
+  '(1,"task 1",sql,1,n1,00:01:00,01:00:00,,)', 'running: what, where and for how long');
 insert into pgrab.live (incarnation, task_id, version, progress, progress_text, stopping_at)
 select t.incarnation, 1, t.version, 42.5, E'copying\nfiles', now() - interval '5 s' from pgrab.task t
 where t.id = 1;

@@ -14,9 +14,11 @@ select is((select count(*) from pg_attribute a where a.attrelid = 'pgrab.ownersh
 select is((select count(*) from pg_attribute a where a.attrelid = 'pgrab.nodes'::regclass and a.attnum > 0
       and col_description(a.attrelid, a.attnum) is null), 0::bigint, 'and those of pgrab.nodes');
 
-select is((select (count(*), count(distinct o.shard), min(o.shard), max(o.shard), count(o.node),
-      count(o.strategy))::text from pgrab.ownership o), '(1024,1024,0,1023,0,0)',
-  'without nodes: all shards, no owner');
+select is(
+  (select (count(*), count(distinct o.shard), min(o.shard), max(o.shard), count(o.node),
+      count(o.strategy))::text
+    from pgrab.ownership o),
+  '(1024,1024,0,1023,0,0)', 'without nodes: all shards, no owner');
 
 -- Node p_rank of p_count reads every p_count-th shard.
 create function pg_temp.shards(p_rank integer, p_count integer) returns bit(1024) language sql as $$
@@ -47,8 +49,11 @@ select is((select (o.node, o.strategy)::text from pgrab.ownership o where o.shar
   'the leftmost bit is shard 0');
 select is((select (o.node, o.strategy)::text from pgrab.ownership o where o.shard = 1023), '(b,id_hash)',
   'the rightmost is shard 1023');
-select is((select string_agg((n.name, n.shards, n.attempted, n.won, n.lost, n.stolen, n.warning)::text,
-      ' ' order by n.name) from pgrab.nodes n), '(a,512,10,9,1,2,) (b,512,10,9,1,2,)', 'pgrab.nodes counts');
+select is(
+  (select string_agg((n.name, n.shards, n.attempted, n.won, n.lost, n.stolen, n.warning)::text, ' '
+      order by n.name)
+    from pgrab.nodes n),
+  '(a,512,10,9,1,2,) (b,512,10,9,1,2,)', 'pgrab.nodes counts');
 
 select pg_temp.node('c', null);
 select is(pg_temp.owners(), 'a 512, b 512', 'a node that has just started owns nothing yet');

@@ -86,9 +86,10 @@ update pgrab.task
 set on_failure = '{"kind": "http", "command": "http://localhost/", "events": ["failed", "recovered"]}'
 where id = 1;
 select pg_temp.ends(1, 'failed'), pg_temp.ends(1, 'succeeded');
-select is((select string_agg((a.args -> 'body' ->> 'event') || ' ' || (a.args ->> 'method'),
-      ', ' order by a.id) from pgrab.task a where a.source = 'pgrab.alert'), 'failed POST, recovered POST',
-  'unless it asks for it; http posts the facts');
+select is(
+  (select string_agg((a.args -> 'body' ->> 'event') || ' ' || (a.args ->> 'method'), ', ' order by a.id)
+    from pgrab.task a where a.source = 'pgrab.alert'),
+  'failed POST, recovered POST', 'unless it asks for it; http posts the facts');
 delete from pgrab.task where source = 'pgrab.alert';
 update pgrab.task set on_failure = '{"kind": "sql", "command": "insert into log select $1"}' where id = 1;
 select pg_temp.ends(1, 'failed');

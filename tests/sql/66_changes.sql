@@ -70,8 +70,9 @@ select is((select bool_and(d.until is not null) from pgrab.definition d
 select is((select d.until from pgrab.definition d order by d.version desc limit 1), null,
   'the last one is not');
 update pgrab.task set name = 'n', command = '', kind = 'noop' where id = 1;
-select is((select string_agg(c.changed || ' ' || coalesce(c.before, '-') || ' ' || coalesce(c.after, '-'),
-      ', ') from pgrab.changes(1) c where c.version = (select max(version) from pgrab.definition)),
+select is(
+  (select string_agg(c.changed || ' ' || coalesce(c.before, '-') || ' ' || coalesce(c.after, '-'), ', ')
+    from pgrab.changes(1) c where c.version = (select max(version) from pgrab.definition)),
   'command four , kind shell noop, name - n', 'name and kind belong to it');
 update pgrab.task set command = 'x' || command, kind = 'shell' where id = 1;
 select pg_temp.runs(1);
