@@ -101,7 +101,8 @@ comment on function pgrab_sql.run_last(text, text[], integer) is
   'by |, about so many bytes of them.';
 
 -- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
--- beyond the transaction.  A role, a path or a time-out that the text has set is not for the finish.
+-- beyond the transaction.  A role, a path or a time-out that the text has set is not for the finish.  Nor is
+-- a time-out of the role itself: the work is done, and its end waits for a lock as long as the run may.
 create or replace function pgrab_sql.settle() returns boolean
 language plpgsql as $$
 begin
@@ -109,6 +110,8 @@ begin
   execute 'close all';
   set session authorization default;
   reset all;
+  perform pg_catalog.set_config('lock_timeout', '0', true),
+    pg_catalog.set_config('statement_timeout', '0', true);
   if pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'on'
     and not pg_catalog.pg_is_in_recovery()
   then
@@ -129,7 +132,8 @@ comment on function pgrab_sql.settle() is
 -- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
 -- of the finish anew costs more than the finish.  Nor are the statements that the node has prepared.  What a
 -- library of somebody's keeps in the session (dblink its connections, a language its variables) nothing here
--- can end; of those listed it is known that they keep nothing.
+-- can end; of those listed it is known that they keep nothing.  Advisory locks are not let go here: it would
+-- be before the commit, and whoever waits for one would not see what it was to guard.
 create or replace function pgrab_sql.clean() returns boolean
 language plpgsql as $$
 declare
@@ -144,7 +148,6 @@ begin
   unlisten *;
   discard temp;
   discard sequences;
-  perform pg_catalog.pg_advisory_unlock_all();
   return not exists (
     select from pg_catalog.pg_extension e
     where e.extname operator(pg_catalog.<>) all ('{plpgsql,pg_stat_statements,pgcrypto,uuid-ossp,citext,
@@ -154,8 +157,8 @@ begin
       ::pg_catalog.name[]));
 end $$;
 comment on function pgrab_sql.clean() is
-  'Leaves nothing in the session of a sql task that the next one would find. False: that cannot be known '
-  'here, and the connection is closed.';
+  'Leaves nothing but advisory locks in the session of a sql task that the next one would find. False: that '
+  'cannot be known here, and the connection is closed.';
 
 create or replace function pgrab_sql.check_run(p_id bigint, p_version bigint, p_proof text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -181,6 +181,8 @@ carry_out(struct sql_work *k, struct err *err)
 	return rc;
 }
 
+enum { FINISH, COMMIT, UNLOCK, FINISH_STEPS };
+
 /* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
  * long as the run may take: else the finished work would have to be done again.  The session is cleaned in
  * the same pipeline, while it is still ours even behind a pooler. */
@@ -194,22 +196,24 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
 	    node, env->node_name};
 	const char *others[] = {k->id, k->version, k->incarnation, began, own[4], cut, k->run->proof};
-	struct db_step step[2] = {
+	struct db_step step[FINISH_STEPS] = {
 	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
 		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 7, .params = others},
-	    {.sql = "commit"}};
-	PGresult *res[2];
+	    {.sql = "commit"}, {.sql = sql_text("sql_unlock")}};
+	PGresult *res[FINISH_STEPS];
 	size_t failed;
 	enum rc rc;
 
 	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
 	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
-	step[0].ours = !s->pooled;
-	rc = db_steps(s->db, step, 2, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
-	*cleaned_out = rc == RC_OK && db_bool(res[0], 0, PQnfields(res[0]) - 1);
+	step[FINISH].ours = step[UNLOCK].ours = !s->pooled;
+	rc = db_steps(s->db, step, FINISH_STEPS, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
+	*cleaned_out = rc == RC_OK && db_bool(res[FINISH], 0, PQnfields(res[FINISH]) - 1);
+	if (PQresultStatus(res[COMMIT]) == PGRES_COMMAND_OK)
+		rc = RC_OK; /* whatever came of the locks */
 	if (rc != RC_OK)
-		sql_text_why(&k->text, 0, failed < 2 ? res[failed] : NULL, err, k->result);
-	for (size_t i = 0; i < 2; i++)
+		sql_text_why(&k->text, 0, failed < FINISH_STEPS ? res[failed] : NULL, err, k->result);
+	for (size_t i = 0; i < FINISH_STEPS; i++)
 		PQclear(res[i]);
 	free(output);
 	return rc;
@@ -226,7 +230,7 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 	if (fault_no_partition(rc, err))
 		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
 		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
-	/* A statement_timeout belongs to the role: it would strike the next time as well. */
+	/* Somebody has cancelled it: then it is not begun again at once. */
 	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER &&
 	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);
 }

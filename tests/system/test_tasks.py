@@ -54,6 +54,18 @@ def test_what_a_text_leaves_in_its_session_is_gone_for_the_next(db, nodes):
     assert run.output == "true|0|true|0|0"
 
 
+def test_a_lock_of_the_session_guards_the_work_until_it_is_committed(db, nodes):
+    """Texts that keep out of each other's way by it read what the one before has written."""
+    db.query("create table n (n int); insert into n values (0)")
+    nodes.start(workers=4)
+    text = """select pg_advisory_lock(4711);
+      do $$ declare v int; begin select n into v from n; update n set n = v + 1; end $$"""
+    for task in [db.add(command=text) for _ in range(40)]:
+        assert db.wait_run(task, timeout=30).outcome == "succeeded"
+    assert db.one("select n from n") == 40
+    assert outcome(db, command="select count(*) from pg_locks where locktype = 'advisory'").output == "0"
+
+
 def test_a_text_that_drops_what_the_node_has_prepared_still_finishes(db, nodes):
     nodes.start(workers=1)
     for text in ("select 1", "select 2", "select 3", "deallocate all", "do $$ begin deallocate all; end $$", "select 4"):
