@@ -29,6 +29,7 @@ err_set(struct err *e, enum rc rc, const char *fmt, ...)
 	if (e == NULL)
 		return rc;
 	e->sqlstate[0] = '\0';
+	e->place[0] = '\0';
 	e->hint_at = 0;
 	va_start(ap, fmt);
 	store(e, text, vsnprintf(text, sizeof text, fmt, ap));

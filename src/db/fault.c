@@ -72,6 +72,6 @@ fault_no_partition(enum rc rc, const struct err *err)
 {
 	/* The second text: a session with an outdated list of the partitions writes into the default one. */
 	return rc == RC_BAD && strcmp(err->sqlstate, "23514") == 0 &&
-	       (strstr(err->text, "no partition of relation") != NULL ||
-		   strstr(err->text, "violates partition constraint") != NULL);
+	       (strcmp(err->place, "ExecFindPartition") == 0 ||
+		   strcmp(err->place, "ExecPartitionCheckEmitError") == 0);
 }

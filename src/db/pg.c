@@ -164,6 +164,7 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 	const char *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
+	const char *place = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION);
 	const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
 	enum rc rc;
 
@@ -178,6 +179,7 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL) {
 		snprintf(err->sqlstate, sizeof err->sqlstate, "%s", state);
+		snprintf(err->place, sizeof err->place, "%s", place ? place : "");
 		if (hint != NULL && message != NULL && strlen(message) + 2 < strlen(err->text))
 			err->hint_at = strlen(message) + 2;
 	}

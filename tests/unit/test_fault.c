@@ -60,11 +60,15 @@ test_races_locks_and_bugs(void **state)
 static void
 test_a_missing_partition_is_told_from_a_check(void **state)
 {
-	struct err partition = {
-	    .sqlstate = "23514", .text = "no partition of relation \"run\" found for row"};
-	struct err check = {.sqlstate = "23514", .text = "new row violates check constraint"};
+	struct err partition = {.sqlstate = "23514",
+	    .place = "ExecFindPartition",
+	    .text = "keine Partition von Relation \"run\" für die Zeile gefunden"};
+	struct err old_list = {.sqlstate = "23514", .place = "ExecPartitionCheckEmitError"};
+	struct err check = {
+	    .sqlstate = "23514", .place = "ExecConstraints", .text = "no partition of relation, says a name"};
 
 	assert_true(fault_no_partition(RC_BAD, &partition));
+	assert_true(fault_no_partition(RC_BAD, &old_list));
 	assert_false(fault_no_partition(RC_BAD, &check));
 	assert_false(fault_no_partition(RC_OK, &partition));
 }
