@@ -349,7 +349,7 @@ comment on column pgrab.definition.definition is
   'Kind, name, and all columns that people write and that are not the default; not run_at, not paused.';
 
 -- Whatever comes on a day that nobody has made a partition for.  It has a replica identity because its rows
--- are moved: those of the others never change.
+-- are moved; those of the others are changed seldom.
 create table pgrab.run_rest partition of pgrab.run default;
 alter table pgrab.run_rest replica identity full;
 comment on table pgrab.run_rest is

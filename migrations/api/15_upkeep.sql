@@ -38,7 +38,8 @@ end $$;
 comment on function pgrab_internal.rest_make() is 'Makes the partitions for the rest again.';
 
 -- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
--- before its day was made lies in the partition for the rest, and moves.
+-- before its day was made lies in the partition for the rest, and moves.  It has no key, so whoever publishes
+-- all tables (logical replication) would keep its rows from being changed but for a replica identity.
 create or replace function pgrab_internal.day_make(p_table text, p_day date) returns text
 language plpgsql as $$
 declare
@@ -52,6 +53,7 @@ begin
   end if;
   execute format('create table pgrab.%I (like pgrab.%I including defaults including constraints)
     with (autovacuum_vacuum_insert_threshold = 1000000)', c_name, p_table);
+  execute format('alter table pgrab.%I replica identity full', c_name);
   execute format('lock table pgrab.%I in access exclusive mode', p_table || '_rest');
   execute format('with rest as (
       delete from pgrab.%1$I r where r.%2$I >= %3$L and r.%2$I < %4$L returning r.*)

@@ -30,7 +30,7 @@ select is((select array_agg(u.partition order by u.partition) from pgrab.upkeep(
   'what lies behind it is dropped');
 select is((select count(*) from pgrab.run where task_id = 2), 0::bigint, 'with its rows');
 select is((select array_agg(c.relname::text) from pg_class c
-    where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'r' and not c.relispartition
+    where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'r'
       and c.relreplident = 'd' and not exists (
         select from pg_index i where i.indrelid = c.oid and i.indisprimary)), null,
   'every table can be replicated');
