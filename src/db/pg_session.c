@@ -10,7 +10,8 @@
  * What our statements want of a session.  Read committed: a higher default would turn lost claims
  * into errors.  Search path: a hostile one must not reach us.  JIT compiles our short statements
  * for longer than they run (a heartbeat: 16 ms instead of 0.4).  Parallel workers take longer to start:
- * pgrab.failing without a row 10 ms instead of 0.4.
+ * pgrab.failing without a row 10 ms instead of 0.4.  A null in an array is a null, whatever an old
+ * application wanted of its database.
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
  * vacuumed while empty and then filled looks to the planner as if it had one row, and then reading another
@@ -21,10 +22,11 @@
  * each of our transactions makes its own settings, and leaves nothing behind (pg_pooled.c, ADR 0015).
  */
 const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
-    {"datestyle", "ISO"}, {"lock_timeout", "300ms"}, {"idle_in_transaction_session_timeout", "60s"},
-    {"jit", "off"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
-    {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
-    {"max_parallel_workers_per_gather", "0"}, {NULL, NULL}};
+    {"datestyle", "ISO"}, {"array_nulls", "on"}, {"lock_timeout", "300ms"},
+    {"idle_in_transaction_session_timeout", "60s"}, {"jit", "off"}, {"enable_seqscan", "off"},
+    {"enable_sort", "off"}, {"enable_material", "off"}, {"enable_bitmapscan", "off"},
+    {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {"max_parallel_workers_per_gather", "0"},
+    {NULL, NULL}};
 
 static enum rc
 set_session(struct db *db, struct err *err)
