@@ -6,7 +6,7 @@ import socket
 import subprocess
 
 import pytest
-from cluster import conninfo, wait_until
+from cluster import conninfo, let_others_in, wait_until
 
 BOUNCER = os.environ.get("PGRAB_PGBOUNCER") or shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
 THROUGH_IT = os.environ.get("PGRAB_POOLER") == "1"
@@ -38,8 +38,7 @@ logfile =
         command = [BOUNCER, "-q", str(conf)]
         if os.getuid() == 0:
             user = "postgres" if any(p.pw_name == "postgres" for p in pwd.getpwall()) else "nobody"
-            for path in (folder, *folder.parents[:2]):
-                os.chmod(path, 0o755)
+            let_others_in(folder)
             command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *command]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(self.answers, 10, "pgbouncer to listen")

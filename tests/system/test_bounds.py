@@ -1,14 +1,13 @@
 """The node's file is the upper bound: whom jobs run as, what they may start and reach, and what they cannot see."""
 import http.server
 import os
-import stat
 import subprocess
 import threading
 import time
 from email.utils import formatdate
 
 import pytest
-from cluster import clean_env, pgrab_bin, run_pgrab
+from cluster import clean_env, let_others_in, pgrab_bin, run_pgrab
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="running jobs as another user needs root")
 
@@ -173,8 +172,7 @@ def test_a_job_of_the_same_user_sees_nothing_of_node_keeper_and_shim(db, nodes, 
     wrapper = tmp_path / "pgrab_as_nobody"
     wrapper.write_text(f'#!/bin/sh\nexec setpriv --reuid=nobody --regid=nogroup --clear-groups {pgrab_bin()} "$@"\n')
     wrapper.chmod(0o755)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+    let_others_in(tmp_path)
     nodes.start("n1", binary=str(wrapper), env={"PGPASSWORD": "very-secret-1", "PGRAB_DSN": "password=very-secret-2"})
     seen = output(db, kind="shell", command=PEEK, args={"env": {"PATH": "/usr/bin:/bin"}})
     uid = "65534 65534"

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from cluster import Node, alive, clean_env, pgrab_bin, process_table, wait_until
+from cluster import Node, alive, clean_env, let_others_in, pgrab_bin, process_table, wait_until
 from faulty import proxy  # noqa: F401 (fixture)
 
 # So long that nobody could have noticed by the silence.
@@ -140,8 +140,7 @@ def test_nobody_of_the_same_user_can_look_into_a_node(db, nodes, tmp_path):
     shutil.copy(pgrab_bin(), program)
     wrapper.write_text(f"#!/bin/sh\nexec {' '.join(nobody)} {program} \"$@\"\n")
     wrapper.chmod(0o755)
-    for folder in [tmp_path, *tmp_path.parents][:4]:
-        folder.chmod(folder.stat().st_mode | 0o755)
+    let_others_in(tmp_path)
     node = nodes.start("n1", binary=str(wrapper), env={"PGPASSWORD": "secret", "PGRAB_LABELS": "a=b"},
                        dsn=db.dsn + " password=secret")
     for pid in (node.pid, keeper_of(node)):
