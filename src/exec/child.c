@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/memfile.h"
 #include "exec/bounds.h"
 #include "exec/child_end.h"
 #include "exec/child_plan.h"
@@ -91,25 +91,6 @@ close_fd(int *fd)
 	*fd = -1;
 }
 
-/* RC_AGAIN: the system refused. */
-static enum rc
-make_file(const char *what, const char *text, int *fd_out, struct err *err)
-{
-	size_t len = strlen(text), done = 0;
-	int fd = memfd_create(what, MFD_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : 0;
-
-	while (n >= 0 && done < len) {
-		n = write(fd, text + done, len - done);
-		done += n > 0 ? (size_t)n : 0;
-	}
-	if (n >= 0 && lseek(fd, 0, SEEK_SET) < 0)
-		n = -1;
-	*fd_out = fd;
-	return n < 0 ? err_set(err, RC_AGAIN, "could not write the %s: %s", what, strerrordesc_np(errno))
-		     : RC_OK;
-}
-
 /* On RC_OK the caller must close out_fd (which does not block) and the run's descriptor. */
 static enum rc
 start(struct child *c, const struct surroundings *around, const struct child_plan *p, int *out_fd,
@@ -126,9 +107,9 @@ start(struct child *c, const struct surroundings *around, const struct child_pla
 	enum rc rc = limits_within(&around->limits, &p->limits, &spec.limits, err);
 
 	if (rc == RC_OK && p->stdin_text != NULL)
-		rc = make_file("stdin", p->stdin_text, &spec.stdin_fd, err);
+		rc = memfile_make("stdin", p->stdin_text, strlen(p->stdin_text), &spec.stdin_fd, err);
 	if (rc == RC_OK && p->script != NULL)
-		rc = make_file("command", p->script, &spec.script_fd, err);
+		rc = memfile_make("command", p->script, strlen(p->script), &spec.script_fd, err);
 	if (rc == RC_OK && (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0))
 		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
 	if (rc == RC_OK) {

@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/memfile.h"
 
 struct head {
 	uint32_t argc, envc;
@@ -43,31 +43,6 @@ total_bytes(const char *const *list)
 	for (size_t i = 0; list[i] != NULL && n <= WIRE_SPEC_MAX; i++)
 		n += strlen(list[i]) + 1;
 	return n;
-}
-
-static enum rc
-store(const struct buf *b, int *fd_out, struct err *err)
-{
-	int fd = memfd_create("pgrab-run", MFD_CLOEXEC);
-	size_t done = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return err_set(
-		    err, RC_AGAIN, "could not make a memory file for the run: %s", strerrordesc_np(errno));
-	while (done < b->len) {
-		n = write(fd, b->data + done, b->len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			(void)err_set(err, RC_AGAIN, "could not write the run: %s", strerrordesc_np(errno));
-			close(fd);
-			return RC_AGAIN;
-		}
-		done += (size_t)n;
-	}
-	*fd_out = fd;
-	return RC_OK;
 }
 
 enum rc
@@ -100,7 +75,7 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	head.envc = add_strings(&b, spec->env);
 	buf_add(&b, cwd, strlen(cwd) + 1);
 	memcpy(b.data, &head, sizeof head);
-	rc = store(&b, fd_out, err);
+	rc = memfile_make("run", b.data, b.len, fd_out, err);
 	buf_fini(&b);
 	return rc;
 }

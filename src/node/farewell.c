@@ -2,13 +2,11 @@
  * environment. */
 #include "node/farewell.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memfile.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "db/farewell.h"
@@ -51,23 +50,6 @@ add_number(struct buf *b, int64_t n)
 	add(b, text);
 }
 
-static enum rc
-store(const struct buf *b, int fd)
-{
-	size_t done = 0;
-
-	while (done < b->len) {
-		ssize_t n = write(fd, b->data + done, b->len - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return RC_AGAIN;
-		done += (size_t)n;
-	}
-	return RC_OK;
-}
-
 enum rc
 farewell_will(const struct settings *set, int *fd_out, struct err *err)
 {
@@ -84,10 +66,7 @@ farewell_will(const struct settings *set, int *fd_out, struct err *err)
 	add_number(&b, set->log_format);
 	for (char **e = environ; *e != NULL; e++)
 		add(&b, *e);
-	*fd_out = memfd_create("pgrab-will", MFD_CLOEXEC);
-	rc = *fd_out < 0 ? RC_AGAIN : store(&b, *fd_out);
-	if (rc != RC_OK)
-		(void)err_set(err, rc, "could not make a memory file: %s", strerrordesc_np(errno));
+	rc = memfile_make("will", b.data, b.len, fd_out, err);
 	buf_fini(&b);
 	free(cwd);
 	return rc;
