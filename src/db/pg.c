@@ -20,7 +20,6 @@ db_create(const char *dsn, const char *app, int64_t timeout_us)
 	db->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	db->app = schema_app(app);
 	db->timeout_us = timeout_us;
-	db->stop_fd = -1;
 	return db;
 }
 
@@ -96,13 +95,6 @@ unsigned
 db_generation(const struct db *db)
 {
 	return db->generation;
-}
-
-void
-db_wait_for(struct db *db, int stop_fd, int64_t cancel_us)
-{
-	db->stop_fd = stop_fd;
-	db->stop_cancel_us = cancel_us;
 }
 
 PGconn *
@@ -211,23 +203,30 @@ db_flush(struct db *db, int64_t until_us, struct err *err)
 }
 
 enum rc
-db_collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err)
+db_await_answer(struct db *db, int64_t until_us, struct err *err)
+{
+	while (PQisBusy(db->conn)) {
+		if (!dial_wait_socket(db->conn, false, until_us, -1, NULL)) {
+			db_lose(db);
+			return err_set(err, RC_UNKNOWN, "no answer from the server within the deadline");
+		}
+		if (!PQconsumeInput(db->conn))
+			return db_lost(db, err);
+	}
+	return RC_OK;
+}
+
+enum rc
+db_collect(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 {
 	enum rc rc = RC_OK;
 	PGresult *r;
 
 	for (;;) {
-		while (PQisBusy(db->conn)) {
-			if (!dial_wait_socket(db->conn, false, until_us, stop_fd, stopped_out)) {
-				if (stopped_out != NULL && *stopped_out)
-					return RC_CLOSED; /* the caller cancels and comes back */
-				db_lose(db);
-				return err_set(
-				    err, RC_UNKNOWN, "no answer from the server within the deadline");
-			}
-			if (!PQconsumeInput(db->conn))
-				return db_lost(db, err);
-		}
+		enum rc here = db_await_answer(db, until_us, err);
+
+		if (here != RC_OK)
+			return here;
 		r = PQgetResult(db->conn);
 		if (r == NULL)
 			break;
@@ -270,14 +269,11 @@ db_query(
     struct db *db, const char *sql, int n_params, const char *const *params, PGresult **out, struct err *err)
 {
 	enum rc rc;
-	bool stopped, named;
+	bool named;
 	int64_t until;
 
 	if (out != NULL)
 		*out = NULL;
-	if (db->stop_fd >= 0 && out != NULL)
-		return db_query_stoppable(
-		    db, sql, n_params, params, db->stop_fd, db->stop_cancel_us, &stopped, out, err);
 	rc = db_connect(db, err);
 	if (rc != RC_OK)
 		return rc;
@@ -293,7 +289,7 @@ db_query(
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
 	if (rc == RC_OK)
-		rc = db_collect(db, until, -1, NULL, out, err);
+		rc = db_collect(db, until, out, err);
 	return finish(rc, out);
 }
 
@@ -308,30 +304,5 @@ db_script(struct db *db, const char *sql, struct err *err)
 	if (!PQsendQuery(db->conn, sql))
 		return db_lost(db, err);
 	rc = db_flush(db, until, err);
-	return rc == RC_OK ? db_collect(db, until, -1, NULL, NULL, err) : rc;
-}
-
-enum rc
-db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params, int stop_fd,
-    int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err)
-{
-	enum rc rc = db_connect(db, err);
-
-	*stopped_out = false;
-	*out = NULL;
-	if (rc != RC_OK)
-		return rc;
-	if (!PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0))
-		return db_lost(db, err);
-	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
-	if (rc == RC_OK)
-		rc = db_collect(db, CLOCK_NEVER, stop_fd, stopped_out, out, err);
-	if (rc == RC_CLOSED) {
-		int64_t until = clock_mono_us() + cancel_us;
-
-		rc = db_cancel(db, until, err);
-		if (rc == RC_OK)
-			rc = db_collect(db, until, -1, NULL, out, err);
-	}
-	return finish(rc, out);
+	return rc == RC_OK ? db_collect(db, until, NULL, err) : rc;
 }

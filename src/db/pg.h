@@ -50,11 +50,6 @@ int64_t db_open_count(void);
 /* How many connections have been made: a new one may lead to another server. */
 unsigned db_generation(const struct db *db);
 
-/* Until the next call of this, db_query has no deadline of its own but ends with stop_fd, as
- * db_query_stoppable does: for statements that may have to wait for another session's lock for as long as the
- * run lasts. -1: as usual. */
-void db_wait_for(struct db *db, int stop_fd, int64_t cancel_us);
-
 /* For a thread that sends the same few texts again and again: they are prepared, unless there is a
  * pooler in between.  They are told apart by their addresses, so these must not change.  Call
  * before the first connect. */
@@ -93,19 +88,13 @@ CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 /* Waits until something unasked for (a notification) has come.  RC_AGAIN: nothing did. */
 CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
-/* The same as db_query, for a connection whose call may also be ended by a file descriptor becoming readable
- * (a run's stop).  On stop: the statement is cancelled, the server is given cancel_us to say so; *stopped_out
- * is set and the answer is RC_AGAIN, or RC_OK when it finished first, or RC_UNKNOWN when the server did not
- * answer.  until_us = CLOCK_NEVER: no deadline of its own. */
-CHECKED enum rc db_query_stoppable(struct db *db, const char *sql, int n_params, const char *const *params,
-    int stop_fd, int64_t cancel_us, bool *stopped_out, PGresult **out, struct err *err);
-
 /*
  * Several statements, sent in one go: none is executed once one has failed. `sync` ends a group: each group
  * is a transaction of its own unless it says BEGIN, and a failure ends only its own group.  Uses the
  * connection that is open: RC_UNKNOWN when there is none. result[i], if given: the answer to each that got
- * one, including the error that ended it; PQclear them all. *failed_out: the first that failed, or n.  The
- * rest as db_query_stoppable; stop_fd < 0: the deadline of the connection.
+ * one, including the error that ended it; PQclear them all. *failed_out: the first that failed, or n.
+ * stop_fd >= 0: there is no deadline; when it becomes readable (a run's stop), the statement under way is
+ * cancelled and the server given cancel_us to say so: RC_UNKNOWN when it does not.
  */
 struct db_step {
 	const char *sql;

@@ -66,7 +66,7 @@ db_name(struct db *db, const char *sql, struct err *err)
 		return db_lost(db, err);
 	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
 	if (rc == RC_OK)
-		rc = db_collect(db, clock_mono_us() + db->timeout_us, -1, NULL, NULL, err);
+		rc = db_collect(db, clock_mono_us() + db->timeout_us, NULL, err);
 	if (rc != RC_OK)
 		e->name[0] = '\0';
 	return rc;

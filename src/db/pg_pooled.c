@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "db/dial.h"
 
 #define BEFORE 2 /* statements before the one that was asked for */
@@ -32,14 +31,10 @@ send_settings(struct db *db)
 static enum rc
 next_result(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 {
-	while (PQisBusy(db->conn)) {
-		if (!dial_wait_socket(db->conn, false, until_us, -1, NULL)) {
-			db_lose(db);
-			return err_set(err, RC_UNKNOWN, "no answer from the server within the deadline");
-		}
-		if (!PQconsumeInput(db->conn))
-			return db_lost(db, err);
-	}
+	enum rc rc = db_await_answer(db, until_us, err);
+
+	if (rc != RC_OK)
+		return rc;
 	*out = PQgetResult(db->conn);
 	/* A NULL ends the results of one statement. */
 	return *out == NULL && PQstatus(db->conn) != CONNECTION_OK ? db_lost(db, err) : RC_OK;

@@ -21,11 +21,9 @@ struct db {
 	char *app;
 	char *zone; /* of times in results; NULL: UTC */
 	int64_t timeout_us;
-	bool plain;   /* no session settings */
-	bool primary; /* of a node: a standby will not do */
-	bool patient; /* of a node that is up: it waits for what a person can mend */
-	int stop_fd;  /* while a run's calls wait for nothing but its stop; else -1 */
-	int64_t stop_cancel_us;
+	bool plain;          /* no session settings */
+	bool primary;        /* of a node: a standby will not do */
+	bool patient;        /* of a node that is up: it waits for what a person can mend */
 	bool pooled;         /* the connection is to a pooler, whose servers others use as well */
 	unsigned generation; /* connections made so far */
 	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
@@ -59,9 +57,10 @@ enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
 /* Before anything else on a new connection: makes sure that what the old one was doing is over. */
 CHECKED enum rc db_settle_in(struct db *db, struct err *err);
 
+/* RC_OK: the next answer can be had from libpq without waiting. */
+CHECKED enum rc db_await_answer(struct db *db, int64_t until_us, struct err *err);
 /* Reads until the server is idle again.  The first error or the last rows count. */
-CHECKED enum rc
-db_collect(struct db *db, int64_t until_us, int stop_fd, bool *stopped_out, PGresult **out, struct err *err);
+CHECKED enum rc db_collect(struct db *db, int64_t until_us, PGresult **out, struct err *err);
 
 /* Gives a text of ours a name on this connection when it is sent for the second time.  Returns what db_query
  * does; not in a pipeline. */
