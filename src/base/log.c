@@ -326,26 +326,3 @@ log_stop(void)
 	else
 		PTHREAD_OK(pthread_detach(queue.thread));
 }
-
-static int
-find(const char *const *names, int n, const char *s)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(names[i], s) == 0)
-			return i;
-	return -1;
-}
-
-int
-log_level_parse(const char *s)
-{
-	return find(level_names, LOG_LEVEL__COUNT, s);
-}
-
-int
-log_format_parse(const char *s)
-{
-	static const char *const names[] = {"text", "json"};
-
-	return find(names, 2, s);
-}

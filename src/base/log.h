@@ -52,8 +52,4 @@ void log_line(enum log_level level, const char *event, const char *fmt, ...) PRI
 #define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 
-/* "debug", "info", "warn", "error" and "text", "json"; -1 for anything else. */
-int log_level_parse(const char *s);
-int log_format_parse(const char *s);
-
 #endif

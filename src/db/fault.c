@@ -36,18 +36,6 @@ fault_of(const char *sqlstate)
 	return FAULT_OURS;
 }
 
-const char *
-fault_name(enum fault f)
-{
-	static const char *const name[] = {[FAULT_RACE] = "race",
-	    [FAULT_LOCKED] = "locked",
-	    [FAULT_ROW] = "row",
-	    [FAULT_OURS] = "ours",
-	    [FAULT_SERVER] = "server"};
-
-	return name[f];
-}
-
 enum rc
 fault_rc(const char *sqlstate, bool patient)
 {

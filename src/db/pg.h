@@ -129,7 +129,6 @@ struct pgarray {
 	char *data;
 	size_t len, cap;
 };
-void pgarray_reset(struct pgarray *a);
 void pgarray_fini(struct pgarray *a);
 void pgarray_int(struct pgarray *a, int64_t v);
 void pgarray_text(struct pgarray *a, const char *s); /* NULL adds a null */

@@ -31,12 +31,6 @@ element(struct pgarray *a, size_t n)
 }
 
 void
-pgarray_reset(struct pgarray *a)
-{
-	a->len = 0;
-}
-
-void
 pgarray_fini(struct pgarray *a)
 {
 	free(a->data);

@@ -112,9 +112,8 @@ finish_by(struct db *db, const char *sql, int n_params, const struct recorder *w
 	return rc;
 }
 
-enum rc
-store_finish_here(
-    struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
+static enum rc
+finish_here(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	if (f[0]->outcome == OUTCOME_NOT_STARTED)
 		return finish_by(db, "unstart", 3, who, f, n, err);
@@ -145,7 +144,7 @@ finish_free(struct db *db, const struct recorder *who, struct finish *const *f, 
 	}
 	if (rc == RC_OK) {
 		if (n_free > 0)
-			rc = store_finish_here(db, who, mine, n_free, err);
+			rc = finish_here(db, who, mine, n_free, err);
 		rc = row_locks_end(db, rc, err);
 	}
 	for (size_t i = 0; rc != RC_OK && i < n_free; i++)
@@ -161,7 +160,7 @@ store_finish(struct db *db, const struct recorder *who, struct finish *const *f,
 	enum rc rc = RC_OK;
 
 	if (!who->contended) {
-		rc = store_finish_here(db, who, f, n, err);
+		rc = finish_here(db, who, f, n, err);
 		if (!row_lock_refused(rc, err))
 			return rc;
 	}

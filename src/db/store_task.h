@@ -158,9 +158,6 @@ struct recorder {
  * store_recorded knows them. */
 CHECKED enum rc
 store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
-/* The same inside the caller's own transaction, which waits for a locked row as long as its session says. */
-CHECKED enum rc store_finish_here(
-    struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 
 /* A run whose end the server refuses to record is parked, with the reason; with or without a row in
  * the history.  Sets ->applied. */

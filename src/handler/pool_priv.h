@@ -121,7 +121,6 @@ void process_begin_ending(struct process *p, int64_t until_us);
 
 /* talk.c */
 void process_read(struct process *p, int64_t now);
-struct flight *flight_of(struct process *p, int64_t number);
 void flight_print(struct process *p, struct flight *f, const char *text, size_t n);
 void flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result);
 

@@ -16,7 +16,7 @@
 #define ROUND_MAX (1024 * 1024) /* read from one process before it is another's turn */
 #define QUOTED    80            /* of what is not a message */
 
-struct flight *
+static struct flight *
 flight_of(struct process *p, int64_t number)
 {
 	struct flight *f;

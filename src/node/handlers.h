@@ -10,10 +10,8 @@
 #include "base/rc.h"
 #include "core/run.h"
 
-struct exec_set;
 struct handlers;
 struct node;
-struct settings;
 
 /* What the [worker NAME] sections ask for.  RC_BAD: a section is wrong, err names it.  *out NULL:
  * there are none. */

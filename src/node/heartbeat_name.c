@@ -25,8 +25,9 @@ new_incarnation(void)
 	return v;
 }
 
-struct node_identity
-heartbeat_identity(const struct heartbeat *h)
+/* Who we are, as the settings say now. */
+static struct node_identity
+identity(const struct heartbeat *h)
 {
 	const struct node *n = h->node;
 
@@ -57,7 +58,7 @@ heartbeat_tell_change(struct heartbeat *h)
 
 	if (!atomic_exchange(&n->untold, false))
 		return;
-	now = heartbeat_identity(h);
+	now = identity(h);
 	if (h->store->node_change(
 		h->db, atomic_load(&n->node_id), atomic_load(&n->incarnation), &now, &told, &err) != RC_OK ||
 	    !told)
@@ -81,7 +82,7 @@ heed_copy(struct heartbeat *h, struct err *err)
 static enum rc
 take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err)
 {
-	struct node_identity who = heartbeat_identity(h);
+	struct node_identity who = identity(h);
 	struct node_holder now;
 	int64_t incarnation = new_incarnation(), id = 0, sent = clock_boot_us();
 	enum rc rc;

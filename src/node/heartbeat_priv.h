@@ -75,8 +75,6 @@ bool heartbeat_take_busy(struct heartbeat *h);
 struct node_beat heartbeat_figures(struct heartbeat *h);
 void heartbeat_give_back(struct heartbeat *h, const struct node_beat *b);
 
-/* Who we are, as the settings say now. */
-struct node_identity heartbeat_identity(const struct heartbeat *h);
 void heartbeat_tell_change(struct heartbeat *h);
 
 /* From the loss of the lease to a new incarnation.  Returns early on stop. */

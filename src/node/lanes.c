@@ -116,6 +116,15 @@ by_band(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
+static void
+forget_marks(struct lanes *ls)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		for (unsigned s = 0; s < PGRAB_SHARDS; s++)
+			ls->item[i].mark[s] = LOOK_NO_MARK;
+	}
+}
+
 void
 lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
     const struct pgrab_cluster *c, const bool *busy)
@@ -136,7 +145,7 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 		deal_shards(ls, l, c);
 	}
 	qsort(ls->item, ls->count, sizeof *ls->item, by_band);
-	lanes_forget_marks(ls);
+	forget_marks(ls);
 	free(node);
 }
 
@@ -238,15 +247,6 @@ lanes_has_crew(const struct lanes *ls, size_t crew)
 			return true;
 	}
 	return false;
-}
-
-void
-lanes_forget_marks(struct lanes *ls)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		for (unsigned s = 0; s < PGRAB_SHARDS; s++)
-			ls->item[i].mark[s] = LOOK_NO_MARK;
-	}
 }
 
 /* What of the rows of one lane was taken, and where its next look begins. */

@@ -72,6 +72,5 @@ bool lanes_has_crew(const struct lanes *ls, size_t crew);
 /* Remembers how far each shard was read and taken, and where to begin next: nothing that was left
  * behind may fall below a mark.  c: in the order of the look. */
 void lanes_progress(struct lanes *ls, const struct candidate *c, size_t n);
-void lanes_forget_marks(struct lanes *ls);
 
 #endif

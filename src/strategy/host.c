@@ -24,7 +24,7 @@ struct strategy {
 	const struct pgrab_strategy *s; /* static data here or in the file */
 	void *handle;                   /* of dlopen; NULL for a built-in */
 	void *self;                     /* of s->open */
-	int64_t slowest_us, said_us;
+	int64_t said_us;                /* the slowest call that was said */
 };
 
 struct padded_set {
@@ -192,12 +192,6 @@ strategy_close(struct strategy **s)
 	*s = NULL;
 }
 
-const char *
-strategy_name(const struct strategy *s)
-{
-	return s->s->name;
-}
-
 bool
 strategy_overlapping(const struct strategy *s)
 {
@@ -210,8 +204,6 @@ note_time(struct strategy *st, int64_t began_us, const char *call)
 {
 	int64_t took = clock_mono_us() - began_us;
 
-	if (took > st->slowest_us)
-		st->slowest_us = took;
 	if (took >= SLOW_US && took >= 2 * st->said_us) {
 		st->said_us = took;
 		log_warn(
@@ -277,10 +269,4 @@ strategy_accept(struct strategy *s, const struct pgrab_cluster *c, const struct 
 	yes = s->s->accept(s->self, c, t);
 	note_time(s, began, "accept");
 	return yes;
-}
-
-int64_t
-strategy_slowest_us(const struct strategy *s)
-{
-	return s->slowest_us;
 }

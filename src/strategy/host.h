@@ -14,7 +14,6 @@ struct strategy; /* one loaded strategy; calls on it come from one thread at a t
 CHECKED enum rc strategy_open(const char *name, const char *options, struct strategy **out, struct err *err);
 void strategy_close(struct strategy **s);
 
-const char *strategy_name(const struct strategy *s);
 bool strategy_overlapping(const struct strategy *s);
 
 /* The shards of one rank; *out is zeroed first.  A rank out of range gives the empty set. */
@@ -22,9 +21,6 @@ void
 strategy_shards(struct strategy *s, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out);
 int64_t strategy_quota(struct strategy *s, const struct pgrab_cluster *c, int64_t room); /* 0..room */
 bool strategy_accept(struct strategy *s, const struct pgrab_cluster *c, const struct pgrab_candidate *t);
-
-/* Longest call so far, microseconds. */
-int64_t strategy_slowest_us(const struct strategy *s);
 
 /* All built-in strategies, ended by NULL. */
 extern const struct pgrab_strategy *const strategy_builtin[];

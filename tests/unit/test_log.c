@@ -335,18 +335,6 @@ the_end_of_the_log_waits_for_its_reader_but_not_for_ever(void **state)
 }
 
 static void
-levels_and_formats_are_parsed(void **state)
-{
-	assert_int_equal(log_level_parse("debug"), LOG_DEBUG);
-	assert_int_equal(log_level_parse("error"), LOG_ERROR);
-	assert_int_equal(log_level_parse("ERROR"), -1);
-	assert_int_equal(log_level_parse(""), -1);
-	assert_int_equal(log_format_parse("text"), LOG_TEXT);
-	assert_int_equal(log_format_parse("json"), LOG_JSON);
-	assert_int_equal(log_format_parse("xml"), -1);
-}
-
-static void
 error_text_is_cut_between_characters_and_may_quote_itself(void **state)
 {
 	struct err e = {.sqlstate = "12345"};
@@ -384,7 +372,6 @@ main(void)
 	    TEST(errno_is_preserved),
 	    TEST(thread_says_its_own_name),
 	    TEST(a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed),
-	    TEST(levels_and_formats_are_parsed),
 	    TEST(error_text_is_cut_between_characters_and_may_quote_itself),
 	    /* Last, because its writer is left behind. */
 	    TEST(the_end_of_the_log_waits_for_its_reader_but_not_for_ever),

@@ -81,7 +81,7 @@ arrays_are_written_as_the_server_reads_them(void **unused)
 	pgarray_int(&a, INT64_MIN);
 	pgarray_int(&a, INT64_MAX);
 	assert_string_equal(pgarray_str(&a), "{0,-1,-9223372036854775808,9223372036854775807}");
-	pgarray_reset(&a);
+	pgarray_fini(&a);
 	pgarray_text(&a, "");
 	pgarray_text(&a, "a\"b\\c,{}");
 	pgarray_text(&a, NULL);

@@ -69,7 +69,6 @@ host_finds_every_builtin_by_name(void **state)
 	for (; strategy_builtin[n] != NULL; n++) {
 		struct strategy *s = open_ok(strategy_builtin[n]->name, NULL);
 
-		assert_string_equal(strategy_name(s), strategy_builtin[n]->name);
 		assert_true(strategy_overlapping(s) == strategy_builtin[n]->overlapping);
 		assert_int_equal(strategy_builtin[n]->abi, PGRAB_STRATEGY_ABI);
 		assert_non_null(strategy_builtin[n]->summary);
@@ -109,10 +108,8 @@ host_loads_a_file(void **state)
 
 	picture_random(&p, 2);
 	strategy_shards(s, &p.c, 1, &set);
-	assert_string_equal(strategy_name(s), "toy");
 	assert_int_equal(set.word[0], 7);
 	assert_int_equal(set_count(&set), 3);
-	assert_true(strategy_slowest_us(s) >= 0);
 	strategy_close(&s);
 	expect_refused(path, "x", "refuses its strategy_options \"x\": how many shards? \"x\" is no number");
 	free(path);
@@ -233,7 +230,6 @@ host_loads_every_builtin_as_a_file(void **state)
 		char *file = xasprintf("strategy_%s.so", same), *path = beside(file);
 		struct strategy *a = open_ok(name, ""), *b = open_ok(path, "");
 
-		assert_string_equal(strategy_name(b), same);
 		picture_random(&p, 5);
 		for (size_t rank = 0; rank < 5; rank++) {
 			strategy_shards(a, &p.c, rank, &in);
