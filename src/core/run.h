@@ -94,12 +94,18 @@ struct run_stop {
 	bool lent;             /* fd is its pool's, one for all its runs */
 };
 
+/* Is its end in the database?  Set by whoever finds out. */
+enum run_written {
+	WRITTEN_NOT,    /* the finisher has yet to write it */
+	WRITTEN_MAYBE,  /* finisher: the answer was lost, so it is looked up before it is written again */
+	WRITTEN_BY_RUN, /* worker: its executor has written it, or left it to recovery */
+	WRITTEN_NEVER,  /* worker, pools: not executed, because the node might not act any more */
+};
+
 /* How it ended.  Belongs to the worker, then to the finisher. */
 struct run_end {
 	enum outcome outcome;
-	bool recorded; /* the finish is in the database already */
-	bool stale;    /* refused by the fence, or dropped with it */
-	bool unsure;   /* the answer to its finish was lost: it may be in the database */
+	enum run_written written;
 	bool has_exit_code;
 	int32_t exit_code;
 	int64_t at_us; /* clock_mono_us */

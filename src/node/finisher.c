@@ -59,6 +59,12 @@ struct finisher {
 
 enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
 
+static bool
+to_be_written(const struct run *r)
+{
+	return r->end.written == WRITTEN_NOT || r->end.written == WRITTEN_MAYBE;
+}
+
 static enum part
 part_of(const struct run *r)
 {
@@ -109,7 +115,7 @@ look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 	enum rc rc;
 
 	for (size_t i = 0; i < *n; i++)
-		unsure = unsure || run_of_finish(s, f[i])->end.unsure;
+		unsure = unsure || run_of_finish(s, f[i])->end.written == WRITTEN_MAYBE;
 	if (!unsure)
 		return RC_OK;
 	rc = s->store->recorded(s->db, f, *n, err);
@@ -128,7 +134,7 @@ write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct e
 	rc = finish_write(&s->writer, f, n, alone, err);
 	n = unapplied(f, n);
 	for (size_t i = 0; rc == RC_UNKNOWN && i < n; i++)
-		run_of_finish(s, f[i])->end.unsure = true;
+		run_of_finish(s, f[i])->end.written = WRITTEN_MAYBE;
 	/* After a lost reply, "no such row" may mean that our first try has only now gone through. */
 	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
 }
@@ -175,8 +181,7 @@ finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 		size_t k = 0;
 
 		for (size_t i = 0; i < n; i++) {
-			if (!s->batch[i]->end.stale && !s->batch[i]->end.recorded &&
-			    part_of(s->batch[i]) == p)
+			if (to_be_written(s->batch[i]) && part_of(s->batch[i]) == p)
 				s->part[k++] = &s->finish[i];
 		}
 		if (k > 0)
@@ -223,7 +228,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 	for (size_t i = 0; i < n; i++) {
 		struct run *r = s->batch[i];
 		const struct finish *f = &s->finish[i];
-		bool open = !f->applied && !f->refused && !r->end.recorded && !r->end.stale;
+		bool open = !f->applied && !f->refused && to_be_written(r);
 
 		if (open && (f->locked || (rc != RC_OK && round.aside))) {
 			keep_locked(s, r);
@@ -231,7 +236,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		} else if (open && rc != RC_OK) {
 			waiting_add_one(&s->kept, r);
 		} else {
-			if ((open && !r->copy) || r->end.stale)
+			if ((open && !r->copy) || r->end.written == WRITTEN_NEVER)
 				stale_add(&s->stale, s->node, r);
 			if (f->refused)
 				hold_keep(r->hold); /* it is recorded as running */

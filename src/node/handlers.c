@@ -59,7 +59,7 @@ host_begin(void *ctx, struct run *r)
 
 	r->begun_us = clock_mono_us();
 	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
-		r->end.stale = true; /* others may have it by now: nothing is executed */
+		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
 		hand_on(h, r);
 		return false;
 	}

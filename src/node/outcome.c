@@ -26,7 +26,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 {
 	r->end.has_exit_code = res->has_exit_code;
 	r->end.exit_code = res->exit_code;
-	r->end.recorded = res->recorded;
+	if (res->recorded)
+		r->end.written = WRITTEN_BY_RUN;
 	if (res->retry_after_us > 0)
 		r->end.retry_us = RETRY_NOT_BEFORE - res->retry_after_us;
 	if (res->succeeded)

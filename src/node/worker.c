@@ -172,7 +172,7 @@ carry_out(struct worker *w, struct run *r)
 	r->begun_us = clock_mono_us();
 	atomic_store(&r->sign_us, r->begun_us);
 	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
-		r->end.stale = true; /* others may have it by now: nothing is executed */
+		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
 		return;
 	}
 	if (run_refused(n, r, ex != NULL)) {

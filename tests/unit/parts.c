@@ -220,7 +220,7 @@ parts_begin_work(struct parts *p)
 		r->begun_us = clock_mono_us();
 		atomic_store(&r->sign_us, r->begun_us);
 		if (!node_may_act(&p->n, r->incarnation, clock_boot_us())) {
-			r->end.stale = true;
+			r->end.written = WRITTEN_NEVER;
 			hand_in(p, r);
 			continue;
 		}

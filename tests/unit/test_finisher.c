@@ -113,7 +113,7 @@ what_was_not_executed_for_want_of_a_lease_is_not_written(void **unused)
 {
 	begin();
 	put_to_work(1);
-	p.at_work[0]->end.stale = true;
+	p.at_work[0]->end.written = WRITTEN_NEVER;
 	end_all(OUTCOME_SUCCEEDED);
 	parts_finisher(&p);
 	assert_int_equal(fake.n_history, 0);
