@@ -15,29 +15,11 @@
  * other, and nobody else owns the node's shards.  So it holds back by degrees and never takes less than a
  * quarter of its room, and at least one.
  */
-#include <pgrab/strategy.h>
+#include "turns.h"
 
 #include <float.h>
 
 #define LEAST_PART 4
-
-static uint32_t
-place(uint32_t shard)
-{
-	return ((shard ^ (shard >> 5)) * 421) % PGRAB_SHARDS; /* a permutation; why this one: id_hash.c */
-}
-
-static void
-shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out)
-{
-	(void)self;
-	if (rank >= c->n_nodes)
-		return;
-	for (uint32_t s = 0; s < PGRAB_SHARDS; s++) {
-		if (place(s) % c->n_nodes == rank)
-			pgrab_shard_add(out, s);
-	}
-}
 
 static double
 slots_of(const struct pgrab_node *n)
@@ -102,7 +84,7 @@ const struct pgrab_strategy strategy_least_count = {
     .abi = PGRAB_STRATEGY_ABI,
     .name = "least_count",
     .summary = "equal shares; a node with more in hand than the others takes less at a time",
-    .shards = shards,
+    .shards = deal_in_turn,
     .quota = quota,
 };
 
