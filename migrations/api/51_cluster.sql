@@ -1,27 +1,29 @@
 -- What a person does to nodes, and to the cluster as a whole: drain a node, pause all tasks, adopt a copy of
 -- a database.  See 50_control.sql.
 
-create or replace function pgrab_internal.node_refuse(p_what text, p_node text) returns void
-language plpgsql as $$
+create or replace function pgrab_internal.node_of(p_name text) returns pgrab.node
+language plpgsql stable as $$
+declare
+  n pgrab.node;
 begin
+  select * into n from pgrab.node x where x.name = p_name;
+  if found then
+    return n;
+  end if;
   raise exception using errcode = 'P0002',
-    message = format('there is no node %s', coalesce(quote_literal(p_node), 'null')),
+    message = format('there is no node %s', coalesce(quote_literal(p_name), 'null')),
     hint = coalesce('Nodes are: ' || (
       select string_agg(n.name, ', ' order by n.name)
       from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.',
       'No node has ever registered; start one: pgrab run.');
 end $$;
-comment on function pgrab_internal.node_refuse(text, text) is 'Says which nodes there are.';
+comment on function pgrab_internal.node_of(text) is 'A node by its name; refused with the names there are.';
 
 create or replace function pgrab_internal.drain(p_node text, p_by text) returns pgrab.node
 language plpgsql as $$
 declare
-  n pgrab.node;
+  n pgrab.node := pgrab_internal.node_of(p_node);
 begin
-  select * into n from pgrab.node x where x.name = p_node;
-  if not found then
-    perform pgrab_internal.node_refuse('drain', p_node);
-  end if;
   insert into pgrab.drained (node_id, asked_by) values (n.id, p_by) on conflict (node_id) do nothing;
   perform pg_notify('pgrab', 'wish');
   n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
@@ -32,12 +34,8 @@ comment on function pgrab_internal.drain(text, text) is 'pgrab.drain() for a cal
 create or replace function pgrab_internal.undrain(p_node text, p_by text) returns pgrab.node
 language plpgsql as $$
 declare
-  n pgrab.node;
+  n pgrab.node := pgrab_internal.node_of(p_node);
 begin
-  select * into n from pgrab.node x where x.name = p_node;
-  if not found then
-    perform pgrab_internal.node_refuse('undrain', p_node);
-  end if;
   delete from pgrab.drained d where d.node_id = n.id;
   perform pg_notify('pgrab', 'wish');
   n.state := case n.state when 'draining' then 'up' else n.state end;
