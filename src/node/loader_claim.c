@@ -74,7 +74,25 @@ last_due(const struct candidate *c, size_t n)
 	return last;
 }
 
-/* The claim, and if its reply was lost the look-up of what we hold, until that is known or we are fenced. */
+/* After a lost answer: what of c[0..n) we hold, asked until that is known or we are fenced.  Not when we
+ * stop: what was claimed is found by the leak repair, or by others. */
+static enum rc
+find_claimed(struct loader *l, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain, size_t *won_out, struct err *err)
+{
+	enum rc rc = RC_UNKNOWN;
+
+	log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err->text);
+	l->next_full_us = 0;  /* the next connection may be to another server: see check_durable */
+	hold_keep(who->hold); /* what is not found now may still turn up */
+	while (rc == RC_UNKNOWN && node_may_act(l->node, who->incarnation, clock_boot_us()) &&
+	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
+		rc = l->store->held(l->db, who, c, n, chain, won_out, err);
+		rc = rc == RC_AGAIN || rc == RC_RACE ? RC_UNKNOWN : rc;
+	}
+	return rc;
+}
+
 static struct run *
 claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
 {
@@ -98,29 +116,16 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	if (!node_may_act(l->node, incarnation, clock_boot_us()))
 		who.n_over = 0;
 	rc = l->store->claim(l->db, &who, c, n, &chain, won_out, &err);
-
 	if (!known)
 		note_contended(l, who.contended);
-	if (rc == RC_UNKNOWN) {
-		log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n,
-		    err.text);
-		l->next_full_us = 0; /* the next connection may be to another server: see check_durable */
-		hold_keep(who.hold); /* what is not found now may still turn up */
+	if (rc != RC_OK)
 		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
-		who.n_over = 0;
-	}
-	/* Not when we stop: what was claimed is found by the leak repair, or by others. */
-	while (rc == RC_UNKNOWN && node_may_act(l->node, incarnation, clock_boot_us()) &&
-	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
-		rc = l->store->held(l->db, &who, c, n, &chain, won_out, &err);
-		rc = rc == RC_AGAIN || rc == RC_RACE ? RC_UNKNOWN : rc;
-	}
+	if (rc == RC_UNKNOWN)
+		rc = find_claimed(l, &who, c, n, &chain, won_out, &err);
 	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	else if (rc != RC_OK)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-	if (rc != RC_OK)
-		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
 	hold_unref(who.hold);
 	return rc == RC_OK ? chain : NULL;
 }

@@ -1,6 +1,7 @@
 /*
- * The inside of a loader, for loader.c (the thread), loader_lanes.c (which lanes and shards),
- * loader_choice.c and loader_claim.c (what it takes), loaders.c (all of a node) only.
+ * The inside of a loader, for loader.c (the thread), loader_look.c (what it does when it wakes up),
+ * loader_lanes.c (which lanes and shards), loader_choice.c and loader_claim.c (what it takes), loaders.c (all
+ * of a node) only.
  */
 #ifndef PGRAB_NODE_LOADER_PRIV_H
 #define PGRAB_NODE_LOADER_PRIV_H
@@ -15,6 +16,10 @@
 #include "node/boss.h"
 #include "node/lanes.h"
 #include "pgrab/strategy.h"
+
+/* A node that has found nothing for a while, and hears its doorbell, looks only this often: whoever inserts a
+ * task that is due before the look after the next rings (see task_inserted). */
+#define QUIET_POLL_US (10 * US_PER_S)
 
 struct cluster;
 struct loaders;
@@ -70,6 +75,16 @@ struct loader {
 	int64_t contended_said_us; /* 0: never */
 };
 
+/* Why the loader is awake, with what room, and what has come of it. */
+struct wakeup {
+	bool only_rung; /* nothing but these shards */
+	const struct pgrab_shard_set *bell;
+	int64_t now;       /* clock_mono_us */
+	struct room taken; /* from the boss, to be given back */
+	struct room room;  /* so much of it as the strategy lets us fill */
+	bool more;         /* out: rows were left behind */
+};
+
 /* loaders.c: one of them. */
 struct loader *loaders_at(struct loaders *ls, size_t i);
 
@@ -103,6 +118,9 @@ void *loader_main(void *arg);
 bool loader_round(struct loader *l);
 void loader_end(struct loader *l); /* what is left to say after the last round */
 void loader_expect_echoes(struct loader *l);
+
+/* loader_look.c.  In the own shards, and where nothing is left in those, in those of others. */
+enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
 
 /* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which
  * shards are ours. */

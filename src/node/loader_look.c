@@ -1,0 +1,160 @@
+/*
+ * What a loader does with a wake-up: it looks, and claims what the look found.  The thread is loader.c.
+ *
+ * Low-water marks.  While one round follows another, the look begins in each shard at the last due time it
+ * has read there: dead index entries pile up at the head when an old snapshot is held.  A look after a sleep
+ * begins at the beginning, and so does one in every `poll`: rows that were committed late, or handed back,
+ * have an older due time than the mark.
+ *
+ * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
+ * do in our own: once per poll, and on from there while there is more and we win some of it.
+ */
+#include "node/loader_priv.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/skew.h"
+#include "node/boss.h"
+#include "node/context.h"
+
+/* A server may be reconfigured or replaced: what it can promise is asked with every full look, and first of
+ * all on a new connection. */
+static enum rc
+check_durable(struct loader *l, struct err *err)
+{
+	bool durable, full = clock_mono_us() >= l->next_full_us;
+	enum rc rc;
+
+	if (!full && db_conn(l->db) != NULL)
+		return RC_OK;
+	rc = l->store->durable(l->db, l->node->set->at_most_once_async, &durable, err);
+	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
+		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
+		    durable ? "" : err->text);
+		l->next_full_us = 0; /* other tasks are for us now */
+	}
+	return rc;
+}
+
+/* Fills in the query, but for its lanes, which are there, and asks it. */
+static enum rc
+look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
+    struct err *err)
+{
+	struct node *n = l->node;
+	struct look *q = &l->query;
+	int64_t asked_us;
+	enum rc rc;
+
+	q->able = node_ability(n);
+	q->once = atomic_load(&n->durable);
+	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
+		      : room->timed > 0    ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
+					   : 0;
+	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+	q->free = clock_mono_us() < l->contended_until_us;
+	asked_us = clock_mono_us();
+	rc = l->store->look(l->db, q, c, found, err);
+	l->looked_us = clock_mono_us();
+	if (rc == RC_OK && *found > 0) {
+		l->found_us = l->looked_us;
+		l->ahead_us = skew_within(
+		    atomic_load(&n->db_ahead_us), (*c)->due_us + (*c)->overdue_us, asked_us, l->looked_us);
+	}
+	return rc;
+}
+
+/* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
+static size_t
+claim_chosen(
+    struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen, bool stolen)
+{
+	struct run *chain = NULL;
+	size_t won = 0;
+
+	loader_keep_chosen(c, found);
+	if (chosen > 0 && node_may_act(l->node, incarnation, clock_boot_us()))
+		chain = loader_claim(l, incarnation, c, chosen, stolen, &won);
+	boss_give(l->node->boss, chain, (struct room){0});
+	return won;
+}
+
+/* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
+static enum rc
+look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
+{
+	int64_t incarnation = atomic_load(&l->node->incarnation);
+	struct candidate *c = NULL;
+	size_t found = 0, chosen, won;
+	enum rc rc = look(l, part, &room, &c, &found, err);
+
+	if (rc != RC_OK)
+		return rc;
+	if (part == LANES_OWN)
+		l->later_us = loader_put_off(c, found, l->node->set->lookahead_us);
+	chosen = loader_choose(l, c, found, room);
+	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
+	*more_out = loader_left_behind(l, c, found);
+	if (part == LANES_OWN)
+		lanes_progress(&l->lanes, c, found);
+	rc = loader_settle_misfires(l, c, found, more_out, err);
+	if (rc == RC_OK) {
+		l->moved = loader_moved(l, c, found, room);
+		won = claim_chosen(l, incarnation, c, found, chosen, part == LANES_OTHERS);
+		if (part == LANES_OTHERS && won == 0)
+			*more_out = false; /* another node is doing it */
+	}
+	free(c);
+	return rc;
+}
+
+/* In the own shards: in those that rang, when that is all that woke us. */
+static enum rc
+look_at_own(struct loader *l, struct wakeup *w, struct err *err)
+{
+	bool full = w->now >= l->next_full_us;
+	enum lanes_part part = w->only_rung && !full && !l->hungry ? LANES_RUNG : LANES_OWN;
+	enum rc rc = RC_OK;
+
+	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
+	if (l->query.n_lanes > 0)
+		rc = look_and_claim(l, part, w->room, &w->more, err);
+	if (full)
+		l->next_full_us = w->now + l->node->set->poll_us;
+	return rc;
+}
+
+static enum rc
+steal(struct loader *l, struct wakeup *w, struct err *err)
+{
+	struct room room = w->room;
+	enum rc rc = RC_OK;
+
+	room.timed = 0;
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
+	l->backoff.random = pgrab_mix64(l->backoff.random);
+	if (l->query.n_lanes > 0)
+		rc = look_and_claim(l, LANES_OTHERS, room, &w->more, err);
+	l->next_steal_us = w->more ? w->now : w->now + l->node->set->poll_us;
+	return rc;
+}
+
+enum rc
+loader_look(struct loader *l, struct wakeup *w, struct err *err)
+{
+	enum rc rc;
+
+	ASSERT_OWNED(&l->owner);
+	if (room_ready(&w->room) + w->room.timed <= 0)
+		return RC_OK;
+	rc = check_durable(l, err);
+	if (rc == RC_OK)
+		rc = loader_refresh_lanes(l, err);
+	if (rc == RC_OK)
+		rc = look_at_own(l, w, err);
+	if (rc == RC_OK && !w->more && room_ready(&w->room) > 0 && w->now >= l->next_steal_us)
+		rc = steal(l, w, err);
+	return rc;
+}
