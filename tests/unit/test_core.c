@@ -1,4 +1,4 @@
-/* The pure rules: states, back-off, members and cluster, lease. */
+/* The pure rules: back-off, members and cluster, lease. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,49 +16,6 @@
 #include "core/lease.h"
 #include "core/member.h"
 #include "core/skew.h"
-#include "core/state.h"
-
-/* --- states ------------------------------------------------------------------------------------------ */
-
-static void
-what_has_ended_runs_again_only_with_its_chain(void **unused)
-{
-	const enum task_state ended[] = {TASK_DONE, TASK_CANCELLED, TASK_SKIPPED, TASK_NONE};
-
-	for (size_t i = 0; i < sizeof ended / sizeof *ended; i++) {
-		for (enum task_event e = 0; e < EV__COUNT; e++) {
-			if (e != EV_REARM && e != EV_NEXT_RUN &&
-			    !(e == EV_REOPEN && ended[i] == TASK_SKIPPED))
-				assert_int_equal(task_next(ended[i], e), TASK_NONE);
-		}
-	}
-}
-
-static void
-only_a_claimed_task_is_started_and_only_a_running_one_ends(void **unused)
-{
-	for (enum task_state s = 0; s < TASK_STATE__COUNT; s++) {
-		assert_int_equal(task_next(s, EV_START),
-		    s == TASK_CLAIMED || s == TASK_SCHEDULED ? TASK_RUNNING : TASK_NONE);
-		assert_int_equal(task_next(s, EV_SUCCEED), s == TASK_RUNNING ? TASK_DONE : TASK_NONE);
-		assert_int_equal(task_next(s, EV_GIVE_UP), s == TASK_RUNNING ? TASK_PARKED : TASK_NONE);
-		assert_int_equal(task_next(s, EV_CLAIM), s == TASK_SCHEDULED ? TASK_CLAIMED : TASK_NONE);
-	}
-}
-
-static void
-every_state_and_event_has_a_name_of_its_own(void **unused)
-{
-	for (enum task_state a = 0; a < TASK_STATE__COUNT; a++) {
-		for (enum task_state b = 0; b < a; b++)
-			assert_string_not_equal(task_state_name(a), task_state_name(b));
-	}
-	for (enum task_event a = 0; a < EV__COUNT; a++) {
-		for (enum task_event b = 0; b < a; b++)
-			assert_string_not_equal(task_event_name(a), task_event_name(b));
-	}
-	assert_int_equal(task_next(99, EV_CLAIM), TASK_NONE);
-}
 
 /* --- back-off ---------------------------------------------------------------------------------------- */
 
@@ -325,9 +282,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_has_ended_runs_again_only_with_its_chain),
-	    cmocka_unit_test(only_a_claimed_task_is_started_and_only_a_running_one_ends),
-	    cmocka_unit_test(every_state_and_event_has_a_name_of_its_own),
 	    cmocka_unit_test(backoff_grows_stays_in_bounds_and_starts_anew),
 	    cmocka_unit_test(backoff_differs_between_nodes),
 	    cmocka_unit_test(a_node_that_beats_never_dies),
