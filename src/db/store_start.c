@@ -50,19 +50,23 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 	return rc;
 }
 
-/* The same; when another session has one of the rows locked, only for those that are free. */
+static void
+none_locked(struct run **runs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		runs[i]->place.locked = false;
+}
+
+/* As fenced_query; when another session has one of the rows locked, only for those that are free. */
 static enum rc
-free_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, PGresult **res,
-    struct err *err)
+free_query(struct db *db, const char *sql, const struct holder *who, struct run **runs, size_t n,
+    PGresult **res, struct err *err)
 {
 	struct row_lock *rows;
-	bool contended = false;
 	enum rc rc;
 
-	for (size_t i = 0; i < n; i++)
-		contended = contended || runs[i]->place.locked;
-	if (!contended) {
-		rc = fenced_query(db, sql, incarnation, runs, NULL, n, res, err);
+	if (!who->contended) {
+		rc = fenced_query(db, sql, who->incarnation, runs, NULL, n, res, err);
 		if (!row_lock_refused(rc, err))
 			return rc;
 	}
@@ -73,8 +77,8 @@ free_query(struct db *db, const char *sql, int64_t incarnation, struct run **run
 	rc = row_locks_take(db, rows, n, err);
 	if (rc == RC_OK) {
 		for (size_t i = 0; i < n; i++)
-			runs[i]->place.locked = rows[i].state == ROW_LOCKED;
-		rc = fenced_query(db, sql, incarnation, runs, rows, n, res, err);
+			runs[i]->place.locked |= rows[i].state == ROW_LOCKED;
+		rc = fenced_query(db, sql, who->incarnation, runs, rows, n, res, err);
 		rc = row_locks_end(db, rc, err);
 	}
 	if (rc != RC_OK) {
@@ -85,36 +89,46 @@ free_query(struct db *db, const char *sql, int64_t incarnation, struct run **run
 	return rc;
 }
 
-static enum rc
-start_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+/* What the rows that came say of their runs. */
+static void
+fill_definitions(struct run **runs, size_t n, const PGresult *res)
 {
-	PGresult *res = NULL;
-	enum rc rc = free_query(db, sql, incarnation, runs, n, &res, err);
-
-	for (int i = 0; rc == RC_OK && i < PQntuples(res); i++) {
+	for (int i = 0; i < PQntuples(res); i++) {
 		struct fence_key key = {db_int64(res, i, ID), db_int64(res, i, VERSION)};
 		struct run **r = bsearch(&key, runs, n, sizeof *runs, by_fence);
 
 		if (r != NULL)
 			store_fill_definition(*r, res, i);
 	}
+}
+
+static enum rc
+start_query(
+    struct db *db, const char *sql, const struct holder *who, struct run **runs, size_t n, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = free_query(db, sql, who, runs, n, &res, err);
+
+	if (rc == RC_OK)
+		fill_definitions(runs, n, res);
 	PQclear(res);
 	return rc;
 }
 
 enum rc
-store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+store_start(struct db *db, const struct holder *who, struct run **runs, size_t n, struct err *err)
 {
 	size_t limited = 0;
 	enum rc rc = RC_OK;
 
+	none_locked(runs, n);
 	for (size_t i = 0; i < n; i++)
 		limited += runs[i]->limited ? 1 : 0;
 	if (limited < n)
-		rc = start_query(db, sql_text("start"), incarnation, runs, n, err);
+		rc = start_query(db, sql_text("start"), who, runs, n, err);
 	/* Each of the two skips what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
-		rc = start_query(db, sql_text("limit_start"), incarnation, runs, n, err);
+		rc = start_query(db, sql_text("limit_start"), who, runs, n, err);
 	return rc;
 }
 
@@ -124,13 +138,12 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 {
 	enum rc rc = store_durable(db, async_ok, durable_out, why);
 	unsigned generation = db_generation(db);
+	/* by way of a transaction of its own: row_locks_take */
+	const struct holder who = {.incarnation = incarnation, .contended = true};
 
 	if (rc != RC_OK || !*durable_out)
 		return rc;
-	for (size_t i = 0; i < n; i++)
-		runs[i]->place.locked = true; /* so that it goes through row_locks_take,
-					       * in a transaction of its own */
-	rc = store_start(db, incarnation, runs, n, why);
+	rc = store_start(db, &who, runs, n, why);
 	/* Another server than the one that was asked may have answered. */
 	if (rc == RC_OK && generation != db_generation(db))
 		rc = err_set(why, RC_UNKNOWN, "the connection was made again while they were started");
@@ -140,15 +153,24 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
 {
-	return start_query(db, sql_text("held"), incarnation, runs, n, err);
+	PGresult *res = NULL;
+	enum rc rc = fenced_query(db, sql_text("held"), incarnation, runs, NULL, n, &res, err);
+
+	if (rc == RC_OK)
+		fill_definitions(runs, n, res);
+	PQclear(res);
+	return rc;
 }
 
 enum rc
-store_release(
-    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
+store_release(struct db *db, const struct holder *who, struct run **runs, size_t n, int64_t *released_out,
+    struct err *err)
 {
 	PGresult *res = NULL;
-	enum rc rc = free_query(db, sql_text("release"), incarnation, runs, n, &res, err);
+	enum rc rc;
+
+	none_locked(runs, n);
+	rc = free_query(db, sql_text("release"), who, runs, n, &res, err);
 
 	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	PQclear(res);

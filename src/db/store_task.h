@@ -111,10 +111,17 @@ CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct 
  * something is held by nobody. */
 CHECKED enum rc store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err);
 
+/* Who has the runs.  contended: rows were locked lately, so none is waited for. */
+struct holder {
+	int64_t incarnation;
+	bool contended;
+};
+
 /* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed
- * have ->started set and their definition filled in. ->locked, here and in store_release: in, do not wait for
- * locked rows; out, nothing was done because another session has the row locked. */
-CHECKED enum rc store_start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err);
+ * have ->started set and their definition filled in.  place.locked, here and in store_release: nothing was
+ * done because another session has the row locked. */
+CHECKED enum rc
+store_start(struct db *db, const struct holder *who, struct run **runs, size_t n, struct err *err);
 /* The same for at_most_once tasks, in a transaction that makes its own settings to be durable, if the server
  * is (*durable_out; if it is not, why->text says why, and nothing was started).  What was not acknowledged
  * must never be executed: on RC_UNKNOWN they are lost. */
@@ -129,8 +136,8 @@ store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, s
 CHECKED enum rc store_secrets(struct db *db, struct run **runs, size_t n, struct err *err);
 
 /* Hands claimed, unstarted tasks back.  (id, version) pairs of one incarnation. */
-CHECKED enum rc store_release(
-    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err);
+CHECKED enum rc store_release(struct db *db, const struct holder *who, struct run **runs, size_t n,
+    int64_t *released_out, struct err *err);
 
 /* One ended run.  Strings borrowed. */
 struct finish {

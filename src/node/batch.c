@@ -22,6 +22,16 @@ batch_sort(struct run **batch, size_t n)
 	qsort(batch, n, sizeof *batch, by_fence);
 }
 
+bool
+batch_is_locked(struct run *const *batch, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (batch[i]->place.locked)
+			return true;
+	}
+	return false;
+}
+
 size_t
 batch_take(struct run **chain, struct run **batch, size_t max)
 {

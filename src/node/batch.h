@@ -20,6 +20,9 @@ size_t batch_take(struct run **chain, struct run **batch, size_t max);
 
 void batch_sort(struct run **batch, size_t n); /* by id: the lock order */
 
+/* Was the row of one of them locked when it was last tried? */
+bool batch_is_locked(struct run *const *batch, size_t n);
+
 /* Runs that wait for another try, oldest first.  All-zero is none. */
 struct waiting {
 	struct run *first, *last;

@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "keeper/keeper.h"
-#include "node/batch.h"
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/heartbeat_priv.h"
@@ -31,8 +30,6 @@
 #define WISH_BURST 10
 /* Time between two readings of all nodes, per node of the cluster. */
 #define OTHERS_US (20 * US_PER_MS)
-
-#define BACK_MAX 256 /* handed back with one beat */
 
 void
 heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
@@ -228,54 +225,6 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 }
 
 static void
-append(struct run **chain, struct run *more)
-{
-	if (*chain == NULL) {
-		*chain = more;
-		return;
-	}
-	struct run *last = *chain;
-
-	while (run_next(last) != NULL)
-		last = run_next(last);
-	last->note.mail.next = more == NULL ? NULL : &more->note.mail;
-}
-
-/* What the starter cannot hand back, for lack of a connection, goes with the beats: a node keeps beating as
- * long as it holds anything. */
-static void
-hand_back(struct heartbeat *h)
-{
-	struct run *batch[BACK_MAX];
-	struct mail *m = NULL;
-	struct err err = {0};
-	int64_t released = 0;
-	struct run *later = NULL; /* after the others: what is locked must not keep them waiting */
-	size_t n;
-	enum rc rc;
-
-	while (mailbox_pop_until(h->node->back_queue, 0, &m) == RC_OK)
-		h->back = run_chain(run_of(m), h->back);
-	if ((n = batch_take(&h->back, batch, BACK_MAX)) == 0)
-		return;
-	rc = h->store->release(h->db, batch[0]->incarnation, batch, n, &released, &err);
-	log_debug("handed_back", "tasks=%zu back=%" PRId64 " answer=%s", n, released, rc_name(rc));
-	for (size_t i = 0; i < n; i++) {
-		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
-			     (rc == RC_OK ? batch[i]->place.locked : rc != RC_BAD);
-
-		if (again) {
-			later = run_chain(batch[i], later);
-			continue;
-		}
-		if (rc != RC_OK)
-			hold_keep(batch[i]->hold); /* it may still be recorded as claimed */
-		run_free(batch[i]);
-	}
-	append(&h->back, later);
-}
-
-static void
 say_goodbye(struct heartbeat *h)
 {
 	struct err err = {0};
@@ -283,7 +232,7 @@ say_goodbye(struct heartbeat *h)
 	struct node_wishes ignored;
 	int64_t db_now;
 
-	hand_back(h);
+	heartbeat_hand_back(h);
 	last.draining = true;
 	if (h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
 	    h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
@@ -344,7 +293,7 @@ heartbeat_round(struct heartbeat *h)
 	}
 	h->next_us = next_beat(h);
 	backoff_reset(&h->backoff);
-	hand_back(h);
+	heartbeat_hand_back(h);
 	heartbeat_tell_change(h);
 	pause = next_wish(h);
 	if (pause > clock_mono_us())

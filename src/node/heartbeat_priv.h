@@ -1,6 +1,6 @@
 /*
- * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_mail.c, heartbeat_figures.c,
- * heartbeat_fence.c and heartbeat_name.c only.
+ * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_back.c, heartbeat_mail.c,
+ * heartbeat_figures.c, heartbeat_fence.c and heartbeat_name.c only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_PRIV_H
 #define PGRAB_NODE_HEARTBEAT_PRIV_H
@@ -68,6 +68,9 @@ void heartbeat_publish(struct heartbeat *h);
 
 /* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
 bool heartbeat_take_busy(struct heartbeat *h);
+
+/* Hands back some of what is in the back queue; what is locked is tried again after the others. */
+void heartbeat_hand_back(struct heartbeat *h);
 
 /* What this node says with its next beat, with what it has counted since the last; heartbeat_give_back
  * keeps the counts of a beat that failed for the next.  (After a lost reply they may count twice:

@@ -169,11 +169,11 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 			if (rc == RC_OK && f.locked)
 				continue; /* by another session; the next round will see */
 		} else {
-			struct run run = {.id = rows[i].id, .version = rows[i].version, .place.locked = true},
-				   *one = &run;
+			const struct holder holder = {.incarnation = incarnation, .contended = true};
+			struct run run = {.id = rows[i].id, .version = rows[i].version}, *one = &run;
 			int64_t released;
 
-			rc = r->store->release(r->db, incarnation, &one, 1, &released, &err);
+			rc = r->store->release(r->db, &holder, &one, 1, &released, &err);
 			if (rc == RC_OK && run.place.locked)
 				continue;
 		}

@@ -58,8 +58,10 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 	int64_t begun_us = clock_mono_us();
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
+		const struct holder who = {
+		    .incarnation = incarnation, .contended = clock_mono_us() < s->contended_until_us};
 		enum rc rc = unknown ? s->store->started(s->db, incarnation, batch, n, &err)
-				     : s->store->start(s->db, incarnation, batch, n, &err);
+				     : s->store->start(s->db, &who, batch, n, &err);
 
 		if (rc == RC_OK) {
 			starter_well(s);
@@ -194,7 +196,6 @@ work(struct starter *s, size_t n)
 	int64_t incarnation = s->batch[0]->incarnation;
 	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start;
 
-	s->batch[0]->place.locked = clock_mono_us() < s->contended_until_us;
 	if (n_start > 0)
 		start(s, incarnation, n_start);
 	fetch_secrets(s, incarnation, s->batch, n_start);

@@ -41,11 +41,12 @@ hand_over(struct starter *s, struct run *const *runs, size_t n)
 void
 starter_release(struct starter *s, int64_t incarnation, struct run **runs, size_t n)
 {
+	const struct holder who = {.incarnation = incarnation, .contended = batch_is_locked(runs, n)};
 	int64_t released, until_us = clock_mono_us() + PATIENCE_US;
 	struct err err = {0};
 
 	while (n > 0 && node_may_act(s->node, incarnation, clock_boot_us())) {
-		enum rc rc = s->store->release(s->db, incarnation, runs, n, &released, &err);
+		enum rc rc = s->store->release(s->db, &who, runs, n, &released, &err);
 
 		if (rc == RC_OK) {
 			log_debug("released", "tasks=%zu back=%lld", n, (long long)released);
@@ -62,12 +63,13 @@ starter_release(struct starter *s, int64_t incarnation, struct run **runs, size_
 void
 starter_probe(struct starter *s)
 {
+	const struct holder nobody = {0};
 	struct err err = {0};
 	int64_t released;
 
 	if (health_part_well(s->node, HEALTH_START) || clock_mono_us() < s->next_probe_us)
 		return;
-	if (s->store->release(s->db, 0, NULL, 0, &released, &err) == RC_OK)
+	if (s->store->release(s->db, &nobody, NULL, 0, &released, &err) == RC_OK)
 		starter_well(s);
 	else
 		s->next_probe_us = clock_mono_us() + backoff_next_us(&s->backoff);

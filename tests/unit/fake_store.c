@@ -388,13 +388,13 @@ fill_definition(struct run *r)
 }
 
 static enum rc
-start(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
+start(struct db *db, const struct holder *who, struct run **runs, size_t n, struct err *err)
 {
 	struct call c = begin(FAKE_START, true);
 
 	check_order(runs, n);
 	for (size_t i = 0; i < n; i++) {
-		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, incarnation, FAKE_CLAIMED);
+		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, who->incarnation, FAKE_CLAIMED);
 
 		runs[i]->place.locked = is_done(&c) && t != NULL && t->locked;
 		if (!is_done(&c) || t == NULL || t->locked || t->due_us > fake_now_us() + LEAD_US)
@@ -412,8 +412,10 @@ static enum rc
 start_once(struct db *db, int64_t incarnation, bool async_ok, struct run **runs, size_t n, bool *durable_out,
     struct err *why)
 {
+	const struct holder who = {.incarnation = incarnation, .contended = true};
+
 	*durable_out = !fake.not_durable;
-	return fake.not_durable ? err_set(why, RC_OK, "no promise") : start(db, incarnation, runs, n, why);
+	return fake.not_durable ? err_set(why, RC_OK, "no promise") : start(db, &who, runs, n, why);
 }
 
 static enum rc
@@ -435,18 +437,18 @@ secrets(struct db *db, struct run **runs, size_t n, struct err *err)
 }
 
 static enum rc
-release(
-    struct db *db, int64_t incarnation, struct run **runs, size_t n, int64_t *released_out, struct err *err)
+release(struct db *db, const struct holder *who, struct run **runs, size_t n, int64_t *released_out,
+    struct err *err)
 {
 	struct call c = begin(FAKE_RELEASE, true);
 
 	check_order(runs, n);
 	*released_out = 0;
-	for (size_t i = 0; is_done(&c) && i < n; i++) {
-		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, incarnation, FAKE_CLAIMED);
+	for (size_t i = 0; i < n; i++) {
+		struct fake_task *t = fenced(runs[i]->id, runs[i]->version, who->incarnation, FAKE_CLAIMED);
 
-		runs[i]->place.locked = t != NULL && t->locked;
-		if (t != NULL && !t->locked) {
+		runs[i]->place.locked = is_done(&c) && t != NULL && t->locked;
+		if (is_done(&c) && t != NULL && !t->locked) {
 			free_task(t, FAKE_SCHEDULED);
 			++*released_out;
 		}
