@@ -1,7 +1,8 @@
 /*
- * What the fuzz programs share.  Each hands whatever it is given to one reader of pgrab's, and says what must hold of the
- * answer whatever came in; a sanitizer watches the rest.  With clang and -Dfuzz=true libFuzzer makes up the input
- * (scripts/fuzz); everywhere else replay.c hands over the files of corpus/.
+ * What the fuzz programs share.  Each hands whatever it is given to one reader of pgrab's, and says
+ * what must hold of the answer whatever came in; a sanitizer watches the rest.  With clang and
+ * -Dfuzz=true libFuzzer makes up the input (scripts/fuzz); everywhere else replay.c hands over the
+ * files of corpus/.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

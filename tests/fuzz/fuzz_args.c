@@ -1,6 +1,7 @@
 /*
- * What a row may ask of http, shell and exec, where a redirect may lead, and what a node's http_hosts makes of it.  The
- * first line is the command, each further one an arg, "key=value", but for those that begin with
+ * What a row may ask of http, shell and exec, where a redirect may lead, and what a node's
+ * http_hosts makes of it.  The first line is the command, each further one an arg, "key=value", but
+ * for those that begin with
  *     >   a redirect: ">302 http://..."
  *     @   http_hosts
  *     %   an address that is connected to, of 4 or 16 bytes

@@ -1,6 +1,6 @@
 /*
- * Arrays on their way to the server, read back by the rules of array_in; and the lists of pairs that the server sends, which
- * have one form only.
+ * Arrays on their way to the server, read back by the rules of array_in; and the lists of pairs
+ * that the server sends, which have one form only.
  */
 #include <inttypes.h>
 

@@ -1,6 +1,7 @@
 /*
- * What libpq says of a connection string that it cannot read may repeat pieces of it, and any piece may be one of the
- * password.  In the input the byte 0x01 is the password, and what is said must not hold it.
+ * What libpq says of a connection string that it cannot read may repeat pieces of it, and any piece
+ * may be one of the password.  In the input the byte 0x01 is the password, and what is said must
+ * not hold it.
  */
 #include <libpq-fe.h>
 

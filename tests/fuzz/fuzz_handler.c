@@ -1,4 +1,7 @@
-/* The lines of a handler process: the node's own make it, those of a process are believed only as far as they are checked. */
+/*
+ * The lines of a handler process: the node's own make it, those of a process are believed only as
+ * far as they are checked.
+ */
 #include <cjson/cJSON.h>
 
 #include "exec/exec.h"

@@ -1,6 +1,7 @@
 /*
- * What an HTTP server may answer: a whole run of kind http, with the real libcurl, against a socket of this process.  One
- * thread: the server's part is done whenever the run asks its host whether it has to stop.
+ * What an HTTP server may answer: a whole run of kind http, with the real libcurl, against a socket
+ * of this process.  One thread: the server's part is done whenever the run asks its host whether it
+ * has to stop.
  */
 #include <arpa/inet.h>
 #include <sys/eventfd.h>

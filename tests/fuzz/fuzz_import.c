@@ -1,6 +1,6 @@
 /*
- * What `pgrab import` reads of others' files: a crontab, a unit of systemd, a calendar expression.  (The cron strings of
- * tasks are read by the database, in SQL.)
+ * What `pgrab import` reads of others' files: a crontab, a unit of systemd, a calendar expression.
+ * (The cron strings of tasks are read by the database, in SQL.)
  */
 #include <sys/mman.h>
 #include <unistd.h>

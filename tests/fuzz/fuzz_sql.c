@@ -1,4 +1,7 @@
-/* Where one statement of a task ends and the next begins: whatever the text is, the parts are parts of it, in its order. */
+/*
+ * Where one statement of a task ends and the next begins: whatever the text is, the parts are parts
+ * of it, in its order.
+ */
 #include "db/sql_split.h"
 #include "fuzz.h"
 

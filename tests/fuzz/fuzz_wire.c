@@ -1,4 +1,7 @@
-/* What node and keeper hand to each other: the memory file of a run, its datagram, and the words of a shim. */
+/*
+ * What node and keeper hand to each other: the memory file of a run, its datagram, and the words of
+ * a shim.
+ */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
