@@ -9,8 +9,15 @@
 
 /* A node that may run more lanes than this reads them in turns. */
 #define LANES_PER_LOOK 64
-#define LANE_ROWS_MAX  1000 /* rows of one lane in one look: a bigger batch gains no more */
-/* Each gives its oldest, and the next look goes on with others: a backlog is worked off by age, roughly. */
+
+/* Rows of one lane in one look: enough to find the best of a small backlog; where a bigger batch gains no
+ * more. */
+#define LANE_ROWS_MIN 128
+#define LANE_ROWS_MAX 1000
+
+/* This many shards fill a look; each gives its oldest, and the next look begins behind the last one.  So a
+ * big backlog is worked off by age, roughly, and what waits longest is soon compared with more important
+ * work. */
 #define SHARDS_PER_LOOK 8
 
 void
@@ -193,8 +200,10 @@ lanes_fit(const struct lanes *ls)
 static int64_t
 rows_wanted(const struct lane *l, int64_t timed)
 {
-	int64_t wanted = l->room + (l->backlog ? 0 : timed);
+	int64_t wanted = l->backlog ? l->room : l->room + timed;
 
+	if (l->backlog && l->room > 0 && wanted < LANE_ROWS_MIN)
+		wanted = LANE_ROWS_MIN;
 	return wanted < LANE_ROWS_MAX ? wanted : LANE_ROWS_MAX;
 }
 
@@ -253,7 +262,6 @@ lanes_has_crew(const struct lanes *ls, size_t crew)
 static void
 lane_progress(struct lane *l, const struct candidate *c, size_t n)
 {
-	const struct candidate *left = NULL;
 	bool complete = true; /* so far, in this shard */
 	int64_t due = 0;
 
@@ -261,16 +269,14 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;
 		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
-		if (!complete && left == NULL)
-			left = &c[i];
 		if (complete && c[i].overdue_us >= 0)
 			l->mark[c[i].shard] = c[i].due_us;
 		due += c[i].overdue_us >= 0;
 	}
 	l->backlog = due > 0 && due >= l->room;
 	for (size_t i = 0; i < l->n_shards; i++) {
-		if (l->shard[i] == (left != NULL ? left : &c[n - 1])->shard)
-			l->turn = i; /* it may have more */
+		if (l->shard[i] == c[n - 1].shard)
+			l->turn = (i + 1) % l->n_shards;
 	}
 }
 

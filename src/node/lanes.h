@@ -60,8 +60,8 @@ bool lanes_fit(const struct lanes *ls);
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
  * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is skipped.  timed:
  * room for what is not due yet.  chance: for LANES_OTHERS, so that nodes that steal do not meet in the
- * same shard.  A lane is asked for as much as its crew has room for, and for what is not due yet only
- * if less than that is due. */
+ * same shard.  A lane with a backlog is asked for as much as its crew has room for, at least for enough to
+ * find the best of a few; others for what is not due yet, too. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look *q);
 

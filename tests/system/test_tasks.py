@@ -270,6 +270,16 @@ def test_the_higher_priority_goes_first_among_due_tasks(db, nodes):
     assert order == [r.id for r in sorted(first, key=lambda r: -r.priority)]
 
 
+def test_what_has_waited_longer_goes_first(db, nodes):
+    db.query("insert into pgrab.task (kind, command, run_at) select 'sql', 'select 1', now() - i * interval '1 s' from generate_series(1, 3000) i")
+    nodes.start("n1", workers="2")
+    db.wait("select not exists (select from pgrab.task)", timeout=50)
+    # Not to the letter: of a big backlog a look sees a part of the shards.
+    agree = db.one("""select corr(a, b) from (
+        select rank() over (order by fire_at) as a, rank() over (order by started_at) as b from pgrab.run) x""")
+    assert agree > 0.9, agree
+
+
 def test_a_finished_task_can_be_looked_up_with_its_definition(db, nodes):
     nodes.start()
     task = db.add(name="n", kind="sql", command="select 1", args={"params": []}, priority=3)

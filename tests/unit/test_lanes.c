@@ -133,7 +133,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	assert_int_equal(ls.item[0].mark[3], 100);
 	assert_int_equal(ls.item[0].mark[7], 400);
 	assert_true(ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
-	assert_int_equal(ls.item[0].shard[ls.item[0].turn], 3);
+	assert_int_equal(ls.item[0].shard[ls.item[0].turn], 10); /* the others have waited as long */
 	lanes_fini(&ls);
 	strategy_close(&s);
 }
@@ -163,7 +163,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	assert_int_equal(q.n_lanes, 0);
 	room[0] = 5;
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.lane[0].wanted, 5);
+	assert_int_equal(q.lane[0].wanted, 128);            /* the best of these */
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
 	assert_int_equal(q.lane[0].wanted, 105);
 	look_fini(&q);
@@ -178,11 +178,10 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	struct strategy *s = open_id_hash();
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
-	int64_t self[] = {10}, room[] = {8, 3};
+	int64_t self[] = {10}, room[] = {8, 300};
 	struct lane_row rows[] = {{.lane = 8 + 2, .able = self, .n_able = 1},
 	    {.lane = 16 + 2, .able = self, .n_able = 1, .crew = 1}};
-	struct candidate found[3] = {{.lane = 18, .shard = 3, .overdue_us = 50},
-	    {.lane = 18, .shard = 3, .overdue_us = 40}, {.lane = 18, .shard = 3, .overdue_us = 30}};
+	struct candidate found[300];
 	struct lanes ls;
 	struct look q = {0};
 
@@ -190,17 +189,19 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	c.n_nodes = 1;
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, rows, 2, s, &c, NULL);
+	for (size_t i = 0; i < 300; i++)
+		found[i] = (struct candidate){.lane = 18, .shard = (uint16_t)(i / 100), .overdue_us = 50};
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.lane[0].wanted, 108);
-	assert_int_equal(q.lane[1].wanted, 103);
-	lanes_progress(&ls, found, 3);                      /* as many as there is room for */
+	assert_int_equal(q.lane[1].wanted, 400);
+	lanes_progress(&ls, found, 300);                    /* as many as there is room for */
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* each lane as it is */
 	assert_int_equal(q.lane[0].wanted, 108);
-	assert_int_equal(q.lane[1].wanted, 3);
-	assert_int_equal(q.lane[1].slice, 1); /* the oldest of each shard */
-	lanes_progress(&ls, found, 2);        /* fewer: all there are */
+	assert_int_equal(q.lane[1].wanted, 300);
+	assert_int_equal(q.lane[1].slice, 38); /* the oldest of each shard */
+	lanes_progress(&ls, found, 299);       /* fewer: all there are */
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.lane[1].wanted, 103);
+	assert_int_equal(q.lane[1].wanted, 400);
 	lanes_part(&ls, LANES_OWN, NULL, room, 5000, 0, &q); /* bounded */
 	assert_int_equal(q.lane[1].wanted, 1000);
 	room[1] = 0;
