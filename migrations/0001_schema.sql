@@ -1,19 +1,19 @@
 -- The structure: tasks, their history, nodes, limits, chains.
--- Breaking: yes.  The first edition's tables had another form.
+-- Breaking: yes.  The first edition's tables were different.
 --
--- Why one wide table.  People insert into pgrab.task, in any language, so it has to be a real table with
--- everything in it.  The columns stand in this order because of what they cost: first those of fixed width
--- that nodes change all the time, so that an UPDATE finds them without reading what people wrote, and the
--- log holds only them; what people write comes last.  Claim, start and finish change no column that an index
--- names, so they are HOT updates: no index is written.  A task that cannot run now (parked, paused, waiting,
--- in line) has no due_at and is in no index of what is due.
+-- Why one wide table.  Users insert into pgrab.task, in any language, so it has to be a real table with
+-- everything in it.  The order of the columns follows their cost.  The fixed-width ones that nodes change all
+-- the time come first, so that an UPDATE finds them without reading what users wrote, and only they go into
+-- the WAL.  What users write comes last.  Claim, start and finish change no indexed column, so they are HOT
+-- updates: no index is written.  A task that cannot run now (parked, paused, waiting, in line) has no due_at
+-- and is in no index of due tasks.
 --
--- No BEFORE UPDATE trigger for each row: where there is one, PostgreSQL locks each row before it changes it,
--- which the claim of every task would pay for.
+-- No BEFORE UPDATE trigger for each row: with one, PostgreSQL locks each row before changing it, and every
+-- claim would pay for that.
 
 create table pgrab.task (
   id               bigint      generated always as identity,
-  -- what the system writes all the time; of these only due_at is in an index
+  -- written by the system all the time; of these only due_at is indexed
   version          bigint      not null default (date_part('epoch', now()) * 1e6)::bigint,
   incarnation      bigint,
   node_id          bigint,
@@ -30,7 +30,7 @@ create table pgrab.task (
   needs            integer,
   met              integer,
   status           text        not null default 'scheduled',
-  -- what the system writes once, or seldom
+  -- written by the system once, or rarely
   shard            smallint    not null
     generated always as ((hashint8extended(id, 0) & 1023)::smallint) stored,
   lane             integer     not null
@@ -43,7 +43,7 @@ create table pgrab.task (
   settled          boolean     not null default false,
   created_at       timestamptz not null default now(),
   updated_at       timestamptz not null default now(),
-  -- what people write
+  -- written by users
   priority         smallint    not null default 0,
   paused           boolean     not null default false,
   max_attempts     integer     not null default 3,
@@ -85,7 +85,7 @@ create table pgrab.task (
   constraint task_owned_check check (
     (status in ('claimed', 'running')) = (node_id is not null and incarnation is not null)),
   constraint task_due_check check (due_at is null or status in ('scheduled', 'claimed', 'running')),
-  -- One row that no node can count on or take further would stop them all.
+  -- A single row with a time that nodes cannot calculate with would stop all of them.
   constraint task_times_check check (
     (due_at is null or isfinite(due_at)) and (fire_at is null or isfinite(fire_at))
     and (claimed_at is null or isfinite(claimed_at)) and (started_at is null or isfinite(started_at))),
@@ -99,15 +99,15 @@ create table pgrab.task (
 comment on table pgrab.task is
   'Tasks: what to run and when. Insert a row, in your own transaction; a node runs it. A one-shot task leaves'
   ' this table when it has ended: see pgrab.tasks (live and finished) and pgrab.history.';
-comment on column pgrab.task.id is 'Number of the task, given by the database.';
+comment on column pgrab.task.id is 'Number of the task, assigned by the database.';
 comment on column pgrab.task.version is
   'System: raised by every claim and every change of plan. (incarnation, version) is the fence that every '
   'later write must match. It starts with the time of the insert, so that it never repeats for an id.';
 comment on column pgrab.task.incarnation is 'System: which start of that node.';
 comment on column pgrab.task.node_id is 'System: the node that holds it.';
 comment on column pgrab.task.due_at is
-  'System: when a node should look at it next: fire_at, or later while a retry waits. Null: it cannot run '
-  'now.';
+  'System: when a node should look at it next: fire_at, or later if a retry is pending. Null: it cannot '
+  'run now.';
 comment on column pgrab.task.fire_at is
   'System: the planned time of the current fire; retries and recovery leave it alone.';
 comment on column pgrab.task.claimed_at is 'System: when the node claimed it.';
@@ -120,64 +120,66 @@ comment on column pgrab.task.failures is 'System: runs that ended other than suc
 comment on column pgrab.task.chain is
   'System: the chain it is a link of, as in pgrab.chain.chain. Null: none.';
 comment on column pgrab.task.attempt is
-  'System: tries begun for this fire; counted at the start, so that a task that kills its node is parked '
-  'eventually.';
+  'System: attempts started for this fire. Counted at the start, so that a task that kills its node is '
+  'parked in the end.';
 comment on column pgrab.task.needs is
-  'System: parents that have yet to end in this run of the chain. Null: it takes no part in it (any more).';
+  'System: parents that have yet to end in this run of the chain. Null: it takes no part in this run, or '
+  'has ended in it.';
 comment on column pgrab.task.met is
   'System: parents that have ended in this run of the chain and were not skipped.';
 comment on column pgrab.task.status is
-  'System: waiting (for parents), scheduled, claimed (a node holds it, not started), running, parked (out of '
-  'attempts, waiting for a person); done, cancelled, skipped: how a link of a chain in progress has ended.';
+  'System: waiting (for parents), scheduled, claimed (a node holds it and has not started it), running, '
+  'parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a running chain '
+  'ended.';
 comment on column pgrab.task.shard is
   'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards among'
   ' nodes.';
 comment on column pgrab.task.lane is
-  'System: its lane of the due index: its priority''s band (the last three bits: 1 below zero,'
-  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of owner, kind, require and delivery. Tasks of one '
+  'System: its lane of the due index: the band of its priority (the last three bits: 1 below zero,'
+  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of owner, kind, require and delivery. All tasks of a '
   'lane can be run by the same nodes.';
 comment on column pgrab.task.settled is
-  'System: its missed fires have been settled; it keeps its place in the queue.';
+  'System: true: its missed fires have been settled; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
-comment on column pgrab.task.updated_at is 'System: when a person last changed the definition.';
+comment on column pgrab.task.updated_at is 'System: when a user last changed the definition.';
 comment on column pgrab.task.priority is
   'Higher goes first, in bands: below 0, 0, 1 to 9, 10 to 99, 100 and above. A band is worth 15 minutes of '
   'waiting to the next lower one, so nothing waits longer than an hour behind more important work.';
 comment on column pgrab.task.paused is
-  'True: not started until it is false again. A run in progress goes on.';
+  'True: not started until this is false again. A run in progress continues.';
 comment on column pgrab.task.max_attempts is
-  'Tries per fire. After the last the task is parked, with the reason in last_error.';
+  'Attempts per fire. After the last one the task is parked, with the reason in last_error.';
 comment on column pgrab.task.max_runs is 'The schedule ends after this many fires.';
 comment on column pgrab.task.misfire_limit is
   'With misfire = all: at most this many catch-up runs; the rest are recorded as missed.';
 comment on column pgrab.task.run_at is 'When it is (next) due. Default: now.';
-comment on column pgrab.task.starts_at is 'The schedule fires only from here on.';
-comment on column pgrab.task.ends_at is 'The schedule fires only up to here.';
+comment on column pgrab.task.starts_at is 'The schedule does not fire before this.';
+comment on column pgrab.task.ends_at is 'The schedule does not fire after this.';
 comment on column pgrab.task.parent_id is
-  'This task is a link of its parent''s chain: it starts when the parent has ended as run_if says. More '
+  'Makes this task a link of its parent''s chain: it starts when the parent has ended as run_if says. More '
   'parents: pgrab.edge.';
 comment on column pgrab.task.timeout is
   'A run is stopped after this: TERM, grace, KILL to everything it started; SQL is cancelled.';
 comment on column pgrab.task.backoff is
-  'Wait before try n+1: backoff * 2^(n-1), at most backoff_max, +-10 %.';
-comment on column pgrab.task.backoff_max is 'Longest wait between two tries.';
+  'Wait before attempt n+1: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+comment on column pgrab.task.backoff_max is 'Longest wait between two attempts.';
 comment on column pgrab.task.misfire_after is 'A fire that could not start within this counts as missed.';
 comment on column pgrab.task.jitter is
   'Each fire is delayed by a pseudo-random part of this, always the same for one task.';
 comment on column pgrab.task.expect_within is
-  'How often it should succeed; otherwise it is in pgrab.overdue. Null: no expectation.';
+  'It should succeed at least this often; when it does not, pgrab.overdue lists it. Null: no expectation.';
 comment on column pgrab.task.stall_after is
-  'A run that shows no sign of life for this long (no output, no progress) is stopped, as timed_out. For sql '
-  'that reports no progress it is a second timeout. Null: only `timeout` counts.';
+  'A run that shows no sign of life for this long (no output, no progress) is stopped, as timed_out. For a '
+  'sql task that reports no progress it is a second timeout. Null: only `timeout` counts.';
 comment on column pgrab.task.keep is
-  'How long its history is kept, even after its end. Null: as long as the nodes'' retention setting says.';
+  'How long its history is kept, even after the task has ended. Null: as the nodes'' retention setting says.';
 comment on column pgrab.task.kind is
-  'What carries it out: sql, shell, exec, http, notify, noop, or a plugged-in executor (pgrab.kind lists '
-  'them). A node runs only the kinds its own `allow` setting names.';
+  'What carries it out: sql, shell, exec, http, notify, noop, or the kind of a plug-in or a handler '
+  '(pgrab.kind lists them all). A node runs only the kinds that its own `allow` setting names.';
 comment on column pgrab.task.delivery is
-  'at_least_once, or at_most_once: once started it is never started again for that fire, whatever happens.';
+  'at_least_once, or at_most_once: once started, it is never started again for that fire, whatever happens.';
 comment on column pgrab.task.misfire is
-  'Fires missed while nobody could run them: skip, once (one catch-up run), all.';
+  'What becomes of fires that no node could run in time: skip, once (one catch-up run), all.';
 comment on column pgrab.task.run_if is 'Which outcome of the parent starts it: success, failure, always.';
 comment on column pgrab.task.timezone is 'IANA time zone in which the schedule is read.';
 comment on column pgrab.task.schedule is
@@ -185,7 +187,7 @@ comment on column pgrab.task.schedule is
 comment on column pgrab.task.limit_key is 'Counts against the limit of that key.';
 comment on column pgrab.task.key is
   'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
-comment on column pgrab.task.name is 'A label for people; need not be unique.';
+comment on column pgrab.task.name is 'A label for readers; it need not be unique.';
 comment on column pgrab.task.source is
   'Which file, team or tool it belongs to: a group to filter, pause and limit by.';
 comment on column pgrab.task.owner is 'System: current_user of the insert.';
@@ -195,37 +197,37 @@ comment on column pgrab.task.args is
   'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd; exec: argv, env, stdin, cwd; '
   'http: method, headers, body, expect, follow; notify: payload.';
 comment on column pgrab.task.on_failure is
-  'A task to insert when a fire has failed for good, a JSON object of columns. Null: none.';
+  'A task to insert when a fire has failed for good: a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
   'sql: the text; shell: a line for sh; exec: a program''s path; http: the URL; notify: the channel.';
 comment on column pgrab.task.last_outcome is 'System: outcome of the last run.';
 comment on column pgrab.task.last_error is 'System: why the last run failed.';
 
 -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
--- shards that are its own.  Named by no other statement's SET but a retry's.
+-- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
 create index task_due_idx on pgrab.task (lane, shard, due_at) where due_at is not null;
 comment on index pgrab.task_due_idx is
-  'What is due, by lane and shard: the loaders'' scan. Tasks that cannot run now have no due_at and are not '
+  'What is due, by lane and shard: the loaders scan it. Tasks that cannot run now have no due_at and are not '
   'in it.';
--- Serves: pgrab.parked, pgrab.overview.  Its predicate names due_at only, which is in an index already: no
+-- Serves: pgrab.parked, pgrab.overview.  Its predicate names only due_at, which is in an index anyway: no
 -- HOT update is lost, and a task that runs when it is due never enters it.
 create index task_idle_idx on pgrab.task (id) where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting.';
--- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; they stand in line here, by
--- the band of their priority.
+-- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; this is their line, ordered
+-- by the band of their priority.
 create index task_line_idx on pgrab.task (limit_key, (lane & 7), fire_at)
   where due_at is null and limit_key is not null and not paused;
 comment on index pgrab.task_line_idx is 'Tasks that wait for a place under a limit.';
--- Serves: the end of a chain, and what a person does to a whole chain.  Written only when the graph changes.
+-- Serves: the end of a chain, and commands for a whole chain.  Written only when the graph changes.
 create index task_chain_idx on pgrab.task (chain) where chain is not null;
 comment on index pgrab.task_chain_idx is 'The links of a chain.';
 -- Serves: chain_advance() (the children of a parent that has ended).
 create index task_parent_idx on pgrab.task (parent_id) where parent_id is not null;
 comment on index pgrab.task_parent_idx is 'The children of a task.';
 
--- Which lanes there are, so that a node finds those it may run without reading the tasks in them.  A trigger
--- of pgrab.task adds what is missing.  Not unique: to wait for another's uncommitted row would make one open
--- transaction hold up every insert of its kind; a lane that stands here twice does no harm.
+-- The known lanes, so that a node finds those it may run without reading the tasks in them.  A trigger on
+-- pgrab.task adds missing ones.  Not unique: an insert would have to wait for another session's uncommitted
+-- row, and one open transaction would hold up every insert of its kind.  A duplicate lane does no harm.
 create table pgrab.lane (
   id       bigint  generated always as identity,
   lane     integer not null,
@@ -236,19 +238,19 @@ create table pgrab.lane (
   constraint lane_pkey primary key (id)
 );
 comment on table pgrab.lane is
-  'Lanes of the due index: what tasks that the same nodes can run, and that are equally important, have in '
-  'common. Kept by triggers.';
-comment on column pgrab.lane.id is 'Number of the row; nodes that know the highest ask only for more.';
+  'Lanes of the due index: what tasks have in common that the same nodes can run and that are equally '
+  'important. Kept by triggers.';
+comment on column pgrab.lane.id is 'Number of the row; nodes ask only for rows above the highest they know.';
 comment on column pgrab.lane.lane is 'pgrab.task.lane.';
 comment on column pgrab.lane.owner is 'Owner of its tasks.';
 comment on column pgrab.lane.kind is 'Kind of its tasks.';
-comment on column pgrab.lane.require is 'Labels they ask for.';
+comment on column pgrab.lane.require is 'Labels they require.';
 comment on column pgrab.lane.delivery is 'Their delivery.';
 create index lane_lane_idx on pgrab.lane (lane);
 comment on index pgrab.lane_lane_idx is 'Is this lane known?';
 
--- What is held is found from what was written: a claim writes which ids it took, and deletes what it wrote
--- when the last of them has ended.  Recovery reads these rows, never the tasks that are due.
+-- Each claim writes down the ids it took, and its row is deleted when the last of those tasks has ended.
+-- Recovery finds what a dead node held by reading these rows, never by reading the due tasks.
 create table pgrab.hold (
   incarnation bigint   not null,
   batch       bigint   not null,
@@ -256,9 +258,9 @@ create table pgrab.hold (
   constraint hold_pkey primary key (incarnation, batch)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.hold is
-  'Which tasks the nodes took with which claim. A row may name tasks that have ended since; the task itself '
-  'says who holds it.';
-comment on column pgrab.hold.incarnation is 'Who took them.';
+  'Which claim took which tasks. A row may name tasks that have ended since; the task itself says who holds '
+  'it.';
+comment on column pgrab.hold.incarnation is 'The incarnation that took them.';
 comment on column pgrab.hold.batch is 'Number of the claim, counted by the node.';
 comment on column pgrab.hold.ids is 'The tasks.';
 
@@ -295,7 +297,8 @@ comment on table pgrab.run is
   'whole partitions. Read it through pgrab.history.';
 comment on column pgrab.run.task_id is 'The task.';
 comment on column pgrab.run.version is 'The task''s version during this run.';
-comment on column pgrab.run.incarnation is 'Which start of that node; with version the fence of this run.';
+comment on column pgrab.run.incarnation is
+  'Which start of that node; together with version, the fence of this run.';
 comment on column pgrab.run.node_id is 'The node that ran it.';
 comment on column pgrab.run.chain_id is 'Which chain run it belonged to.';
 comment on column pgrab.run.fire_at is 'The planned time.';
@@ -303,10 +306,10 @@ comment on column pgrab.run.claimed_at is 'When the node claimed the task.';
 comment on column pgrab.run.started_at is 'When the run began, on the database''s clock.';
 comment on column pgrab.run.finished_at is 'When it ended, on the database''s clock.';
 comment on column pgrab.run.created_at is 'When the task was inserted.';
-comment on column pgrab.run.attempt is 'Which try of that fire, from 1.';
+comment on column pgrab.run.attempt is 'Which attempt at that fire, from 1.';
 comment on column pgrab.run.exit_code is 'Exit status of the process, 128 + signal, or the HTTP status.';
 comment on column pgrab.run.output_truncated is
-  'True: the output was longer than 64 KiB, its middle is missing.';
+  'True: the output was longer than 64 KiB; its middle is missing.';
 comment on column pgrab.run.outcome is
   'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
 comment on column pgrab.run.ended is
@@ -321,9 +324,9 @@ comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
 
--- What tasks were before somebody changed them.  A version that a run had (pgrab.run.version) lies between
--- two rows, and the lower one is what it ran: so a run needs no reference, and a task that nobody ever edits
--- or deletes has no row here at all.
+-- What tasks were before a user changed them.  The version of a run (pgrab.run.version) lies between two
+-- rows, and the lower one is what it ran: so a run needs no reference, and a task that is never edited or
+-- deleted has no row here at all.
 create table pgrab.definition (
   task_id    bigint      not null,
   version    bigint      not null,
@@ -335,44 +338,44 @@ create table pgrab.definition (
   constraint definition_pkey primary key (task_id, version)
 );
 comment on table pgrab.definition is
-  'How tasks were defined, written when a schedule, or a task that has run, is edited or deleted; once for '
-  'each change, and kept as long as a run refers to it. Read it through pgrab.definition_of() and '
+  'Former definitions of tasks. A row is written when a schedule, or a task that has run, is edited or '
+  'deleted, and is kept as long as a run refers to it. Read it through pgrab.definition_of() and '
   'pgrab.changes().';
 comment on column pgrab.definition.task_id is 'The task.';
 comment on column pgrab.definition.version is
   'Runs whose version (pgrab.run.version) is this or higher, up to the next row, had this definition.';
-comment on column pgrab.definition.since is 'Since when.';
-comment on column pgrab.definition.until is 'Until when. Null: it is the last one.';
-comment on column pgrab.definition.role is 'Who made it so.';
+comment on column pgrab.definition.since is 'When it came into force.';
+comment on column pgrab.definition.until is 'When it was replaced. Null: it is the last one.';
+comment on column pgrab.definition.role is 'The role that made it so.';
 comment on column pgrab.definition.owner is 'Owner of the task.';
 comment on column pgrab.definition.definition is
-  'Kind, name, and all columns that people write and that are not the default; not run_at, not paused.';
+  'Kind, name, and every column written by users that differs from its default, but not run_at and paused.';
 
--- Whatever comes on a day that nobody has made a partition for.  It has a replica identity because its rows
--- are moved; those of the others are changed seldom.
+-- For days without a partition.  It has a replica identity because its rows are moved; those of the daily
+-- partitions rarely change.
 create table pgrab.run_rest partition of pgrab.run default;
 alter table pgrab.run_rest replica identity full;
 comment on table pgrab.run_rest is
-  'History of days that had no partition yet, as after days without a node: pgrab.upkeep() moves it.';
+  'History of days that had no partition yet, for instance because no node was up: pgrab.upkeep() moves it.';
 
 -- Serves: pgrab.tasks and `pgrab show ID`; the look-up of a finish whose reply was lost.
 create index run_task_idx on pgrab.run (task_id);
 comment on index pgrab.run_task_idx is 'Every attempt of one task.';
--- Serves: pgrab.history (newest first, without a sort), pgrab.overview.  Rows come nearly in its order:
--- always the rightmost page, 0.7 us a row.
+-- Serves: pgrab.history (newest first, without a sort), pgrab.overview.  Rows arrive almost in this order, so
+-- they go to the rightmost page: 0.7 us a row.
 create index run_finished_idx on pgrab.run (finished_at);
 comment on index pgrab.run_finished_idx is 'The newest runs.';
 -- Serves: pgrab.chain_runs, parent outputs.
 create index run_chain_idx on pgrab.run (chain_id) where chain_id is not null;
 comment on index pgrab.run_chain_idx is 'The runs of one run of a chain.';
 
--- Serves: pgrab_internal.runs_leave(), days_drop().  Nobody's keep, nothing in it.
+-- Serves: pgrab_internal.runs_leave(), days_drop().  Empty as long as no task sets keep.
 create index run_keep_idx on pgrab.run (finished_at) where definition ? 'keep';
-comment on index pgrab.run_keep_idx is 'The ends of tasks that said how long their history is kept.';
+comment on index pgrab.run_keep_idx is 'Last runs of tasks that said how long their history is kept.';
 
--- A node is what it said of itself when it registered, its last beat, and the weight that a person may have
--- given it; pgrab.node (a view) puts them together.  They stand apart because of who writes them: what a
--- person's open transaction has locked must not be a row that a heartbeat needs.
+-- A node is what it said of itself when it registered, its last beat, and the weight that an operator may
+-- have given it; pgrab.node (a view) puts them together.  They are separate tables because of who writes
+-- them: a row that an operator's open transaction has locked must not be one that a heartbeat needs.
 create table pgrab.registration (
   id              bigint generated always as identity,
   name            text             not null,
@@ -399,7 +402,7 @@ create table pgrab.registration (
 comment on table pgrab.registration is
   'Internal: what each node said of itself when it registered, one row per node name. Read pgrab.node.';
 comment on column pgrab.registration.id is
-  'Number of the node; its rank is the order of the live nodes by it.';
+  'Number of the node; ranks follow the order of the live nodes'' numbers.';
 comment on column pgrab.registration.name is 'Its `name` setting; one live node per name.';
 comment on column pgrab.registration.host is 'Host name of the machine.';
 comment on column pgrab.registration.pid is 'Process id on that machine.';
@@ -408,31 +411,31 @@ comment on column pgrab.registration.strategy is 'Which rule it uses to pick tas
 comment on column pgrab.registration.weight is
   'Its `weight` setting: its share under the strategy `weight`, unless pgrab.weight says another one.';
 comment on column pgrab.registration.labels is
-  'Its labels; a task''s `require` must be contained in them.';
+  'Its labels; they must contain a task''s `require`.';
 comment on column pgrab.registration.kinds is 'Kinds it runs.';
 comment on column pgrab.registration.owners is
-  'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
+  'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';
 comment on column pgrab.registration.bounds is
-  'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
+  'Owners for whom its file allows fewer kinds: {"alice": ["sql", "noop"]}.';
 comment on column pgrab.registration.users is
   'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
-  'run_as its shell and exec tasks are the user of the node.';
-comment on column pgrab.registration.slots is 'Runs at once.';
-comment on column pgrab.registration.heartbeat_every is 'How often it means to beat.';
+  'run_as, shell and exec tasks run as the user of the node.';
+comment on column pgrab.registration.slots is 'How many runs it can have at once.';
+comment on column pgrab.registration.heartbeat_every is 'How often it intends to send a heartbeat.';
 comment on column pgrab.registration.dead_after is
   'After this long without a heartbeat others may take its tasks.';
 comment on column pgrab.registration.started_at is 'When this incarnation began.';
 comment on column pgrab.registration.shards is
-  'Shards it reads, the leftmost bit is shard 0. Written only when they changed. Null: it has not said yet. '
-  'For people: pgrab.ownership.';
+  'Shards it reads; the leftmost bit is shard 0. Written only when they change. Null: it has not said yet. '
+  'Readable form: pgrab.ownership.';
 comment on column pgrab.registration.overlapping is
   'True: its strategy lets several nodes read the same shard.';
 
--- Every beat is a new row, and the one before it goes: the newest is the first that an index scan from the
--- end comes to, and what an old snapshot keeps alive lies behind it, unread.  The primary key is where a
--- zombie and those who declare it dead meet: both insert the number after the last one, and one of them goes
--- through. Nothing is ever updated, so that no lock on a row keeps a heartbeat waiting.  Logged on purpose:
--- an empty table after a crash would make every node look dead.
+-- Every beat is a new row, and the one before it is deleted: an index scan from the end meets the newest
+-- first, and never reads the dead rows that an old snapshot keeps behind it.  When a node that was thought
+-- dead beats again while another declares it dead, both insert the number after the last one, and the primary
+-- key lets only one of them through.  Nothing is ever updated, so no row lock keeps a heartbeat waiting.  The
+-- table is logged on purpose: if a crash emptied it, every node would look dead.
 create table pgrab.beat (
   node_id          bigint      not null,
   beat             bigint      not null,
@@ -466,45 +469,45 @@ create table pgrab.beat (
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.beat is
-  'Internal: the heartbeats of the nodes; of each node the row with the highest number counts. Read '
+  'Internal: the heartbeats of the nodes; the row with the highest number of each node counts. Read '
   'pgrab.node.';
-comment on column pgrab.beat.node_id is 'Whose.';
+comment on column pgrab.beat.node_id is 'The node.';
 comment on column pgrab.beat.beat is
-  'Counts them. Others declare a node dead when they saw this unchanged for dead_after, by their own steady '
-  'clock.';
+  'Number of the beat. Other nodes declare this one dead when the number has not changed for dead_after, by '
+  'their own monotonic clock.';
 comment on column pgrab.beat.incarnation is 'Random number, new at every start and after every fence.';
 comment on column pgrab.beat.heartbeat_at is
-  'Time of the heartbeat, for people. Nobody is declared dead by it.';
+  'Time of the heartbeat, for readers only: no node is declared dead by it.';
 comment on column pgrab.beat.claims_attempted is 'Rows it tried to claim.';
 comment on column pgrab.beat.claims_won is 'Rows it got.';
-comment on column pgrab.beat.claims_lost is 'Rows another node was faster at, or a person changed.';
+comment on column pgrab.beat.claims_lost is 'Rows that another node took first, or a user changed.';
 comment on column pgrab.beat.claims_stolen is 'Rows it got from shards of others, after steal_after.';
 comment on column pgrab.beat.runs_started is 'Runs begun by this incarnation and those before it.';
 comment on column pgrab.beat.runs_succeeded is 'Runs that succeeded.';
-comment on column pgrab.beat.runs_failed is 'Runs that did not.';
+comment on column pgrab.beat.runs_failed is 'Runs that did not succeed.';
 comment on column pgrab.beat.stale_finishes is
   'Results that came too late and were refused by the fence.';
 comment on column pgrab.beat.fences is 'How often it lost its lease and stopped its own runs.';
 comment on column pgrab.beat.recovered is 'Tasks of dead nodes it put back.';
 comment on column pgrab.beat.keepers_lost is
-  'Keeper processes that died or stood still, and were replaced; their runs were stopped.';
+  'Keeper processes that died or froze and were replaced; their runs were stopped.';
 comment on column pgrab.beat.log_dropped is 'Lines of its log that nobody read in time.';
 comment on column pgrab.beat.in_hand is 'Tasks it holds, claimed and running.';
 comment on column pgrab.beat.running is 'Tasks it runs.';
 comment on column pgrab.beat.to_start is 'Messages that wait for its starter.';
-comment on column pgrab.beat.to_run is 'Runs, or chains of instant ones, that wait for a worker.';
+comment on column pgrab.beat.to_run is 'Runs, or batches of instant ones, that wait for a worker.';
 comment on column pgrab.beat.to_finish is 'Outcomes that wait to be written down.';
-comment on column pgrab.beat.children is 'Runs and handlers that its keeper looks after, as processes.';
+comment on column pgrab.beat.children is 'Processes of runs and handlers that its keeper looks after.';
 comment on column pgrab.beat.connections is 'Connections to the database that it has open.';
 comment on column pgrab.beat.lease_left is 'What was left of its lease when this heartbeat was sent.';
 comment on column pgrab.beat.round_trip is 'How long the heartbeat before this one took.';
 comment on column pgrab.beat.bell is
-  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway; then producers are spared the'
-  ' NOTIFY.';
+  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway, so inserts need not send a '
+  'NOTIFY.';
 comment on column pgrab.beat.busy is
-  'True: none of its workers has been free for a while; others take what is due in its place, at once.';
+  'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
 comment on column pgrab.beat.state is
-  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
+  'up, draining (takes no new tasks), down (stopped, or declared dead).';
 
 create table pgrab.weight (
   node_id     bigint           not null,
@@ -514,14 +517,13 @@ create table pgrab.weight (
   constraint weight_weight_check check (weight >= 0 and weight < 'infinity')
 );
 comment on table pgrab.weight is
-  'Weights that people have given to nodes, in place of their `weight` settings: written by `update '
-  'pgrab.node set weight`.';
+  'Weights that override the nodes'' `weight` settings: written by `update pgrab.node set weight`.';
 comment on column pgrab.weight.node_id is 'The node.';
 comment on column pgrab.weight.incarnation is
   'Its incarnation: when it registers again (a restart, a fence) its setting applies again.';
 comment on column pgrab.weight.weight is 'Its share under the strategy `weight`.';
 
--- As with the weight: what people write is no row that a heartbeat needs.
+-- A table of its own for the same reason as the weight: no heartbeat needs a row that users write.
 create table pgrab.drained (
   node_id  bigint      not null,
   asked_at timestamptz not null default clock_timestamp(),
@@ -529,15 +531,15 @@ create table pgrab.drained (
   constraint drained_pkey primary key (node_id)
 );
 comment on table pgrab.drained is
-  'Nodes that take no new tasks because a person wants it so: written by pgrab.drain(), read by the node with'
-  ' its heartbeat, gone with pgrab.undrain(). Stands over restarts.';
+  'Nodes that were told to take no new tasks: written by pgrab.drain(), read by the node with its heartbeat, '
+  'removed by pgrab.undrain(). A restart of the node does not change it.';
 comment on column pgrab.drained.node_id is 'The node.';
-comment on column pgrab.drained.asked_at is 'Since when.';
-comment on column pgrab.drained.asked_by is 'Who wants it.';
+comment on column pgrab.drained.asked_at is 'When it was told.';
+comment on column pgrab.drained.asked_by is 'Who told it.';
 
--- A run can only be stopped by the node that has it, and the finish has to find the row as the run left
--- it.  So the wish stands beside the task: the node reads it with its heartbeat, and whoever ends the run
--- (its node, or the one that finds it dead) sees that it is not to be tried again.
+-- Only the node that has a run can stop it, and the finish must find the task's row as the run left it.  So
+-- the request is a row of its own: the node reads it with its heartbeat, and whichever node ends the run (its
+-- own, or one that finds its own dead) sees that it must not be tried again.
 create table pgrab.cancel_request (
   task_id     bigint      not null,
   version     bigint      not null,
@@ -547,17 +549,19 @@ create table pgrab.cancel_request (
   constraint cancel_request_pkey primary key (task_id)
 );
 comment on table pgrab.cancel_request is
-  'Runs that are to be stopped: written by pgrab.cancel(), read by the node that has the run, gone when the '
-  'run has ended.';
+  'Runs that are to be stopped: written by pgrab.cancel(), read by the node that has the run, removed when '
+  'the run has ended.';
 comment on column pgrab.cancel_request.task_id is 'The task.';
-comment on column pgrab.cancel_request.version is 'Its version during this run; a later run is not meant.';
-comment on column pgrab.cancel_request.incarnation is 'Who runs it.';
+comment on column pgrab.cancel_request.version is
+  'Its version during this run; the request does not apply to a later run.';
+comment on column pgrab.cancel_request.incarnation is 'The incarnation that runs it.';
 comment on column pgrab.cancel_request.asked_at is 'When it was asked for.';
 comment on column pgrab.cancel_request.asked_by is 'By whom.';
 
--- What runs show while they are under way.  Beside the tasks, whose rows claims and finishes change: written
--- by the node that has the run, at most once per heartbeat and only for what has changed, and taken back when
--- it has ended.  A row counts only while the task still runs under that fence: what was left does no harm.
+-- What runs report while they are in progress.  Not in pgrab.task, whose rows claims and finishes change:
+-- the node that has the run writes here, at most once per heartbeat and only what has changed, and deletes
+-- the row when the run has ended.  A row counts only while the task still runs under that fence, so a
+-- leftover does no harm.
 create table pgrab.live (
   incarnation   bigint not null,
   task_id       bigint not null,
@@ -572,19 +576,19 @@ create table pgrab.live (
 comment on table pgrab.live is
   'Runs in progress that have reported how far they are, or that were told to stop and have not ended yet. '
   'Read it through pgrab.running.';
-comment on column pgrab.live.incarnation is 'Who runs it.';
+comment on column pgrab.live.incarnation is 'The incarnation that runs it.';
 comment on column pgrab.live.task_id is 'The task.';
 comment on column pgrab.live.version is 'Its version during this run.';
 comment on column pgrab.live.progress is 'How far it is, in percent. Null: it has not said.';
-comment on column pgrab.live.progress_at is 'When it said so, or said it again.';
+comment on column pgrab.live.progress_at is 'When it last said so.';
 comment on column pgrab.live.stopping_at is
-  'When it was told to stop (time-out, cancel, the end of its node); it is not proved gone yet. Null: nobody '
-  'has stopped it.';
-comment on column pgrab.live.progress_text is 'What it does at the moment, in its own words.';
+  'When it was told to stop (timeout, cancel, the end of its node); it may still be running. Null: it was '
+  'not told to stop.';
+comment on column pgrab.live.progress_text is 'What it is doing at the moment, in its own words.';
 comment on column pgrab.live.waits_for is
-  'What has still to end, when it was told to stop and that takes long.';
+  'What has yet to end, when the run was told to stop and that takes long.';
 
--- No key but the number, so that nobody who asks waits for somebody else's open transaction.
+-- No key but the number, so that no request waits for another session's open transaction.
 create table pgrab.live_request (
   id          bigint      generated always as identity,
   incarnation bigint      not null,
@@ -595,15 +599,15 @@ create table pgrab.live_request (
   constraint live_request_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.live_request is
-  'Somebody wants to see what a run has printed so far: written by pgrab.output(), taken by its node.';
+  'Requests for what a run has printed so far: written by pgrab.output(), taken by the node that runs it.';
 comment on column pgrab.live_request.id is 'Number of the request.';
-comment on column pgrab.live_request.incarnation is 'Who runs it.';
+comment on column pgrab.live_request.incarnation is 'The incarnation that runs it.';
 comment on column pgrab.live_request.task_id is 'The task.';
 comment on column pgrab.live_request.version is 'Its version during this run.';
-comment on column pgrab.live_request.asked_at is 'When.';
+comment on column pgrab.live_request.asked_at is 'When it was made.';
 comment on column pgrab.live_request.asked_by is 'By whom.';
 create index live_request_incarnation_idx on pgrab.live_request (incarnation);
-comment on index pgrab.live_request_incarnation_idx is 'What a node is asked for.';
+comment on index pgrab.live_request_incarnation_idx is 'The requests to a node.';
 
 create table pgrab.live_output (
   incarnation bigint      not null,
@@ -616,12 +620,12 @@ create table pgrab.live_output (
   constraint live_output_pkey primary key (incarnation, task_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.live_output is
-  'What runs had printed when somebody last asked: see pgrab.output(). Gone when the run has ended; then the '
+  'What runs had printed at the last request, see pgrab.output(). Deleted when the run has ended; then the '
   'history has it.';
-comment on column pgrab.live_output.incarnation is 'Who runs it.';
+comment on column pgrab.live_output.incarnation is 'The incarnation that runs it.';
 comment on column pgrab.live_output.task_id is 'The task.';
 comment on column pgrab.live_output.version is 'Its version during this run.';
-comment on column pgrab.live_output.total is 'Bytes it had printed by then, as they are shown.';
+comment on column pgrab.live_output.total is 'Bytes it had printed by then, counted as they are shown.';
 comment on column pgrab.live_output.told_at is 'When its node wrote this.';
 comment on column pgrab.live_output.unbroken is 'How many bytes at the end of output have no gap in them.';
 comment on column pgrab.live_output.output is 'At most 64 KiB, head and tail, made printable.';
@@ -650,7 +654,7 @@ insert into pgrab.kind (kind, summary) values
   ('notify', 'send a NOTIFY'),
   ('noop', 'do nothing');
 
--- Written by each node of its own pools, when one changes.
+-- Each node writes about its own pools, when one changes.
 create table pgrab.pool (
   node_id    bigint      not null,
   name       text        not null,
@@ -666,8 +670,8 @@ create table pgrab.pool (
   constraint pool_pkey primary key (node_id, name)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.pool is
-  'Pools of handler processes: what the [worker NAME] sections of the nodes'' files ask for, and how they '
-  'are.';
+  'Pools of handler processes: what the [worker NAME] sections of the nodes'' files ask for, and what is '
+  'running.';
 comment on column pgrab.pool.node_id is 'The node.';
 comment on column pgrab.pool.name is 'NAME of the section.';
 comment on column pgrab.pool.command is 'What is started.';
@@ -675,12 +679,12 @@ comment on column pgrab.pool.kinds is
   'Kinds that it handles, each with the JSON Schema of its args, or null.';
 comment on column pgrab.pool.processes is 'How many processes there should be.';
 comment on column pgrab.pool.up is 'How many have said hello and take tasks.';
-comment on column pgrab.pool.slots is 'How many tasks these can have at once.';
+comment on column pgrab.pool.slots is 'How many tasks those can run at once.';
 comment on column pgrab.pool.lost is 'Processes that ended without being asked to, since the node started.';
-comment on column pgrab.pool.library is 'What the processes are made with, as they say.';
+comment on column pgrab.pool.library is 'The library that the processes say they use.';
 comment on column pgrab.pool.fault is
-  'Why the last process was lost or could not be started; null when one has come up since.';
-comment on column pgrab.pool.changed_at is 'When the node last said so.';
+  'Why the last process was lost or could not be started. Null: one has come up since.';
+comment on column pgrab.pool.changed_at is 'When the node last wrote this.';
 
 create table pgrab.limit (
   key         text not null,
@@ -698,15 +702,15 @@ comment on table pgrab.limit is
   'nodes. pgrab.limits shows how they are used.';
 comment on column pgrab.limit.key is 'The word for pgrab.task.limit_key.';
 comment on column pgrab.limit.owner is
-  'Who made it: current_user of the insert. Tasks of that owner may count against it; one that an operator '
-  'made is for all.';
+  'Who made it: current_user of the insert. Tasks of that owner may count against it; a limit made by an '
+  'operator is for everyone.';
 comment on column pgrab.limit.max_running is
   'How many may run at once; 0 stops them all. Null: unlimited.';
 comment on column pgrab.limit.per_second is
-  'How many may start within any one second; 0.1 is one in ten seconds. Null: unlimited.';
+  'How many may start within any one second; 0.1 means one in ten seconds. Null: unlimited.';
 
--- A place belongs to a run, whatever becomes of its task: the run's finish frees it, or the recovery of its
--- incarnation.  See docs/adr/0008-limits.md.
+-- A place belongs to a run, whatever becomes of its task: it is freed by the run's finish, or by the recovery
+-- of its incarnation.  See docs/adr/0008-limits.md.
 create table pgrab.limit_place (
   task_id     bigint      not null,
   version     bigint,
@@ -719,25 +723,24 @@ create table pgrab.limit_place (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.limit_place is
   'Internal: places under limits. Taken before the start, given back with the finish, in its transaction.';
-comment on column pgrab.limit_place.task_id is 'Whose run has it.';
+comment on column pgrab.limit_place.task_id is 'The task whose run has it.';
 comment on column pgrab.limit_place.version is 'Which run: the task''s version during it.';
-comment on column pgrab.limit_place.incarnation is 'Which run: who runs it.';
+comment on column pgrab.limit_place.incarnation is 'Which run: the incarnation that runs it.';
 comment on column pgrab.limit_place.at is 'When it started, or may start.';
 comment on column pgrab.limit_place.started is
   'False: kept for a task that waited in line and is due at `at`.';
 comment on column pgrab.limit_place.over is
-  'True: the run has ended while somebody had the limit locked; the place is free and still counted.';
-comment on column pgrab.limit_place.key is 'Of which limit.';
--- Serves: limit_reap().  What runs is not in it.
+  'True: the run ended while another session had the limit locked; the place is free but still counted.';
+comment on column pgrab.limit_place.key is 'The limit.';
+-- Serves: limit_reap().  Running tasks are not in it.
 create index limit_place_loose_idx on pgrab.limit_place (key, at) where over or not started;
 comment on index pgrab.limit_place_loose_idx is 'Places that no run has.';
 -- Serves: limit_recover().
 create index limit_place_incarnation_idx on pgrab.limit_place (incarnation) where incarnation is not null;
 comment on index pgrab.limit_place_incarnation_idx is 'The places of an incarnation.';
 
--- How a limit is used.  Each change is a new row, and the one before it goes: the newest is the first that an
--- index scan from the end comes to, and what an old snapshot keeps alive lies behind it, unread.  Row 0 of a
--- key never changes: it is the lock.
+-- How a limit is used.  As with beats, each change is a new row, and the one before it is deleted.  Row 0 of
+-- a key never changes: it is the lock.
 create table pgrab.limit_use (
   no         bigint      not null,
   taken      bigint      not null default 0,
@@ -751,13 +754,13 @@ create table pgrab.limit_use (
 comment on table pgrab.limit_use is
   'Internal: how each limit is used. The row with the highest number of a key counts.';
 comment on column pgrab.limit_use.no is
-  'Counts the changes. 0: the row to lock before changing anything.';
+  'Number of the change. 0: the row to lock before changing anything.';
 comment on column pgrab.limit_use.taken is 'How many places are taken: rows of pgrab.limit_place.';
 comment on column pgrab.limit_use.starts is 'How many have started, under per_second.';
 comment on column pgrab.limit_use.started_at is 'When the last of them started.';
 comment on column pgrab.limit_use.planned_at is 'The latest time for which a place has been kept.';
 comment on column pgrab.limit_use.waits is 'True: tasks wait in line.';
-comment on column pgrab.limit_use.key is 'Of which limit.';
+comment on column pgrab.limit_use.key is 'The limit.';
 
 create table pgrab.limit_start (
   no  bigint      not null,
@@ -766,21 +769,21 @@ create table pgrab.limit_start (
   constraint limit_start_pkey primary key (key, no)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.limit_start is
-  'Internal: the latest starts under per_second; start n waits for start n - per_second to be a second ago.';
+  'Internal: the latest starts under per_second; start n waits until start n - per_second is a second ago.';
 comment on column pgrab.limit_start.no is 'Number of the start.';
 comment on column pgrab.limit_start.at is 'When it was.';
-comment on column pgrab.limit_start.key is 'Of which limit.';
+comment on column pgrab.limit_start.key is 'The limit.';
 
--- What one node at a time does for all of them.  Whoever does it holds its row; the others pass by.  A row of
--- ours, because anybody may hold an advisory lock.
+-- What one node at a time does for all of them.  The node that does it holds its row; the others skip it.
+-- Not an advisory lock, because any role could hold that.
 create table pgrab.duty (
   duty    text        not null,
   done_at timestamptz not null default 'epoch',
   constraint duty_pkey primary key (duty)
 ) with (fillfactor = 10);
 comment on table pgrab.duty is
-  'Internal: what is done for the whole cluster, by one node at a time, any of them.';
-comment on column pgrab.duty.duty is 'Which.';
+  'Internal: what is done for the whole cluster, by any one node at a time.';
+comment on column pgrab.duty.duty is 'Name of the duty.';
 comment on column pgrab.duty.done_at is 'When it was done last.';
 insert into pgrab.duty (duty) values ('lanes'), ('limit_audit'), ('limits'), ('upkeep');
 
@@ -792,9 +795,9 @@ create table pgrab.edge (
   constraint edge_run_if_check check (run_if in ('success', 'failure', 'always'))
 );
 comment on table pgrab.edge is
-  'Further parents of tasks (the first may be pgrab.task.parent_id): a task starts once when all its parents '
-  'have ended as asked. Insert and delete rows; no foreign keys, so that independent tasks pay nothing: '
-  'triggers keep it whole.';
+  'Further parents of tasks (the first may be pgrab.task.parent_id): a task starts once, when all its '
+  'parents have ended as asked. Insert and delete rows. There are no foreign keys, so that independent tasks '
+  'pay nothing; triggers keep it consistent.';
 comment on column pgrab.edge.parent_id is 'The task that has to end.';
 comment on column pgrab.edge.child_id is 'The task that waits for it.';
 comment on column pgrab.edge.run_if is 'Which outcome of the parent: success, failure, always.';
@@ -814,10 +817,10 @@ create table pgrab.chain (
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 comment on table pgrab.chain is
-  'One row per chain (connected tasks): the run it is in. The row is the lock under which the run is ended. '
-  'For people: pgrab.chains, pgrab.chain_runs.';
+  'One row per chain (connected tasks): the run it is in. Whoever ends the run locks this row. Readable '
+  'form: pgrab.chains, pgrab.chain_runs.';
 comment on column pgrab.chain.chain is 'Number of the chain, the same as in pgrab.task.chain.';
-comment on column pgrab.chain.root is 'The root that has a schedule; null: the chain runs once.';
+comment on column pgrab.chain.root is 'The root that has a schedule. Null: the chain runs once.';
 comment on column pgrab.chain.chain_id is
   'Number of its current or next run, the same as in pgrab.run.chain_id.';
 comment on column pgrab.chain.pending is
@@ -835,8 +838,9 @@ create table pgrab_internal.key (
   constraint key_pkey primary key (name)
 );
 comment on table pgrab_internal.key is
-  'What nobody but the owner of pgrab may read: by it triggers tell its own functions from other people.';
-comment on column pgrab_internal.key.name is 'What for: link_ends.';
+  'A secret that only the owner of pgrab may read: by it triggers tell pgrab''s own functions from other '
+  'callers.';
+comment on column pgrab_internal.key.name is 'What it is for: link_ends.';
 comment on column pgrab_internal.key.value is 'The key.';
 revoke all on pgrab_internal.key from public;
 
@@ -849,10 +853,11 @@ create table pgrab.secret (
   constraint secret_value_check check (octet_length(value) <= 65536)
 );
 comment on table pgrab.secret is
-  'Values that the args of a task may name instead of holding them. Each belongs to a role, and only tasks '
-  'of that role get it. With separate roles nobody can read a value back, only insert, update and delete.';
-comment on column pgrab.secret.owner is 'Whose it is: current_user of the insert.';
-comment on column pgrab.secret.name is 'What its owner''s tasks call it.';
+  'Values that the args of a task may name instead of containing them. Each belongs to a role, and only '
+  'tasks of that role get it. With separate roles a value can be inserted, updated and deleted, but not read '
+  'back.';
+comment on column pgrab.secret.owner is 'The role it belongs to: current_user of the insert.';
+comment on column pgrab.secret.name is 'The name that its owner''s tasks use.';
 comment on column pgrab.secret.value is 'The value, at most 64 KiB.';
 
 create table pgrab_internal.run_key (
@@ -862,15 +867,15 @@ create table pgrab_internal.run_key (
   constraint run_key_pkey primary key (incarnation)
 );
 comment on table pgrab_internal.run_key is
-  'By it a sql run proves that the node has begun it, on a connection of the task''s owner: see '
+  'Keys by which a sql run, on a connection of the task''s owner, proves that a node has started it: see '
   'pgrab_internal.run_proof(). Written at each registration.';
-comment on column pgrab_internal.run_key.incarnation is 'Of which start of a node.';
+comment on column pgrab_internal.run_key.incarnation is 'Which start of a node it belongs to.';
 comment on column pgrab_internal.run_key.at is 'When it was made.';
 comment on column pgrab_internal.run_key.key is
-  'Random bytes, which nobody but the owner of pgrab and the nodes may read.';
+  'Random bytes, which only the owner of pgrab and the nodes may read.';
 revoke all on pgrab_internal.run_key from public;
 
--- Times are the insert's own, not the transaction's: the order in which things were done.
+-- `at` is the time of the insert, not of the transaction: events keep the order in which they happened.
 create table pgrab.event (
   at      timestamptz not null default clock_timestamp(),
   what    text        not null,
@@ -883,19 +888,19 @@ create table pgrab.event (
 ) partition by range (at);
 comment on table pgrab.event is
   'Who did what to tasks, limits and nodes, written in the transaction that did it. Daily partitions, kept '
-  'as long as the history. Without what nodes do, and without the inserts of plain one-shot tasks. For '
-  'people: pgrab.events.';
+  'as long as the history. What nodes do is not in it, nor are inserts of plain one-shot tasks. Readable '
+  'form: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, delete_chain, '
   'drain, undrain, limit, pause_all, resume_all, migrate.';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
-comment on column pgrab.event.task_id is 'To which task. Null: to none.';
-comment on column pgrab.event.task is 'Its name, or its key; or which limit, which node.';
-comment on column pgrab.event.owner is 'Its owner.';
+comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';
+comment on column pgrab.event.task is 'Name or key of the task; or the limit or node it was done to.';
+comment on column pgrab.event.owner is 'Owner of the task.';
 comment on column pgrab.event.detail is
-  'Of an edit {column: [old, new]}, 200 characters of each value.';
+  'For an edit, {column: [old, new]}, with 200 characters of each value.';
 create table pgrab.event_rest partition of pgrab.event default;
 alter table pgrab.event_rest replica identity full;
 comment on table pgrab.event_rest is
@@ -917,8 +922,8 @@ create table pgrab.edge_change (
   constraint edge_change_pkey primary key (id)
 );
 comment on table pgrab.edge_change is
-  'Internal: edges added to and taken from a recurring chain while it runs. The run uses the graph it began '
-  'with; removed when it has ended.';
+  'Internal: edges added to or taken from a recurring chain while it runs. The run uses the graph it began '
+  'with; the row is deleted when it has ended.';
 comment on column pgrab.edge_change.chain is 'The chain.';
 comment on column pgrab.edge_change.parent_id is 'Parent of the edge.';
 comment on column pgrab.edge_change.child_id is 'Child of the edge.';
@@ -926,9 +931,9 @@ comment on column pgrab.edge_change.run_if is 'Its condition.';
 comment on column pgrab.edge_change.added is 'True: it does not count in this run. False: it still does.';
 comment on column pgrab.edge_change.id is 'Number of the change.';
 create index edge_change_parent_idx on pgrab.edge_change (parent_id);
-comment on index pgrab.edge_change_parent_idx is 'The changes below a parent that has ended.';
+comment on index pgrab.edge_change_parent_idx is 'The changes to edges of a parent that has ended.';
 create index edge_change_child_idx on pgrab.edge_change (child_id);
-comment on index pgrab.edge_change_child_idx is 'The changes above a link that starts.';
+comment on index pgrab.edge_change_child_idx is 'The changes to edges of a child that starts.';
 
 create table pgrab.cluster (
   only_row  boolean     not null default true,
@@ -944,22 +949,23 @@ create table pgrab.cluster (
   constraint cluster_only_row_check check (only_row)
 );
 comment on table pgrab.cluster is
-  'What holds for all nodes: one row. Written by pgrab.pause_all() and pgrab.resume_all().';
+  'What applies to all nodes: one row. Written by pgrab.pause_all() and pgrab.resume_all().';
 comment on column pgrab.cluster.only_row is 'Always true: there is one row.';
-comment on column pgrab.cluster.paused is 'True: no node takes any task. What runs goes on.';
-comment on column pgrab.cluster.paused_at is 'Since when.';
-comment on column pgrab.cluster.paused_by is 'Who wants it.';
+comment on column pgrab.cluster.paused is 'True: no node takes any task. Runs in progress continue.';
+comment on column pgrab.cluster.paused_at is 'When it was paused.';
+comment on column pgrab.cluster.paused_by is 'Who paused it.';
 comment on column pgrab.cluster.system_id is
-  'The server on which the first node found this database: on another one it is a copy, see pgrab.adopt().';
-comment on column pgrab.cluster.database is 'The same of the database: its oid.';
+  'The server on which the first node found this database. On another server it is a copy, see '
+  'pgrab.adopt().';
+comment on column pgrab.cluster.database is 'The oid that the database had there.';
 comment on column pgrab.cluster.submit_priority is
   'With separate roles: the highest priority for tasks of a role that is not an operator. Each band is worth '
   '15 minutes of everybody else''s waiting.';
 comment on column pgrab.cluster.submit_misfire_limit is
-  'With separate roles: the highest misfire_limit of such tasks, that is, of catch-up runs at once.';
+  'With separate roles: the highest misfire_limit of such tasks, which is the number of catch-up runs.';
 comment on column pgrab.cluster.roles is
-  'False: one role does everything. True: pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator and '
-  'pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';
+  'False: one role does everything. True: there are pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator '
+  'and pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';
 insert into pgrab.cluster default values;
 
 create table pgrab.alert (
@@ -979,28 +985,28 @@ create table pgrab.alert (
     and array_position(events, null) is null)
 );
 comment on table pgrab.alert is
-  'Whom to tell about which tasks and nodes: each row inserts a task, once when a task begins to fail and '
-  'once when it has recovered. For one task alone: pgrab.task.on_failure. See docs/alerts.md.';
+  'Alerts: each row inserts a task, once when a matching task begins to fail and once when it has recovered; '
+  'nodes likewise. For a single task there is pgrab.task.on_failure. See docs/alerts.md.';
 comment on column pgrab.alert.name is 'Name of the alert.';
 comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
   'recovered (a success after either, or after late), late (no success within expect_within); node_down (a '
-  'node has died or fallen silent; not: has been stopped), node_up (it is back).';
+  'node has died or fallen silent; being stopped does not count), node_up (it is back).';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
   'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';
 comment on column pgrab.alert.source is 'Only tasks of this source. Null: of any.';
 comment on column pgrab.alert.node_like is
-  'Of node_down and node_up: only nodes whose name is LIKE this. Null: any.';
+  'For node_down and node_up: only nodes whose name is LIKE this. Null: any.';
 comment on column pgrab.alert.template is
   'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given the'
   ' facts as its parameters.';
 comment on column pgrab.alert.enabled is 'False: the alert is off.';
 comment on column pgrab.alert.set_by is 'Who made it; owner of the tasks it inserts.';
 
--- One row from the first failure to the next success, so that a failure is told of once, and how long it has
--- lasted is known without reading the history.  Plain one-shot tasks of which nobody is told have none: they
--- are parked, and that says as much.
+-- One row from the first failure to the next success, so that a failure is reported once, and how long it has
+-- lasted is known without reading the history.  A plain one-shot task that no alert covers has no row: it is
+-- parked, which says as much.
 create table pgrab.incident (
   task_id      bigint      not null,
   event        text        not null,
@@ -1014,13 +1020,13 @@ create table pgrab.incident (
 comment on table pgrab.incident is
   'Tasks whose last fire did not succeed, or that are late. Read it through pgrab.failing and pgrab.overdue.';
 comment on column pgrab.incident.task_id is 'The task.';
-comment on column pgrab.incident.event is 'What it began with: failed, parked, late.';
+comment on column pgrab.incident.event is 'How it began: failed, parked, late.';
 comment on column pgrab.incident.since is 'When it began.';
 comment on column pgrab.incident.failures is 'Fires that have failed since.';
 comment on column pgrab.incident.succeeded_at is 'When the task last succeeded before that. Null: never.';
 comment on column pgrab.incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
--- The same of nodes, from the moment that one is seen to be dead until its name registers again.
+-- The same for nodes, from the moment that one is declared dead until its name registers again.
 create table pgrab.node_incident (
   node_id bigint      not null,
   since   timestamptz not null,
@@ -1028,16 +1034,16 @@ create table pgrab.node_incident (
   constraint node_incident_pkey primary key (node_id)
 );
 comment on table pgrab.node_incident is
-  'Nodes that have died or fallen silent and are not back yet. One that was stopped is not among them.';
+  'Nodes that have died or fallen silent and are not back yet. Nodes that were stopped are not among them.';
 comment on column pgrab.node_incident.node_id is 'The node.';
 comment on column pgrab.node_incident.since is 'When it was last heard of.';
 comment on column pgrab.node_incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
--- Serves: pgrab.overdue.  No column of it is written by claim, start or finish.
+-- Serves: pgrab.overdue.  Claim, start and finish write none of its columns.
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;
-comment on index pgrab.task_expect_idx is 'Tasks of which a success is expected.';
+comment on index pgrab.task_expect_idx is 'Tasks with expect_within.';
 
--- Serves: pgrab.id_of(), `pgrab tasks --name`, also by its beginning.  A task without a name is not in it.
+-- Serves: pgrab.id_of(), `pgrab tasks --name`; prefixes, too.  A task without a name is not in it.
 create index task_name_idx on pgrab.task (name text_pattern_ops) where name is not null;
 comment on index pgrab.task_name_idx is 'Tasks by their names.';
 
@@ -1059,10 +1065,10 @@ revoke all on pgrab.token from public;
 comment on table pgrab.token is
   'Tokens of pgrab serve: whoever sends one acts as its role. Made by pgrab.token_add(); deleting the row '
   'revokes it at once.';
-comment on column pgrab.token.hash is 'SHA-256 of the token, which itself is kept nowhere.';
-comment on column pgrab.token.role is 'The role of the database that its bearer acts as.';
-comment on column pgrab.token.name is 'What or whom it is for.';
+comment on column pgrab.token.hash is 'SHA-256 of the token; the token itself is not stored.';
+comment on column pgrab.token.role is 'The database role that its bearer acts as.';
+comment on column pgrab.token.name is 'What or who it is for.';
 comment on column pgrab.token.created_by is 'Who made it.';
 comment on column pgrab.token.created_at is 'When.';
-comment on column pgrab.token.expires_at is 'From then on it is not valid.';
-comment on column pgrab.token.last_used_at is 'When it was used last, to the minute.';
+comment on column pgrab.token.expires_at is 'When it stops being valid.';
+comment on column pgrab.token.last_used_at is 'When it was last used, to the minute.';

@@ -1,13 +1,13 @@
--- Rows as functions pass them on: a type of our own beside each table that needs one, with its columns.
+-- Row types that functions pass around: for each table that needs one, a type of ours with its columns.
 --
--- Why not the table's own type.  Where a table lies on another server, as with Citus, its row has the name of
--- the shard there (pgrab.task_102008), and a function that takes pgrab.task is not found.  So no function and
--- no variable names the row of a table.  A row that is read from a table is passed on as
+-- Why not the table's own type.  Where a table lives on another server, as with Citus, its rows have the type
+-- of the shard there (pgrab.task_102008), and a function that takes pgrab.task is not found.  So no function
+-- and no variable uses the row type of a table.  A row that is read from a table is passed on as
 --   f(row(t.*)::pgrab_internal.task)
--- which the planner takes apart again where the function is put in the place of the call; in PL/pgSQL an
--- assignment or INTO does the same.  What needs three columns or fewer takes these.
+-- which the planner takes apart again when it inlines the function; in PL/pgSQL an assignment or INTO does
+-- the same.  A function that needs three columns or fewer takes those.
 --
--- One that somebody's view stands on could not be dropped; it gets the columns that are new.
+-- A type that a user's view depends on could not be dropped; so an existing one only gets the new columns.
 do $$
 declare
   c_tables constant text[] := '{task,run,limit,limit_use,chain,incident,cluster}';

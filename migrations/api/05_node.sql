@@ -1,7 +1,7 @@
--- What is known of each node, put together from who writes it: its registration, its last beat, the weight
--- that a person has given it.  Everything that asks for a node asks here.
+-- What is known of each node, put together from its registration, its last beat, and the weight that an
+-- operator has given it.  Every query about nodes reads this view.
 
--- Plan: one probe of beat_pkey from the end for each node; so an old snapshot makes it no dearer.
+-- Plan: one probe of beat_pkey from the end for each node, so an old snapshot does not make it slower.
 create or replace view pgrab.node as
 select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
   coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.users, r.slots,
@@ -25,9 +25,9 @@ from pgrab.registration r
     select x.* from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b on true
   left join pgrab.weight w on w.node_id = r.id and w.incarnation = b.incarnation;
 comment on view pgrab.node is
-  'Nodes: one row per node name. Shorter: pgrab.nodes. Its weight may be changed here: `update pgrab.node '
-  'set weight = 3 where name = ''a''`; with null, or after a restart, its own setting applies again.';
-comment on column pgrab.node.id is 'Number of the node; its rank is the order of the live nodes by it.';
+  'Nodes: one row per node name. Shorter: pgrab.nodes. The weight can be changed here: `update pgrab.node '
+  'set weight = 3 where name = ''a''`; after null, or a restart, the node''s own setting applies again.';
+comment on column pgrab.node.id is 'Number of the node; ranks follow the order of the live nodes'' numbers.';
 comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
 comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
 comment on column pgrab.node.host is 'Host name of the machine.';
@@ -35,71 +35,72 @@ comment on column pgrab.node.pid is 'Process id on that machine.';
 comment on column pgrab.node.pgrab_version is 'Version of the program.';
 comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
 comment on column pgrab.node.weight is
-  'Its share under the strategy `weight`: what a person has written here, or else its `weight` setting.';
-comment on column pgrab.node.labels is 'Its labels; a task''s `require` must be contained in them.';
+  'Its share under the strategy `weight`: what was written here, or else its `weight` setting.';
+comment on column pgrab.node.labels is 'Its labels; they must contain a task''s `require`.';
 comment on column pgrab.node.kinds is 'Kinds it runs.';
 comment on column pgrab.node.owners is
-  'Owners for whom it can log in, so that it runs their sql tasks: its own role first.';
+  'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';
 comment on column pgrab.node.bounds is
-  'Owners for whom it runs fewer kinds, by its file: {"alice": ["sql", "noop"]}.';
+  'Owners for whom its file allows fewer kinds: {"alice": ["sql", "noop"]}.';
 comment on column pgrab.node.users is
   'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
-  'run_as its shell and exec tasks are the user of the node.';
-comment on column pgrab.node.slots is 'Runs at once.';
+  'run_as, shell and exec tasks run as the user of the node.';
+comment on column pgrab.node.slots is 'How many runs it can have at once.';
 comment on column pgrab.node.state is
-  'up, draining (takes no new tasks), down (stopped, or seen to be dead).';
+  'up, draining (takes no new tasks), down (stopped, or declared dead).';
 comment on column pgrab.node.started_at is 'When this incarnation began.';
 comment on column pgrab.node.heartbeat_at is
-  'Time of the last heartbeat, for people. Nobody is declared dead by it.';
+  'Time of the last heartbeat, for readers only: no node is declared dead by it.';
 comment on column pgrab.node.beat is
-  'Counts heartbeats. Others declare a node dead when they saw this unchanged for dead_after, by their own '
-  'steady clock.';
-comment on column pgrab.node.heartbeat_every is 'How often it means to beat.';
+  'Number of the last heartbeat. Other nodes declare this one dead when the number has not changed for '
+  'dead_after, by their own monotonic clock.';
+comment on column pgrab.node.heartbeat_every is 'How often it intends to send a heartbeat.';
 comment on column pgrab.node.dead_after is 'After this long without a heartbeat others may take its tasks.';
 comment on column pgrab.node.shards is
-  'Shards it reads, the leftmost bit is shard 0. Null: it has not said yet. For people: pgrab.ownership.';
+  'Shards it reads; the leftmost bit is shard 0. Null: it has not said yet. Readable form: pgrab.ownership.';
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks.';
 comment on column pgrab.node.busy is
-  'True: none of its workers has been free for a while; others take what is due in its place, at once.';
+  'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
 comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';
 comment on column pgrab.node.running is 'Tasks it runs.';
 comment on column pgrab.node.claims_attempted is 'Rows it tried to claim.';
 comment on column pgrab.node.claims_won is 'Rows it got.';
-comment on column pgrab.node.claims_lost is 'Rows another node was faster at, or a person changed.';
+comment on column pgrab.node.claims_lost is 'Rows that another node took first, or a user changed.';
 comment on column pgrab.node.claims_stolen is 'Rows it got from shards of others.';
 comment on column pgrab.node.runs_started is 'Runs begun by this incarnation and those before it.';
 comment on column pgrab.node.runs_succeeded is 'Runs that succeeded.';
-comment on column pgrab.node.runs_failed is 'Runs that did not.';
+comment on column pgrab.node.runs_failed is 'Runs that did not succeed.';
 comment on column pgrab.node.stale_finishes is 'Results that came too late and were refused by the fence.';
 comment on column pgrab.node.fences is 'How often it lost its lease and stopped its own runs.';
 comment on column pgrab.node.recovered is 'Tasks of dead nodes it put back.';
 comment on column pgrab.node.keepers_lost is
-  'Keeper processes that died or stood still, and were replaced; their runs were stopped.';
+  'Keeper processes that died or froze and were replaced; their runs were stopped.';
 comment on column pgrab.node.log_dropped is 'Lines of its log that nobody read in time.';
 comment on column pgrab.node.to_start is 'Messages that wait for its starter.';
-comment on column pgrab.node.to_run is 'Runs, or chains of instant ones, that wait for a worker.';
+comment on column pgrab.node.to_run is 'Runs, or batches of instant ones, that wait for a worker.';
 comment on column pgrab.node.to_finish is 'Outcomes that wait to be written down.';
-comment on column pgrab.node.children is 'Runs and handlers that its keeper looks after, as processes.';
+comment on column pgrab.node.children is 'Processes of runs and handlers that its keeper looks after.';
 comment on column pgrab.node.connections is 'Connections to the database that it has open.';
 comment on column pgrab.node.lease_left is
   'What was left of its lease when the last heartbeat was sent. Null: it is down.';
 comment on column pgrab.node.round_trip is
   'How long the heartbeat before the last one took. Null: it is down, or has just started.';
 comment on column pgrab.node.live is
-  'Has it been heard of lately, by the database''s clock? For people: nodes judge each other by beat.';
+  'Has it been heard from lately, by the database''s clock? For readers only: nodes judge each other by '
+  'beat.';
 
 create or replace function pgrab_internal.node_write() returns trigger
 language plpgsql as $$
 begin
   if to_jsonb(new) - 'weight' <> to_jsonb(old) - 'weight' then
     raise exception using errcode = '22023',
-      message = format('of node %s only the weight can be changed', quote_literal(old.name)),
-      hint = 'The rest is what the node says of itself: change its settings and restart it.';
+      message = format('only the weight of node %s can be changed', quote_literal(old.name)),
+      hint = 'The node itself writes the rest: change its settings and restart it.';
   elsif not (new.weight >= 0 and new.weight < 'infinity') then
     raise exception using errcode = '22023',
       message = format('weight of node %s cannot be %s', quote_literal(old.name), new.weight),
-      hint = 'A number of 0 and more, or null for the node''s own setting.';
+      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
   elsif new.weight is null then
     delete from pgrab.weight w where w.node_id = old.id;
   else
@@ -108,6 +109,6 @@ begin
   end if;
   return new;
 end $$;
-comment on function pgrab_internal.node_write() is 'Takes a weight that a person gives to a node.';
+comment on function pgrab_internal.node_write() is 'Keeps a weight that is written to pgrab.node.';
 create trigger node_10_write instead of update on pgrab.node
   for each row execute function pgrab_internal.node_write();

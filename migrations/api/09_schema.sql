@@ -1,8 +1,8 @@
 -- JSON Schema, as far as args are checked against it: type, enum, const, properties, required,
--- additionalProperties, items, minimum, maximum, minLength, maxLength, minItems, maxItems, pattern.  Whatever
--- else stands in a schema is passed by, so that a row that the whole schema accepts is never refused here.
--- What a handler says is not trusted: a keyword whose value is not what it should be is passed by, too; and a
--- check ends, 20 levels deep and with the first 1000 elements of an array.
+-- additionalProperties, items, minimum, maximum, minLength, maxLength, minItems, maxItems, pattern.  Other
+-- keywords are ignored, so that a row that the whole schema accepts is never refused here.  What a handler
+-- says is not trusted: a keyword with a malformed value is ignored, too, and a check goes no further than 20
+-- levels deep and the first 1000 elements of an array.
 
 create or replace function pgrab_internal.schema_is(p_type text, p_value jsonb) returns boolean
 language sql immutable parallel safe
@@ -11,16 +11,15 @@ return case
   when p_type = 'integer' and jsonb_typeof(p_value) = 'number' then (p_value #>> '{}')::numeric % 1 = 0
   else jsonb_typeof(p_value) = p_type end;
 comment on function pgrab_internal.schema_is(text, jsonb) is
-  'Is this value of that type, in the words of JSON Schema?';
+  'Is this value of that type, as JSON Schema means it?';
 
 create or replace function pgrab_internal.schema_types(p_schema jsonb) returns text[]
 language sql immutable parallel safe
 return case jsonb_typeof(p_schema -> 'type')
   when 'string' then array[p_schema ->> 'type']
   when 'array' then array(select t from jsonb_array_elements_text(p_schema -> 'type') t) end;
-comment on function pgrab_internal.schema_types(jsonb) is 'The types that a schema names; null: none.';
+comment on function pgrab_internal.schema_types(jsonb) is 'The types that a schema names. Null: none.';
 
--- A bound of the schema's: null when it is no number.
 create or replace function pgrab_internal.schema_bound(p_schema jsonb, p_name text) returns numeric
 language sql immutable parallel safe
 return case when jsonb_typeof(p_schema -> p_name) = 'number' then (p_schema ->> p_name)::numeric end;
@@ -34,14 +33,14 @@ exception when invalid_regular_expression then
   return true;
 end $$;
 comment on function pgrab_internal.schema_matches(text, text) is
-  'Does the text match? True of a pattern that PostgreSQL cannot read.';
+  'Does the text match? True for a pattern that PostgreSQL cannot read.';
 
--- A number, the length of a text, the elements of an array: what is it that the bounds are of?
+-- Bounds apply to a number, the length of a text, or the number of elements of an array.
 create or replace function pgrab_internal.schema_size(p_schema jsonb, p_value jsonb)
 returns table (size numeric, low numeric, high numeric, unit text)
 language sql immutable parallel safe
 begin atomic
-  -- By a CASE as the two below: with a constant, the planner works these out whatever the WHERE says.
+  -- CASE, here and below, because with a constant the planner evaluates these whatever the WHERE says.
   select case jsonb_typeof(p_value) when 'number' then (p_value #>> '{}')::numeric end,
     pgrab_internal.schema_bound(p_schema, 'minimum'), pgrab_internal.schema_bound(p_schema, 'maximum'), ''
   where jsonb_typeof(p_value) = 'number'
@@ -56,9 +55,8 @@ begin atomic
   where jsonb_typeof(p_value) = 'array';
 end;
 comment on function pgrab_internal.schema_size(jsonb, jsonb) is
-  'What the bounds of a schema are held against, and these bounds.';
+  'What the bounds of a schema apply to, and the bounds.';
 
--- What is wrong with the value itself, not with what is in it; null: nothing.
 create or replace function pgrab_internal.schema_own(p_schema jsonb, p_value jsonb) returns text
 language sql immutable parallel safe
 begin atomic
@@ -66,21 +64,21 @@ begin atomic
     when pgrab_internal.schema_types(p_schema) is not null and not exists (
         select from unnest(pgrab_internal.schema_types(p_schema)) t
         where pgrab_internal.schema_is(t, p_value))
-      then format('is to be of type %s', array_to_string(pgrab_internal.schema_types(p_schema), ' or '))
+      then format('must be of type %s', array_to_string(pgrab_internal.schema_types(p_schema), ' or '))
     when jsonb_typeof(p_schema -> 'enum') = 'array' and not exists (
         select from jsonb_array_elements(p_schema -> 'enum') e where e = p_value)
-      then format('is to be one of %s', left(p_schema ->> 'enum', 200))
+      then format('must be one of %s', left(p_schema ->> 'enum', 200))
     when p_schema ? 'const' and p_schema -> 'const' <> p_value
-      then format('is to be %s', left((p_schema -> 'const')::text, 200))
-    when s.size < s.low then format('is to be at least %s%s', s.low, s.unit)
-    when s.size > s.high then format('is to be at most %s%s', s.high, s.unit)
+      then format('must be %s', left((p_schema -> 'const')::text, 200))
+    when s.size < s.low then format('must be at least %s%s', s.low, s.unit)
+    when s.size > s.high then format('must be at most %s%s', s.high, s.unit)
     when jsonb_typeof(p_schema -> 'pattern') = 'string' and jsonb_typeof(p_value) = 'string'
         and not pgrab_internal.schema_matches(p_schema ->> 'pattern', p_value #>> '{}')
-      then format('is to match %s', left(p_schema ->> 'pattern', 200)) end
+      then format('must match %s', left(p_schema ->> 'pattern', 200)) end
   from (select) one left join pgrab_internal.schema_size(p_schema, p_value) s on true;
 end;
 comment on function pgrab_internal.schema_own(jsonb, jsonb) is
-  'What of a value does not fit a schema, leaving out what is in it.';
+  'Why a value itself, leaving out its members, does not fit a schema. Null: it fits.';
 
 -- The members of an object and the elements of an array, each with the schema for it.
 create or replace function pgrab_internal.schema_parts(p_schema jsonb, p_value jsonb)
@@ -96,9 +94,9 @@ begin atomic
     with ordinality a(value, n)
   where jsonb_typeof(p_schema -> 'items') = 'object' and a.n <= 1000;
 end;
-comment on function pgrab_internal.schema_parts(jsonb, jsonb) is 'What is in a value, with its schemas.';
+comment on function pgrab_internal.schema_parts(jsonb, jsonb) is
+  'The members or elements of a value, each with its schema.';
 
--- The first fault: where and what; null: it fits.
 create or replace function pgrab_internal.schema_fault(p_schema jsonb, p_value jsonb, p_at text)
 returns text
 language plpgsql immutable parallel safe as $$
@@ -107,7 +105,7 @@ declare
   v record;
 begin
   if p_schema = 'false' then
-    return p_at || ' is not known';
+    return p_at || ' is unknown';
   elsif jsonb_typeof(p_schema) is distinct from 'object' or length(p_at) > 2000 then
     return null;
   end if;
@@ -133,7 +131,7 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.schema_fault(jsonb, jsonb, text) is
-  'Where and why a value does not fit a schema; null when it does.';
+  'Where a value first fails to fit a schema, and why. Null: it fits.';
 
 create or replace function pgrab_internal.schema_check(p_kind text, p_args jsonb) returns void
 language plpgsql as $$
@@ -151,9 +149,9 @@ end $$;
 comment on function pgrab_internal.schema_check(text, jsonb) is
   'Refuses args that do not fit the schema of their kind, naming the member.';
 
--- Written only where something is new: a node says so whenever one of its processes comes or goes.  A schema
--- is the pool's when it changes there, so that a node that starts a process again does not take back what
--- another one has declared since.
+-- A node calls this whenever one of its processes comes or goes; only what is new is written.  A schema is
+-- taken over only when it has changed in its pool, so that a node that restarts a process does not undo what
+-- another node has declared since.
 create or replace function pgrab_internal.pools_announce(p_node_id bigint, p_pools jsonb) returns void
 language sql as $$
   with said as materialized (
@@ -179,4 +177,4 @@ language sql as $$
     library = coalesce(excluded.library, p.library), fault = excluded.fault, changed_at = clock_timestamp()
 $$;
 comment on function pgrab_internal.pools_announce(bigint, jsonb) is
-  'For nodes: how their pools are, and the schemas of the kinds that their processes have declared.';
+  'For nodes: reports the state of their pools and the schemas that their processes have declared.';

@@ -1,14 +1,14 @@
--- Who acts, and what is written down of it.
+-- Who acts, and how it is recorded.
 --
--- A function with the rights of pgrab's owner cannot ask who called it: current_user is the owner there, and
--- session_user is whoever logged in, also inside a function that somebody else has planted.  So the caller is
--- written down on the way in, while current_user still says it: by the default of a column that nobody may
--- write (pgrab.task.owner; call.caller), or by a trigger that runs with the caller's rights just before ours
--- (pgrab.note_caller()).
+-- A function with the rights of pgrab's owner cannot ask who called it: there current_user is the owner, and
+-- session_user is the role that logged in, even inside a function that another user has planted.  So the
+-- caller is recorded on the way in, while current_user still tells: by the default of a column that no user
+-- may write (pgrab.task.owner; call.caller), or by a trigger that runs with the caller's rights just before
+-- ours (pgrab.note_caller()).
 --
--- The functions for people (pgrab.pause(), ...) insert into a view, pgrab_internal.call.  Their bodies are
--- parsed, so that they reach it without a right on its schema, and nobody else reaches it at all; its trigger
--- does the work (52_call.sql).
+-- The public functions (pgrab.pause(), ...) insert into a view, pgrab_internal.call.  Their bodies are parsed
+-- when they are created, so they reach it without a right on its schema, and nothing else reaches it at all.
+-- Its trigger does the work (52_call.sql).
 
 insert into pgrab_internal.key (name, value)
 values ('call', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
@@ -19,20 +19,20 @@ select null::text as verb, null::bigint[] as ids, null::text as word, null::json
   null::bigint as n
 where false;
 comment on view pgrab_internal.call is
-  'Internal: an insert calls a function for people. Its trigger answers in tasks, node, done and n.';
+  'Internal: an insert carries out a public function. Its trigger answers in tasks, node, done and n.';
 comment on column pgrab_internal.call.verb is 'What is to be done.';
 comment on column pgrab_internal.call.ids is 'To which tasks.';
 comment on column pgrab_internal.call.word is 'To which node, or for which source.';
-comment on column pgrab_internal.call.file is 'What pgrab.apply() is given.';
+comment on column pgrab_internal.call.file is 'The argument of pgrab.apply().';
 comment on column pgrab_internal.call.caller is 'By whom: current_user of the insert.';
 comment on column pgrab_internal.call.tasks is 'Answer: the tasks it changed.';
 comment on column pgrab_internal.call.node is 'Answer: the node.';
 comment on column pgrab_internal.call.done is
-  'Answer: was there anything to do? Also: pgrab.apply() may prune.';
+  'Answer: was there anything to do? For pgrab.apply(), on the way in: may it prune?';
 comment on column pgrab_internal.call.n is 'Answer: how many.';
 alter view pgrab_internal.call alter column caller set default current_user;
 
--- A setting that only the owner of pgrab can make, because nobody else can read the key.
+-- Only the owner of pgrab can make this setting, because no other role can read the key.
 create or replace function pgrab_internal.call_begin(p_verb text, p_caller text) returns text[]
 language plpgsql as $$
 declare
@@ -44,14 +44,14 @@ begin
   return c_before;
 end $$;
 comment on function pgrab_internal.call_begin(text, text) is
-  'From here on the caller acts, by one of our functions. Returns what call_end() is given.';
+  'From here on the caller acts through one of our functions. Returns the argument for call_end().';
 
 create or replace function pgrab_internal.call_end(p_before text[]) returns void
 language plpgsql as $$
 begin
   perform set_config('pgrab.call', p_before[1], true), set_config('pgrab.caller', p_before[2], true);
 end $$;
-comment on function pgrab_internal.call_end(text[]) is 'The end of call_begin().';
+comment on function pgrab_internal.call_end(text[]) is 'Ends what call_begin() began.';
 
 create or replace function pgrab_internal.call_verb() returns text
 language plpgsql stable as $$
@@ -63,12 +63,12 @@ begin
     where k.name = 'call' and starts_with(c_setting, k.value)) end;
 end $$;
 comment on function pgrab_internal.call_verb() is
-  'Which of our functions for people is at work. Null: none, a person writes to the tables.';
+  'Which public function is at work. Null: none, a user writes to the tables directly.';
 
 create or replace function pgrab_internal.in_call() returns boolean
 language sql stable
 return pgrab_internal.call_verb() is not null;
-comment on function pgrab_internal.in_call() is 'Is one of our functions for people at work?';
+comment on function pgrab_internal.in_call() is 'Is a public function at work?';
 
 create or replace function pgrab_internal.caller() returns text
 language sql stable
@@ -76,7 +76,7 @@ return coalesce(nullif(current_setting('pgrab.caller', true), ''), session_user)
 comment on function pgrab_internal.caller() is
   'Who acts, for functions that run after call_begin() or pgrab.note_caller().';
 
--- ------------------------------------------------------------------------------------- what is written down
+-- --------------------------------------------------------------------------------------------------- events
 
 create or replace function pgrab_internal.event(
   p_what text, p_role text, t pgrab_internal.task, p_detail jsonb default null)
@@ -87,9 +87,8 @@ begin
   values (p_what, p_role, t.id, coalesce(t.name, t.key), t.owner, p_detail);
 end $$;
 comment on function pgrab_internal.event(text, text, pgrab_internal.task, jsonb) is
-  'Writes down what somebody has done to a task.';
+  'Records what a user did to a task.';
 
--- Of each value as much as says what it was.
 create or replace function pgrab_internal.edits(p_old jsonb, p_new jsonb) returns jsonb
 language sql immutable
 begin atomic
@@ -100,9 +99,9 @@ begin atomic
     'met', 'chain');
 end;
 comment on function pgrab_internal.edits(jsonb, jsonb) is
-  'Which columns that people write have changed: {column: [old, new]}, 200 characters of each.';
+  'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';
 
--- A function that pauses writes its own line; what an apply edits is an edit.
+-- Public functions record their own event; only what pgrab.apply() edits counts as an edit.
 create or replace function pgrab_internal.event_edit(o pgrab_internal.task, n pgrab_internal.task)
 returns void
 language plpgsql as $$
@@ -113,4 +112,4 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.event_edit(pgrab_internal.task, pgrab_internal.task) is
-  'Writes down the edit of a task, with the columns that changed.';
+  'Records the edit of a task, with the columns that changed.';

@@ -1,6 +1,6 @@
--- What is refused of a task, and with what words.
+-- Which tasks are refused, and the messages.
 
--- One form for all: SQLSTATE 22023, the column and the value in the message, what would be right in the hint.
+-- All have one form: SQLSTATE 22023; column and value in the message; what would be right in the hint.
 create or replace function pgrab_internal.refuse(p_column text, p_value text, p_hint text) returns void
 language plpgsql as $$
 begin
@@ -13,7 +13,6 @@ end $$;
 comment on function pgrab_internal.refuse(text, text, text) is
   'Refuses a value of a task with an error that says what would be right.';
 
--- Is this args member a scalar, or an object or array of scalars?  jsonb null counts as absent.
 create or replace function pgrab_internal.args_flat(p_value jsonb) returns boolean
 language sql immutable parallel safe
 return case jsonb_typeof(p_value)
@@ -25,7 +24,7 @@ return case jsonb_typeof(p_value)
 comment on function pgrab_internal.args_flat(jsonb) is
   'True when a member of args holds no nested objects or arrays.';
 
--- {"secret": "api"} or {"file": "api.key"} in place of a value: where it is, and by what name.  Else nulls.
+-- {"secret": "api"} or {"file": "api.key"} in place of a value: which of the two, and the name.  Else nulls.
 create or replace function pgrab_internal.args_reference(p_value jsonb, out place text, out name text)
 language sql immutable parallel safe
 begin atomic
@@ -35,7 +34,7 @@ begin atomic
     and p_value - p.place = '{}';
 end;
 comment on function pgrab_internal.args_reference(jsonb) is
-  'What a value in args names instead of being it: a row of pgrab.secret, or a file of the node.';
+  'What a value in args refers to: a row of pgrab.secret, or a file of the node.';
 
 create or replace function pgrab_internal.args_values_fine(p_value jsonb) returns boolean
 language sql immutable parallel safe
@@ -44,7 +43,7 @@ return not exists (
     cross join lateral pgrab_internal.args_reference(e.value) r
   where jsonb_typeof(e.value) in ('object', 'array') and r.place is null);
 comment on function pgrab_internal.args_values_fine(jsonb) is
-  'True when an object holds plain values and references only.';
+  'True when an object holds only plain values and references.';
 
 create or replace function pgrab_internal.args_length(p_value jsonb) returns integer
 language sql immutable parallel safe
@@ -54,7 +53,7 @@ return case jsonb_typeof(p_value)
   else 1 end;
 comment on function pgrab_internal.args_length(jsonb) is 'How many values a member of args holds.';
 
--- Which members a kind takes, and the JSON types each may have.  Null: a plug-in's kind, which knows its own.
+-- Null: the kind of a plug-in or a handler, which checks its own args.
 create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
@@ -82,18 +81,18 @@ begin
       (select string_agg(k, ', ') from jsonb_object_keys(c_known) k)));
   elsif p_value <> 'null' and not jsonb_typeof(p_value) = any (string_to_array(c_types, ' ')) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
-      format('%s is a JSON %s.', p_name, replace(c_types, ' ', ' or ')));
+      format('%s must be a JSON %s.', p_name, replace(c_types, ' ', ' or ')));
   elsif p_name in ('env', 'headers') and not pgrab_internal.args_values_fine(p_value) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
-      format('%s holds plain values only, or {"secret": "name"} or {"file": "path"} in place of one; '
+      format('%s may hold plain values only, or {"secret": "name"} or {"file": "path"} in place of one; '
         'no nested objects or arrays.', p_name));
   elsif p_name not in ('params', 'body', 'env', 'headers') and not pgrab_internal.args_flat(p_value) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
-      format('%s holds plain values only, no nested objects or arrays.', p_name));
+      format('%s may hold plain values only, no nested objects or arrays.', p_name));
   elsif p_name <> 'body' and pgrab_internal.args_length(p_value) > 1000 then
     perform pgrab_internal.refuse('args',
       format('%s of %s values', p_name, pgrab_internal.args_length(p_value)),
-      format('%s holds at most 1000 values.', p_name));
+      format('%s may hold at most 1000 values.', p_name));
   end if;
 end $$;
 comment on function pgrab_internal.args_check_member(text, text, jsonb) is
@@ -120,7 +119,8 @@ begin
       'expect is a status such as 204, a class such as 2xx, or a list of at most 32 of them.');
   end if;
 end $$;
-comment on function pgrab_internal.http_expect_check(jsonb) is 'Refuses what no reply can be.';
+comment on function pgrab_internal.http_expect_check(jsonb) is
+  'Refuses an `expect` that no reply could meet.';
 
 create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
 language plpgsql as $$
@@ -130,12 +130,12 @@ declare
 begin
   if jsonb_typeof(p_args) <> 'object' then
     perform pgrab_internal.refuse('args', p_args::text,
-      'args is a JSON object, for example {"env": {"LANG": "C"}}.');
+      'args must be a JSON object, for example {"env": {"LANG": "C"}}.');
   end if;
   v_bytes := octet_length(p_args::text);
   if v_bytes > 1048576 then
     perform pgrab_internal.refuse('args', format('%s bytes long', v_bytes),
-      'args may be 1 MiB long. Put large data in a table and pass its key.');
+      'args may be at most 1 MiB long. Put large data in a table and pass its key.');
   end if;
   if pgrab_internal.args_known(p_kind) is not null then
     perform pgrab_internal.args_check_member(p_kind, e.key, e.value) from jsonb_each(p_args) e;
@@ -147,7 +147,7 @@ begin
     where k !~ '^[A-Za-z_][A-Za-z0-9_]*$' limit 1;
     if found then
       perform pgrab_internal.refuse('args', format('{"env": {"%s": ...}}', v_name),
-        'A name in env is letters, digits and underscores, and does not begin with a digit.');
+        'A name in env consists of letters, digits and underscores, and does not begin with a digit.');
     end if;
   end if;
   if p_kind = 'http' then
@@ -155,7 +155,7 @@ begin
   end if;
   if p_kind = 'notify' and octet_length(p_args ->> 'payload') >= 8000 then
     perform pgrab_internal.refuse('args', format('payload of %s bytes', octet_length(p_args ->> 'payload')),
-      'PostgreSQL carries at most 7999 bytes in a NOTIFY. Put the data in a table and send its key.');
+      'A NOTIFY carries at most 7999 bytes. Put the data in a table and send its key.');
   end if;
 end $$;
 comment on function pgrab_internal.args_check(text, jsonb) is 'Refuses args that the kind does not take.';
@@ -163,7 +163,6 @@ comment on function pgrab_internal.args_check(text, jsonb) is 'Refuses args that
 create or replace function pgrab_internal.command_check(p_kind text, p_command text) returns void
 language plpgsql as $$
 declare
-  -- What a command is, for the kinds that need one.
   c_wants constant text := '{"sql": "one or more SQL statements", "shell": "a line for sh",
     "exec": "the path of a program", "http": "a URL", "notify": "the name of a channel"}'::jsonb ->> p_kind;
 begin
@@ -172,12 +171,13 @@ begin
       format('A task of kind %s needs a command: %s.', p_kind, coalesce(c_wants, 'text that is not blank')));
   elsif octet_length(p_command) > 1048576 then
     perform pgrab_internal.refuse('command', format('%s bytes long', octet_length(p_command)),
-      'A command may be 1 MiB long. Put it in a file, a function or a table, and call that.');
+      'A command may be at most 1 MiB long. Put it in a file, a function or a table, and call that.');
   elsif p_kind = 'http' and p_command !~* '^https?://[^/[:space:]]+' then
     perform pgrab_internal.refuse('command', p_command,
       'A task of kind http needs a URL that begins with http:// or https:// and a host.');
   elsif p_kind = 'notify' and octet_length(p_command) > 63 then
-    perform pgrab_internal.refuse('command', p_command, 'The name of a channel is at most 63 bytes long.');
+    perform pgrab_internal.refuse('command', p_command,
+      'The name of a channel may be at most 63 bytes long.');
   end if;
 end $$;
 comment on function pgrab_internal.command_check(text, text) is
@@ -202,7 +202,7 @@ end $$;
 comment on function pgrab_internal.task_schedule_check(pgrab_internal.task) is
   'Refuses a schedule or a time zone that cannot be read.';
 
--- The rules that need no more than a look at the row: column, whether it is fine, what would be right.
+-- The rules that need no more than the row itself: column, whether it is fine, what would be right.
 create or replace function pgrab_internal.task_rules(t pgrab_internal.task)
   returns table (at text, fine boolean, hint text)
 language sql stable
@@ -210,9 +210,9 @@ begin atomic
   values
     ('name', octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
     ('key', octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
-    ('source', octet_length(t.source) <= 1000, 'A source is at most 1000 bytes long.'),
+    ('source', octet_length(t.source) <= 1000, 'A source may be at most 1000 bytes long.'),
     ('timeout', t.timeout between '1 ms' and '365 days', 'A timeout is between 1 ms and 365 days.'),
-    ('max_attempts', t.max_attempts between 1 and 1000, 'Tries per fire: 1 to 1000.'),
+    ('max_attempts', t.max_attempts between 1 and 1000, 'Attempts per fire: 1 to 1000.'),
     ('backoff', t.backoff between '0' and '365 days', 'A wait is between 0 and 365 days.'),
     ('backoff_max', t.backoff_max between t.backoff and '365 days',
       'The longest wait is between backoff and 365 days.'),
@@ -222,13 +222,13 @@ begin atomic
     ('misfire_limit', t.misfire_limit between 0 and 100000, 'Between 0 and 100000.'),
     ('max_runs', t.max_runs >= 1, 'At least 1, or null for no end.'),
     ('jitter', t.jitter between '0' and '7 days', 'Between 0 and 7 days.'),
-    ('ends_at', t.starts_at < t.ends_at, 'It has to be later than starts_at.'),
+    ('ends_at', t.starts_at < t.ends_at, 'It must be later than starts_at.'),
     ('starts_at', isfinite(t.starts_at), 'Give a point in time, or null.'),
     ('run_if', t.run_if in ('success', 'failure', 'always'), 'One of: success, failure, always.'),
     ('expect_within', t.expect_within between '1 s' and '3650 days', 'Between 1 s and 3650 days, or null.'),
     ('stall_after', t.stall_after between '1 s' and '365 days', 'Between 1 s and 365 days, or null.'),
     ('keep', t.keep between '0' and '3650 days', 'Between 0 and 3650 days, or null.'),
-    ('require', octet_length(t.require::text) <= 2000, 'It may be 2000 bytes long.'),
+    ('require', octet_length(t.require::text) <= 2000, 'It may be at most 2000 bytes long.'),
     ('require', t.require = '{}' or jsonb_typeof(t.require) = 'object' and not exists (
         select from jsonb_each(case when jsonb_typeof(t.require) = 'object' then t.require else '{}' end) e
         where jsonb_typeof(e.value) <> 'string'),
@@ -244,13 +244,14 @@ begin
   if p_kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify')
     and not exists (select from pgrab.kind k where k.kind = p_kind) then
     perform pgrab_internal.refuse('kind', p_kind,
-      format('Kinds are: %s. A node that loads an executor adds its kind.',
+      format('The kinds are: %s. A node that loads an executor adds its kind.',
         (select string_agg(k.kind, ', ' order by k.kind) from pgrab.kind k)));
   end if;
 end $$;
-comment on function pgrab_internal.kind_check(text) is 'Refuses a kind that nobody has announced.';
+comment on function pgrab_internal.kind_check(text) is 'Refuses a kind that no node has announced.';
 
--- What is to be done.  The rules let null pass, and the table's NOT NULL would not say what is right.
+-- Checks what is to be done; plan_check() checks when.  The rules let null pass, and the table's NOT NULL
+-- would not say what is right.
 create or replace function pgrab_internal.task_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
@@ -280,7 +281,6 @@ end $$;
 comment on function pgrab_internal.task_check(pgrab_internal.task) is
   'Refuses a definition that cannot work, naming column, value and what would be right.';
 
--- When it is to be done.
 create or replace function pgrab_internal.plan_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
@@ -295,9 +295,10 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.plan_check(pgrab_internal.task) is
-  'Refuses a time or a schedule that cannot be.';
+  'Refuses a time that is out of range and a schedule that cannot be read or fire.';
 
--- One's own, or one that an operator has made for all.  Of another's nothing is said.
+-- A task may use a limit of its owner, or one that an operator has made for everyone.  The error does not
+-- reveal whether another owner has a limit of that name.
 create or replace function pgrab_internal.limit_check(p_key text, p_owner text) returns void
 language plpgsql as $$
 begin
@@ -310,4 +311,4 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.limit_check(text, text) is
-  'Refuses the key of a limit that is not there, or that is not for tasks of this owner.';
+  'Refuses the key of a limit that does not exist, or is not for tasks of this owner.';

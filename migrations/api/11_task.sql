@@ -1,5 +1,4 @@
--- Triggers of pgrab.task: how a row is completed, how an edit is honoured, when the bell rings. Files in api/
--- hold views and functions only.  `pgrab migrate` drops all of them and applies them again, in name order.
+-- Triggers of pgrab.task: how a row is completed, how an edit takes effect, when the bell rings.
 
 create or replace function pgrab.shard(p_id bigint) returns smallint
 language sql immutable strict parallel safe
@@ -7,9 +6,9 @@ return (hashint8extended(p_id, 0) & 1023)::smallint;
 comment on function pgrab.shard(bigint) is
   'Which of the 1024 virtual buckets a task belongs to. Negative, huge and consecutive ids spread evenly.';
 
--- Tells sleeping nodes to look now.  A hint only: everything works without it, at most `poll` later.  The
--- payload names shards, so that a look for one task reads one shard; many shards are the empty payload, "look
--- everywhere".
+-- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
+-- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
+-- shards: look everywhere.
 create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql set enable_seqscan = off as $$
 begin
@@ -19,8 +18,8 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.ring(smallint[]) is
-  'The doorbell, a NOTIFY on channel pgrab. Sent only when a node sleeps, because every NOTIFY takes a lock '
-  'that all commits share.';
+  'The doorbell: a NOTIFY on channel pgrab. Sent only when a node sleeps, because all transactions that '
+  'NOTIFY commit one after the other.';
 
 -- run_at of a task with a schedule: the one given, or its first fire.
 create or replace function pgrab_internal.plan_first(t pgrab_internal.task, p_given timestamptz)
@@ -30,10 +29,10 @@ declare
   v_first timestamptz := coalesce(p_given, pgrab_internal.first_fire(t));
 begin
   if v_first is null then
-    perform pgrab_internal.refuse('schedule', t.schedule, 'It does not fire any more before the year 10000.');
+    perform pgrab_internal.refuse('schedule', t.schedule, 'It does not fire again before the year 10000.');
   elsif v_first > t.ends_at then
     perform pgrab_internal.refuse('ends_at', t.ends_at::text,
-      format('The first fire of %s would be %s; ends_at has to be later.',
+      format('The first fire of %s would be %s; ends_at must be later.',
         pgrab_internal.schedule_quote(t.schedule), v_first));
   elsif t.fires >= t.max_runs then
     perform pgrab_internal.refuse('max_runs', t.max_runs::text,
@@ -42,7 +41,7 @@ begin
   return v_first;
 end $$;
 comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
-  'When a task with a schedule is due first; refuses one that would never fire.';
+  'When a task with a schedule is first due; refuses a task that would never fire.';
 
 create or replace function pgrab_internal.as_new(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql as $$
@@ -69,7 +68,7 @@ begin
   return t;
 end $$;
 comment on function pgrab_internal.as_new(pgrab_internal.task) is
-  'What the system writes is never taken from the row: a task as if nobody had.';
+  'A task with the system''s columns as in a new one: values that an INSERT gives for them are ignored.';
 
 create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
@@ -82,23 +81,24 @@ begin
   return new;
 end $$;
 comment on function pgrab_internal.task_insert() is
-  'Checks a new task whose definition is not mostly default.';
+  'Checks a new task, unless all of its definition is trivially valid.';
 
--- The triggers that have to know who acts run with his rights, and come before those that run with the rights
--- of pgrab's owner: there current_user is always the owner.
+-- Triggers that must know who acts run with the caller's rights, and come before those that run with the
+-- rights of pgrab's owner, where current_user is always the owner.
 create or replace function pgrab.task_owner() returns trigger
 language plpgsql as $$
 begin
   new.owner := current_user;
   return new;
 end $$;
-comment on function pgrab.task_owner() is 'Trigger: a task belongs to who inserts it, whatever the row says.';
+comment on function pgrab.task_owner() is
+  'Trigger: a task belongs to the role that inserts it, whatever the row says.';
 create trigger task_05_owner before insert on pgrab.task for each row
   when (new.owner is distinct from current_user and not pgrab_internal.in_call())
   execute function pgrab.task_owner();
 
--- A definition in which nothing can be wrong passes by, and so does what the system writes when nobody has
--- written it: 10 us a row instead of 37.  A null anywhere makes the row one that does not.
+-- Skipped for a definition in which nothing can be wrong, when the INSERT has left the system's columns
+-- alone: 10 us a row instead of 37.  A null anywhere makes the condition null, and the trigger runs.
 create trigger task_10_insert before insert on pgrab.task for each row
 when ((
   new.kind in ('sql', 'shell', 'noop') and new.args = '{}' and new.require = '{}' and new.on_failure is null
@@ -111,7 +111,7 @@ when ((
   and new.delivery = 'at_least_once' and new.misfire = 'once' and new.misfire_after = '1 minute'
   and new.misfire_limit = 100 and new.jitter = '0' and new.run_if = 'success' and new.timezone = 'UTC'
   and num_nonnulls(new.starts_at, new.ends_at, new.max_runs, new.expect_within, new.stall_after, new.keep) = 0
-  -- what the system writes
+  -- the system's columns
   and new.version = (date_part('epoch', now()) * 1e6)::bigint and new.status = 'scheduled'
   and new.created_at = now() and new.updated_at = now() and not new.settled
   and new.attempt = 0 and new.runs = 0 and new.fires = 0 and new.failures = 0
@@ -120,7 +120,7 @@ when ((
   ) is not true)
 execute function pgrab_internal.task_insert();
 
--- The default of run_at is a microsecond after now(), and so told apart from any time that a statement names.
+-- The default of run_at is a microsecond after now(), which tells it apart from a now() in the statement.
 create or replace function pgrab_internal.task_plan() returns trigger
 language plpgsql as $$
 declare
@@ -152,8 +152,8 @@ when ((
   ) is not true)
 execute function pgrab_internal.task_plan();
 
--- run_at and fire of an edited task: when its schedule has changed it is planned from now on, and a run_at
--- that was not touched belongs to the old one.
+-- When the schedule has changed, the task is planned from now on: a run_at that was not touched belongs to
+-- the old schedule.
 create or replace function pgrab_internal.plan_edit(o pgrab_internal.task, n pgrab_internal.task)
 returns timestamptz
 language plpgsql as $$
@@ -163,7 +163,7 @@ declare
 begin
   if n.schedule is null
     or c_same and (n.ends_at, n.max_runs) is not distinct from (o.ends_at, o.max_runs) then
-    -- The insert half of an upsert has worked out when a new task would fire; this one is planned already.
+    -- The insert half of an upsert has worked out when a new task would fire; this one has a plan already.
     return case when c_same and n.schedule is not null and n.run_at <> o.run_at
         and n.run_at in (now() + interval '1 us', pgrab_internal.first_fire(n))
       then o.run_at else n.run_at end;
@@ -171,13 +171,13 @@ begin
   return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);
 end $$;
 comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
-  'run_at of a task that a person has edited.';
+  'The run_at of a task that a user has edited.';
 
--- An edit of the definition.  A task that has not started is planned again, and whoever held a claim finds a
--- new version.  A running one finishes as it was started, because its fence (version, incarnation) is left
--- alone.  When the system plans a task again (re-arming, misfire) it raises the version itself; that is not
--- an edit, and the trigger ignores it.  After and not before the update: see 0001_schema.sql.  It uses the
--- row as it is now: the statement, or somebody's trigger, may have edited it twice.
+-- An edit of the definition.  A task that has not started is planned again, and a node that had claimed it
+-- finds a new version.  A running one finishes as it was started, because its fence (version, incarnation) is
+-- left alone.  When the system plans a task again (re-arming, misfire) it raises the version itself; that is
+-- not an edit, and the trigger ignores it.  It is an AFTER trigger for the reason given in 0001_schema.sql.
+-- It reads the row as it is now, because the statement, or a user's trigger, may have edited it twice.
 create or replace function pgrab_internal.task_edited() returns trigger
 language plpgsql as $$
 declare
@@ -214,10 +214,10 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.task_edited() is
-  'Obeys a change of the definition: a task not yet started is planned again; a running one finishes as it '
-  'was started.';
+  'Applies an edit of the definition: a task that has not started is planned again; a running one finishes '
+  'as it was started.';
 
--- The plan of a task that does not run.  A link that waits, or has ended, is planned by its chain.
+-- For a task that is not running.  A link that waits, or has ended, is planned by its chain.
 create or replace function pgrab_internal.edit_plan(o pgrab_internal.task, t pgrab_internal.task)
 returns pgrab_internal.task
 language plpgsql as $$
@@ -242,9 +242,9 @@ begin
   return t;
 end $$;
 comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
-  'A task as an edit has planned it again.';
+  'An edited task with its new plan.';
 
--- An upsert that changes nothing disturbs nothing, and what runs is left alone but for its run_at.
+-- Unless p_released, only run_at is written: for a running task, and for an upsert that changes nothing.
 create or replace function pgrab_internal.task_replan(p pgrab_internal.task, p_released boolean) returns void
 language plpgsql as $$
 declare
@@ -268,9 +268,9 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
-  'Writes the new plan of an edited task, which nobody holds any more if p_released.';
+  'Writes the new plan of an edited task. With p_released no node holds it any more.';
 
--- What runs, runs as the owner of its task: who may change when it runs need not be he.
+-- A task runs with the rights of its owner, so only the owner may change what it runs.
 create or replace function pgrab.task_foreign() returns trigger
 language plpgsql as $$
 begin
@@ -278,12 +278,12 @@ begin
     raise exception using errcode = '42501',
       message = format('task %s belongs to %s: %s cannot change what it runs', new.id, new.owner,
         current_user),
-      hint = 'kind, command, args and on_failure are changed by the owner; when and whether it runs, by '
-        'operators too.';
+      hint = 'Only the owner can change kind, command, args and on_failure; when and whether it runs, '
+        'operators can change, too.';
   end if;
   return null;
 end $$;
-comment on function pgrab.task_foreign() is 'Trigger: what a task runs is changed by its owner only.';
+comment on function pgrab.task_foreign() is 'Trigger: only the owner of a task may change what it runs.';
 create trigger task_05_foreign after update of kind, command, args, on_failure on pgrab.task for each row
 when (new.owner <> current_user and not pgrab_internal.in_call()
   and (old.kind, old.command, old.args, old.on_failure)
@@ -297,14 +297,14 @@ begin
   return null;
 end $$;
 comment on function pgrab.note_caller() is
-  'Trigger: tells the one after it, which runs with the rights of pgrab''s owner, who acts.';
+  'Trigger: tells the next trigger, which runs with the rights of pgrab''s owner, who acts.';
 
 create or replace function pgrab_internal.written() returns text[]
 language sql immutable
 return '{name,key,kind,command,args,run_at,schedule,timezone,misfire,misfire_after,misfire_limit,starts_at,
   ends_at,max_runs,jitter,priority,timeout,max_attempts,backoff,backoff_max,delivery,parent_id,run_if,require,
   limit_key,paused,source,on_failure,expect_within,stall_after,keep}'::text[];
-comment on function pgrab_internal.written() is 'The columns of pgrab.task that people write.';
+comment on function pgrab_internal.written() is 'The columns of pgrab.task that users write.';
 
 do $$
 declare
@@ -321,7 +321,7 @@ begin
     array_to_string(c_columns, ', new.'));
 end $$;
 
--- By all that is in it: the number is a hash, and two lanes of one number are two rows.
+-- Compares all columns: the number is a hash, and two lanes with the same number are two rows.
 create or replace function pgrab_internal.lane_add(t pgrab_internal.task) returns setof void
 language sql as $$
   insert into pgrab.lane (lane, owner, kind, require, delivery)
@@ -335,8 +335,6 @@ $$;
 comment on function pgrab_internal.lane_add(pgrab_internal.task) is
   'Makes the lane of a task known to the nodes.';
 
--- Once per INSERT: the lanes of the new tasks are made known, links are counted by their chains, and the bell
--- is rung when one is due soon.
 create or replace function pgrab_internal.task_inserted() returns trigger
 language plpgsql as $$
 declare
@@ -380,7 +378,7 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.task_inserted() is
-  'Once per INSERT: makes lanes known, counts new links of chains, rings the doorbell when a new task is due '
-  'soon.';
+  'Once per INSERT: makes new lanes known, counts new links of chains, and rings the doorbell when a new '
+  'task is due soon.';
 create trigger task_30_inserted after insert on pgrab.task referencing new table as new_task
   for each statement execute function pgrab_internal.task_inserted();

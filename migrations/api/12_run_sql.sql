@@ -2,17 +2,17 @@
 --
 --   begin; check_run(); the statements; settle(); finish(); clean(); commit
 --
--- SELECT, INSERT and their like the node sends as they are, and reads their rows as they come.  Others go
--- through run(), and the last one through run_last().
+-- The node sends SELECT, INSERT and the like as they are, and reads their rows as they arrive.  Other
+-- statements go through run(), and the last one through run_last().
 --
--- The schema is of its own because an owner needs no other right: everybody may call these.  check_run() and
--- finish() have the rights of pgrab's owner and want the run's proof (run_proof(), 26_finish.sql), which the
--- node has and the text has not.  The others are what the owner might as well type himself.  Their path is
--- the owner's, for it is the text's; so they call by full names only, operators as well.
+-- These functions have a schema of their own, so that an owner needs no other right: every role may call
+-- them.  check_run() and finish() have the rights of pgrab's owner and require the run's proof (run_proof(),
+-- 26_finish.sql), which the node has and the text does not.  The others do only what the owner could do
+-- directly.  They run with the search_path of the text, so all names are schema-qualified, operators
+-- included.
 
--- Why functions: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client, and
--- CALL of a procedure that commits.  Each with an error of PostgreSQL's own, and nothing of the transaction
--- survives it.
+-- Why a function: EXECUTE inside PL/pgSQL refuses COMMIT, ROLLBACK, SAVEPOINT, COPY from or to the client,
+-- and CALL of a procedure that commits.  Each fails with PostgreSQL's own error and aborts the transaction.
 create or replace function pgrab_sql.run(p_statement text) returns void
 language plpgsql as $$
 begin
@@ -27,7 +27,7 @@ begin atomic
   select 'execute pgrab_statement (' || string_agg(quote_nullable(p), ', ' order by n) || ')'
   from unnest(p_params) with ordinality u(p, n);
 end;
-comment on function pgrab_sql.call_of(text[]) is 'The call of the prepared statement with these parameters.';
+comment on function pgrab_sql.call_of(text[]) is 'Executes the prepared statement with these parameters.';
 
 create or replace function pgrab_sql.line_of(p_row json, p_limit integer) returns text
 language sql immutable
@@ -37,9 +37,9 @@ begin atomic
     from json_each_text(p_row) j), '');
 end;
 comment on function pgrab_sql.line_of(json, integer) is
-  'A row as text, columns separated by |, about so many characters at most.';
+  'A row as text, columns separated by |, cut just beyond p_limit characters.';
 
--- What is not kept is executed all the same.
+-- Rows that are not kept are still executed.
 create or replace function pgrab_sql.rows_of(p_cursor refcursor, p_limit integer) returns text
 language plpgsql as $$
 declare
@@ -66,7 +66,7 @@ begin
   return pg_catalog.array_to_string(v_lines, E'\n');
 end $$;
 comment on function pgrab_sql.rows_of(refcursor, integer) is
-  'The rows of a cursor as text, about so many bytes of them.';
+  'The rows of a cursor as text, about p_limit bytes of them.';
 
 create or replace function pgrab_sql.run_last(p_statement text, p_params text[], p_limit integer)
 returns text
@@ -98,11 +98,11 @@ begin
 end $$;
 comment on function pgrab_sql.run_last(text, text[], integer) is
   'Executes the last statement of a sql task, with parameters; returns its rows as text, columns separated '
-  'by |, about so many bytes of them.';
+  'by |, about p_limit bytes of them.';
 
--- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors held
--- beyond the transaction.  A role, a path or a time-out that the text has set is not for the finish.  Nor is
--- a time-out of the role itself: the work is done, and its end waits for a lock as long as the run may.
+-- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors WITH HOLD.
+-- A role, a search_path or a timeout that the text has set must not affect the finish.  Nor must a timeout of
+-- the role itself: the work is done, and its end may wait for a lock for as long as the run may take.
 create or replace function pgrab_sql.settle() returns boolean
 language plpgsql as $$
 begin
@@ -116,8 +116,8 @@ begin
     and not pg_catalog.pg_is_in_recovery()
   then
     raise exception using errcode = 'feature_not_supported',
-      message = 'the transaction is read only, so that the end of the run cannot be written in it',
-      hint = 'Neither the text nor its role (default_transaction_read_only) may make it so.';
+      message = 'the transaction is read-only, so the end of the run cannot be written in it',
+      hint = 'Neither the text nor its role (default_transaction_read_only) may make it read-only.';
   end if;
   return coalesce((
     select pg_catalog.bool_or(not p.from_sql)
@@ -126,14 +126,14 @@ begin
 end $$;
 comment on function pgrab_sql.settle() is
   'Ends what the text of a sql task has left open, before the finish. Refuses a transaction that was made '
-  'read only. False: the text has dropped what the node had prepared (DEALLOCATE ALL), or put something of '
-  'its own in its place.';
+  'read-only. False: the text has dropped what the node had prepared (DEALLOCATE ALL), or replaced it with '
+  'its own.';
 
--- DISCARD ALL, which no function may call, without DISCARD PLANS: plans are nobody's state, and to make those
--- of the finish anew costs more than the finish.  Nor are the statements that the node has prepared.  What a
--- library of somebody's keeps in the session (dblink its connections, a language its variables) nothing here
--- can end; of those listed it is known that they keep nothing.  Advisory locks are not let go here: it would
--- be before the commit, and whoever waits for one would not see what it was to guard.
+-- DISCARD ALL, which no function may call, but without DISCARD PLANS: plans are no user's state, and planning
+-- the finish again costs more than the finish.  The node's own prepared statements stay, too.  Nothing here
+-- can end what an extension keeps in the session (dblink its connections, a language its variables); the ones
+-- listed are known to keep nothing.  Advisory locks are not released here: that would be before the commit,
+-- and a session that waits for one would not see the work that the lock guards.
 create or replace function pgrab_sql.clean() returns boolean
 language plpgsql as $$
 declare
@@ -157,8 +157,8 @@ begin
       ::pg_catalog.name[]));
 end $$;
 comment on function pgrab_sql.clean() is
-  'Leaves nothing but advisory locks in the session of a sql task that the next one would find. False: that '
-  'cannot be known here, and the connection is closed.';
+  'Leaves nothing but advisory locks in the session of a sql task that the next one would find. False: this '
+  'is uncertain, and the connection must be closed.';
 
 create or replace function pgrab_sql.check_run(p_id bigint, p_version bigint, p_proof text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -171,7 +171,8 @@ begin
   end if;
 end $$;
 comment on function pgrab_sql.check_run(bigint, bigint, text) is
-  'For a node: is this run of the session''s user still its own? Raises serialization_failure when not.';
+  'For a node: is this run of a task of session_user still the node''s own? Raises serialization_failure if '
+  'not.';
 
 create or replace function pgrab_sql.finish(
   p_id bigint, p_version bigint, p_proof text, p_began_us bigint, p_output text, p_truncated boolean)
@@ -190,18 +191,19 @@ begin
     left(p_output, 65536), p_truncated, v_node_id, v_node);
 end $$;
 comment on function pgrab_sql.finish(bigint, bigint, text, bigint, text, boolean) is
-  'For a node: the success of a run of the session''s user, in the transaction of the text. Raises '
-  'serialization_failure when the run is not the node''s any more.';
+  'For a node: records the success of a run of a task of session_user, in the transaction of the text. '
+  'Raises serialization_failure when the run is no longer the node''s own.';
 
--- The same on a connection of the node's own role.
 create or replace function pgrab_internal.run_lost(p_id bigint) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = 'serialization_failure',
-    message = format('the run of task %s is not this node''s any more', p_id);
+    message = format('the run of task %s is no longer this node''s', p_id);
 end $$;
-comment on function pgrab_internal.run_lost(bigint) is 'Refuses what a run wants that somebody else has now.';
+comment on function pgrab_internal.run_lost(bigint) is
+  'Raises serialization_failure: the run no longer belongs to the node that asks.';
 
+-- For a connection of the node's own role.
 create or replace function pgrab_internal.check_run(p_id bigint, p_version bigint, p_incarnation bigint)
 returns void
 language plpgsql as $$
@@ -213,10 +215,11 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.check_run(bigint, bigint, bigint) is
-  'Is this run still that incarnation''s? Raises serialization_failure when not.';
+  'Does this run still belong to that incarnation? Raises serialization_failure if not.';
 
--- By name and database alone: the nodes of one cluster may use several roles. One that this role may not end,
--- or that does not end in time, is kept, and hinders nobody else's end.
+-- Backends are found by name and database alone: the nodes of one cluster may use several roles.  A backend
+-- that this role may not end, or that does not end in time, is left, and does not keep others from being
+-- ended.
 create or replace function pgrab_internal.end_sql_backends(p_names text[], out ended bigint, out kept bigint)
 language plpgsql as $$
 declare
@@ -243,5 +246,5 @@ begin
   end loop;
 end $$;
 comment on function pgrab_internal.end_sql_backends(text[]) is
-  'Internal: ends the backends of this database with one of these application names; returns how many are '
-  'gone, and how many could not be ended.';
+  'Internal: ends the backends of this database that have one of these application names; returns how many '
+  'are gone, and how many could not be ended.';

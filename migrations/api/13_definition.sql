@@ -1,4 +1,4 @@
--- What a task is, apart from where it stands: its definition as JSON, and what a node needs of it.
+-- The definition of a task as JSON, earlier definitions, and its args as a node gets them.
 
 create or replace function pgrab_internal.edges_above(p_id bigint) returns jsonb
 language plpgsql stable parallel safe as $$
@@ -9,10 +9,10 @@ begin
     from pgrab.edge e where e.child_id = p_id having count(*) > 0);
 end $$;
 comment on function pgrab_internal.edges_above(bigint) is
-  'The edges of a link besides its parent_id, as they are kept in its definition. Null: there are none.';
+  'The edges of a link besides its parent_id, as its definition keeps them. Null: there are none.';
 
--- Every task passes here at its end, so it is an expression without a subquery, which PostgreSQL puts in the
--- place of the call, and a test before it keeps the plain task and the plain link cheap.
+-- Evaluated for every task that ends.  So it is an expression without a subquery, which PostgreSQL inlines,
+-- and tests first for a plain task or link, which is cheap.
 create or replace function pgrab_internal.definition_own(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 begin atomic
@@ -37,7 +37,7 @@ begin atomic
         'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
         'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'limit_key', t.limit_key,
         'expect_within', t.expect_within, 'stall_after', t.stall_after, 'keep', t.keep))
-      -- nulls inside these are part of them
+      -- nulls inside these are kept
       || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
       || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end
     end;
@@ -52,8 +52,8 @@ begin atomic
     else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
 end;
 comment on function pgrab_internal.definition(pgrab_internal.task) is
-  'The definition of a task as JSON, without what is default: kept in the history when the task ends. Null: '
-  'all default.';
+  'The definition of a task as JSON, without defaults: kept in the history when the task ends. Null: all '
+  'default.';
 
 create or replace function pgrab.definition(p_id bigint) returns jsonb
 language sql stable
@@ -61,10 +61,10 @@ begin atomic
   select pgrab_internal.definition(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
 end;
 comment on function pgrab.definition(bigint) is
-  'The definition of a live task as JSON, without what is default. Null: all default. Also of tasks that '
-  'have ended, and of earlier versions: pgrab.definition_of().';
+  'The definition of a live task as JSON, without defaults. Null: all default. For tasks that have ended and '
+  'earlier versions there is pgrab.definition_of().';
 
--- -------------------------------------------------------------------------------------- what it has been
+-- ------------------------------------------------------------------------------------- earlier definitions
 
 create or replace function pgrab_internal.definition_whole(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
@@ -73,7 +73,7 @@ begin atomic
     || coalesce(pgrab_internal.definition_own(t), '{}');
 end;
 comment on function pgrab_internal.definition_whole(pgrab_internal.task) is
-  'What is kept in pgrab.definition: the definition with its kind and name.';
+  'What is kept in pgrab.definition: the definition with kind and name.';
 
 create or replace function pgrab_internal.definition_end(t pgrab_internal.task, p_definition jsonb)
 returns void
@@ -88,10 +88,10 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.definition_end(pgrab_internal.task, jsonb) is
-  'The definition that a task had is over, and kept.';
+  'Keeps the definition that a task had, as ended now.';
 
--- Of what has never run nobody can ask what it ran; but a schedule is worth its history from the start.  The
--- new definition begins with the next version, also while a run goes on that has this one.
+-- Not for a task that has never run, because there is no run to look up; but a schedule keeps its history
+-- from the start.  The new definition begins with the next version, even while a run with this one goes on.
 create or replace function pgrab_internal.definition_edited(o pgrab_internal.task, t pgrab_internal.task)
 returns void
 language plpgsql as $$
@@ -112,7 +112,7 @@ end $$;
 comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_internal.task) is
   'Keeps the definition that a task had before an edit, and the one it has now.';
 
--- What ended, or was deleted by pgrab.delete(), has its definition in the history.
+-- A task that ended, or was deleted by pgrab.delete(), has its definition in the history.
 create or replace function pgrab_internal.definition_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
@@ -122,7 +122,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.definition_deleted(pgrab_internal.task) is
-  'Keeps the definition of a task that a person has deleted.';
+  'Keeps the definition of a task that a user has deleted.';
 
 -- Serves: pgrab.upkeep().
 create or replace function pgrab_internal.definitions_leave(p_retention interval) returns void
@@ -139,7 +139,7 @@ language sql as $$
       where r.task_id = s.task_id and r.version >= s.version and r.version < s.next)
 $$;
 comment on function pgrab_internal.definitions_leave(interval) is
-  'Deletes definitions that are over for longer than the retention and that no run refers to any more.';
+  'Deletes definitions that were replaced longer ago than the retention and that no run refers to any more.';
 
 create or replace function pgrab.definition_of(p_task_id bigint, p_version bigint) returns jsonb
 language sql stable
@@ -155,18 +155,18 @@ begin atomic
      from pgrab.task t where t.id = p_task_id));
 end;
 comment on function pgrab.definition_of(bigint, bigint) is
-  'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Also of '
-  'tasks that were edited since, or deleted. What is default is left out.';
+  'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Works '
+  'for tasks that were edited or deleted since. Defaults are left out.';
 
--- Netstrings: so that no user's JSON is parsed outside the database.
+-- Netstrings, so that no user's JSON is parsed outside the database.
 create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe
 return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
 comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
 
--- The values of one member, in order: (key, value), see include/pgrab/executor.h struct pgrab_arg.
--- A null among sql's params is a value: it comes under the key params:null; what names a secret, under
--- env:secret or env:file.
+-- The values of one member, in order: (key, value), see struct pgrab_arg of include/pgrab/executor.h.  A null
+-- among the params of a sql task is a value, with the key params:null; a reference has the key env:secret or
+-- env:file.
 create or replace function pgrab_internal.args_values(p_key text, p_value jsonb)
 returns table (key text, value text, n bigint)
 language sql immutable parallel safe

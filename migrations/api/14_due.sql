@@ -1,6 +1,6 @@
 -- What is due and what is in hand, by index however many tasks there are; and which node can run what.
 
--- Which tasks a node can run is asked here, whoever asks: its loaders, the views, and those who explain.
+-- The one rule for which tasks a node can run: loaders, views and pgrab.explain() all ask here.
 create or replace function pgrab_internal.runs(
   p_kinds text[], p_owners text[], p_bounds jsonb, p_kind text, p_owner text)
 returns boolean
@@ -25,10 +25,10 @@ begin atomic
   select h.lane, h.shard from head h;
 end;
 comment on function pgrab.due_heads() is
-  'The pairs of lane and shard that something planned stands in.';
+  'The pairs of lane and shard that hold planned tasks.';
 
--- Meant to be inlined: then the time is a condition of the index scans.  It has to be a stable expression, or
--- it is worked out for every row.
+-- Meant to be inlined: then the time is a condition of the index scans.  The argument must be a stable
+-- expression, or it is evaluated for every row.
 create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab_internal.task
 language sql stable
 begin atomic
@@ -37,10 +37,10 @@ begin atomic
     join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until;
 end;
 comment on function pgrab.due_until(timestamptz) is
-  'Tasks that are due until then, held or not, by index.';
+  'Tasks that are due by then, held or not, found by index.';
 
--- Of each head a few: the latest of these that still belongs to the first so many is a bound, and the second
--- look reads no further.
+-- Two steps: the first few of each head give a time by which p_limit tasks are due; the second step reads no
+-- further than that.
 create or replace function pgrab.due_first(
   p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab_internal.task
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -62,9 +62,9 @@ begin atomic
   order by f.due_at limit p_limit;
 end;
 comment on function pgrab.due_first(timestamptz, text[], integer) is
-  'Of the tasks that are due until then the first so many, in order, without reading the others.';
+  'The first p_limit tasks that are due by then, in order, without reading the others.';
 
--- By what the claims wrote, not by what is due: there may be a million of those.
+-- Found by what the claims wrote (pgrab.hold), not among the due tasks: there may be a million of those.
 create or replace function pgrab.in_hand() returns setof pgrab_internal.task
 language sql stable
 begin atomic
@@ -75,11 +75,11 @@ begin atomic
 end;
 comment on function pgrab.in_hand() is 'Tasks that nodes hold, claimed or running.';
 
--- Numbers only: whose they are, and what they ask for, is not for everybody.
+-- Only numbers: the owners of lanes, and what they require, are not for every user to see.
 create or replace function pgrab_internal.lanes_of(p_kind text) returns setof integer
 language sql stable as $$ select distinct l.lane from pgrab.lane l where l.kind = p_kind $$;
 comment on function pgrab_internal.lanes_of(text) is
-  'The lanes of a kind. Others of the same number may stand in them.';
+  'The lanes of a kind. Tasks of other kinds may share their numbers.';
 
 create or replace function pgrab.of_kind(p_kind text) returns setof bigint
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -92,4 +92,5 @@ begin atomic
   select t.id from pgrab.task t where t.due_at is null and t.kind = p_kind;
 end;
 comment on function pgrab.of_kind(text) is
-  'The live tasks of a kind, by their lanes, so that others are not read; but for all that cannot run now.';
+  'The live tasks of a kind. Planned ones are found by their lanes, without reading others; of the tasks '
+  'that cannot run now, all are read.';

@@ -1,7 +1,6 @@
--- Who may do what, as far as it is asked of a row and not granted on a table: see docs/security.md and
+-- Who may do what, as far as it depends on the row; for grants on tables see docs/security.md and
 -- 90_rights.sql.
 
--- A role that is no more may nothing.
 create or replace function pgrab_internal.is_member(p_role text, p_of text) returns boolean
 language sql stable
 begin atomic
@@ -27,7 +26,7 @@ begin atomic
   from pgrab.cluster c;
 end;
 comment on function pgrab_internal.may_operate(text) is
-  'May this role act on the tasks of all? Always, where one role does everything.';
+  'May this role act on everyone''s tasks? Always, where one role does everything.';
 
 -- The role that owns pgrab could give itself any right.
 create or replace function pgrab_internal.may_kind(p_owner text, p_kind text) returns boolean
@@ -38,11 +37,11 @@ begin atomic
   from pgrab.cluster c;
 end;
 comment on function pgrab_internal.may_kind(text, text) is
-  'May this role have tasks of this kind? Always, where one role does everything; else the members of '
-  'pgrab_kind_<kind>, and who owns pgrab. Asked when a task is inserted, when its kind changes, and when it '
-  'is started.';
+  'May this role have tasks of this kind? Always, where one role does everything; otherwise if it is a '
+  'member of pgrab_kind_<kind>, or the owner of pgrab. Checked when a task is inserted, when its kind '
+  'changes, and when it is started.';
 
--- Once for each pair, however many tasks are started together.
+-- Checks each pair once, however many tasks are started together.
 create or replace function pgrab_internal.kinds_granted(p_ids bigint[]) returns table (owner text, kind text)
 language sql stable
 begin atomic
@@ -53,7 +52,7 @@ begin atomic
   where pgrab_internal.may_kind(d.owner, d.kind);
 end;
 comment on function pgrab_internal.kinds_granted(bigint[]) is
-  'Of the owners and kinds of these tasks, those that go together. Asked at a start, where roles are '
+  'The pairs of owner and kind among these tasks that are permitted. Checked at a start, where roles are '
   'separate.';
 
 create or replace function pgrab_internal.kind_refuse(p_owner text, p_kind text) returns void
@@ -62,13 +61,14 @@ begin
   if not pgrab_internal.may_kind(p_owner, p_kind) then
     raise exception using errcode = '42501', schema = 'pgrab', table = 'task', column = 'kind',
       message = format('%s may not have tasks of kind %s', p_owner, p_kind),
-      hint = format('Who may grant it: grant %I to %I.', 'pgrab_kind_' || p_kind, p_owner);
+      hint = format('A role with the right to do so can grant it: grant %I to %I.', 'pgrab_kind_' || p_kind,
+        p_owner);
   end if;
 end $$;
 comment on function pgrab_internal.kind_refuse(text, text) is
   'Refuses a kind that this role was not granted.';
 
--- What would take from the others: the bounds are columns of pgrab.cluster.
+-- Protects other users' tasks; the bounds are columns of pgrab.cluster.
 create or replace function pgrab_internal.owner_bounds(t pgrab_internal.task, p_by text) returns void
 language plpgsql as $$
 declare
@@ -79,15 +79,15 @@ begin
     return;
   elsif t.priority > c.submit_priority then
     perform pgrab_internal.refuse('priority', t.priority::text,
-      format('Up to %s; an operator may give it more.', c.submit_priority));
+      format('At most %s; an operator can set a higher one.', c.submit_priority));
   end if;
   perform pgrab_internal.refuse('misfire_limit', t.misfire_limit::text,
-    format('Up to %s; an operator may allow more.', c.submit_misfire_limit));
+    format('At most %s; an operator can set a higher one.', c.submit_misfire_limit));
 end $$;
 comment on function pgrab_internal.owner_bounds(pgrab_internal.task, text) is
-  'Refuses a priority or a catch-up that only operators may ask for.';
+  'Refuses a priority or a misfire_limit that only operators may set.';
 
--- Given only for a run that is under way, and only what belongs to the owner of its task.
+-- Only for tasks that a node holds, and only secrets of the task's owner.
 create or replace function pgrab_internal.secrets(p_ids bigint[], p_versions bigint[], p_names text[])
 returns table (task_id bigint, name text, value text)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -98,6 +98,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   where t.status in ('claimed', 'running')
 $$;
 comment on function pgrab_internal.secrets(bigint[], bigint[], text[]) is
-  'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of one length: '
-  'task, its version as the node holds it, name of the secret (a task that names two comes twice). A row for '
-  'each that its owner has; none for a name that is not there, or a task that is not held with this version.';
+  'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of equal length: '
+  'task, its version as the node holds it, name of the secret (a task that names two appears twice). Returns '
+  'a row for each secret that the owner has; none for an unknown name, or a task that is not held with this '
+  'version.';

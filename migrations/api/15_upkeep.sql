@@ -1,7 +1,8 @@
--- What the cluster's tables need now and then: daily partitions of the history, made ahead and dropped
--- behind; nodes and lanes that are no more.  Done by any one node (pgrab.duty), at start and every hour.
+-- Periodic upkeep of the cluster's tables: makes daily partitions of the history ahead of time and drops old
+-- ones; removes nodes and lanes that no longer exist.  Done by any one node (pgrab.duty), at start and every
+-- hour.
 
--- A duty is for whoever comes first when it is time; the others pass by.
+-- The first node to ask when it is time takes the duty; the others skip it.
 create or replace function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
 language plpgsql set enable_seqscan = off as $$
 begin
@@ -14,15 +15,15 @@ begin
   return found;
 end $$;
 comment on function pgrab_internal.duty_take(text, interval) is
-  'Is it time for what one node does for all? Then nobody else does it until the transaction ends.';
+  'Is this duty, which one node does for all, due? If so the caller holds it until its transaction ends.';
 
 -- ----------------------------------------------------------------------------------------------- the history
 
 create or replace function pgrab_internal.today() returns date
 language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
-comment on function pgrab_internal.today() is 'The day of the history that is written now.';
+comment on function pgrab_internal.today() is 'The day of the history that is being written now.';
 
--- 0001_schema.sql makes them; whoever has dropped all partitions has dropped these too.
+-- 0001_schema.sql creates them; an operator who drops all partitions drops these, too.
 create or replace function pgrab_internal.rest_make() returns void
 language plpgsql as $$
 begin
@@ -35,11 +36,11 @@ begin
     alter table pgrab.event_rest replica identity full;
   end if;
 end $$;
-comment on function pgrab_internal.rest_make() is 'Makes the partitions for the rest again.';
+comment on function pgrab_internal.rest_make() is 'Makes the default partitions if they are missing.';
 
--- Made apart and then attached: attaching lets readers and writers of the history go on.  What has come in
--- before its day was made lies in the partition for the rest, and moves.  It has no key, so whoever publishes
--- all tables (logical replication) would keep its rows from being changed but for a replica identity.
+-- Created apart and then attached, which does not block readers and writers of the history.  Rows that
+-- arrived before their day had a partition are in the default partition, and are moved.  A partition has no
+-- key, so without a replica identity a publication for all tables would forbid changing its rows.
 create or replace function pgrab_internal.day_make(p_table text, p_day date) returns text
 language plpgsql as $$
 declare
@@ -66,9 +67,9 @@ begin
   return c_name;
 end $$;
 comment on function pgrab_internal.day_make(text, date) is
-  'Makes the partition of the history (run) or the events (event) for a day; null when there is one.';
+  'Makes the partition of the history (run) or the events (event) for a day. Null: there is one already.';
 
--- The days ahead, and those that have rows in the partitions for the rest.
+-- The coming days, and those that have rows in the default partitions.
 create or replace function pgrab_internal.days_make(p_ahead integer) returns setof text
 language sql as $$
   select m.name
@@ -84,11 +85,11 @@ language sql as $$
   where m.name is not null
 $$;
 comment on function pgrab_internal.days_make(integer) is
-  'Makes the partitions that are missing, this many days ahead.';
+  'Makes the missing partitions, this many days ahead.';
 
--- The history of a task with a `keep` shorter than the retention.  A live task's at most ten thousand rows at
--- once; of one that has ended the last run says it, and the attempts before it go with it.  What a chain that
--- is under way may still ask for stays.
+-- The history of tasks with a `keep` shorter than the retention.  Of a live task, at most ten thousand rows
+-- at once.  Of a task that has ended, the last run carries `keep`, and the attempts before it go with it.
+-- Runs that a running chain may still need stay.
 create or replace function pgrab_internal.runs_leave() returns void
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -110,9 +111,11 @@ begin
   delete from pgrab.run r using gone g
   where r.task_id = g.task_id and not coalesce(r.definition ? 'keep', false);
 end $$;
-comment on function pgrab_internal.runs_leave() is 'Deletes the history of tasks that want it kept for less.';
+comment on function pgrab_internal.runs_leave() is
+  'Deletes history that is older than its task''s `keep`.';
 
--- A day goes as a whole, unless a task wants its history kept for longer: then all but that goes.
+-- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
+-- deleted.
 create or replace function pgrab_internal.day_drop(p_name text, p_day date) returns boolean
 language plpgsql as $$
 declare
@@ -136,10 +139,11 @@ begin
   return not v_kept;
 end $$;
 comment on function pgrab_internal.day_drop(text, date) is
-  'Drops a partition of the history or the events, or what is not to be kept of it. True: it is gone.';
+  'Drops a partition of the history or the events, or deletes what need not be kept of it. True: it was '
+  'dropped.';
 
--- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits for a reader
--- of the history only for a moment: the next round tries again.
+-- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits only briefly
+-- for readers of the history: the next round tries again.
 create or replace function pgrab_internal.days_drop(p_retention interval) returns setof text
 language plpgsql set lock_timeout = '100ms' as $$
 declare
@@ -164,7 +168,7 @@ comment on function pgrab_internal.days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
--- One that registers again at this moment has another started_at by the time its row is locked.
+-- A node that registers again at this moment has a new started_at by the time its row is locked.
 create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
 language sql
 begin atomic
@@ -186,7 +190,7 @@ end;
 comment on function pgrab_internal.nodes_leave(interval) is
   'Removes the nodes that have been down for longer than the retention.';
 
--- A beat deletes the one before it, unless somebody has that locked.
+-- A beat deletes the one before it, unless another session has that locked.
 create or replace function pgrab_internal.beats_leave() returns void
 language sql
 begin atomic
@@ -198,7 +202,7 @@ begin atomic
     for update of x skip locked);
 end;
 comment on function pgrab_internal.beats_leave() is
-  'Deletes beats that are not the last, and those of nodes that are gone.';
+  'Deletes all beats but the last of each node, and those of nodes that are gone.';
 
 -- ----------------------------------------------------------------------------------------------------- lanes
 
@@ -216,8 +220,8 @@ begin atomic
 end;
 comment on function pgrab_internal.lanes_due() is 'The lanes that are not empty.';
 
--- A lane that is missing while a task stands in it would never be looked at.  It may have left while the
--- transaction that inserted the task was under way, which saw it still there.
+-- A task whose lane is missing would never be found.  The lane may have been removed while the transaction
+-- that inserted the task was open and still saw it.
 create or replace function pgrab_internal.lanes_mend() returns bigint
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -245,9 +249,9 @@ create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
   select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end
 $$;
-comment on function pgrab_internal.lanes_tick() is 'Once a minute, by one node: adds lanes that are missing.';
+comment on function pgrab_internal.lanes_tick() is 'Once a minute, on one node: adds missing lanes.';
 
--- Lanes of tasks that cannot run now stay: nothing adds them when these become due.
+-- Lanes of tasks that cannot run now stay, because nothing would add them when the tasks become due.
 create or replace function pgrab_internal.lanes_leave() returns bigint
 language plpgsql as $$
 declare
@@ -266,7 +270,7 @@ comment on function pgrab_internal.lanes_leave() is
 
 -- ------------------------------------------------------------------------------------------------- all of it
 
--- What may take its time comes first, and last what others wait for.
+-- Slow steps come first; those that take locks others wait for come last.
 create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
 returns table (what text, partition text)
 language plpgsql security definer
@@ -280,16 +284,16 @@ begin
   end if;
   update pgrab.duty d set done_at = clock_timestamp() where d.duty = 'upkeep';
   begin
-    -- of chains whose last two links ended at the same moment
+    -- chains whose last two links ended at the same moment
     perform pgrab_internal.chains_end(array(select c.chain from pgrab.chain c where c.root is null));
   exception when lock_not_available then
-    null; -- a person works on one of them; the next round
+    null; -- another session has one of them locked: the next round does it
   end;
-  -- wishes for runs of tasks that are gone, on nodes that are gone
+  -- requests for runs of tasks that are gone, on nodes that are gone
   delete from pgrab.cancel_request c
   where not exists (select from pgrab.task t where t.id = c.task_id and t.version = c.version)
     and c.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
-  -- and what the runs of nodes that are gone showed
+  -- what the runs of nodes that are gone reported
   perform pgrab_internal.live_leave(x.incarnation)
   from (
     select l.incarnation from pgrab.live l union select r.incarnation from pgrab.live_request r
@@ -308,5 +312,5 @@ begin
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
   'Makes the coming daily partitions of the history and drops those older than the retention; removes nodes '
-  'that have been down for as long, and lanes that are not used. Nodes call it; calling it by hand does no '
+  'that have been down for longer than that, and unused lanes. Nodes call it; calling it by hand does no '
   'harm.';

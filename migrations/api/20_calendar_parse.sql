@@ -1,7 +1,7 @@
--- The calendar, first part: reading a schedule.  Functions only, no tables, nothing remembered between calls.
+-- The calendar, first part: reading a schedule.  Only functions, no tables, no state between calls.
 --
--- A schedule is first compiled (schedule_compile) into bit sets, then asked for its next fire:
--- 21_calendar_next.sql, from one fire to the next; 22_calendar_fires.sql, what others call.
+-- A schedule is first compiled (schedule_compile) into bit sets, then asked for its next fire: see
+-- 21_calendar_next.sql for going from one fire to the next, 22_calendar_fires.sql for what others call.
 --
 -- The compiled form, bigint[10]:
 --   1  flags: 1 wildcard hour, 2 every day, 4 either day field is enough, 16 @every, 32 @after
@@ -9,9 +9,8 @@
 --   5  days 1-31 in bits 1-31; bit 0 = L; bits 32-62 = 1W-31W; bit 63 = LW           6  months 1-12
 --   7  days of the week in bits 0-6 (Sunday 0); bits 7-41 = d#n at 7n+d; bits 42-48 = dL
 --   8  first second of the day, 9 of the hour, 10 of the minute, that the time fields allow
--- Every name is schema-qualified instead of a SET clause, which would cost more than the work itself.
--- Operators are not: a SECURITY DEFINER caller sets its search_path, as it must anyway, and that holds in
--- here.
+-- Every name is schema-qualified, because a SET clause would cost more than the work itself.  Operators are
+-- not: a SECURITY DEFINER caller sets its search_path, as it must anyway, and that applies here, too.
 
 -- --------------------------------------------------------------------------------------------- small helpers
 
@@ -44,8 +43,7 @@ begin
 end
 $$;
 comment on function pgrab_internal.schedule_refuse(text, text, text) is
-  'Raises the one error that every bad schedule ends in: SQLSTATE 22023, the value, what is wrong, and a '
-  'HINT.';
+  'Raises the error for every bad schedule: SQLSTATE 22023, the value, what is wrong, and a HINT.';
 
 -- ------------------------------------------------------------------------------------------------ time zones
 
@@ -62,7 +60,7 @@ end;
 comment on function pgrab_internal.zone_hint(text) is
   'What to write instead of an unknown zone; slow (it reads the whole zone directory), so only for errors.';
 
--- Names of places, and those few without a place that mean the same to IANA and to AT TIME ZONE.
+-- Names of places, and the few other names that mean the same to IANA and to AT TIME ZONE.
 create or replace function pgrab_internal.zone_known(p_timezone text) returns boolean
 language sql immutable parallel safe
 begin atomic
@@ -76,7 +74,7 @@ begin atomic
       'portugal', 'prc', 'roc', 'rok', 'singapore', 'turkey', 'w-su');
 end;
 comment on function pgrab_internal.zone_known(text) is
-  'Has this text the form of a name that IANA gives to a zone?';
+  'Does this text have the form of an IANA zone name?';
 
 create or replace function pgrab_internal.zone_check(p_timezone text) returns void
 language plpgsql stable parallel safe as $$
@@ -91,17 +89,17 @@ begin
           'PostgreSQL reads it as a fixed offset without summer time. '
           'Name a place instead, such as Europe/Berlin or Europe/Athens.'
         when p_timezone ~ '^[A-Za-z]{0,5} ?[+-][0-9:]+$' then
-          'Such an offset has its sign the wrong way round in POSIX. '
+          'In POSIX, the sign of such an offset is reversed. '
           'Name a place such as Europe/Berlin, or Etc/GMT-2 for two hours east of UTC.'
         else pgrab_internal.zone_hint(p_timezone) end;
   end if;
 end
 $$;
 comment on function pgrab_internal.zone_check(text) is
-  'Refuses what AT TIME ZONE takes but IANA does not know: abbreviations (CEST, CET: fixed offsets, no '
+  'Refuses what AT TIME ZONE accepts but IANA does not know: abbreviations (CEST, CET: fixed offsets, no '
   'summer time), POSIX forms (UTC+2 is two hours WEST there, and so is a misspelt Europe/Berlin2), the '
   'posix/ and right/ trees, localtime, paths. A well-formed name that does not exist is left to '
-  'PostgreSQL itself: time zone "..." not recognized.';
+  'PostgreSQL: time zone "..." not recognized.';
 
 -- --------------------------------------------------------------------------------- reading a cron expression
 
@@ -134,8 +132,8 @@ begin atomic
     coalesce(p_hint, pgrab_internal.cron_help(p_place)));
 end;
 comment on function pgrab_internal.cron_refuse(text, integer, text, text) is
-  'Refuses a schedule for one of its fields, naming the field; the HINT is the field''s grammar unless a '
-  'better one is given.';
+  'Refuses a schedule because of one of its fields, naming the field; the HINT is the field''s grammar '
+  'unless a better one is given.';
 
 create or replace function pgrab_internal.cron_value(p_schedule text, p_place integer, p_text text)
 returns integer
@@ -166,7 +164,7 @@ end
 $$;
 comment on function pgrab_internal.cron_value(text, integer, text) is
   'One number or name of a cron field, checked against the range of the field; the text is in capitals. '
-  'Sunday may come as 0 or 7.';
+  'Sunday may be 0 or 7.';
 
 create or replace function pgrab_internal.cron_day(p_schedule text, p_place integer, p_part text)
 returns bigint
@@ -198,7 +196,7 @@ comment on function pgrab_internal.cron_day(text, integer, text) is
   'The parts of day fields that depend on the month: L, LW, nW in day-of-month, dL and d#n in day-of-week. '
   'Refuses anything else.';
 
--- The usual two digits right here; cron_value() reads and judges everything else.
+-- The usual two digits are read here; cron_value() reads and checks everything else.
 create or replace function pgrab_internal.cron_bound(
   p_schedule text, p_place integer, p_text text, p_low integer, p_high integer) returns integer
 language sql immutable parallel safe
@@ -287,7 +285,7 @@ begin
   foreach v_part in array
     pg_catalog.string_to_array(pg_catalog.translate(pg_catalog.upper(p_field), '?', '*'), ',')
   loop
-    -- the parts most lists are made of, valid in these fields, need no expression
+    -- the commonest parts, valid in all these fields, need no regular expression
     if v_part in ('0', '15', '30', '45') and p_place <= 2 or v_part in ('1', '2', '3', '4', '5', '6') then
       v_bits := v_bits | (1::bigint << v_part::integer);
       continue;
@@ -309,7 +307,7 @@ comment on function pgrab_internal.cron_field(text, integer, text) is
   'The bit set of one field of a cron expression, by its place (1 second ... 6 day-of-week); refuses what it '
   'cannot read.';
 
--- The fields that nearly everybody writes, the others five times slower by cron_field().  Every n-th of 60
+-- A short cut for the most common fields; cron_field() reads the others, five times slower.  Every n-th of 60
 -- bits, when n divides 60, is (2^60 - 1) / (2^n - 1).
 create or replace function pgrab_internal.cron_time_field(p_schedule text, p_place integer, p_field text)
 returns bigint
@@ -392,7 +390,8 @@ begin atomic
       '@every 90s, @after 90s.') end;
 end;
 comment on function pgrab_internal.schedule_fields_refuse(text, text, integer) is
-  'Refuses what is no cron expression; text is the schedule with single spaces, of so many fields.';
+  'Refuses what is not a cron expression; p_text is the schedule with single spaces, p_fields the number of '
+  'its fields.';
 
 create or replace function pgrab_internal.schedule_fields(p_schedule text) returns text[]
 language plpgsql immutable parallel safe as $$
@@ -418,8 +417,8 @@ begin
 end
 $$;
 comment on function pgrab_internal.schedule_fields(text) is
-  'A schedule that is not simply five or six fields with single spaces: extra white space, @words, '
-  '@every/@after (answered as {@every,seconds}), and everything to be refused at this level.';
+  'The fields of a schedule that is not simply five or six fields with single spaces: with extra white '
+  'space, an @word, or @every/@after (returned as {@every,seconds}). Refuses what is none of these.';
 
 create or replace function pgrab_internal.cron_flags(
   p_field text[], p_at integer, p_day bigint, p_month bigint,
@@ -478,7 +477,7 @@ begin
     end if;
   end if;
   v_cron := pgrab_internal.cron_compile(p_schedule, v_field);
-  -- 30 February: only days that some month lacks, or two day fields that must both match, need a look
+  -- Like 30 February: only days that some months lack, or two day fields that must both match, need checking.
   if v_cron[1] & 6 = 0 and v_cron[5] <> 4294967294 and (v_cron[5] & 536870910 = 0 or v_cron[7] <> 127)
      and pgrab_internal.cron_next(v_cron, 946684800) is null then
     perform pgrab_internal.schedule_refuse(p_schedule, 'it can never fire',
@@ -488,5 +487,5 @@ begin
 end
 $$;
 comment on function pgrab_internal.schedule_compile(text) is
-  'A schedule as bit sets, for next_fire_compiled(). Immutable: keep the result beside the text to spare the '
-  'reading. Refuses (22023, with a HINT) whatever cannot be read or can never fire.';
+  'A schedule as bit sets, for next_fire_compiled(). Immutable: keep the result next to the text to save '
+  'reading it again. Refuses (22023, with a HINT) whatever cannot be read or can never fire.';

@@ -6,9 +6,9 @@
 --   local = instant + shift, and the shift is all that a time zone is.
 -- Daylight saving: a schedule with a wildcard hour matches every instant whose local time matches (elapsed
 -- time).  Any other follows a clock that never goes back: it fires at the first instant at which local time
--- has *reached* the wanted time.  So what a gap skips fires once, right after the gap, and what an overlap
--- repeats fires the first time. No zone since 1970 changed its shift twice within three days; the
--- look-arounds of one and two days below rely on it.
+-- has *reached* the wanted time.  So a time in a gap fires once, right after the gap, and a time that an
+-- overlap repeats fires the first time.  No zone since 1970 has changed its shift twice within three days;
+-- looking one and two days around, as below, relies on that.
 
 create or replace function pgrab_internal.zone_shift(p_timezone text, p_instant bigint) returns bigint
 language sql stable parallel safe
@@ -51,7 +51,7 @@ end
 $$;
 comment on function pgrab_internal.cron_days(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-month set with L, LW or nW means in a month of that length whose first is '
-  'that day of the week. nW never leaves its month, and a month without day n has no nW.';
+  'that day of the week. nW never leaves its month, and in a month without day n it matches nothing.';
 
 create or replace function pgrab_internal.cron_weekdays(p_weekday bigint, p_length integer, p_first integer)
 returns bigint
@@ -138,8 +138,8 @@ end
 $$;
 comment on function pgrab_internal.cron_next_day(bigint[], integer) is
   'First day that matches a compiled cron expression, from the given one on; days are counted from '
-  '1970-01-01. Goes month by month with the set of its days, and gives up (null) after 400 years, when '
-  'every calendar has been seen.';
+  '1970-01-01. Goes month by month with the set of matching days, and gives up (null) after 400 years, when '
+  'the calendar repeats.';
 
 create or replace function pgrab_internal.cron_next(p_cron bigint[], p_local bigint) returns bigint
 language plpgsql immutable parallel safe as $$
@@ -177,8 +177,8 @@ begin
 end
 $$;
 comment on function pgrab_internal.cron_next(bigint[], bigint) is
-  'First local second that matches a compiled cron expression, from the given one on, whatever clocks do; '
-  'null if there is none.';
+  'First local second that matches a compiled cron expression, from the given one on, ignoring clock '
+  'changes; null if there is none.';
 
 -- ---------------------------------------------------------------------------------------- when clocks change
 
@@ -229,7 +229,7 @@ begin
       return null;
     elsif pgrab_internal.zone_shift(p_timezone, v_end) = v_shift then
       exit when v_end = v_fire;
-      -- nothing for two days, so no clock change near where we are: go on shortly before the fire
+      -- no fire and no clock change within two days: continue shortly before the fire
       v_from := greatest(v_end, v_fire - 259200);
     else
       v_end := pgrab_internal.zone_change(p_timezone, v_from, v_end);
@@ -247,8 +247,8 @@ begin
 end
 $$;
 comment on function pgrab_internal.fire_walk(bigint[], text, bigint) is
-  'First fire after an instant with a change of the clock near by: walks from one stretch of constant '
-  'shift to the next. The rules of daylight saving are here and nowhere else.';
+  'First fire after an instant that has a clock change near by: walks from one stretch of constant shift to '
+  'the next. The rules for daylight saving are here and nowhere else.';
 
 create or replace function pgrab_internal.next_fire_compiled(
   p_cron bigint[], p_timezone text, p_after timestamptz)
@@ -272,7 +272,7 @@ begin
     perform pgrab_internal.zone_check(p_timezone);
   end if;
 
-  -- nearly always the clocks do not change near by, and two or three looks prove it
+  -- nearly always there is no clock change near by, and two or three checks prove it
   v_shift := pgrab_internal.zone_shift(p_timezone, v_instant);
   v_local := pgrab_internal.cron_next(p_cron, v_instant + 1 + v_shift);
   v_fire := v_local - v_shift;

@@ -1,4 +1,4 @@
--- The calendar, third part: what triggers, nodes and people ask.
+-- The calendar, third part: what triggers, nodes and users call.
 
 create or replace function pgrab.next_fire(
   schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now()) returns timestamptz
@@ -12,7 +12,7 @@ comment on function pgrab.next_fire(text, text, timestamptz) is
   'n), lists; JAN-DEC, SUN-SAT; 0 and 7 are Sunday (not the 1 = Sunday of Quartz); L, LW, nW in '
   'day-of-month, dL (last) and d#n in day-of-week. When neither day field starts with * or ?, either is '
   'enough; otherwise both must match. Words: @yearly, @annually, @monthly, @weekly, @daily, @midnight, '
-  '@hourly. @every 1h30m and @after 90s answer after + the interval: the caller chooses whether after is '
+  '@hourly. @every 1h30m and @after 90s return after + the interval: the caller chooses whether after is '
   'the last planned time (every) or the end of the last run (after). Daylight saving: if the hour field '
   'starts with * or ?, every real local time that matches fires, so */15 fires in both repeated hours and '
   '*/2 at every even hour the clock shows. Otherwise a time that the clock skips fires once, right after '
@@ -44,7 +44,7 @@ comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'there, even when until is infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', '
   'now(), ''infinity'') limit 5.';
 
--- Grouped and unnested rather than joined: a join of three parameter arrays is where the planner guesses
+-- Grouped and unnested rather than joined, because the planner estimates a join of three parameter arrays
 -- badly.
 create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])
 returns table (ord integer, fire timestamptz)
@@ -59,9 +59,9 @@ language sql stable parallel safe rows 1000 as $$
   cross join lateral pg_catalog.unnest(g.ords) as o(ord)
 $$;
 comment on function pgrab_internal.next_fires(text[], text[], timestamptz[]) is
-  'next_fire() for many rows at once, given as three arrays of one length; ord is the place in them. Equal '
-  '(schedule, timezone, after) are worked out once, so a hundred thousand tasks due at the same second cost '
-  'little more than their distinct schedules.';
+  'next_fire() for many rows at once, given as three arrays of equal length; ord is the place in them. Equal '
+  '(schedule, timezone, after) are worked out once, so a hundred thousand tasks that are due in the same '
+  'second cost little more than their distinct schedules.';
 
 create or replace function pgrab_internal.schedule_kind(schedule text) returns text
 language sql immutable parallel safe
@@ -99,8 +99,8 @@ end
 $$;
 comment on function pgrab_internal.schedule_fault(text, text) is
   'What is wrong with a schedule or its time zone, and what would be right: (message, hint), both null when '
-  'all is well. For a trigger that raises its own error. Not parallel safe: it catches the error of the '
-  'reader, which takes a subtransaction.';
+  'all is well. For a trigger that raises its own error. Not parallel safe: it catches the parser''s error, '
+  'which takes a subtransaction.';
 
 create or replace function pgrab_internal.schedule_check(schedule text, timezone text) returns void
 language plpgsql stable as $$

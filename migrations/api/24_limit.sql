@@ -1,19 +1,19 @@
 -- Limits: at most max_running of a key at once, at most per_second starts, over all nodes.
 --
 --   claimed --- limit_take: is there a place? --- yes: started
---                                    \____ no: stands in line (scheduled, without due_at)
+--                                    \____ no: waits in line (scheduled, without due_at)
 --   finish, or the clock --- limit_wake: keeps free places for the first in line, and makes them due
 --
--- Whoever changes how a key is used holds its lock, row 0 of the key in pgrab.limit_use; tasks of other
--- keys, and without one, never wait for it.  It is not the row in pgrab.limit, which people may have locked.
--- A place is counted where it is taken and where it is given back, in one transaction with its row, so that
--- nothing ever reads all places of a key.  (That is what `case when p.key = ...` is for: a place is found by
--- its task.  A table that was vacuumed while it was empty seems small enough to find all places of a key
--- first.)  It belongs to a run: the run's finish gives it back, the recovery of its incarnation, or whatever
--- else ends that run; never that the task's row is gone.
+-- Every change to how a key is used is made under its lock, row 0 of the key in pgrab.limit_use; tasks with
+-- other keys, or none, never wait for it.  The lock is not the row in pgrab.limit, which users may have
+-- locked.  A place is counted when it is taken and when it is given back, in the same transaction as its row,
+-- so that nothing ever reads all places of a key.  (That is what `case when p.key = ...` is for: a place is
+-- found by its task.  Without it, the planner may think that a table which was vacuumed while empty is small
+-- enough to find all places of a key first.)  A place belongs to a run: it is given back by the run's finish,
+-- the recovery of its incarnation, or whatever else ends that run, and not because the task's row is gone.
 
--- A fiftieth of a second more than asked for: between the place and the start of the run lies a way to the
--- node, which is not always equally long.
+-- 20 ms more than asked for, because the way from here to the node, where the run starts, does not always
+-- take the same time.
 create or replace function pgrab_internal.limit_span(
   l pgrab_internal.limit, out starts bigint, out within interval)
 language sql immutable
@@ -24,7 +24,7 @@ end;
 comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
   'per_second as a number of starts within a time.';
 
--- Two statements, so that the second sees what the one who had the lock has written.
+-- Two statements, so that the second sees what the previous holder of the lock has written.
 create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
 returns pgrab_internal.limit_use
 language plpgsql as $$
@@ -42,7 +42,7 @@ begin
   return u;
 end $$;
 comment on function pgrab_internal.limit_lock(text, boolean) is
-  'Locks a key and says how it is used; null when there is no such key, or, with p_skip, when it is locked.';
+  'Locks a key and returns how it is used. Null: there is no such key, or, with p_skip, it is locked.';
 
 create or replace function pgrab_internal.limit_note(o pgrab_internal.limit_use, n pgrab_internal.limit_use)
 returns void
@@ -55,7 +55,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_internal.limit_use) is
-  'Writes how a key is used now.  The caller holds its lock.';
+  'Writes down how a key is used now. The caller holds its lock.';
 
 -- ------------------------------------------------------------------------------------------------ the line
 
@@ -75,7 +75,7 @@ begin atomic
 end;
 comment on function pgrab_internal.limit_line(text) is 'Do tasks wait in line for a limit?';
 
--- The first of each band, and of these the first.  Whom a person has locked is passed by.
+-- Takes the first of each band, and of these the first.  Tasks that a user has locked are skipped.
 create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
 language sql as $$
   select coalesce(array_agg(f.id order by f.at), '{}')
@@ -90,7 +90,7 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_first(text, bigint) is 'The first in line of a limit, locked.';
 
--- Places are kept at most two seconds ahead, and evenly spread under per_second.
+-- Places are kept at most two seconds ahead, and under per_second they are spread evenly.
 create or replace function pgrab_internal.limit_room(
   l pgrab_internal.limit, u pgrab_internal.limit_use,
   out first timestamptz, out step interval, out room bigint)
@@ -107,7 +107,7 @@ language sql as $$
       select x.starts, x.within, clock_timestamp() as now from pgrab_internal.limit_span(l) x) s) f
 $$;
 comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_internal.limit_use) is
-  'For how many in line there is a place, when the first of them may start, and how far apart.';
+  'How many in line can get a place, when the first of them may start, and how far apart.';
 
 create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
 returns pgrab_internal.limit_use
@@ -146,14 +146,15 @@ begin
   return u;
 end $$;
 comment on function pgrab_internal.limit_wake(pgrab_internal.limit, pgrab_internal.limit_use) is
-  'Makes tasks due that waited in line and have a place now.  The caller holds the lock, and notes the '
+  'Makes tasks due that waited in line and have a place now. The caller holds the lock, and writes down the '
   'result.';
 
 -- ----------------------------------------------------------------------------------------------- the start
 
--- Those of a key that are claimed and due, locked, so that who gets a place is started; first those for whom
--- a place is kept.  3 ms: a start is put on record a little before its time (LEAD_US).  fresh: so many up to
--- here have no place yet.  `case`: tasks are found by id; PostgreSQL 18 would rather read all that is due.
+-- The claimed and due tasks of a key, locked, so that a task that gets a place can be started; first those
+-- for which a place is kept.  3 ms: a start is recorded a little before its time (LEAD_US).  fresh: how many
+-- up to this row have no place yet.  `case`: tasks are found by id; PostgreSQL 18 would rather read all due
+-- tasks.
 create or replace function pgrab_internal.limit_asking(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean, fresh bigint)
@@ -174,8 +175,8 @@ $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
   'Claimed tasks that ask for a place, in the order in which they get one.';
 
--- at: when it may start.  A newcomer gets no place before those who wait in line, or before the times
--- that have been kept for those who stood there.
+-- at: when it may start.  A newcomer gets no place before the tasks in line, or before the times that are
+-- kept for tasks that were in line.
 create or replace function pgrab_internal.limit_choose(
   l pgrab_internal.limit, u pgrab_internal.limit_use,
   p_ids bigint[], p_versions bigint[], p_incarnation bigint)
@@ -194,9 +195,10 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_choose(
   pgrab_internal.limit, pgrab_internal.limit_use, bigint[], bigint[], bigint) is
-  'Of those who ask for a place: who gets one, and the others when.';
+  'Of the tasks that ask for a place: which get one, and when the others may start.';
 
--- p_at: when those come again who have a place kept and were a moment too early; null: into the line.
+-- p_due: when a task that has a place kept, and was a moment too early, is due again.  Null: it waits in
+-- line.
 create or replace function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
 language sql as $$
   update pgrab.task x
@@ -206,10 +208,10 @@ language sql as $$
   where x.id = any (array[c.id]) and x.status = 'claimed'
 $$;
 comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
-  'Hands claimed tasks back that found no place.';
+  'Hands back claimed tasks that got no place.';
 
--- A node of the cluster, or a person, has the key locked for longer than it takes: these tasks come again in
--- a second, and those of other keys do not wait.
+-- Another session, a node's or a user's, has the key locked for longer than usual: these tasks are due again
+-- in a second, and those of other keys do not wait.
 create or replace function pgrab_internal.limit_later(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
 language sql as $$
@@ -217,13 +219,13 @@ language sql as $$
   from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a
 $$;
 comment on function pgrab_internal.limit_later(text, bigint[], bigint[], bigint) is
-  'Hands claimed tasks of a key back for a second.';
+  'Hands back the claimed tasks of a key for a second.';
 
 create type pgrab_internal.limit_chosen as (
   id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz);
-comment on type pgrab_internal.limit_chosen is 'Who asked for a place, and what became of it.';
+comment on type pgrab_internal.limit_chosen is 'A task that asked for a place, and the answer.';
 
--- The starts under per_second, of which only the latest count.
+-- Only the latest starts are kept, those that per_second still counts.
 create or replace function pgrab_internal.limit_started(
   l pgrab_internal.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
 language sql as $$
@@ -235,7 +237,7 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_started(
   pgrab_internal.limit, bigint, pgrab_internal.limit_chosen[]) is
-  'Notes when those who got a place started.';
+  'Records when the tasks that got a place started.';
 
 create or replace function pgrab_internal.limit_take_key(
   l pgrab_internal.limit, u pgrab_internal.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
@@ -265,7 +267,7 @@ begin
 end $$;
 comment on function pgrab_internal.limit_take_key(
   pgrab_internal.limit, pgrab_internal.limit_use, pgrab_internal.limit_chosen[], bigint) is
-  'Gives the places of a key to those who have been chosen, and hands the others back.';
+  'Gives the places of a key to the chosen tasks, and hands back the others.';
 
 -- Serves: limit_start.sql.
 create or replace function pgrab_internal.limit_take(
@@ -291,11 +293,11 @@ begin
     end;
     select x.* into l from pgrab.limit x where x.key = v_key;
     if l.key is not null and o.key is null then
-      -- came into the table without its trigger, as with a restored copy
+      -- the limit was written without its trigger, as in a restored copy
       insert into pgrab.limit_use (key, no) values (v_key, 0) on conflict do nothing;
       o := pgrab_internal.limit_lock(v_key);
     elsif l.key is null then
-      -- no such limit (any more)
+      -- the limit has been deleted
       return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
       continue;
     end if;
@@ -310,7 +312,7 @@ begin
   end loop;
 end $$;
 comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
-  'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and stand in '
+  'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and wait in '
   'line.';
 
 -- ------------------------------------------------------------------------------------------------- the end
@@ -330,10 +332,10 @@ begin
   perform pgrab_internal.limit_note(o, u);
 end $$;
 comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint) is
-  'Places of a key have become free: the next in line get them.';
+  'Gives places of a key that have become free to the next in line.';
 
--- The runs, by their fence: what became of their tasks does not matter.  A run that came too late has lost
--- its place to its recovery, and frees nobody else's.
+-- Places are found by the fence of the run: what became of its task does not matter.  The place of a run that
+-- ends too late was freed when it was recovered, and another run's place has another fence.
 create or replace function pgrab_internal.limit_give_back(
   p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
 returns bigint
@@ -353,7 +355,7 @@ begin
     begin
       u := pgrab_internal.limit_lock(v_key);
     exception when lock_not_available then
-      -- The place is given back all the same, and limit_tick() lets the next go.
+      -- The place is marked as free, and limit_tick() lets the next task go.
       update pgrab.limit_place p set over = true
       from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
       where p.task_id = any (array[f.id]) and p.version = f.version
@@ -375,8 +377,8 @@ end $$;
 comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[]) is
   'Frees the places of runs that have ended, for the next in line. Returns how many.';
 
--- A task that was deleted while it ran is not among what its incarnation holds; while that still has a sql
--- run of whatever task going, its places wait for the next round.
+-- These are places of tasks that were deleted while they ran, so the incarnation no longer holds them.  While
+-- a sql run of that incarnation is still going, they wait for the next round.
 create or replace function pgrab_internal.limit_recover(p_incarnation bigint) returns bigint
 language sql as $$
   select pgrab_internal.limit_give_back(
@@ -390,4 +392,4 @@ language sql as $$
   having count(*) > 0
 $$;
 comment on function pgrab_internal.limit_recover(bigint) is
-  'Frees the places of an incarnation that is no more, but for what it still holds.';
+  'Frees the places of a dead incarnation, except those of tasks that it still holds.';

@@ -1,7 +1,7 @@
--- Limits, second part: what the clock does (per_second goes by it), what is repaired, and what people see.
--- See 24_limit.sql.
+-- Limits, second part: what happens every second (per_second needs it), repairs, and views.  See
+-- 24_limit.sql.
 
--- Places that nobody will use: kept for somebody who did not come (edited, paused, deleted), or given back
+-- Places that no run will use: kept for a task that did not come (edited, paused, deleted), or given back
 -- while the key was locked.
 create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
 language plpgsql as $$
@@ -17,7 +17,7 @@ begin
   get diagnostics v_n = row_count;
   return v_n;
 end $$;
-comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has and nobody comes for.';
+comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has or will take.';
 
 create or replace function pgrab_internal.limit_let_go(p_key text) returns void
 language plpgsql as $$
@@ -28,7 +28,7 @@ begin
     perform pgrab_internal.ring('{}');
   end if;
 end $$;
-comment on function pgrab_internal.limit_let_go(text) is 'Makes all tasks due that wait in line for a limit.';
+comment on function pgrab_internal.limit_let_go(text) is 'Makes all tasks that wait in line for a limit due.';
 
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
@@ -50,7 +50,7 @@ begin
   perform pgrab_internal.limit_note(o, u);
 end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
-  'Makes tasks due that wait in line for a key and may start.';
+  'Makes tasks that wait in line for a key, and may start, due.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
@@ -60,8 +60,8 @@ begin atomic
 end;
 comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 
--- Places of runs that have ended without giving them back are those of tasks that have come further since.
--- It should find nothing.
+-- A run has ended without giving back its place when its task has a new version or incarnation.  There should
+-- be none.
 create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
 language plpgsql as $$
 declare
@@ -93,8 +93,8 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_audit() is 'Recounts the places of all limits.';
 
--- Every second, by one node: per_second goes by the clock, a limit may have been raised, and a wake-up may
--- have been lost with whoever owed it.
+-- Every second, on one node: per_second depends on the clock, a limit may have been raised, and a node may
+-- have died before it woke the next in line.
 create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -113,11 +113,11 @@ begin
   return v_n;
 end $$;
 comment on function pgrab_internal.limit_tick() is
-  'Makes tasks due that wait in line for a limit and may start.';
+  'Makes tasks that wait in line for a limit, and may start, due.';
 
--- ---------------------------------------------------------------------------------------------- for people
+-- ----------------------------------------------------------------------------------------------- for users
 
--- A limit that was raised lets go with the next tick: here its lock would be held for as long as a person's
+-- A raised limit takes effect with the next tick: here its lock would be held for as long as the user's
 -- transaction is open.
 create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
@@ -133,7 +133,8 @@ begin
     jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
   return null;
 end $$;
-comment on function pgrab_internal.limit_changed() is 'Lets the tasks go that wait for a deleted limit.';
+comment on function pgrab_internal.limit_changed() is
+  'Records a change to a limit, and makes the tasks that waited for a deleted one due.';
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
   for each row when (not pgrab_internal.in_call()) execute function pgrab.note_caller();
 create trigger limit_10_changed after insert or update or delete on pgrab.limit
@@ -158,6 +159,6 @@ comment on column pgrab.limits.max_running is 'How many may run at once.';
 comment on column pgrab.limits.per_second is 'How many may start per second.';
 comment on column pgrab.limits.running is 'How many are running.';
 comment on column pgrab.limits.started_1s is
-  'How many were started within the last second; null if per_second does not limit that.';
+  'How many were started within the last second. Null: per_second is not set.';
 comment on column pgrab.limits.waiting is 'How many wait in line.';
-comment on column pgrab.limits.longest is 'How long ago the first of them was planned to run.';
+comment on column pgrab.limits.longest is 'How long the first of them has waited since its planned time.';

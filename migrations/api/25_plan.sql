@@ -1,18 +1,17 @@
--- Planning: when a task fires first, what became of fires that nobody ran, and what history says of a fire
--- without a run.
+-- Planning: when a task first fires, what becomes of fires that no node ran, and what the history says about
+-- a fire without a run.
 --
--- A fire has a planned time (fire_at) and a time at which nodes look at it (due_at): the planned one plus the
--- task's jitter; later while a retry waits.  Re-arming counts from the planned time, not from now, so that no
--- fire is forgotten: one that lies in the past is due at once, and one that has been due for longer than
--- misfire_after is missed (misfire() below).  That rule is in one place: whoever pauses, drains or loses
--- nodes, or runs too long, ends up there.
+-- A fire has a planned time (fire_at) and a time at which nodes look at it (due_at): the planned time plus
+-- the task's jitter; later while a retry waits.  Re-arming counts from the planned time, not from now, so
+-- that no fire is forgotten: one in the past is due at once, and one that has been due for longer than
+-- misfire_after is missed (misfire() below).  That is the only rule for missed fires: after a pause, a drain,
+-- the loss of nodes or a long run.
 
 create or replace function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
 language sql immutable strict parallel safe
 return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
 comment on function pgrab_internal.jitter_of(bigint, interval) is
-  'By how much the fires of a task are delayed: a pseudo-random part of its jitter, the same for each of its '
-  'fires.';
+  'How long the fires of a task are delayed: a pseudo-random part of its jitter, the same for each fire.';
 
 create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
 language sql stable
@@ -32,8 +31,8 @@ language sql stable
 return make_interval(secs => (pgrab_internal.schedule_compile(p_schedule))[2]);
 comment on function pgrab_internal.every_seconds(text) is 'The interval of a schedule with @every or @after.';
 
--- What the next fire is counted from: the planned time, for @after the end of the run; and not before
--- starts_at (a person may have made it run before that).
+-- The next fire is counted from the planned time, for @after from the end of the run; but not from before
+-- starts_at (the task may have been run by hand before that).
 create or replace function pgrab_internal.fire_after(
   p_schedule text, p_starts_at timestamptz, p_fire_at timestamptz, p_ended timestamptz)
 returns timestamptz
@@ -52,7 +51,7 @@ end;
 comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
--- One row of history for a fire that was not run.  p_ended: the task leaves pgrab.task with it.
+-- p_ended: set when the task leaves pgrab.task with this fire.
 create or replace function pgrab_internal.note_fire(
   t pgrab_internal.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null)
 returns void
@@ -66,7 +65,6 @@ $$;
 comment on function pgrab_internal.note_fire(pgrab_internal.task, timestamptz, text, text, text) is
   'Writes the history of a fire that was not run.';
 
--- The fire after the one that is given up; null: nothing is left to fire.
 create or replace function pgrab_internal.fire_following(t pgrab_internal.task, p_fires bigint)
 returns timestamptz
 language sql stable
@@ -79,16 +77,16 @@ begin atomic
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
-  'When a task that has had this many fires comes next; null: not any more.';
+  'The next fire of a task that has had this many. Null: there is none.';
 
--- Gives up the planned fire of a task that is not running: recorded, and planned again, or gone when nothing
--- is left to fire.  Returns the row as it is then.  The caller holds its lock.
+-- For a task that is not running.  Without a next fire, it leaves pgrab.task.  Returns the row as it is then.
+-- The caller holds its lock.
 create or replace function pgrab_internal.give_up_fire(
   t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
 returns pgrab_internal.task
 language plpgsql as $$
 declare
-  -- Between two attempts: the fire counts.
+  -- between two attempts, so the fire counts
   c_tried constant integer := case when t.attempt > 0 then 1 else 0 end;
   v_next constant timestamptz := pgrab_internal.fire_following(t, t.fires + c_tried);
   v_before text;
@@ -114,15 +112,15 @@ begin
     attempt = 0, fires = x.fires + c_tried,
     version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
   where x.id = t.id returning x.* into t;
-  -- The fire that was given up has been a run of its chain, in which nothing ran.
+  -- The fire that was given up counts as a run of its chain, in which nothing ran.
   update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq') where c.chain = t.chain;
   return t;
 end $$;
 comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text, text) is
   'Records that the planned fire will not be run, and plans the next one.';
 
--- Not by walking there from p_from: a schedule of seconds has 86,400 fires a day.  It looks back from the
--- end, twice as far each time, until it has seen enough.
+-- A schedule of seconds has 86,400 fires a day, so it does not walk all the way from p_from: it looks back
+-- from the end, twice as far each time, until it has found enough.
 create or replace function pgrab_internal.last_fires(
   p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer)
 returns timestamptz[]
@@ -152,12 +150,12 @@ end $$;
 comment on function pgrab_internal.last_fires(text, text, timestamptz, timestamptz, integer) is
   'The last n fires after p_from and up to p_until, oldest first.';
 
--- Of the fires before p_keep, which nobody will run, the first hundred get a row each; the last of these says
+-- Of the fires before p_keep, which will not be run, the first hundred get a row each; the last of these says
 -- how far the others go.
 create or replace function pgrab_internal.note_missed(t pgrab_internal.task, p_keep timestamptz) returns void
 language plpgsql as $$
 declare
-  c_why constant text := 'nobody could run it within misfire_after';
+  c_why constant text := 'no node could run it within misfire_after';
   c_rows constant integer := 100;
   v_fires constant timestamptz[] := t.fire_at || array(
     select f from pgrab.fires(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us') f limit c_rows);
@@ -170,14 +168,14 @@ begin
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
 comment on function pgrab_internal.note_missed(pgrab_internal.task, timestamptz) is
-  'Writes the history of fires from the planned one up to another, which is kept.';
+  'Writes the history of the missed fires from the planned one up to p_keep, which is kept.';
 
--- What becomes of the fires of one task that has been due for longer than misfire_after.  It keeps its place
--- in the queue (due_at): whoever has waited long does not go to the end of the line because it waited long.
+-- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
+-- waited long must not send it to the end.
 create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz) returns void
 language plpgsql as $$
 declare
-  c_why constant text := 'nobody could run it within misfire_after';
+  c_why constant text := 'no node could run it within misfire_after';
   c_walks constant boolean := t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after';
   c_keep constant integer := case t.misfire when 'once' then 1 when 'all' then t.misfire_limit else 0 end;
   c_until constant timestamptz :=
@@ -210,8 +208,8 @@ end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';
 
--- Serves: the loader, for what has been due for longer than misfire_after.  Returns how many tasks it
--- settled.  p_ids are sorted, for that is the order in which rows are locked.
+-- Serves: the loader, for tasks that have been due for longer than misfire_after.  Returns how many tasks it
+-- settled.  p_ids must be sorted, because rows are locked in that order.
 create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare

@@ -1,16 +1,16 @@
--- The end of a run, of any outcome and any task, and what dead nodes held.
+-- The end of a run, of any task and with any outcome.
 --
 -- How these statements keep their plans, whatever the statistics say and however many rows a batch has:
 --   set enable_seqscan = off, jit = off, plan_cache_mode = force_generic_plan
---                          on the functions that nodes call; they hold for what is called from there, too
---   id = any (array[...])  instead of =: by the key is then the only way to the row.  A table that was
---                          vacuumed when it was empty and filled since is taken for one row, and read from
---                          end to end for every batch
---   case when ... end      around a condition, so that nobody guesses how few rows it leaves
+--                          on the functions that nodes call; they apply to what is called from there, too
+--   id = any (array[...])  instead of =: then the key is the only way to the row.  Otherwise a table that was
+--                          vacuumed while empty and filled since is estimated at one row, and read from end
+--                          to end for every batch
+--   case when ... end      around a condition, so that the planner does not guess how few rows it leaves
 
--- Runs that have ended: arrays of one length, sorted by id, which is the order in which the rows are locked.
--- Times are microseconds before now, on the node's steady clock.  retries_us: the wait before the next try
--- that a handler asks for; null: as the task says; -1: no further try.
+-- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked.  Times
+-- are microseconds before now, on the node's monotonic clock.  retries_us: the wait before the next attempt
+-- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.
 create type pgrab_internal.batch as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
@@ -31,15 +31,16 @@ begin atomic
 end;
 comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
 
--- result: of a link whose fire is over with it, what its children go by.  counted: its chain has a schedule.
+-- result: for a link whose fire is over, the result that decides about its children.  counted: its chain has
+-- a schedule.
 create type pgrab_internal.ended as (
   task_id bigint, version bigint, chain bigint, result text, fire_at timestamptz, counted boolean);
-comment on type pgrab_internal.ended is 'A run whose end is on record.';
+comment on type pgrab_internal.ended is 'A run whose end is recorded.';
 
--- The runs among these that succeeded and are the end of a task that nothing will plan anew, plain or a link:
--- the row leaves and the history row is written, in one statement.  Most runs end so.  The chain comes by
--- subqueries: as a join it might be read as a whole, for a few rows.  A chain that the task has come into
--- while this waited for its row is not seen here: finish_rest() does.
+-- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
+-- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
+-- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
+-- its row, finish_rest() takes over.
 create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns setof pgrab_internal.ended
 language plpgsql as $$
@@ -75,10 +76,11 @@ end $$;
 comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, text) is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
 
--- The same for one run, of a task that is no link: what few busy workers end with, and every sql task in its
--- own transaction.  There a function is paid for by its expressions, each of which is made ready once in a
--- transaction, so that arrays and plans for many cost three times as much as the two writes.  The trigger of
--- a delete wants to know of a plain task only that somebody has said something.
+-- The same for a single run of a task that is not a link: the usual case with few busy workers, and for every
+-- sql task, in its own transaction.  There the cost of a function is that of its expressions, each of which
+-- is prepared once per transaction; arrays and plans for many rows would cost three times as much as the two
+-- writes.  For a plain task, any value of pgrab.link_ends tells the delete trigger that this is no user's
+-- delete.
 create or replace function pgrab_internal.finish_one(
   p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
   p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
@@ -123,20 +125,21 @@ begin
 end $$;
 comment on function pgrab_internal.finish_one(
   bigint, bigint, bigint, bigint, bigint, integer, text, boolean, bigint, text) is
-  'finish() for one run that succeeded and was the last of a task that is no link. False: it is none.';
+  'finish() for one run that succeeded and was the last of a task that is not a link. False: it does not '
+  'apply, and nothing was done.';
 
--- A run that has ended, with what its task says at that moment.  again: it will be tried again.  moved: a
--- person has written another run_at while it ran.  schedule, timezone, after: when the next fire is looked
--- for, and from where. once: it is a link of a chain that runs once.
+-- again: the run will be tried again.  moved: the new run_at that a user wrote while it ran.  schedule,
+-- timezone, after: set when the next fire must be looked up.  once: the task is a link of a chain that runs
+-- once.
 create type pgrab_internal.ending as (
   id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   exit_code integer, output text, truncated boolean, error text, outcome text, again boolean, attempt integer,
   fired timestamptz, claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text,
   timezone text, after timestamptz, chain bigint, run bigint, once boolean, retry_us bigint);
-comment on type pgrab_internal.ending is 'A run that has ended and what its task says at that moment.';
+comment on type pgrab_internal.ending is 'A run that has ended, and what its task says at that moment.';
 
--- The rows are locked in a statement of their own: the next one sees the chains that the tasks have come into
--- while this one waited.
+-- The rows are locked by a statement of their own, so that the next one sees the chains that the tasks became
+-- part of while this one waited.
 create or replace function pgrab_internal.endings(b pgrab_internal.batch) returns pgrab_internal.ending[]
 language plpgsql as $$
 declare
@@ -170,9 +173,9 @@ begin
   return coalesce(v_endings, '{}');
 end $$;
 comment on function pgrab_internal.endings(pgrab_internal.batch) is
-  'The runs of a batch that answer to their fence, with what their tasks say; their rows are locked.';
+  'The runs of a batch whose fence still matches, with what their tasks say; their rows are locked.';
 
--- The calendar is asked once per batch, and equal questions are worked out once.
+-- The calendar is called once per batch, and equal questions are worked out once.
 create or replace function pgrab_internal.endings_next(e pgrab_internal.ending[]) returns timestamptz[]
 language sql stable
 begin atomic
@@ -185,7 +188,7 @@ begin atomic
   where q.planned > 0;
 end;
 comment on function pgrab_internal.endings_next(pgrab_internal.ending[]) is
-  'The next fire of each, null where none is looked for.';
+  'The next fire of each run''s task. Null: none is needed.';
 
 create or replace function pgrab_internal.status_after(p_outcome text, p_goes_on boolean) returns text
 language sql immutable parallel safe
@@ -197,7 +200,7 @@ begin atomic
     else 'parked' end;
 end;
 comment on function pgrab_internal.status_after(text, boolean) is
-  'The status of a task whose run ended so, and which is planned again or not.';
+  'The status of a task after a run with this outcome; p_goes_on: it is planned again.';
 
 create or replace function pgrab_internal.result_of(p_outcome text) returns text
 language sql immutable parallel safe
@@ -205,7 +208,7 @@ begin atomic
   select case when p_outcome in ('succeeded', 'cancelled') then p_outcome else 'failed' end;
 end;
 comment on function pgrab_internal.result_of(text) is
-  'What the children of a link whose fire is over go by.';
+  'The result of a link whose fire is over, which decides about its children.';
 
 create or replace function pgrab_internal.fire_within(p_fire timestamptz, p_ends_at timestamptz)
 returns timestamptz
@@ -214,9 +217,9 @@ begin atomic
   select case when p_fire <= coalesce(p_ends_at, 'infinity') then p_fire end;
 end;
 comment on function pgrab_internal.fire_within(timestamptz, timestamptz) is
-  'The next fire, unless it is after the end of its schedule.';
+  'The next fire, unless it is after the end of the schedule.';
 
--- In seconds: an interval times 2^40 is out of range before least() sees it.
+-- Calculated in seconds, because an interval times 2^40 overflows before least() sees it.
 create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval,
   p_attempt integer)
 returns interval
@@ -226,9 +229,9 @@ return least(
     extract(epoch from p_backoff_max)::float8)
   * (0.9 + 0.2 * random()) * interval '1 s';
 comment on function pgrab_internal.retry_wait(interval, interval, integer) is
-  'Wait before the next try after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
+  'Wait after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
--- p_retry_us: as in batch.
+-- p_retry_us: as in pgrab_internal.batch.
 create or replace function pgrab_internal.retry_at(
   p_backoff interval, p_backoff_max interval, p_attempt integer, p_retry_us bigint)
 returns timestamptz
@@ -244,7 +247,7 @@ end;
 comment on function pgrab_internal.retry_at(interval, interval, integer, bigint) is
   'When a task that failed is tried again.';
 
--- What becomes of the row, by the table of finish() below; returns what the history is to say.
+-- What becomes of the row follows the table at finish_many(), below.
 create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns setof pgrab_internal.ended
 language plpgsql as $$
@@ -304,10 +307,10 @@ begin
   from e;
 end $$;
 comment on function pgrab_internal.finish_rest(pgrab_internal.batch, bigint, text) is
-  'The part of finish() for what is planned anew, parked, or kept by its chain. Returns the runs that were '
-  'still theirs.';
+  'The part of finish() for tasks that are planned again, parked, or kept by their chain. Returns the runs '
+  'whose fence still matched.';
 
--- What the ends of links set in motion.  All at once: the locks of their children are taken in one order.
+-- All links at once, so that the locks of their children are taken in one order.
 create or replace function pgrab_internal.finish_links(p_ended pgrab_internal.ended[]) returns void
 language plpgsql as $$
 declare
@@ -330,15 +333,15 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
-  'Lets the chains of links that have ended go on.';
+  'Continues the chains of links that have ended.';
 
--- Every end of a run comes through here: recorded, and the task planned anew.  versions and incarnations are
--- the fence: a run that does not answer to it changes nothing and is not returned.
---   failed, tries left        again after its backoff; what was lost with its node, at once
---   over, and more to fire    re-armed: a failure ends a run, never a schedule; so is a task that a person
---                             gave a new run_at while it ran
---   over, nothing more        it leaves the table when it succeeded or was cancelled, else it is parked
---   over, link of a chain     done, cancelled or parked; it leaves as above when the chain runs once
+-- The end of a run is recorded, and its task planned again.  versions and incarnations are the fence: a run
+-- whose fence does not match changes nothing and is not returned.
+--   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
+--   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given
+--                             a new run_at while it ran
+--   over, no other fire       leaves the table when it succeeded or was cancelled; otherwise it is parked
+--   over, link of a chain     done, cancelled or parked; leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().
 create or replace function pgrab_internal.finish_many(
   b pgrab_internal.batch, p_node_id bigint, p_node text)
@@ -364,7 +367,7 @@ begin
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.finish_many(pgrab_internal.batch, bigint, text) is
-  'finish() for runs of any number and outcome.';
+  'finish() for any number of runs, with any outcome.';
 
 create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns table (task_id bigint, version bigint)
@@ -385,8 +388,8 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
-  'Records runs that have ended and plans what comes next, fenced by (id, version, incarnation). Returns '
-  'those that were still theirs.';
+  'Records runs that have ended and plans what comes next. Returns those whose fence, (id, version, '
+  'incarnation), still matched.';
 
 create or replace function pgrab_internal.run_key_make(p_incarnation bigint) returns void
 language sql as $$
@@ -399,10 +402,10 @@ language sql as $$
   on conflict (incarnation) do nothing
 $$;
 comment on function pgrab_internal.run_key_make(bigint) is
-  'A new key, for the sql runs of an incarnation that is about to register; old ones go.';
+  'Makes a key for the sql runs of an incarnation that is about to register, and deletes old keys.';
 
--- What the run of another's sql text shows on a connection of his, so that its finish is taken: only the node
--- that has begun it knows the key, and no two runs have one proof.
+-- A sql run on a connection of the task's owner shows this proof, so that its finish is accepted: only the
+-- node that has started the run knows the key, and no two runs have the same proof.
 create or replace function pgrab_internal.run_proof(p_incarnation bigint, p_id bigint, p_version bigint)
 returns text
 language sql stable as $$
@@ -410,7 +413,7 @@ language sql stable as $$
   from pgrab_internal.run_key k where k.incarnation = p_incarnation
 $$;
 comment on function pgrab_internal.run_proof(bigint, bigint, bigint) is
-  'The proof that a node has begun this run: of the key of its incarnation, the task and its version.';
+  'The proof that a node has started this run: a hash of its incarnation''s key, the task and its version.';
 
 create or replace function pgrab_internal.finish_run(
   p_id bigint, p_version bigint, p_incarnation bigint, p_began_us bigint, p_output text, p_truncated boolean,
@@ -431,5 +434,5 @@ begin
 end $$;
 comment on function pgrab_internal.finish_run(
   bigint, bigint, bigint, bigint, text, boolean, bigint, text) is
-  'Records the success of one run, in the transaction of its own work. Raises serialization_failure when the '
-  'run is not that incarnation''s any more, so that the work is rolled back.';
+  'Records the success of one run, in the transaction of its work. Raises serialization_failure when the run '
+  'no longer belongs to that incarnation, so that the work is rolled back.';

@@ -1,8 +1,8 @@
--- What dead nodes held goes back: found from what their claims wrote (pgrab.hold), never by reading what is
--- due.
+-- Putting back what dead nodes held: found in what their claims wrote (pgrab.hold), never by reading the due
+-- tasks.
 
--- The task by its key and nothing else (OFFSET 0): nodes' sessions do not sort where there is another way,
--- and to read all tasks in the order of their keys is one when somebody wants these in order.
+-- OFFSET 0, so that a task is found only by its key: sessions of nodes avoid sorts, and when a caller orders
+-- the result, the planner would rather read all tasks in the order of their keys.
 create or replace function pgrab_internal.held(p_incarnation bigint) returns setof pgrab_internal.task
 language sql stable
 begin atomic
@@ -21,10 +21,10 @@ begin atomic
   where h.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
 end;
 comment on function pgrab_internal.orphans() is
-  'Incarnations that no node that is up has, and that hold something.';
+  'Incarnations that hold something but belong to no node that is up.';
 
--- Runs of a dead node, as a batch for finish().  What a person has locked waits for the next round, and so
--- does a sql run whose backend could not be ended: it goes on.
+-- Runs of a dead node, as a batch for finish().  A task that a user has locked waits for the next round, and
+-- so does a sql run whose backend could not be ended, because it is still running.
 create or replace function pgrab_internal.lost_batch(p_incarnation bigint, p_error text)
   returns pgrab_internal.batch
 language sql as $$
@@ -41,7 +41,7 @@ language sql as $$
     where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation))
 $$;
 comment on function pgrab_internal.lost_batch(bigint, text) is
-  'The runs that an incarnation has left behind and that nobody goes on with, locked.';
+  'The runs that an incarnation has left behind and that have stopped, locked.';
 
 create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer)
   returns pgrab_internal.batch
@@ -53,7 +53,7 @@ begin atomic
 end;
 comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
 
--- What the server refuses to record would be refused in every round: parked, with the reason.
+-- What the server refuses to record now it would refuse in every round.
 create or replace function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text) returns void
 language plpgsql as $$
 begin
@@ -68,13 +68,13 @@ begin
   perform pgrab_internal.link_parked(t.id, t.chain, t.fire_at) from pgrab.task t
   where t.id = b.ids[1] and t.chain is not null and t.status = 'parked';
 exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
-  null; -- what hangs below waits until a person has retried it
+  null; -- its children wait until a user retries it
 end $$;
 comment on function pgrab_internal.park_lost(pgrab_internal.batch, text) is
-  'Parks a run whose loss cannot be recorded.';
+  'Parks a task whose lost run cannot be recorded, with the reason.';
 
--- All at once; or, when that is refused or something is locked that hangs on one of them, each for itself, so
--- that it harms no other.  What is locked waits for the next round.
+-- All at once; or, when that is refused or a row that one of them needs is locked, one by one, so that the
+-- others are not held up.  What is locked waits for the next round.
 create or replace function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text)
   returns bigint[]
 language plpgsql as $$
@@ -106,9 +106,9 @@ begin
   return v_done;
 end $$;
 comment on function pgrab_internal.finish_lost(pgrab_internal.batch, bigint, text) is
-  'Finishes runs as lost, each for itself when not all can be. Returns those that are done.';
+  'Finishes runs as lost, one by one when not all can be. Returns those that are done.';
 
--- Claimed and never started: they go back as they are, but for those that a person has locked.
+-- Claimed and never started: put back as they are, except those that a user has locked.
 create or replace function pgrab_internal.release_held(p_incarnation bigint) returns bigint
 language plpgsql as $$
 declare
@@ -136,8 +136,8 @@ end $$;
 comment on function pgrab_internal.release_held(bigint) is
   'Puts back what an incarnation has claimed and not started.';
 
--- Those that nothing is held by any more.  When the table is locked (pause_all() in a transaction that is
--- left open) the next round does it: what has been put back stays put back.
+-- When the table is locked (pause_all() in a transaction that is left open) the next round does it: what has
+-- been put back stays put back.
 create or replace function pgrab_internal.holds_leave(p_incarnation bigint) returns void
 language plpgsql as $$
 begin
@@ -151,7 +151,7 @@ exception when lock_not_available then
   null;
 end $$;
 comment on function pgrab_internal.holds_leave(bigint) is
-  'Deletes what a dead node wrote down and nobody needs any more.';
+  'Deletes the rows of pgrab.hold by which a dead node holds nothing any more.';
 
 create or replace function pgrab_internal.live_leave(p_incarnation bigint) returns void
 language sql as $$
@@ -159,7 +159,7 @@ language sql as $$
   delete from pgrab.live_output o where o.incarnation = p_incarnation;
   delete from pgrab.live_request r where r.incarnation = p_incarnation
 $$;
-comment on function pgrab_internal.live_leave(bigint) is 'Deletes what the runs of a dead node showed.';
+comment on function pgrab_internal.live_leave(bigint) is 'Deletes what the runs of a dead node reported.';
 
 create or replace function pgrab_internal.recover_one(
   p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
@@ -187,8 +187,7 @@ begin
 end $$;
 comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
 
-
--- Serves: recover.  By incarnation, or for all that no node that is up has.
+-- Serves: recover.
 create or replace function pgrab_internal.recover(
   p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -202,5 +201,5 @@ begin
     cross join lateral pgrab_internal.recover_one(p_by, i.incarnation) r;
 end $$;
 comment on function pgrab_internal.recover(text, bigint) is
-  'Puts back what an incarnation holds (null: all that no node that is up has). Returns how many tasks, how '
-  'many of them had been running, how many were parked.';
+  'Puts back what an incarnation holds. Null: all incarnations that belong to no node that is up. Returns '
+  'how many tasks it put back, how many of them had been running, and how many were parked.';

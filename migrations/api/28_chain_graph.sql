@@ -1,37 +1,37 @@
 -- Chains: the graph, its rules, and how chains come together and apart.
 --
---   28_chain_graph.sql  this
---   28_chain_link.sql   what the end of a link sets free
+--   28_chain_graph.sql  this file
+--   28_chain_link.sql   what the end of a link sets in motion
 --   28_chain_run.sql    a chain's run: its beginning, its end, and the next one
---   29_chain_edge.sql   what people change: edges
---   29_chain_edit.sql   what people change: new links, schedules, deletes, retries
---   29_chain_read.sql   outputs that are handed down, pictures, results
+--   29_chain_edge.sql   changes by users: edges
+--   29_chain_edit.sql   changes by users: new links, schedules, deletes, retries
+--   29_chain_read.sql   outputs passed to children, trees, results
 --
--- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Connected tasks are one chain
--- (pgrab.chain).  It has either one root with a schedule, below which everything hangs, or any number of
--- roots without one.
+-- The edges are pgrab.task.parent_id and the rows of pgrab.edge.  Connected tasks form one chain
+-- (pgrab.chain).  It has either one root with a schedule, above everything else in it, or any number of roots
+-- without one.
 --
--- A link counts the parents that have still to end (needs), under its own row lock, so that two parents that
+-- A link counts the parents that have yet to end (needs), under its own row lock, so that two parents that
 -- end at the same moment on two nodes release it once:
---   success, failure   are satisfied by just that end of the parent; after another end the link is skipped
---   always             is satisfied by any end; but a link all of whose parents were skipped is skipped
+--   success, failure   require just that end of the parent; after any other end the link is skipped
+--   always             accepts any end; but a link whose parents were all skipped is skipped
 --
--- A chain that runs once: a link leaves with its end like any other task, and the history (pgrab.run.ended,
--- definition) is its memory.  Nothing is counted, and links that have nothing to do with each other share no
--- lock.  A link that failed for good is parked, for pgrab.retry() to go on from there; what is skipped from
--- then on (pgrab.chain.stuck) is kept for that.
+-- A chain that runs once: a link leaves pgrab.task with its end like any other task, and the history
+-- (pgrab.run.ended, definition) remembers it.  Nothing is counted, and unrelated links share no lock.  A link
+-- that failed for good is parked, so that pgrab.retry() can continue from there; links that are skipped from
+-- then on (pgrab.chain.stuck) are kept for that.
 --
--- A chain with a schedule: ended links stay, and are counted (pending).  With the last one the run is over:
--- the root is armed again and all links wait again.  A run goes by the graph that it began with; what has
--- changed since is in pgrab.edge_change.  A link that has come since takes no part (waiting, needs is
--- null).  What hangs below the root no more when the run is over leaves the chain, with its end if it has had
--- one (chain_part_leaves).
+-- A chain with a schedule: links that have ended stay, and are counted (pending).  The run is over when the
+-- last one ends: the root is armed again and all links wait again.  A run follows the graph that it began
+-- with; changes since then are in pgrab.edge_change.  A link that was added since takes no part in the run
+-- (waiting, needs is null).  Links that are no longer below the root when the run is over leave the chain
+-- (chain_part_leaves).
 --
--- Locks are taken in this order: tasks by id, parents before children (nobody but a person locks a child that
--- waits), then chains by number.
+-- Locks are taken in this order: tasks by id, parents before children (only users lock a child that waits),
+-- then chains by number.
 --
--- The settings of the functions, and conditions like `id = any (array[...])`, keep their plans: see the head
--- of 26_finish.sql.  Functions that people's own sessions come through have them, too: a plan that was made
+-- The settings of the functions, and conditions like `id = any (array[...])`, keep their plans stable: see
+-- the head of 26_finish.sql.  Functions that run in users' sessions have them, too: a plan that was made
 -- while the table was small stays with the session.
 
 create or replace function pgrab_internal.parents_of(p_id bigint)
@@ -68,7 +68,7 @@ begin atomic
   select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added;
 end;
 comment on function pgrab_internal.parents_in_run(bigint) is
-  'The parents that count in the run that the chain is in.';
+  'The parents that count in the current run of the chain.';
 
 create or replace function pgrab_internal.takes_part(p_status text, p_needs integer) returns boolean
 language sql immutable
@@ -76,9 +76,9 @@ begin atomic
   select p_status <> 'waiting' or p_needs is not null;
 end;
 comment on function pgrab_internal.takes_part(text, integer) is
-  'Does a link take part in the run that its chain is in? If not it has come since that began.';
+  'Does a link take part in the current run of its chain? If not, it was added since that began.';
 
--- With a hash join the edges are read once; with any other, once per step of a long line.
+-- A hash join reads the edges once; any other join reads them once per step of a long line.
 create or replace function pgrab_internal.chain_part(p_from bigint, p_a bigint[], p_b bigint[])
 returns bigint[]
 language sql immutable set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off as $$
@@ -99,7 +99,7 @@ begin
     from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id));
 end $$;
 comment on function pgrab_internal.chain_below(bigint, bigint) is
-  'A link and what hangs below it, also over links that have left.';
+  'A link and everything below it, found also through links that have left.';
 
 create or replace function pgrab_internal.chain_around(p_id bigint, p_chain_id bigint) returns bigint[]
 language plpgsql stable as $$
@@ -110,7 +110,7 @@ begin
       cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b));
 end $$;
 comment on function pgrab_internal.chain_around(bigint, bigint) is
-  'A link and what is connected with it, also through links that have left.';
+  'A link and everything connected with it, also through links that have left.';
 
 create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text,
   p_hint text) returns void
@@ -129,10 +129,10 @@ begin atomic
     when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
 end;
 comment on function pgrab_internal.link_result(text) is
-  'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped; null: it has not. '
-  'The edges below it go by this.';
+  'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped. Null: it has not '
+  'ended. This decides about its children.';
 
--- One that even the history has forgotten has succeeded, as far as anybody can still ask.
+-- A parent that is not even in the history any more counts as succeeded.
 create or replace function pgrab_internal.parent_result(p_id bigint) returns text
 language sql stable
 begin atomic
@@ -146,7 +146,7 @@ begin atomic
       from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true;
 end;
 comment on function pgrab_internal.parent_result(bigint) is
-  'How a parent has ended, wherever it is by now; null: it has not.';
+  'How a parent has ended, even if it has left pgrab.task. Null: it has not ended.';
 
 create or replace function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
 language sql immutable
@@ -155,7 +155,7 @@ begin atomic
     else true end;
 end;
 comment on function pgrab_internal.run_if_met(text, text) is
-  'May a child start, so far as this parent goes?';
+  'May a child start, as far as this parent is concerned?';
 
 create or replace function pgrab_internal.chain_begun(p_chain_id bigint) returns boolean
 language sql stable
@@ -173,10 +173,10 @@ begin atomic
     where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0));
 end;
 comment on function pgrab_internal.chain_under_way(bigint) is
-  'True while a recurring chain runs, from the start of its root to the end of its last link. A change of '
+  'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
   'its graph then counts from the next fire on.';
 
--- What may be below what; the other rules of an edge are the caller's.
+-- Checks the parent only; the caller checks the other rules for edges.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
 returns pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -186,7 +186,7 @@ declare
 begin
   if p_parent = p_child then
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is the task itself',
-      'A task waits for others. To run it again and again give it a schedule.');
+      'A task can only wait for others. To run it again and again, give it a schedule.');
   end if;
   select * into p from pgrab.task t
   where t.id = p_parent and (t.owner = p_owner or not (select c.roles from pgrab.cluster c)) for update;
@@ -196,8 +196,8 @@ begin
       and (r.owner = p_owner or not (select c.roles from pgrab.cluster c)) limit 1;
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       coalesce('it has ended: ' || v_ended, 'there is no such task'),
-      'Insert parents and children in one transaction: then the parent cannot end before its children are '
-      'there.');
+      'Insert parents and children in one transaction: then the parent cannot end before its children '
+      'exist.');
   elsif p.owner <> p_owner then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
@@ -209,7 +209,7 @@ begin
   return p;
 end $$;
 comment on function pgrab_internal.chain_parent(bigint, bigint, text) is
-  'The parent of a new edge, locked; refuses one that cannot be.';
+  'The parent of a new edge, locked; refuses a task that cannot be a parent.';
 
 create or replace function pgrab_internal.chain_new(p pgrab_internal.task) returns bigint
 language plpgsql as $$
@@ -227,7 +227,7 @@ begin
   return v_chain;
 end $$;
 comment on function pgrab_internal.chain_new(pgrab_internal.task) is
-  'A task on its own becomes the root of a chain.';
+  'Makes a task on its own the root of a new chain.';
 
 create or replace function pgrab_internal.chain_recount(p_chains bigint[]) returns void
 language sql as $$
@@ -239,8 +239,8 @@ $$;
 comment on function pgrab_internal.chain_recount(bigint[]) is
   'Recounts the links that chains with a schedule wait for.';
 
--- Both rows are locked, the lower number first, and stay so to the end of the transaction: two transactions
--- that would close a circle together meet here.
+-- Both rows are locked, the lower number first, until the end of the transaction: so one of two transactions
+-- that would close a cycle together waits here for the other.
 create or replace function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
@@ -264,8 +264,8 @@ begin
 end $$;
 comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Makes two chains one; returns its number.';
 
--- A chain with a schedule has one root.  A link without a parent is fine when it is connected with that no
--- more: it leaves with the run.
+-- A chain with a schedule has one root.  A link without a parent is fine if it is no longer connected with
+-- the root: it leaves when the run ends.
 create or replace function pgrab_internal.chain_second_root(p_chain bigint) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -284,7 +284,7 @@ begin
   return (select min(x.id) from unnest(v_tops) x(id) where x.id = any (v_around));
 end $$;
 comment on function pgrab_internal.chain_second_root(bigint) is
-  'A link of a chain with a schedule that is a root beside its root. Null: there is none, as it has to be.';
+  'A second root in a chain with a schedule. Null: there is none, as it should be.';
 
 create or replace function pgrab_internal.link_alone(p_id bigint) returns void
 language plpgsql as $$
@@ -293,7 +293,7 @@ begin
   update pgrab.task t
   set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
 end $$;
-comment on function pgrab_internal.link_alone(bigint) is 'A link becomes a task on its own.';
+comment on function pgrab_internal.link_alone(bigint) is 'Makes a link a task on its own.';
 
 create or replace function pgrab_internal.chain_cut(h pgrab_internal.chain, p_part bigint[]) returns bigint
 language plpgsql as $$
@@ -303,7 +303,7 @@ begin
   insert into pgrab.chain (root, stuck) values (case when h.root = any (p_part) then h.root end, h.stuck)
   returning * into v_new;
   update pgrab.task t set chain = v_new.chain where t.chain = h.chain and t.id = any (p_part);
-  -- of those that have left
+  -- links that have left
   update pgrab.run r set chain_id = v_new.chain_id
   where h.root is null and r.chain_id = h.chain_id and r.task_id = any (p_part);
   return v_new.chain;
@@ -311,7 +311,7 @@ end $$;
 comment on function pgrab_internal.chain_cut(pgrab_internal.chain, bigint[]) is
   'Makes a part of a chain a chain of its own, which it returns.';
 
--- When an edge has gone.  What takes part in a run that is under way stays with it to its end.
+-- Called when an edge has been removed.  Links that take part in a run in progress stay until it ends.
 create or replace function pgrab_internal.chain_split(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -345,4 +345,4 @@ begin
   perform pgrab_internal.chain_end(c) from unnest(array[h.chain, v_new]) c where c is not null;
 end $$;
 comment on function pgrab_internal.chain_split(bigint) is
-  'Whatever is connected with a task becomes a chain of its own if that is not the whole chain any more.';
+  'Makes everything connected with a task a chain of its own, if that is no longer the whole chain.';

@@ -1,10 +1,10 @@
--- Chains at work, first part: links that end, and those they set free.  See 28_chain_graph.sql, and
+-- Chains at work, first part: links that end, and the children they release.  See 28_chain_graph.sql, and
 -- 28_chain_run.sql for the end of a chain's run.
 
--- Says, from here to the end of the transaction or to the next call, whether rows that go are links that have
--- ended ('on'), or a person's delete ('').  Returns what was said before.  The setting then holds a secret,
--- so that nobody can say it who does not come through here; the triggers know its hash.  By a call, because
--- only a superuser may make a function with a SET of a setting that is ours.
+-- Declares, until the end of the transaction or the next call, whether deleted rows are links that have ended
+-- ('on') or were deleted by a user ('').  Returns the previous declaration.  While it is 'on' the setting
+-- holds a secret, so that only this function can make the declaration; the triggers know its hash.  It is a
+-- call, because only a superuser may create a function with a SET clause for a custom setting.
 create or replace function pgrab_internal.link_ends(p_value text) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,7 +15,8 @@ begin
       else p_value end, true);
   return v_before;
 end $$;
-comment on function pgrab_internal.link_ends(text) is 'Are the rows that go now links that have ended?';
+comment on function pgrab_internal.link_ends(text) is
+  'Declares that rows deleted from here on are links that have ended (on), or not (an empty text).';
 
 create or replace function pgrab_internal.link_ending() returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -24,7 +25,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
 $$;
 comment on function pgrab_internal.link_ending() is
-  'True: what is written now is the system''s own, see link_ends().';
+  'True: the system itself is writing, see link_ends().';
 
 create or replace function pgrab_internal.edges_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -35,10 +36,10 @@ begin
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.edges_leave(bigint[]) is
-  'Takes away the edges above links that have left.';
+  'Deletes the edges above links that have left.';
 
--- The edges above a link go with it; those below stay as long as a child does, which finds its parents'
--- outputs by them.
+-- The edges above a link go with it.  Those below stay as long as the child, which finds its parents' outputs
+-- by them.
 create or replace function pgrab_internal.links_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -49,11 +50,11 @@ begin
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.links_leave(bigint[]) is
-  'Takes away the rows of links that are on record as ended.';
+  'Deletes the rows of links that are recorded as ended.';
 
--- Of chains that run once: those in which nothing is left but what a parked link had kept from starting (or
--- what ended by a finish that began before the chain lost its schedule).  Without a lock, so that links do
--- not wait for each other's commits: when the last two end at the same moment neither may see it;
+-- For chains that run once: those in which only links are left that a parked one had kept from starting (or
+-- that a finish ended which began before the chain lost its schedule).  Without a lock, so that links do not
+-- wait for each other's commits.  When the last two links end at the same moment, neither may see it; then
 -- pgrab.upkeep() does.
 create or replace function pgrab_internal.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -83,7 +84,8 @@ begin
     delete from pgrab.edge_change g where g.chain = any (v_over);
   end if;
 end $$;
-comment on function pgrab_internal.chains_end(bigint[]) is 'Chains that run once and have come to their end.';
+comment on function pgrab_internal.chains_end(bigint[]) is
+  'Removes those of these chains that run once and have ended.';
 
 create or replace function pgrab_internal.link_due(
   p_id bigint, p_run_at timestamptz, p_jitter interval, p_paused boolean) returns timestamptz
@@ -92,7 +94,7 @@ language sql as $$
     + case when p_jitter = '0' then '0' else pgrab_internal.jitter_of(p_id, p_jitter) end end
 $$;
 comment on function pgrab_internal.link_due(bigint, timestamptz, interval, boolean) is
-  'When a link is due that becomes free now: at once, or at its own run_at when that is later.';
+  'When a link that is released now is due: at once, or at its own run_at if that is later.';
 
 create or replace function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -112,15 +114,15 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.link_release(bigint[], timestamptz[]) is
-  'Waiting links become due without the end of a parent.';
+  'Makes waiting links due without the end of a parent.';
 
--- The part of chain_advance() that finds whom the ends of links concern.  offset 0, here and there: from each
--- parent to its children, and never the other way round, however many children the statistics expect.
+-- The part of chain_advance() that finds the children.  `offset 0` makes the plan go from each parent to its
+-- children, never the other way round, however many children the statistics expect.
 create type pgrab_internal.links_below as (
   child bigint[], n integer[], bad boolean[], ran integer[], fire timestamptz[]);
 comment on type pgrab_internal.links_below is
-  'The children of links that have ended, in id order: by how many of them each, whether it can never start '
-  'now, how many of them have run, and when they were planned.';
+  'The children of links that have ended, in id order. For each: how many of its parents have ended, whether '
+  'it can never start now, how many of those parents have run, and their planned time.';
 
 create or replace function pgrab_internal.links_below(
   p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean)
@@ -157,9 +159,9 @@ begin
   return v_below;
 end $$;
 comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], boolean) is
-  'Whom the ends of links concern. p_changes: some graph has changed while its chain runs.';
+  'The children that the ends of links concern. p_changes: some graph has changed while its chain runs.';
 
--- The same where no row of pgrab.edge comes into it, for a fraction of the cost.
+-- The same without pgrab.edge, for a fraction of the cost.
 create or replace function pgrab_internal.links_below_only(
   p_ids bigint[], p_results text[], p_fires timestamptz[]) returns pgrab_internal.links_below
 language plpgsql stable as $$
@@ -178,15 +180,14 @@ begin
   return v_below;
 end $$;
 comment on function pgrab_internal.links_below_only(bigint[], text[], timestamptz[]) is
-  'Whom the ends of links concern that have children by parent_id alone.';
+  'The children that the ends of links concern, for links that have children by parent_id alone.';
 
--- skipped, fires: those that can never start now.  going: chains of the others.
+-- skipped, fires: links that can never start now.  going: chains of the others.
 create type pgrab_internal.links_counted as (
   skipped bigint[], fires timestamptz[], going bigint[], shards smallint[]);
-comment on type pgrab_internal.links_counted is 'What has become of links that have counted down.';
+comment on type pgrab_internal.links_counted is 'What has become of links that were counted down.';
 
--- Who is counted down here may have been counted down by another parent a moment ago: what becomes of it is
--- decided by the row as it is under its lock.
+-- Another parent may have counted the link down a moment ago, so the row decides as it is under its lock.
 create or replace function pgrab_internal.links_count(b pgrab_internal.links_below)
 returns pgrab_internal.links_counted
 language plpgsql as $$
@@ -221,7 +222,7 @@ end $$;
 comment on function pgrab_internal.links_count(pgrab_internal.links_below) is
   'Counts links down: those that can start are released, those that never can are skipped.';
 
--- They stay when their chain comes again, or a retry may bring them back.
+-- Skipped links keep their rows if their chain recurs, or a retry may bring them back.
 create or replace function pgrab_internal.links_skip(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -246,7 +247,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.links_skip(bigint[]) is
-  'Puts on record that links will not run, as links_count() has found.';
+  'Records that links will not run, as links_count() has found.';
 
 create or replace function pgrab_internal.chains_stuck(p_chains bigint[], p_results text[]) returns void
 language sql as $$
@@ -257,11 +258,11 @@ language sql as $$
     and c.root is null and not c.stuck
 $$;
 comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
-  'Notes that a link of chains that run once has been parked.';
+  'Marks the chains that run once and have a link parked.';
 
--- Links have ended: their children count down, and so on from those that are skipped, a wave at a time.
--- p_chains: theirs.  p_fires: the planned times of their runs.  p_counted: some of these chains have a
--- schedule.  The caller has put their ends on record, and holds their locks if they are still there.
+-- The children of the links count down; then the children of those that are skipped, and so on, a wave at a
+-- time.  p_chains: the links' chains.  p_fires: the planned times of their runs.  p_counted: some of these
+-- chains have a schedule.  The caller has recorded the ends, and holds the locks of links that still exist.
 create or replace function pgrab_internal.chain_advance(
   p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -270,10 +271,10 @@ declare
   v_results text[] := p_results;
   v_fires timestamptz[] := p_fires;
   v_all bigint[] := p_ids; -- with those that were skipped
-  v_over bigint[] := p_chains; -- below whose links nothing may go on
+  v_over bigint[] := p_chains; -- those of which these links may have been the last
   v_below pgrab_internal.links_below;
   v_counted pgrab_internal.links_counted;
-  v_on bigint[]; -- known to go on
+  v_on bigint[]; -- those in which a child goes on
   v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
   while v_ids <> '{}' loop
@@ -283,7 +284,7 @@ begin
       v_below := pgrab_internal.links_below_only(v_ids, v_results, v_fires);
     end if;
     v_ids := '{}';
-    v_on := '{}'; -- a link that an earlier wave left waiting may be skipped by this one
+    v_on := '{}'; -- this wave may skip links that an earlier one left waiting
     if v_below.child is not null then
       v_counted := pgrab_internal.links_count(v_below);
       v_ids := v_counted.skipped;
@@ -313,7 +314,7 @@ comment on function pgrab_internal.chain_advance(bigint[], bigint[], text[], tim
   'What the end of links sets in motion: children released or skipped, and with the last link the end of the '
   'chain''s run. In the transaction that finishes them.';
 
--- The lock on the row of a chain with a schedule is the one under which its run ends.
+-- The run of a chain with a schedule ends under the lock on its row.
 create or replace function pgrab_internal.chain_count(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -333,8 +334,8 @@ begin
   perform pgrab_internal.chain_end(n.chain) from unnest((select v_chains)) n(chain)
     cross join lateral (select c.pending from pgrab.chain c where c.chain = n.chain offset 0) c
   where c.pending = 0;
-  -- Its schedule was taken away while this transaction was about to end one of its links, which therefore is
-  -- still there.
+  -- A chain that lost its schedule while this transaction was about to end one of its links: so the link's
+  -- row still exists.
   v_chains := array(
     select distinct c.chain
     from unnest((select p_ids)) a(id) join pgrab.task t on t.id = any (array[a.id])

@@ -1,7 +1,6 @@
 -- Chains at work, second part: a run of a chain begins, ends, and is planned again.  See 28_chain_link.sql.
 
--- Those that hang below nothing that takes part in the run: nothing has ended for them, they have yet to
--- begin.
+-- Links that are below none that takes part in the run: they have yet to begin.
 create or replace function pgrab_internal.links_fresh(p_chain bigint) returns bigint[]
 language plpgsql as $$
 declare
@@ -21,7 +20,7 @@ begin
     select n.id from unnest(v_new) n(id) where n.id not in (select b.id from bound b));
 end $$;
 comment on function pgrab_internal.links_fresh(bigint) is
-  'Links that came while their chain ran, and have nothing to do with it any more.';
+  'Links that were added while their chain ran, and are no longer connected with it.';
 
 create or replace function pgrab_internal.links_begin(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -30,23 +29,23 @@ begin
   update pgrab.task t
   set met = 0, version = t.version + 1, needs = (
     select count(*) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-    where p.chain = t.chain) -- an edge to another chain is about to be counted, by edge_add()
+    where p.chain = t.chain) -- edge_add() is about to count an edge to another chain
   where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
   perform pgrab_internal.link_release(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0;
 end $$;
 comment on function pgrab_internal.links_begin(bigint[]) is
-  'Links that came while their chain ran begin to run once, apart from it.';
+  'Lets links that were added while their chain ran start, once and apart from it.';
 
 -- What has ended in this run has ended for good and leaves.  What a parked link has kept from starting stays
--- as long as that.
+-- as long as the parked link.
 create or replace function pgrab_internal.chain_once(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab_internal.chain;
   v_fresh bigint[];
 begin
-  -- The next statement sees who has been parked.
+  -- The next statement sees links that have been parked meanwhile.
   perform from pgrab.chain c where c.chain = p_chain for update;
   update pgrab.chain c
   set root = null, pending = null,
@@ -58,7 +57,7 @@ begin
   where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
     and x.chain_id = h.chain_id and x.finished_at = (
       select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.chain_id);
-  -- Who waits would start for the fire of the last run, should he lose his parents.
+  -- Otherwise a waiting link that lost its parents would start for the fire of the last run.
   update pgrab.task t set fire_at = clock_timestamp()
   where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;
   v_fresh := pgrab_internal.links_fresh(p_chain);
@@ -79,7 +78,7 @@ end $$;
 comment on function pgrab_internal.chain_once(bigint) is
   'From here on a chain runs once: it has lost its schedule, had its last fire, or lost its root.';
 
--- The part goes on under the number of the run that it has taken part in, and the chain gets another.
+-- The part keeps the number of the run that it took part in, and the chain gets another.
 create or replace function pgrab_internal.chain_part_leaves(h pgrab_internal.chain) returns void
 language plpgsql as $$
 declare
@@ -99,7 +98,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.chain_part_leaves(pgrab_internal.chain) is
-  'At the end of a run: what hangs below the root no more has had its last run and leaves the chain.';
+  'At the end of a run: what is no longer below the root has had its last run and leaves the chain.';
 
 create or replace function pgrab_internal.chain_next(r pgrab_internal.task) returns timestamptz
 language plpgsql as $$
@@ -114,7 +113,7 @@ begin
   return case when v_next <= coalesce(r.ends_at, 'infinity') then v_next end;
 end $$;
 comment on function pgrab_internal.chain_next(pgrab_internal.task) is
-  'When the root of a chain fires next, once its run is over; null: not any more.';
+  'When the root of a chain fires next, once its run is over. Null: never.';
 
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
@@ -139,7 +138,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.chain_rearm(pgrab_internal.chain, timestamptz) is
-  'All links of a recurring chain wait for its next fire.';
+  'Makes all links of a recurring chain wait for its next fire.';
 
 create or replace function pgrab_internal.chain_end(p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -159,17 +158,17 @@ begin
   v_next := pgrab_internal.chain_next(r);
   if v_next is null then
     perform pgrab_internal.chain_once(p_chain);
-    update pgrab.task t set schedule = null where t.id = r.id; -- it is parked
+    update pgrab.task t set schedule = null where t.id = r.id; -- still there if it is parked
     return;
   end if;
   perform pgrab_internal.chain_part_leaves(h);
   perform pgrab_internal.chain_rearm(h, v_next);
 end $$;
 comment on function pgrab_internal.chain_end(bigint) is
-  'The end of a chain''s run, when nothing is pending: a recurring chain is armed again; after its last fire '
-  'it is a chain that runs once.';
+  'Ends a chain''s run when nothing is pending: a recurring chain is armed again; after its last fire it is '
+  'a chain that runs once.';
 
--- By a person's word or because it misfired.  The caller holds its lock.
+-- Because a user said so, or because it misfired.  The caller holds its lock.
 create or replace function pgrab_internal.link_end(
   t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
 returns pgrab_internal.task
@@ -197,7 +196,7 @@ begin
       array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end], array[t.fire_at],
       h.root is not null);
   else
-    perform pgrab_internal.chain_end(h.chain); -- it was parked, which was its end
+    perform pgrab_internal.chain_end(h.chain); -- it had already ended, by being parked
   end if;
   return t;
 end $$;
@@ -216,4 +215,4 @@ begin
     h.root is not null);
 end $$;
 comment on function pgrab_internal.link_parked(bigint, bigint, timestamptz) is
-  'What the end of a link sets in motion that was parked without pgrab_internal.finish().';
+  'Continues the chain of a link that was parked without pgrab_internal.finish().';

@@ -1,6 +1,6 @@
--- What people change of chains: edges.  See 28_chain_graph.sql; links and whole chains: 29_chain_edit.sql.
+-- Changes to chains by users: edges.  See 28_chain_graph.sql; for links and whole chains, 29_chain_edit.sql.
 
--- What may come below what, so far as one edge goes; the shape of the whole is edge_shape_check()'s.
+-- Looks at this edge only; edge_shape_check() looks at the whole graph.
 create or replace function pgrab_internal.edge_check(p pgrab_internal.task, c pgrab_internal.task)
 returns void
 language plpgsql as $$
@@ -10,7 +10,7 @@ declare
 begin
   if c.schedule is not null then
     perform pgrab_internal.chain_refuse(p.id, c.id, 'the child has a schedule',
-      'Only the root of a chain has one. update pgrab.task set schedule = null for the child.');
+      'Only the root of a chain can have one. Set schedule = null for the child.');
   elsif not v_recurs and exists (
     select from pgrab.chain h where h.chain = c.chain and h.root is not null) then
     perform pgrab_internal.edge_refuse_root(p.id, c.id);
@@ -22,7 +22,7 @@ begin
       where x.chain = c.chain
         and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0))) then
     perform pgrab_internal.chain_refuse(p.id, c.id, 'its chain has begun, and runs once',
-      'What becomes part of a recurring chain runs with it from the start.');
+      'Only tasks that have not begun can become part of a recurring chain.');
   end if;
 end $$;
 comment on function pgrab_internal.edge_check(pgrab_internal.task, pgrab_internal.task) is
@@ -31,7 +31,7 @@ comment on function pgrab_internal.edge_check(pgrab_internal.task, pgrab_interna
 create or replace function pgrab_internal.edge_refuse_root(p_parent bigint, p_child bigint) returns void
 language sql as $$
   select pgrab_internal.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots',
-    'Everything in a recurring chain is below the task that has the schedule.')
+    'Everything in a recurring chain must be below the task that has the schedule.')
 $$;
 comment on function pgrab_internal.edge_refuse_root(bigint, bigint) is
   'Refuses an edge that would give a recurring chain a second root.';
@@ -47,16 +47,17 @@ begin
       select x.child_id from below b cross join lateral pgrab_internal.children_of(b.id) x)
     select from below b where b.id = p_parent) then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
-      'it would wait for itself: it hangs below that task already',
-      'A chain has no cycles; remove the other edge first.');
+      'it would wait for itself: it is already below that task',
+      'A chain cannot have cycles; remove the other edge first.');
   elsif pgrab_internal.chain_second_root(p_chain) is not null then
     perform pgrab_internal.edge_refuse_root(p_parent, p_child);
   end if;
 end $$;
 comment on function pgrab_internal.edge_shape_check(bigint, bigint, bigint) is
-  'Refuses an edge that would close a circle, or give a recurring chain a second root.';
+  'Refuses an edge that would close a cycle, or give a recurring chain a second root.';
 
--- The chains are locked before the graph is walked, so that what another transaction adds is seen, or waits.
+-- The chains are locked before the graph is walked, so that what another transaction adds is either seen, or
+-- waits.
 create or replace function pgrab_internal.edge_chain(p pgrab_internal.task, c pgrab_internal.task)
 returns bigint
 language plpgsql as $$
@@ -66,7 +67,7 @@ declare
 begin
   perform from pgrab.chain h where h.chain in (v_to, v_from) order by h.chain for update;
   if v_to <> v_from and pgrab_internal.chain_under_way(v_to) then
-    -- Whatever hangs below the child comes with it, and like it takes no part in the run under way.
+    -- Everything below the child comes with it, and takes no part in the current run, either.
     update pgrab.task t
     set status = 'waiting', due_at = null, needs = null, met = 0, version = t.version + 1, node_id = null,
       incarnation = null, claimed_at = null
@@ -106,7 +107,7 @@ begin
   if c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0 then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end),
-      'A task gets its parents before it starts.');
+      'A task must get its parents before it starts.');
   end if;
   update pgrab.task t
   set status = 'waiting', due_at = null, needs = coalesce(t.needs, 0) + 1, version = t.version + 1,
@@ -114,10 +115,11 @@ begin
   where t.id = p_child;
 end $$;
 comment on function pgrab_internal.edge_add(bigint, bigint, text) is
-  'A new edge between two tasks that are there: checks it and makes the child wait.';
+  'Adds an edge between two existing tasks: checks it and makes the child wait.';
 
--- In a chain that runs once the child waits for one less; in a recurring one that is under way, from the next
--- fire on.  Between two runs a child that is free starts for a fire of its own: it has had the last one's.
+-- In a chain that runs once, the child waits for one parent less; in a recurring one that is running, from
+-- the next fire on.  Between two runs, a child that is released starts for a fire of its own, because it has
+-- already run for the last one.
 create or replace function pgrab_internal.edge_drop(p_parent bigint, p_child bigint, p_run_if text)
 returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -147,13 +149,13 @@ begin
     end if;
   end if;
   perform pgrab_internal.chain_split(p_child);
-  -- A parent that came while its chain runs may have hung together with it by this edge alone.
+  -- A parent that was added while the chain runs may have been connected with it by this edge alone.
   if p.id is not null and not pgrab_internal.takes_part(p.status, p.needs) then
     perform pgrab_internal.chain_split(p_parent);
   end if;
 end $$;
 comment on function pgrab_internal.edge_drop(bigint, bigint, text) is
-  'What becomes of a child that has lost a parent.';
+  'Removes an edge: the child no longer waits for that parent.';
 
 create or replace function pgrab_internal.edge_dropped_check(p_parent bigint, p_child bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -164,12 +166,12 @@ begin
     raise exception using errcode = '22023', schema = 'pgrab', table = 'task', column = 'parent_id',
       message = format('task %s cannot lose its last parent, %s: the chain has a schedule and would have two '
         'roots', p_child, p_parent),
-      hint = 'It hangs together with the root through what is below it. Give it another parent first, or '
-        'take it from above those first.';
+      hint = 'It is still connected with the root through its children. Give it another parent first, or '
+        'remove the edges to its children first.';
   end if;
 end $$;
 comment on function pgrab_internal.edge_dropped_check(bigint, bigint) is
-  'Refuses to take the last edge above a link that would be a second root then.';
+  'Refuses to remove the last edge above a link that would then be a second root.';
 
 create or replace function pgrab_internal.edge_changed() returns trigger
 language plpgsql as $$
@@ -189,7 +191,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.edge_changed() is 'Keeps chains whole when pgrab.edge changes.';
+comment on function pgrab_internal.edge_changed() is 'Keeps chains consistent when pgrab.edge changes.';
 create trigger edge_10_changed after insert or update on pgrab.edge
   for each row execute function pgrab_internal.edge_changed();
 
@@ -197,10 +199,11 @@ create or replace function pgrab_internal.edge_truncate() returns trigger
 language plpgsql as $$
 begin
   raise exception using errcode = '0A000',
-    message = 'pgrab.edge cannot be truncated: the tasks below would wait for ever',
-    hint = 'delete from pgrab.edge lets them go.';
+    message = 'pgrab.edge cannot be truncated: the children would wait for ever',
+    hint = 'Use delete from pgrab.edge, which lets them start.';
 end $$;
-comment on function pgrab_internal.edge_truncate() is 'TRUNCATE does not tell triggers which rows go.';
+comment on function pgrab_internal.edge_truncate() is
+  'Refuses TRUNCATE, which does not tell triggers which rows are removed.';
 create trigger edge_30_truncate before truncate on pgrab.edge
   for each statement execute function pgrab_internal.edge_truncate();
 
@@ -222,7 +225,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_relink() is 'Another parent_id or run_if.';
+comment on function pgrab_internal.task_relink() is 'Moves the edge when parent_id or run_if changes.';
 create trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
   when (old.parent_id is distinct from new.parent_id
     or old.run_if <> new.run_if and new.parent_id is not null)

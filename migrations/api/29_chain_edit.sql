@@ -1,7 +1,7 @@
--- What people change of chains: new links, schedules, deletes, retries.  See 28_chain_graph.sql; edges:
+-- Changes to chains by users: new links, schedules, deletes, retries.  See 28_chain_graph.sql; for edges,
 -- 29_chain_edge.sql.
 
--- For a row that is being inserted with a parent_id.  What it changes besides the row is in task_inserted(),
+-- For a row that is being inserted with a parent_id.  Other tables are changed later, in task_inserted(),
 -- because the row of an upsert that only updates never gets that far.
 create or replace function pgrab_internal.chain_join(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -23,7 +23,7 @@ begin
   return t;
 end $$;
 comment on function pgrab_internal.chain_join(pgrab_internal.task) is
-  'Makes a new task a link of its parent''s chain; if that is running, from the next fire on.';
+  'Makes a new task a link of its parent''s chain; if the chain is running, from its next fire on.';
 
 create or replace function pgrab_internal.chain_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -36,7 +36,7 @@ begin
     where x.chain = t.chain and x.id <> t.id
       and not exists (select from pgrab_internal.parents_of(x.id))) then
     perform pgrab_internal.refuse('schedule', t.schedule,
-      'Its chain has other roots; everything in a recurring chain hangs below the task that has the '
+      'Its chain has other roots; everything in a recurring chain must be below the task that has the '
       'schedule.');
   elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0
     or exists (select from pgrab.chain c where c.chain = t.chain and pgrab_internal.chain_begun(c.chain_id))
@@ -61,13 +61,14 @@ begin
   perform pgrab_internal.chain_recount(array[new.chain]);
   return null;
 end $$;
-comment on function pgrab_internal.task_reschedule() is 'A link with a schedule from now on, or without.';
+comment on function pgrab_internal.task_reschedule() is
+  'Makes a chain recur, or stop recurring, when its root gets or loses a schedule.';
 create trigger task_40_reschedule after update of schedule on pgrab.task for each row
   when (new.chain is not null and (old.schedule is null) <> (new.schedule is null))
   execute function pgrab_internal.task_reschedule();
 
--- The run under way goes by the graph it began with: who is waited for there cannot go before its end,
--- whatever the graph says now.
+-- The current run follows the graph it began with: a link that others wait for there cannot be deleted before
+-- it has ended, whatever the graph says now.
 create or replace function pgrab_internal.refuse_awaited(p_ids bigint[]) returns void
 language plpgsql as $$
 declare
@@ -81,12 +82,12 @@ begin
     raise exception using errcode = '23503', schema = 'pgrab', table = 'task',
       message = format('task %s cannot be deleted: task %s waits for it in the current run',
         g.parent_id, g.child_id),
-      hint = format('The graph was changed since that run began; delete it when the run has ended. '
+      hint = format('The graph has changed since that run began; delete the task when the run has ended. '
         'select pgrab.cancel(%s) ends the run.', (select c.root from pgrab.chain c where c.chain = g.chain));
   end if;
 end $$;
 comment on function pgrab_internal.refuse_awaited(bigint[]) is
-  'Refuses to delete what has not ended and others wait for in this run.';
+  'Refuses to delete links that have not ended and that others wait for in this run.';
 
 create or replace function pgrab_internal.link_deleted(l pgrab_internal.task) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -99,7 +100,7 @@ begin
     where t.status = 'waiting' or h.root is not null or l.schedule is not null) then
     raise exception using errcode = '23503', schema = 'pgrab', table = 'task',
       message = format('task %s cannot be deleted: other tasks wait for it', l.id),
-      hint = format('select pgrab.delete_chain(%s) deletes it with everything that hangs below it; '
+      hint = format('select pgrab.delete_chain(%s) deletes it with everything below it; '
         'select pgrab.cancel(%s) stops it.', l.id, l.id);
   end if;
   delete from pgrab.edge e where e.child_id = l.id or e.parent_id = l.id;
@@ -117,10 +118,10 @@ begin
   perform pgrab_internal.chain_end(h.chain);
 end $$;
 comment on function pgrab_internal.link_deleted(pgrab_internal.task) is
-  'Refuses to delete a task that others wait for; a link that is gone is missed by its chain.';
+  'Updates the chain of a deleted link; refuses to delete a link that others wait for.';
 
--- The node that has the run reads the wish with its heartbeat, and the place under a limit stays taken until
--- the run is over: its finish takes the wish away (upkeep does when the node has died).
+-- The node that has the run reads the request with its heartbeat, and the place under a limit stays taken
+-- until the run is over.  Its finish deletes the request; if the node has died, upkeep does.
 create or replace function pgrab_internal.run_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
@@ -138,7 +139,7 @@ begin
   perform pg_notify('pgrab', 'wish');
 end $$;
 comment on function pgrab_internal.run_deleted(pgrab_internal.task) is
-  'A running task has been deleted: its run is stopped, and the history says that it was cancelled.';
+  'Stops the run of a deleted task, and records in the history that it was cancelled.';
 
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
@@ -157,13 +158,12 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_deleted() is 'A task that a person deletes.';
+comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a task.';
 
--- What leaves with its end does not come here: the setting says so, whose hash is that of the key
--- (link_ends()).  Of a plain task it is enough that the setting is not empty; nobody but who deletes it could
--- be misled.  A parent does not leave its children behind; that it and they may go in one statement is
--- why the trigger looks afterwards.  (And a BEFORE trigger would make every finish of every task lock its row
--- first.)
+-- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
+-- the key's (link_ends()).  For a plain task it is enough that the setting is not empty: a user who sets it
+-- fools only himself.  A parent must not leave children behind, but both may be deleted in one statement; so
+-- the check comes afterwards.  (And a BEFORE trigger would make every finish lock the row of its task first.)
 do $$
 declare
   v_person text;
@@ -184,7 +184,7 @@ begin
     'when (' || v_person || ') execute function pgrab_internal.edge_changed()';
 end $$;
 
--- Everything of a chain that has not ended is cancelled; returns what is left running, for its nodes to stop.
+-- Running links are returned, for their nodes to stop.
 create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)
 returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -235,9 +235,9 @@ begin atomic
   limit 1;
 end;
 comment on function pgrab_internal.chain_of_ended(bigint) is
-  'The chain that a link has left and that goes on without it; was it a root?';
+  'The chain that a link has left and that goes on without it, and whether the link was a root.';
 
--- p_id and what was skipped because of it, unless something else keeps that from running.
+-- Leaves out a link that another parent keeps from running.
 create or replace function pgrab_internal.links_to_reopen(p_id bigint) returns bigint[]
 language plpgsql as $$
 declare
@@ -284,7 +284,7 @@ begin
       select count(*) from pgrab_internal.parents_in_run(t.id) a
       where a.parent_id <> all (v_open) and pgrab_internal.parent_result(a.parent_id) <> 'skipped')
   where t.id = any (v_open)
-    -- had counted the end that is taken back
+    -- waiting links that had counted the end which is undone
     or t.status = 'waiting' and t.needs is not null and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.chain_recount(array[v_chain]);
@@ -292,7 +292,7 @@ begin
   where r.task_id = any (v_open) and r.ended = 'skipped';
 end $$;
 comment on function pgrab_internal.link_reopen(bigint) is
-  'A parked link is tried again: it takes part again, and so does what was skipped because of it.';
+  'Brings a parked link, and those that were skipped because of it, back into the run.';
 
 create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text)
 returns setof pgrab_internal.task

@@ -1,5 +1,5 @@
--- What is read of chains: the outputs that are handed down to a link, the picture of a chain, the results of
--- its runs.  See 28_chain_graph.sql.
+-- Reading chains: the outputs that a link gets from its parents, a chain drawn as a tree, the results of its
+-- runs.  See 28_chain_graph.sql.
 
 create or replace function pgrab_internal.try_jsonb(p_text text) returns jsonb
 language plpgsql immutable as $$
@@ -8,9 +8,9 @@ begin
 exception when others then
   return to_jsonb(p_text);
 end $$;
-comment on function pgrab_internal.try_jsonb(text) is 'A text as the JSON it is, else as a JSON string.';
+comment on function pgrab_internal.try_jsonb(text) is 'A text as JSON if it is JSON, else as a JSON string.';
 
--- The runs of each parent are found by its id, not by the order of run_finished_idx, nor by the whole chain.
+-- Finds the runs of each parent by its id, not by run_finished_idx or run_chain_idx.
 create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
 returns table (id bigint, name text, output text)
 language sql stable
@@ -32,9 +32,9 @@ begin atomic
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
 end;
 comment on function pgrab_internal.parent_outputs(bigint, bigint) is
-  'The first hundred parents of a link, what they are called and what they have printed in this run.';
+  'The first hundred parents of a link, their names and what they have printed in this run.';
 
--- At most 64 KiB, because it has to fit into the environment of a process.  In JSON a character may take six
+-- At most 64 KiB, because it must fit into the environment of a process.  In JSON a character may take six
 -- bytes.
 create or replace function pgrab_internal.parent_output(p_id bigint, p_chain bigint) returns text
 language plpgsql stable as $$
@@ -59,10 +59,10 @@ begin
   return v_all;
 end $$;
 comment on function pgrab_internal.parent_output(bigint, bigint) is
-  'What the parents of a link have printed in this run of the chain: the text of the only one, or a JSON '
-  'object by name.';
+  'What the parents of a link have printed in this run of the chain: the text if there is one parent, '
+  'otherwise a JSON object by name.';
 
--- What a handler gives back is the last line of its output; what it printed stands above.
+-- The result of a handler is the last line of its output; what it printed comes before.
 create or replace function pgrab_internal.output_json(p_kind text, p_output text) returns jsonb
 language plpgsql stable as $$
 begin
@@ -74,9 +74,9 @@ exception when others then
   return to_jsonb(p_output);
 end $$;
 comment on function pgrab_internal.output_json(text, text) is
-  'The output of a run as the JSON it is, of a handler''s its last line; else as a JSON string.';
+  'The output of a run (of a handler, the last line) as JSON if it is JSON, else as a JSON string.';
 
--- For handlers: an object by name, however many parents there are; at most 64 KiB.
+-- For handlers: an object by name, even for one parent; at most 64 KiB.
 create or replace function pgrab_internal.parents_json(p_id bigint, p_chain bigint) returns jsonb
 language plpgsql stable as $$
 declare
@@ -97,10 +97,10 @@ begin
   return coalesce(v_all, '{}');
 end $$;
 comment on function pgrab_internal.parents_json(bigint, bigint) is
-  'What the parents of a link have given back or printed in this run of the chain, by name.';
+  'What the parents of a link have returned or printed in this run of the chain, by name.';
 
--- {{parent_output}} in any text of args is the output as text; "{{parent_json}}", alone in its quotes, is the
--- output as JSON.  Children of shell and exec find it in PGRAB_PARENT_OUTPUT.
+-- {{parent_output}} in any text of args is replaced by the output as text; "{{parent_json}}", alone in its
+-- quotes, by the output as JSON.  For shell and exec it is also in PGRAB_PARENT_OUTPUT.
 create or replace function pgrab_internal.args_for(p_id bigint, p_chain bigint, p_kind text, p_args jsonb)
 returns text
 language plpgsql stable as $$
@@ -135,7 +135,7 @@ end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb) is
   'The args of a task for its node, with what its parents have printed.';
 
--- A tree out of a graph.  No path is followed twice, however many there are.
+-- Makes a tree of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])
 returns table (id bigint, root bigint, depth integer, path bigint[])
 language sql stable
@@ -158,9 +158,9 @@ begin atomic
   select * from walk;
 end;
 comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
-  'Depth and place of each task of a chain, for drawing it: each once, below the parent that is deepest.';
+  'Depth and place of each task of a chain, for drawing it: each once, below its deepest parent.';
 
--- Who has left is known by the definition in its last row of history.
+-- The definition in the last row of a link's history says which parents it had.
 create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab_internal.run
 language sql stable
 begin atomic
@@ -171,10 +171,10 @@ begin atomic
       and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id));
 end;
 comment on function pgrab_internal.links_left(bigint) is
-  'The last run of each link that has left a run of a chain with its end.';
+  'The last run of each link that has ended and left the chain, in one run of the chain.';
 
--- Of a run of a chain with a schedule that is over: its links stay, and go on with the next run.  The first
--- parent is the one that the link had in this run, further ones (pgrab.edge) are those of today.
+-- When a run of a chain with a schedule is over, its links stay for the next run.  The first parent is the
+-- one that the link had in that run; further parents (pgrab.edge) are the present ones.
 create or replace function pgrab_internal.links_past(p_chain_id bigint)
 returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz,
   finished_at timestamptz, parents bigint[])
@@ -196,9 +196,9 @@ begin atomic
   from last l where l.ended is null;
 end;
 comment on function pgrab_internal.links_past(bigint) is
-  'The links of a run that is over of a chain with a schedule.';
+  'The links of a past run of a chain with a schedule.';
 
--- By keys alone, whatever its caller has set.
+-- Finds rows by keys alone, whatever its caller has set.
 create or replace function pgrab_internal.chain_links(p_chain_id bigint)
 returns table (id bigint, name text, kind text, status text, outcome text, started_at timestamptz,
   finished_at timestamptz, parents bigint[])
@@ -228,11 +228,11 @@ begin
   select * from pgrab_internal.links_past(p_chain_id);
 end $$;
 comment on function pgrab_internal.chain_links(bigint) is
-  'The links of one run of a chain (pgrab.run.chain_id): those that are there, those that have left with '
-  'their end, and those of a run that is over.';
+  'The links of one run of a chain (pgrab.run.chain_id): those in pgrab.task, those that have ended and '
+  'left, and those of a past run.';
 
--- Joined by hash: with any other join a chain of which the statistics do not know how wide it is would take
--- the square of its width.
+-- Hash joins only: with any other join, a chain that is wider than the statistics know would take time
+-- quadratic in its width.
 create or replace function pgrab_internal.chain_tree(p_chain_id bigint)
 returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
   started_at timestamptz, finished_at timestamptz, path bigint[])
@@ -267,7 +267,7 @@ begin atomic
      where r.ended is not null order by r.finished_at desc limit 1))) l;
 end;
 comment on function pgrab.chain_of(bigint) is
-  'The chain that a task is a link of, or was last, drawn as in pgrab.chains, all its roots in one pass.';
+  'The chain that a task is, or last was, a link of, drawn as in pgrab.chains, all its roots in one pass.';
 
 create or replace function pgrab.chain_run(p_chain_id bigint)
 returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
@@ -277,8 +277,8 @@ begin atomic
   select * from pgrab_internal.chain_tree(p_chain_id);
 end;
 comment on function pgrab.chain_run(bigint) is
-  'One run of a chain (pgrab.chain_runs), also one that is over, drawn as in pgrab.chains: order by path. A '
-  'link with several parents stands below the deepest.';
+  'One run of a chain (pgrab.chain_runs), past or present, drawn as in pgrab.chains: order by path. A link '
+  'with several parents is shown below the deepest.';
 
 create or replace view pgrab.chains as
 select o.root, o.depth, repeat('  ', o.depth) || left(o.task, 40) as task, o.id, o.kind, o.status, o.outcome,
@@ -297,17 +297,17 @@ cross join lateral pgrab_internal.chain_tree(r.chain_id) o
 where o.root = r.id;
 comment on view pgrab.chains is
   'The chains, drawn as trees, one row per link: select * from pgrab.chains where root = 17 order by path. A '
-  'link with several parents stands below the deepest.';
+  'link with several parents is shown below the deepest.';
 comment on column pgrab.chains.root is 'The root of the chain.';
 comment on column pgrab.chains.depth is 'How many links are above it.';
-comment on column pgrab.chains.task is 'Its name (its number, if it has none), indented.';
+comment on column pgrab.chains.task is 'Name of the link (its number, if it has none), indented.';
 comment on column pgrab.chains.id is 'Number of the task.';
 comment on column pgrab.chains.kind is 'What carries it out.';
 comment on column pgrab.chains.status is
   'Where it is in this run of the chain; of an ended chain, how it ended.';
-comment on column pgrab.chains.outcome is 'Of its last run in this run of the chain.';
-comment on column pgrab.chains.started_at is 'When that began.';
-comment on column pgrab.chains.finished_at is 'When it ended.';
+comment on column pgrab.chains.outcome is 'Outcome of its last run in this run of the chain.';
+comment on column pgrab.chains.started_at is 'When that run began.';
+comment on column pgrab.chains.finished_at is 'When that run ended.';
 comment on column pgrab.chains.path is 'The way down to it: order by this.';
 
 create or replace view pgrab.chain_runs as
@@ -335,17 +335,16 @@ from (
     from pgrab.run r where r.chain_id is not null
     order by r.chain_id, r.task_id, r.finished_at desc) l
   group by l.chain_id) x;
-comment on view pgrab.chain_runs is 'One row per run of a chain: when, and with what result.';
+comment on view pgrab.chain_runs is 'One row per run of a chain: when it ran, and the result.';
 comment on column pgrab.chain_runs.chain_id is 'Number of the chain run: pgrab.run.chain_id.';
 comment on column pgrab.chain_runs.root is 'The link that began it.';
 comment on column pgrab.chain_runs.name is 'Its name, or its key.';
 comment on column pgrab.chain_runs.fire_at is 'The planned time.';
 comment on column pgrab.chain_runs.started_at is 'When the first link began.';
-comment on column pgrab.chain_runs.finished_at is 'When the last one ended; null while it runs.';
+comment on column pgrab.chain_runs.finished_at is 'When the last link ended. Null: the chain is running.';
 comment on column pgrab.chain_runs.links is 'Links that have ended.';
 comment on column pgrab.chain_runs.failed is
   'Of these, those whose last attempt failed, timed out or was lost.';
 comment on column pgrab.chain_runs.skipped is 'Of these, those that were skipped.';
 comment on column pgrab.chain_runs.result is
-  'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: nothing of it '
-  'ran.';
+  'running; succeeded: every link that was not skipped succeeded; failed; cancelled; skipped: no link ran.';

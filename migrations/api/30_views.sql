@@ -1,16 +1,17 @@
--- Views: what people, the command line and pages read.  One row is one line of 120 columns in psql; times are
--- cut to the second; a task is called by its name, or its key when it has none.
+-- Views for users, the command line and the web page.  A row fits a line of 120 columns in psql; times are
+-- cut to the second; a task is shown by its name, or by its key when it has none.
 --
--- What they cost, with millions of tasks: running reads what nodes hold (pgrab.hold), due and late what is
--- due (task_due_idx), parked what cannot run (task_idle_idx), nodes and ownership pgrab.node only.  Lists
--- are as long as what they list: where that may be much give an id, a time or a LIMIT, which ends the
--- reading too. overview counts each thing up to ten thousand.  history comes newest first and reads no more
--- partitions than it must: `select * from pgrab.history limit 20`, `... where finished_at > now() - interval
--- '1 hour'`. Time is statement_timestamp(): stable, so that an index can be asked with it, and not frozen by
--- a transaction as now() is.  Whether a node lives is judged here by its heartbeat's age on the database's
--- clock, for people only; nodes judge each other by pgrab.node.beat.
+-- Cost, with millions of tasks: running reads what nodes hold (pgrab.hold), due and late read the due tasks
+-- (task_due_idx), parked reads what cannot run (task_idle_idx), nodes and ownership read only pgrab.node.  A
+-- list can be long: give an id, a time or a LIMIT, which also ends the reading.  overview counts each thing
+-- up to ten thousand.  history comes newest first and reads no more partitions than it must: `select * from
+-- pgrab.history limit 20`, `... where finished_at > now() - interval '1 hour'`.  Time is
+-- statement_timestamp(): stable, so that it can be an index condition, and not frozen by the transaction as
+-- now() is.  Here a node counts as alive by the age of its heartbeat on the database's clock, for readers
+-- only; nodes judge each other by pgrab.node.beat.
 
--- Not of locks that several hold at once: then xmax is the number of a list, which SQL cannot read.
+-- Does not see locks that several sessions hold at once: then xmax is a MultiXactId, which SQL cannot
+-- resolve.
 create or replace function pgrab_internal.locked_by(p_id bigint)
 returns table (pid integer, usename text, application text, since timestamptz)
 language sql stable
@@ -22,7 +23,7 @@ begin atomic
   where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s';
 end;
 comment on function pgrab_internal.locked_by(bigint) is
-  'The session that has locked the row of a task; no row: none, or several at once.';
+  'The session that has locked the row of a task. No row: none has, or several at once.';
 
 create or replace function pgrab.durable() returns boolean
 language sql stable
@@ -31,8 +32,8 @@ return current_setting('fsync')::boolean and current_setting('full_page_writes')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
 comment on function pgrab.durable() is 'Does the server keep every commit through a crash?';
 
--- Counts of the nodes that are heard of, and among those that are up, what keeps each from the task.
--- (PL/pgSQL, so that it is planned once and not for every row of a list.)
+-- Counts the nodes that are alive, and of those that are up, which could run the task.  (PL/pgSQL, so that it
+-- is planned once and not for every row of a list.)
 create or replace function pgrab_internal.why_nodes(t pgrab_internal.task) returns text
 language plpgsql stable as $$
 begin
@@ -96,7 +97,7 @@ begin atomic
     else format('claimed by %s, which has died', n.name) end
   from (select) one left join pgrab.node n on n.id = t.node_id;
 end;
-comment on function pgrab_internal.why_claimed(pgrab_internal.task) is 'Who has claimed a task.';
+comment on function pgrab_internal.why_claimed(pgrab_internal.task) is 'Which node has claimed a task.';
 
 create or replace function pgrab_internal.why(t pgrab_internal.task) returns text
 language sql stable
@@ -106,7 +107,7 @@ begin atomic
     when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts,
       coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
-    when t.status = 'waiting' and t.needs is null then 'joins the chain at its next firing'
+    when t.status = 'waiting' and t.needs is null then 'joins the chain at its next fire'
     when t.status = 'waiting' then pgrab_internal.why_link(t)
     when t.status in ('done', 'cancelled', 'skipped') then t.status || ' in this run of its chain'
     when t.due_at is null and t.limit_key is not null then pgrab_internal.why_line(t.limit_key)
@@ -120,7 +121,7 @@ begin atomic
     else pgrab_internal.why_nodes(t) end;
 end;
 comment on function pgrab_internal.why(pgrab_internal.task) is
-  'Why a task is not running, in a few words; null for one that runs.';
+  'Why a task is not running, in a few words. Null: it is running.';
 
 create or replace function pgrab.why(p_id bigint) returns text
 language sql stable
@@ -128,7 +129,7 @@ begin atomic
   select pgrab_internal.why(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
 end;
 comment on function pgrab.why(bigint) is
-  'Why a task is not running, in a few words; null for one that runs, or has ended. More: pgrab.explain().';
+  'Why a task is not running, in a few words. Null: it is running, or has ended. More: pgrab.explain().';
 
 create or replace function pgrab.in_line() returns setof pgrab_internal.task
 language sql stable
@@ -139,7 +140,6 @@ begin atomic
 end;
 comment on function pgrab.in_line() is 'Tasks that are due and wait for a place under their limit.';
 
--- Without a look into what breaks a line, for a column of a view.
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe
 return left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length);
@@ -152,21 +152,21 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
   date_trunc('second', t.last_finished_at) as finished_at
 from pgrab.task t
 where t.status not in ('done', 'cancelled', 'skipped')
-  -- else the history has it already
+  -- otherwise the history already has it
   or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null)
 union all
 select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.node,
   date_trunc('second', r.finished_at)
 from pgrab.run r where r.ended is not null;
 comment on view pgrab.tasks is
-  'All tasks: live ones, and finished ones until their retention is over. Definition and attempts of one: '
+  'All tasks: live ones, and finished ones as long as the history has them. Definition and attempts of one: '
   '`pgrab show ID`.';
 comment on column pgrab.tasks.id is 'Number of the task.';
 comment on column pgrab.tasks.name is 'Its name, or its key.';
 comment on column pgrab.tasks.kind is 'What carries it out.';
 comment on column pgrab.tasks.status is
   'waiting, scheduled, claimed, running, parked; done, cancelled, skipped when it has ended.';
-comment on column pgrab.tasks.attempt is 'Tries begun for the current fire.';
+comment on column pgrab.tasks.attempt is 'Attempts started for the current fire.';
 comment on column pgrab.tasks.due_at is
   'When a node looks at it next. Null: it cannot run now (parked, paused, waiting) or has ended.';
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
@@ -182,15 +182,15 @@ from (
   union all
   select l.* from pgrab.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
-comment on view pgrab.due is 'Tasks that are due and not started.';
+comment on view pgrab.due is 'Tasks that are due and have not started.';
 comment on column pgrab.due.id is 'Number of the task.';
 comment on column pgrab.due.name is 'Its name, or its key.';
 comment on column pgrab.due.kind is 'What carries it out.';
 comment on column pgrab.due.priority is 'Higher goes first.';
 comment on column pgrab.due.status is 'scheduled, or claimed: a node holds it and has not started it.';
-comment on column pgrab.due.attempt is 'Tries begun for this fire.';
-comment on column pgrab.due.due_at is 'Since when.';
-comment on column pgrab.due.overdue is 'For how long.';
+comment on column pgrab.due.attempt is 'Attempts started for this fire.';
+comment on column pgrab.due.due_at is 'When it became due.';
+comment on column pgrab.due.overdue is 'How long it has been due.';
 comment on column pgrab.due.node is 'The node that claimed it.';
 
 create or replace view pgrab.running as
@@ -208,17 +208,17 @@ comment on view pgrab.running is
 comment on column pgrab.running.id is 'Number of the task.';
 comment on column pgrab.running.name is 'Its name, or its key.';
 comment on column pgrab.running.kind is 'What carries it out.';
-comment on column pgrab.running.attempt is 'Which try.';
-comment on column pgrab.running.node is 'Where.';
-comment on column pgrab.running.running_for is 'For how long.';
-comment on column pgrab.running.timeout is 'After which it is stopped.';
+comment on column pgrab.running.attempt is 'Which attempt.';
+comment on column pgrab.running.node is 'The node that runs it.';
+comment on column pgrab.running.running_for is 'How long it has been running.';
+comment on column pgrab.running.timeout is 'When it has run for this long it is stopped.';
 comment on column pgrab.running.progress is
   'How far it is, in percent, as reported by a line `pgrab: progress 42 copying` in its output. Null: it '
-  'has not.';
+  'has not said.';
 comment on column pgrab.running.progress_text is 'What it is doing, as it reported; the first 30 characters.';
 comment on column pgrab.running.stopping is
-  'How long ago it was told to stop. Until it is proven gone nobody else starts it. `pgrab doctor` says why '
-  'that takes long. Null: nobody has stopped it.';
+  'How long ago it was told to stop. Until it has certainly ended, no node starts it again; `pgrab doctor` '
+  'says what it waits for. Null: it was not told to stop.';
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
@@ -232,13 +232,13 @@ from (
   select l.* from pgrab.in_line() l
   where l.fire_at <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is
-  'Tasks that have been due for more than two seconds and are not started: how long, and why.';
+  'Tasks that have been due for more than two seconds and have not started: how long, and why.';
 comment on column pgrab.late.id is 'Number of the task.';
 comment on column pgrab.late.name is 'Its name, or its key.';
 comment on column pgrab.late.kind is 'What carries it out.';
-comment on column pgrab.late.due_at is 'Since when it has been due.';
-comment on column pgrab.late.late_by is 'For how long.';
-comment on column pgrab.late.why is 'Why it is not started, as far as the database can tell.';
+comment on column pgrab.late.due_at is 'When it became due.';
+comment on column pgrab.late.late_by is 'How long it has been due.';
+comment on column pgrab.late.why is 'Why it has not started, as far as the database can tell.';
 
 create or replace view pgrab.parked as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, t.last_outcome as outcome,
@@ -249,10 +249,10 @@ comment on view pgrab.parked is
 comment on column pgrab.parked.id is 'Number of the task.';
 comment on column pgrab.parked.name is 'Its name, or its key.';
 comment on column pgrab.parked.kind is 'What carries it out.';
-comment on column pgrab.parked.attempt is 'Tries it had.';
-comment on column pgrab.parked.outcome is 'Outcome of the last one.';
-comment on column pgrab.parked.parked_at is 'When the last one ended.';
-comment on column pgrab.parked.error is 'Why, the first 36 characters.';
+comment on column pgrab.parked.attempt is 'Attempts it had.';
+comment on column pgrab.parked.outcome is 'Outcome of the last attempt.';
+comment on column pgrab.parked.parked_at is 'When the last attempt ended.';
+comment on column pgrab.parked.error is 'The first 36 characters of its error.';
 
 create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node, r.finished_at,
@@ -264,14 +264,14 @@ comment on view pgrab.history is
   'Every attempt that has ended, newest first. For all details see pgrab.run or `pgrab show ID`.';
 comment on column pgrab.history.task_id is 'The task.';
 comment on column pgrab.history.name is 'Its name, or its key.';
-comment on column pgrab.history.attempt is 'Which try of that fire.';
+comment on column pgrab.history.attempt is 'Which attempt at that fire.';
 comment on column pgrab.history.outcome is
   'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
-comment on column pgrab.history.node is 'Where it ran.';
+comment on column pgrab.history.node is 'The node that ran it.';
 comment on column pgrab.history.finished_at is
-  'When it ended. Not cut, so that a condition on it picks the partitions.';
+  'When it ended. Not cut to the second, so that a condition on it selects partitions.';
 comment on column pgrab.history.seconds is 'How long it took.';
-comment on column pgrab.history.error is 'Why it did not succeed, the first 30 characters.';
+comment on column pgrab.history.error is 'The first 30 characters of the reason why it did not succeed.';
 
 create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text
 language sql stable as $$
@@ -280,7 +280,7 @@ language sql stable as $$
   from pgrab.live l where l.incarnation = p_incarnation and l.stopping_at is not null having count(*) > 0
 $$;
 comment on function pgrab_internal.why_stopping(bigint) is
-  'Which runs of a node have been told to stop and have not ended, in a few words. Null: none.';
+  'Which runs of a node were told to stop and have not ended, in a few words. Null: none.';
 
 create or replace view pgrab.events as
 select date_trunc('second', e.at) as at, e.what, e.role, nullif(e.login, e.role) as login, e.task_id, e.task,
@@ -288,14 +288,14 @@ select date_trunc('second', e.at) as at, e.what, e.role, nullif(e.login, e.role)
 from pgrab.event e
 order by e.at desc;
 comment on view pgrab.events is
-  'Who did what to tasks, limits and nodes, newest first. All of the detail: pgrab.event.';
+  'Who did what to tasks, limits and nodes, newest first. Full detail: pgrab.event.';
 comment on column pgrab.events.at is 'When.';
 comment on column pgrab.events.what is 'insert (of a schedule), edit, delete, pause, cancel and so on.';
 comment on column pgrab.events.role is 'Who.';
-comment on column pgrab.events.login is 'The role that had logged in, if it was another one.';
-comment on column pgrab.events.task_id is 'To which task.';
-comment on column pgrab.events.task is 'Its name, or its key; or which limit, which node.';
-comment on column pgrab.events.detail is 'Of an edit {column: [old, new]}, the first 40 characters.';
+comment on column pgrab.events.login is 'The role that had logged in, if it was a different one.';
+comment on column pgrab.events.task_id is 'Which task it was done to.';
+comment on column pgrab.events.task is 'Name or key of the task; or the limit or node it was done to.';
+comment on column pgrab.events.detail is 'For an edit, {column: [old, new]}: the first 40 characters.';
 
 create or replace view pgrab.nodes as
 select n.name,
@@ -311,29 +311,29 @@ from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
     n.state = 'up' and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every as live) r;
 comment on view pgrab.nodes is
-  'The nodes and how they are. Kinds, labels, weights and more counters: pgrab.node.';
+  'The nodes and their state. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
 comment on column pgrab.nodes.state is
-  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, and nobody has said yet '
-  'that it is dead.';
+  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, but not declared dead '
+  'yet.';
 comment on column pgrab.nodes.strategy is
-  'Which rule it uses to pick tasks; of a file the name without the folder.';
+  'Which rule it uses to pick tasks; for a file, its name without the folder.';
 comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
 comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
 comment on column pgrab.nodes.shards is
-  'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it drains, is down, or has missed two'
-  ' heartbeats. Null: it has just started.';
+  'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it is draining or down, or has '
+  'missed two heartbeats. Null: it has just started.';
 comment on column pgrab.nodes.attempted is 'Tasks it tried to claim.';
 comment on column pgrab.nodes.won is 'Tasks it claimed.';
 comment on column pgrab.nodes.lost is
-  'Tasks it tried to claim, but another node was faster or a person changed them.';
+  'Tasks it tried to claim, but another node took first, or a user changed.';
 comment on column pgrab.nodes.stolen is
   'How many of those it claimed came from shards of others, overdue by steal_after.';
 comment on column pgrab.nodes.warning is
-  'mixed strategies: live nodes divide the shards by different rules, so that some shards have two owners or '
+  'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
   'none. stopping: runs that were told to stop and have not ended; `pgrab doctor` says why.';
 
--- As the nodes themselves: who drains, or has missed two heartbeats, owns nothing.
+-- As nodes themselves see it: one that is draining, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as
 with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
@@ -356,5 +356,5 @@ comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is
   'Its owner. Null: no live node owns it. (first come): the strategy lets all nodes read it. '
   'Several names: within two heartbeats of a change of nodes, or with mixed strategies.';
-comment on column pgrab.ownership.strategy is 'The owner''s rule.';
+comment on column pgrab.ownership.strategy is 'The owner''s strategy.';
 

@@ -1,8 +1,8 @@
--- What goes wrong: tasks whose last fire did not succeed, tasks of which a success is missing, and the
--- cluster in one row.
+-- What is going wrong: tasks whose last fire did not succeed, tasks that have not succeeded for too long, and
+-- the cluster in one row.
 --
--- Cost: failing reads pgrab.incident (one row per task that fails) and what is parked (task_idle_idx);
--- overdue reads the tasks that have an expect_within (task_expect_idx).
+-- Cost: failing reads pgrab.incident (one row per failing task) and what cannot run (task_idle_idx); overdue
+-- reads the tasks that have an expect_within (task_expect_idx).
 
 create or replace view pgrab.failing as
 select t.id, coalesce(t.name, t.key) as name, t.status,
@@ -26,10 +26,10 @@ comment on column pgrab.failing.since is 'When the first of these fires failed.'
 comment on column pgrab.failing.failures is 'Fires that have failed in a row.';
 comment on column pgrab.failing.outcome is 'Outcome of the last run.';
 comment on column pgrab.failing.error is
-  'Why, the first 30 characters. The whole: pgrab.task.last_error, `pgrab show ID`.';
+  'The first 30 characters of its error. All of it: pgrab.task.last_error, `pgrab show ID`.';
 
--- A success is looked for in the history only while a task is between its first failed try and the end of
--- that fire: before, the row says it; after, the incident.
+-- The history is searched only between the first failed attempt at a fire and the end of that fire.  Before
+-- that the row knows the last success; afterwards the incident does.
 create or replace function pgrab_internal.last_success(t pgrab_internal.task) returns timestamptz
 language sql stable
 begin atomic
@@ -58,9 +58,9 @@ comment on column pgrab.overdue.id is 'Number of the task.';
 comment on column pgrab.overdue.name is 'Its name, or its key.';
 comment on column pgrab.overdue.last_success is
   'When it last succeeded. Null: never; then its creation counts.';
-comment on column pgrab.overdue.expect_within is 'A success was expected at least so often.';
-comment on column pgrab.overdue.overdue_by is 'How much later than that it is.';
-comment on column pgrab.overdue.why is 'What it does or waits for.';
+comment on column pgrab.overdue.expect_within is 'It should succeed at least this often.';
+comment on column pgrab.overdue.overdue_by is 'How long ago a success was due.';
+comment on column pgrab.overdue.why is 'What it is doing or waiting for.';
 
 -- Each count stops at ten thousand.
 create or replace function pgrab_internal.count_due(p_for interval) returns bigint
@@ -75,7 +75,7 @@ begin atomic
     limit 10000) w;
 end;
 comment on function pgrab_internal.count_due(interval) is
-  'How many tasks have been due for this long and are not started, at most 10000.';
+  'How many tasks have been due for this long and have not started, at most 10000.';
 
 create or replace function pgrab_internal.oldest_late() returns interval
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -105,9 +105,9 @@ begin atomic
     order by r.finished_at desc limit 10000) x;
 end;
 comment on function pgrab_internal.counts_runs(interval) is
-  'How many runs have ended lately, and of the last 10000 of them how many were in vain.';
+  'How many runs have ended lately, at most 10000, and how many of them failed.';
 
--- Of what cannot run the first fifty thousand are read.
+-- Reads at most fifty thousand of the tasks that cannot run.
 create or replace function pgrab_internal.counts_parked(out parked bigint, out failing bigint)
 language sql stable set jit = off
 begin atomic
@@ -120,7 +120,7 @@ begin atomic
     select count(*) from parked p where not exists (
       select from pgrab.incident i where i.task_id = p.id and i.event <> 'late'));
 end;
-comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many fail.';
+comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many are failing.';
 
 create or replace view pgrab.overview as
 select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
@@ -134,21 +134,22 @@ from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.l
   pgrab_internal.counts_runs('1 minute') m, pgrab_internal.counts_runs('1 hour') h,
   (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;
 comment on view pgrab.overview is
-  'The cluster in one row. It costs little however many tasks there are: no count but that of the nodes goes '
-  'beyond ten thousand, which means that many or more.';
-comment on column pgrab.overview.nodes_up is 'Nodes that are up and heard of.';
-comment on column pgrab.overview.due is 'Tasks that are due and not started.';
-comment on column pgrab.overview.running is 'Tasks that run.';
+  'The cluster in one row. It is cheap however many tasks there are: apart from nodes and running tasks, '
+  'counts stop at ten thousand, which means that many or more.';
+comment on column pgrab.overview.nodes_up is 'Nodes that are up and alive.';
+comment on column pgrab.overview.due is 'Tasks that are due and have not started.';
+comment on column pgrab.overview.running is 'Tasks that are running.';
 comment on column pgrab.overview.parked is
   'Tasks out of attempts, waiting for a person, among the first fifty thousand that cannot run.';
 comment on column pgrab.overview.late is
-  'Tasks due for more than two seconds and not started: pgrab.late says why.';
+  'Tasks that have been due for more than two seconds and have not started: pgrab.late says why.';
 comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
 comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
 comment on column pgrab.overview.failed_1m is
-  'Of these (of the last ten thousand) failed, timed out or lost.';
+  'How many of these (of the last ten thousand) failed, timed out or were lost.';
 comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
 comment on column pgrab.overview.failed_1h is
-  'Of these (of the last ten thousand) failed, timed out or lost.';
+  'How many of these (of the last ten thousand) failed, timed out or were lost.';
 comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
-comment on column pgrab.overview.overdue is 'Tasks of which a success is missing: pgrab.overdue.';
+comment on column pgrab.overview.overdue is
+  'Tasks that have not succeeded within their expect_within: pgrab.overdue.';

@@ -1,9 +1,9 @@
--- Which task does a person mean?  Its number, its key, or its name.
+-- Finding the task that a user means, by its number, its key or its name.
 
 create or replace function pgrab_internal.called(p_id bigint, p_name text, p_key text) returns text
 language sql immutable parallel safe
 return coalesce(p_name, p_key, '#' || p_id);
-comment on function pgrab_internal.called(bigint, text, text) is 'What a task is called.';
+comment on function pgrab_internal.called(bigint, text, text) is 'What to call a task in messages.';
 
 create or replace function pgrab.id_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
 language plpgsql stable as $$
@@ -27,9 +27,9 @@ begin
         order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
 end $$;
 comment on function pgrab.id_refuse(text, bigint[], text[]) is
-  'Says that several tasks have a name, or none; of the tasks that the caller may see.';
+  'Refuses a name that several tasks have, or none; looks only at tasks that the caller may see.';
 
--- Live tasks first; one that has ended answers to its key or name as long as the history has it, the latest.
+-- Live tasks first; then, as long as the history has it, the latest ended task with that key or name.
 create or replace function pgrab.id_of(p_task text) returns bigint
 language plpgsql stable as $$
 declare
@@ -57,8 +57,8 @@ begin
   return v_id;
 end $$;
 comment on function pgrab.id_of(text) is
-  'The id of a task that is named by its id, its key or its name, in this order. Refuses a name that several '
-  'tasks have, listing them, and one that none has.';
+  'The id of the task with this id, key or name, tried in this order. Refuses a name that several tasks '
+  'have, listing them, and one that none has.';
 
 create or replace function pgrab.ids_of(p_tasks text[]) returns bigint[]
 language sql stable
@@ -71,4 +71,4 @@ language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
   else p_text::timestamptz end;
 comment on function pgrab.moment(text) is
-  'A point in time that a person has given: a number of microseconds ago, or a time.';
+  'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time.';

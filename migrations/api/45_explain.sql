@@ -1,7 +1,7 @@
--- "Why is it not running?", and what is coming.
+-- "Why is it not running?", and what comes next.
 --
--- Each gate a task has to pass before it runs, in order, with its verdict: ok; waits (time or others will
--- open it); blocked (a person has to, and the detail says how).
+-- Lists each gate that a task must pass before it runs, in order, with its verdict: ok; waits (time or other
+-- tasks will open it); blocked (a person must open it, and the detail says how).
 
 create type pgrab_internal.gate as (gate text, verdict text, detail text);
 comment on type pgrab_internal.gate is 'One gate between a task and its run.';
@@ -25,7 +25,8 @@ begin
       hint = 'select * from pgrab.tasks shows what there is.';
   end if;
   return query select 'ended', 'blocked', format('It has ended: %s, %s at %s. Insert a new task to run it '
-    'again; its definition: `pgrab show %s`.', r.ended, r.outcome, pgrab_internal.cut(r.finished_at), p_id);
+    'again; `pgrab show %s` shows its definition.', r.ended, r.outcome, pgrab_internal.cut(r.finished_at),
+    p_id);
 end $$;
 comment on function pgrab_internal.explain_ended(bigint, bigint) is 'The gates of a task that has ended.';
 
@@ -33,7 +34,7 @@ create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'running', 'ok', format('It runs on %s since %s, attempt %s of %s, and is stopped after %s.%s',
+  select 'running', 'ok', format('Running on %s since %s, attempt %s of %s; stopped after %s.%s',
     coalesce(n.name, 'a node that is gone'), pgrab_internal.cut(t.started_at), t.attempt, t.max_attempts,
     t.timeout, ' Asked to stop by ' || c.asked_by || '.')
   from (select) one left join pgrab.node n on n.id = t.node_id
@@ -52,19 +53,19 @@ begin atomic
     t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
   where t.status = 'parked'
   union all
-  select 'parked', 'ok', format('%s of %s attempts for this fire are used.', t.attempt, t.max_attempts)
+  select 'parked', 'ok', format('%s of %s attempts for this fire used.', t.attempt, t.max_attempts)
   where t.status <> 'parked'
   union all
   select 'paused', case when t.paused then 'blocked' else 'ok' end,
-    case when t.paused then format('Paused: select pgrab.resume(%s) lets it go.', t.id)
+    case when t.paused then format('Paused: select pgrab.resume(%s) resumes it.', t.id)
       else 'Not paused.' end
   union all
   select 'kind', 'blocked', format('%s may not have tasks of kind %s any more: grant %I to %I.',
     t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner)
   where not pgrab_internal.may_kind(t.owner, t.kind)
   union all
-  select 'all paused', 'blocked', format('All tasks are paused since %s by %s: select pgrab.resume_all() '
-    'lets them go.', pgrab_internal.cut(c.paused_at), c.paused_by)
+  select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: select '
+    'pgrab.resume_all() resumes them.', pgrab_internal.cut(c.paused_at), c.paused_by)
   from pgrab.cluster c where c.paused
   union all
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
@@ -73,7 +74,7 @@ begin atomic
   from pgrab_internal.locked_by(t.id) l;
 end;
 comment on function pgrab_internal.explain_row(pgrab_internal.task) is
-  'What its own row and the switch for all tasks say.';
+  'The gates of its own row, and the pause of all tasks.';
 
 create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_result text)
 returns pgrab_internal.gate
@@ -83,15 +84,15 @@ begin atomic
     case when p_result is null and p.paused then 'blocked' when p_result is null then 'waits'
       when pgrab_internal.run_if_met(p_run_if, p_result) then 'ok' else 'blocked' end,
     case when p_result is null and p.paused
-        then format('Starts after its %s; it is paused: select pgrab.resume(%s) lets it go.', p_run_if, p.id)
+        then format('Starts after its %s; it is paused: select pgrab.resume(%s) resumes it.', p_run_if, p.id)
       when p_result is null then format('Starts after its %s; it is %s%s.', p_run_if, p.status,
         case when p.status = 'waiting' then ' itself' else '' end)
       when p_result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
         coalesce(p.last_error, p.last_outcome), p.id)
-      else format('It has ended: %s; asked for: %s.', p_result, p_run_if) end;
+      else format('It has ended: %s; required: %s.', p_result, p_run_if) end;
 end;
 comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
-  'Whether one parent lets a link start: the parent, which outcome is asked for, how it has ended.';
+  'Does this parent let a link start? p_run_if: the required outcome; p_result: how the parent has ended.';
 
 create or replace function pgrab_internal.explain_parents(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -117,7 +118,7 @@ create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'chain', 'waits', format('Its chain is running, and fires again when it has ended: %s of its '
+  select 'chain', 'waits', format('Its chain is running, and fires again when the run has ended: %s of its '
     'links have not (%s%s).', count(*),
     string_agg(left(pgrab_internal.called(x.id, x.name, x.key), 40), ', ' order by x.id)
       filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
@@ -133,7 +134,7 @@ begin atomic
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
     or t.status = 'waiting' and t.needs is null;
 end;
-comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'What its chain keeps it from.';
+comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'The gate of its chain.';
 
 create or replace function pgrab_internal.explain_due(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
@@ -145,14 +146,14 @@ begin atomic
   union all
   select 'due', case when d.at <= statement_timestamp() then 'ok' else 'waits' end,
     case when d.at <= statement_timestamp() then format('Due since %s.', pgrab_internal.cut(d.at))
-      when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last: %s.%s', t.attempt + 1,
+      when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last one: %s.%s', t.attempt + 1,
         d.wait, pgrab_internal.cut(d.at), coalesce(t.last_error, t.last_outcome), d.sooner)
       else format('Planned for %s, in %s%s.%s', t.fire_at, d.wait,
         case when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end
   from (
     select coalesce(t.due_at, t.fire_at) as at,
       date_trunc('second', coalesce(t.due_at, t.fire_at) - statement_timestamp()) as wait,
-      case when t.paused then '' else format(' select pgrab.run_now(%s) does not wait.', t.id) end
+      case when t.paused then '' else format(' select pgrab.run_now(%s) runs it now.', t.id) end
         as sooner) d;
 end;
 comment on function pgrab_internal.explain_due(pgrab_internal.task) is 'Its schedule, and when it is due.';
@@ -164,13 +165,13 @@ begin atomic
   select 'limit',
     case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
       when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,
-    case when l.key is null then format('There is no limit %s (any more): it does not count.', t.limit_key)
+    case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
       else format('%s: %s run%s%s.', l.key, u.running, ' of ' || l.max_running,
         ', at most ' || l.per_second || ' starts per second')
         || case when p.kept then ' A place is kept for it.'
-          when t.due_at is null then format(' It is in line since %s; %s wait there.',
+          when t.due_at is null then format(' It has been in line since %s; %s wait there.',
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
           else '' end end
   from (select) one left join pgrab.limit l on l.key = t.limit_key
@@ -184,9 +185,8 @@ begin atomic
       limit 10001) x) w
   where t.limit_key is not null;
 end;
-comment on function pgrab_internal.explain_limit(pgrab_internal.task) is 'What its limit keeps it from.';
+comment on function pgrab_internal.explain_limit(pgrab_internal.task) is 'The gate of its limit.';
 
--- Whether one node could run it, and if not, why.
 create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
 returns pgrab_internal.gate
 language sql stable
@@ -204,11 +204,11 @@ begin atomic
         array_to_string(n.owners, ', '))
       when not f.runs then format('It does not run kind %s for owner %s.', t.kind, t.owner)
       when not f.labels then format('Its labels %s do not contain %s.', n.labels, t.require)
-      when f.asked is not null then format('It drains, as %s asked; select pgrab.undrain(%L) ends that.',
+      when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
       when not f.free then format('Busy: %s of %s.', n.running, n.slots)
-      else format('Free: %s of %s at work.', n.running, n.slots) end
+      else format('Free: %s of %s in use.', n.running, n.slots) end
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
@@ -216,9 +216,8 @@ begin atomic
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
-  'Whether one node can run the task.';
+  'Can this node run the task, and if not, why?';
 
--- Nodes that could run it: up, heard of lately, with its kind and its labels.
 create or replace function pgrab.able(p_kind text, p_owner text, p_require jsonb) returns text[]
 language sql stable
 begin atomic
@@ -226,22 +225,22 @@ begin atomic
   where n.state = 'up' and n.live and n.labels @> p_require
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
-comment on function pgrab.able(text, text, jsonb) is 'The nodes that could run such a task.';
+comment on function pgrab.able(text, text, jsonb) is
+  'The nodes that could run such a task: up and alive, with its kind and its labels.';
 
--- The processes that handle its kind, on every node that has such.
 create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'worker ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
-    format('On %s %s of %s processes are up.', n.name, p.up, p.processes)
-      || coalesce(' The last that was lost: ' || p.fault, '')
+    format('On %s, %s of %s processes are up.', n.name, p.up, p.processes)
+      || coalesce(' Last fault: ' || p.fault, '')
   from pgrab.pool p join pgrab.node n on n.id = p.node_id
   where p.kinds ? t.kind and n.state <> 'down'
   order by n.name, p.name;
 end;
 comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
-  'The gates of pools of handlers.';
+  'The gates of pools of handlers: the processes that handle its kind, on every node that has some.';
 
 create or replace function pgrab_internal.explain_nodes(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -257,8 +256,8 @@ begin atomic
       then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
     when t.kind = 'sql' and not exists (select from pgrab.node n
         where n.live and t.owner = any (n.owners))
-      then format('No live node has a connection for owner %s, and sql runs as its owner or not at all. '
-        'Give one a section [owner %s] with a service or dsn, or start one that logs in as %s.', t.owner,
+      then format('No live node has a connection for owner %s, and a sql task runs as its owner or not at '
+        'all. Give one a section [owner %s] with a service or dsn, or start one that logs in as %s.', t.owner,
         t.owner, t.owner)
     when not exists (select from pgrab.node n where n.live
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
@@ -268,17 +267,17 @@ begin atomic
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
       then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
         'the task''s require.', t.kind, t.require)
-    else 'Every node that could run it drains or stops. Undrain one, or start another: pgrab run.' end
+    else 'Every node that could run it is draining or stopping. Undrain one, or start another: pgrab run.' end
   where pgrab.able(t.kind, t.owner, t.require) = '{}'
   union all
-  select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: fsync and '
-    'full_page_writes have to be on, synchronous_commit too.'
+  select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: turn on fsync, '
+    'full_page_writes and synchronous_commit.'
   where t.delivery = 'at_most_once' and not pgrab.durable();
 end;
-comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Who could run it.';
+comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
 
--- A lane is divided among the nodes that are able to run it. Which of them has a shard is published only for
--- lanes that all can run.
+-- A lane is divided among the nodes that can run it.  Which of them has a shard is published only for lanes
+-- that all nodes can run.
 create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
 language sql immutable
 begin atomic
@@ -288,27 +287,28 @@ begin atomic
       || case when cardinality(p_able) > 5 then ', ...' else '' end end;
 end;
 comment on function pgrab_internal.likely(text[], bigint, text) is
-  'Who will probably run a task: the nodes that could, how many nodes there are, and who has its shard where '
-  'all can. Null: nobody.';
+  'Which node will probably run a task. p_able: the nodes that could; p_all: how many nodes there are; '
+  'p_owner: the owner of its shard, if all could. Null: none.';
 
 create or replace function pgrab_internal.explain_owner(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
-    when w.node is null then format('Shard %s has no owner at the moment; whoever is free takes it after '
+    when w.node is null then format('Shard %s has no owner at the moment; any free node takes the task after '
       'steal_after.', t.shard)
-    when w.node = '(first come)' then 'Whoever looks first takes it.'
-    when w.node like 'one of %' then format('%s takes it; others of them when it is overdue by '
+    when w.node = '(first come)' then 'The first node to look takes it.'
+    when w.node like 'one of %' then format('%s takes it; another of them when it is overdue by '
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
-    else format('Shard %s is %s''s; others take it when it is overdue by steal_after.', t.shard, w.node) end
+    else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.', t.shard,
+      w.node) end
   from (
     select pgrab_internal.likely(pgrab.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
   where pgrab.able(t.kind, t.owner, t.require) <> '{}';
 end;
-comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Whose it is.';
+comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
 
 create or replace function pgrab_internal.explain_claim(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -327,7 +327,7 @@ begin atomic
   where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
 end;
 comment on function pgrab_internal.explain_claim(pgrab_internal.task) is
-  'Who has taken it, or when it is looked for.';
+  'Which node has claimed it, or when nodes look next.';
 
 create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean)
 returns table (gate text, verdict text, detail text)
@@ -357,10 +357,10 @@ begin
   return query select * from pgrab_internal.explain_claim(t);
 end $$;
 comment on function pgrab_internal.explain_task(bigint, boolean) is
-  'pgrab.explain() of a task that may be seen.';
+  'pgrab.explain(); p_seen: the caller may see the task.';
 
--- It looks at nodes, lines and locks with the rights of pgrab's owner; what may be asked about is what the
--- caller may see.
+-- Only tasks that the caller may see are explained; nodes, lines and locks are then looked at with the rights
+-- of pgrab's owner.
 create or replace function pgrab.explain(p_id bigint) returns table (gate text, verdict text, detail text)
 language sql stable
 begin atomic
@@ -369,8 +369,8 @@ begin atomic
     or exists (select from pgrab.run r where r.task_id = p_id)) e;
 end;
 comment on function pgrab.explain(bigint) is
-  'Why is it not running? Every gate the task has to pass, with its verdict: ok; waits (time or others will '
-  'open it); blocked (it needs a person; detail says what to do).';
+  'Why is it not running? Every gate that the task must pass, with its verdict: ok; waits (time or other '
+  'tasks will open it); blocked (it needs a person; detail says what to do).';
 
 create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
 language sql stable
@@ -379,7 +379,6 @@ begin atomic
 end;
 comment on function pgrab.explain(text) is 'The same for a task given by its key or its name.';
 
--- Every fire of one task from now on, at most so many.
 create or replace function pgrab_internal.forecast_one(
   t pgrab_internal.task, p_until timestamptz, p_limit integer)
 returns setof timestamptz
@@ -394,7 +393,7 @@ begin atomic
   limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end));
 end;
 comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
-  'The coming fires of one task.';
+  'The coming fires of one task, about p_limit at most.';
 
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
@@ -422,4 +421,4 @@ begin atomic
 end;
 comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
-  'now. Of @after, which counts from the end of a run, only the next fire is known.';
+  'now. For @after, which counts from the end of a run, only the next fire is known.';

@@ -1,12 +1,11 @@
--- What a person does to tasks.  Each function takes ids, locks their rows, works inside the caller's
--- transaction, returns the rows it changed, and raises with a hint for an id or a state that cannot be; then
--- nothing of the call has happened.  p_by: who calls, and thus whose tasks these may be.
+-- Manual control of tasks.  Each function takes ids, locks their rows, works inside the caller's transaction,
+-- and returns the rows it changed.  For an unknown id or an unsuitable state it raises an error with a hint,
+-- and nothing has happened.  p_by: the caller, whose own tasks these must be, unless it is an operator.
 --
--- The same for nodes and the cluster: 51_cluster.sql.  The functions that people call, and how they get here:
+-- The same for nodes and the cluster: 51_cluster.sql.  The public functions, and how they get here:
 -- 52_call.sql.
 
--- Locks the rows, in id order as everywhere, and refuses ids that are not there.
--- Another's task is not there.
+-- Another owner's task counts as unknown.
 create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text, p_by text)
 returns setof pgrab_internal.task
 language plpgsql as $$
@@ -29,11 +28,12 @@ begin
     raise exception using errcode = 'P0002',
       message = format('task %s %s', v_missing, coalesce('has ended: ' || v_ended, 'does not exist')),
       hint = case when v_ended is null then 'select * from pgrab.tasks shows what there is.'
-        else format('Insert a new task to run it again; its definition: `pgrab show %s`.', v_missing) end;
+        else format('Insert a new task to run it again; `pgrab show %s` shows its definition.', v_missing)
+        end;
   end if;
 end $$;
 comment on function pgrab_internal.control_lock(bigint[], text, text) is
-  'Locks tasks in id order, refuses ids that are not there for who calls.';
+  'Locks tasks in id order; refuses ids that do not exist for the caller.';
 
 create or replace function pgrab_internal.control_refuse(t pgrab_internal.task, p_hint text) returns void
 language plpgsql as $$
@@ -44,7 +44,7 @@ begin
     hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
-  'Says what state a task is in and what would work.';
+  'Refuses a call because of the state that the task is in, and says what would work.';
 
 create or replace function pgrab_internal.pause(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -75,14 +75,15 @@ language plpgsql as $$
 begin
   if t.status <> 'parked' then
     perform pgrab_internal.control_refuse(t, case
-      when t.status = 'running' then 'It is being tried at this moment.'
+      when t.status = 'running' then 'An attempt is in progress.'
       when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
         'pgrab.explain(id) names that parent: retry it.'
       when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
       else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
   end if;
 end $$;
-comment on function pgrab_internal.retry_check(pgrab_internal.task) is 'Refuses to retry what is not parked.';
+comment on function pgrab_internal.retry_check(pgrab_internal.task) is
+  'Refuses to retry a task that is not parked.';
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -104,12 +105,12 @@ create or replace function pgrab_internal.run_now_check(t pgrab_internal.task) r
 language plpgsql as $$
 begin
   if t.status = 'running' then
-    perform pgrab_internal.control_refuse(t, 'It runs already; a task never overlaps itself.');
+    perform pgrab_internal.control_refuse(t, 'A task never overlaps itself; wait until this run has ended.');
   elsif t.status = 'parked' then
     perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
   elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
     perform pgrab_internal.control_refuse(t,
-      'Its chain is running, and never overlaps itself. pgrab.cancel(id) ends this run.');
+      'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.');
   elsif t.status not in ('scheduled', 'claimed') then
     perform pgrab_internal.control_refuse(t,
       'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
@@ -117,7 +118,8 @@ begin
     perform pgrab_internal.control_refuse(t, 'pgrab.resume(id) first.');
   end if;
 end $$;
-comment on function pgrab_internal.run_now_check(pgrab_internal.task) is 'Refuses to run now what cannot.';
+comment on function pgrab_internal.run_now_check(pgrab_internal.task) is
+  'Refuses run_now() for a task that cannot run now.';
 
 create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -145,7 +147,7 @@ begin
 end $$;
 comment on function pgrab_internal.wish_stop(bigint[]) is 'Asks the nodes to stop these runs.';
 
--- Returns the row as it is then: those still running stop in a moment.
+-- Returns the row as it is then: if it is still running, it will stop in a moment.
 create or replace function pgrab_internal.cancel_one(t pgrab_internal.task, p_why text)
 returns pgrab_internal.task
 language plpgsql as $$
@@ -171,7 +173,7 @@ end $$;
 comment on function pgrab_internal.cancel_one(pgrab_internal.task, text) is
   'Gives up the current fire of one task.';
 
--- Roots that have ended, of chains that go on without them.
+-- For roots that have ended, of chains that go on without them.
 create or replace function pgrab_internal.cancel_ended(p_ids bigint[], p_why text, p_by text)
 returns setof pgrab_internal.task
 language plpgsql as $$
@@ -205,8 +207,8 @@ end;
 comment on function pgrab_internal.may_see_ended(bigint, text) is
   'May this role act on what is left of a task that has ended?';
 
--- Stops what runs, and gives up what would run. What runs is stopped by its node, which reads
--- pgrab.cancel_request with its heartbeat; the NOTIFY only makes it look at once.
+-- Gives up the fire of a task that has not started; a running one is stopped by its node, which reads
+-- pgrab.cancel_request with its heartbeat.  The NOTIFY only makes the node look at once.
 create or replace function pgrab_internal.cancel(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
@@ -221,7 +223,7 @@ begin
     select * from pgrab_internal.control_lock(case when p_ids is not null then v_live end, 'cancel', p_by)
   loop
     if v_task.chain is not null then
-      -- its chain may have gone with an earlier one of the list
+      -- it may have been cancelled together with an earlier task of the list
       select * into v_task from pgrab.task t where t.id = v_task.id;
       continue when not found;
     end if;
@@ -236,7 +238,7 @@ language plpgsql as $$
 begin
   if t.schedule is null then
     perform pgrab_internal.control_refuse(t,
-      'It has no schedule, so nothing comes after the fire; pgrab.cancel(id) gives it up.');
+      'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.');
   elsif t.status = 'running' then
     perform pgrab_internal.control_refuse(t,
       'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
@@ -244,11 +246,12 @@ begin
     perform pgrab_internal.control_refuse(t, 'Its chain is running, and its next fire is planned when '
       'that has ended; pgrab.cancel(id) stops the chain.');
   elsif t.status = 'parked' then
-    perform pgrab_internal.control_refuse(t, 'Its last fire has failed and nothing comes after it; '
+    perform pgrab_internal.control_refuse(t, 'Its last fire has failed and no other follows; '
       'pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
   end if;
 end $$;
-comment on function pgrab_internal.skip_next_check(pgrab_internal.task) is 'Refuses to skip what cannot be.';
+comment on function pgrab_internal.skip_next_check(pgrab_internal.task) is
+  'Refuses skip_next() for a task whose next fire cannot be skipped.';
 
 create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
@@ -263,8 +266,8 @@ begin
 end $$;
 comment on function pgrab_internal.skip_next(bigint[], text) is 'pgrab.skip_next() for a caller.';
 
--- The history keeps the definition, so that what was deleted by mistake can be made again.  Of one that runs
--- the trigger of DELETE sees to that, and has it stopped.
+-- The history keeps the definition, so that a task that was deleted by mistake can be made again.  For a
+-- running task the DELETE trigger writes the history, and has the run stopped.
 create or replace function pgrab_internal.delete(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- What a person does to nodes, and to the cluster as a whole: drain a node, pause all tasks, adopt a copy of
--- a database.  See 50_control.sql.
+-- Manual control of nodes, and of the cluster as a whole: drain a node, pause all tasks, adopt a copy of a
+-- database.  See 50_control.sql.
 
 create or replace function pgrab_internal.node_of(p_name text) returns pgrab.node
 language plpgsql stable as $$
@@ -17,7 +17,8 @@ begin
       from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.',
       'No node has ever registered; start one: pgrab run.');
 end $$;
-comment on function pgrab_internal.node_of(text) is 'A node by its name; refused with the names there are.';
+comment on function pgrab_internal.node_of(text) is
+  'A node by its name; refuses a name that no node has, and says which names there are.';
 
 create or replace function pgrab_internal.drain(p_node text, p_by text) returns pgrab.node
 language plpgsql as $$
@@ -43,9 +44,9 @@ begin
 end $$;
 comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
 
--- Claims hold a lock on pgrab.hold until they are committed.  The lock below waits for those under way, and
--- those that wait for it see the switch: after the commit nothing is taken.  What was taken and not started
--- is put back; whoever is about to start such a task finds another version.
+-- Claims hold a lock on pgrab.hold until they commit.  The lock below waits for claims in progress, and
+-- claims that wait for it see that all is paused: after the commit nothing is claimed.  Tasks that were
+-- claimed and not started are put back; a node that is about to start one finds a new version.
 create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
 language plpgsql as $$
 begin
@@ -70,10 +71,9 @@ begin atomic
   select s.system_identifier, d.oid::bigint
   from pg_control_system() s, pg_database d where d.datname = current_database();
 end;
-comment on function pgrab_internal.place() is 'Which database this is, on which server.';
+comment on function pgrab_internal.place() is 'Identifies this database and its server.';
 
--- Serves: a node that has registered, before it takes anything.  The first one ever writes down where this
--- is.
+-- Serves: a node that has registered, before it takes anything.  The first node ever records the place.
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
@@ -92,7 +92,7 @@ begin
   return true;
 end $$;
 comment on function pgrab_internal.is_copy() is
-  'True: this database was copied or restored from another one; then all tasks are paused.';
+  'True: this database was copied or restored from another one. Then it pauses all tasks.';
 
 create or replace function pgrab_internal.resume_all() returns boolean
 language plpgsql as $$

@@ -1,5 +1,5 @@
--- The functions of pgrab that people call.  Each goes through the view pgrab_internal.call (10_call.sql),
--- whose trigger calls 50_control.sql or 51_cluster.sql and writes down who did what.
+-- The public functions of pgrab.  Each goes through the view pgrab_internal.call (10_call.sql), whose trigger
+-- calls 50_control.sql or 51_cluster.sql and records who did what.
 
 create or replace function pgrab_internal.call_tasks(p_verb text, p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
@@ -7,7 +7,7 @@ language plpgsql as $$
 begin
   if cardinality(p_ids) > 500000 then
     raise exception using errcode = '54000', message = format('%s tasks at once', cardinality(p_ids)),
-      hint = 'Up to 500000 in one call; or write to pgrab.task: update ... set paused = true where ...';
+      hint = 'One call takes at most 500000. Or update pgrab.task: update ... set paused = true where ...';
   end if;
   case p_verb
     when 'pause' then return query select * from pgrab_internal.pause(p_ids, p_by);
@@ -21,7 +21,7 @@ begin
   end case;
 end $$;
 comment on function pgrab_internal.call_tasks(text, bigint[], text) is
-  'Does to tasks what a function for people is called for.';
+  'Carries out a public function on tasks.';
 
 create or replace function pgrab_internal.call_cluster(c pgrab_internal.call) returns pgrab_internal.call
 language plpgsql as $$
@@ -37,7 +37,7 @@ begin
   return c;
 end $$;
 comment on function pgrab_internal.call_cluster(pgrab_internal.call) is
-  'Does to nodes and to the cluster what a function for people is called for.';
+  'Carries out a public function on a node or the cluster.';
 
 create or replace function pgrab_internal.called() returns trigger
 language plpgsql as $$
@@ -56,7 +56,7 @@ begin
   return new;
 end $$;
 comment on function pgrab_internal.called() is
-  'What the functions for people do, and that it is written down.';
+  'Trigger: carries out a public function, and records it.';
 create trigger call_10 instead of insert on pgrab_internal.call
   for each row execute function pgrab_internal.called();
 
@@ -67,15 +67,15 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.pause(bigint[]) is
-  'No start of these tasks after the commit; what runs goes on. Returns the rows that were not paused '
-  'before.';
+  'These tasks are not started after the commit; runs in progress continue. Returns the rows that were not '
+  'paused before.';
 create or replace function pgrab.pause(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.pause(array[p_id]);
 end;
 comment on function pgrab.pause(bigint) is
-  'No start of this task after the commit; if it runs, it goes on.';
+  'This task is not started after the commit; a run in progress continues.';
 create or replace function pgrab.pause(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -90,8 +90,8 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.resume(bigint[]) is
-  'Undoes pause: the tasks are due as planned, at once if that time has passed. Returns the rows that were '
-  'paused.';
+  'Undoes pause: the tasks are due as planned, or at once if that time has passed. Returns the rows that '
+  'were paused.';
 create or replace function pgrab.resume(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -114,7 +114,7 @@ begin atomic
 end;
 comment on function pgrab.retry(bigint[]) is
   'Starts parked tasks again at once, with all their attempts. The planned time (fire_at) stays. The chain '
-  'of a link goes on from there: what was skipped because of it waits again.';
+  'of a link continues from there: links that were skipped because of it wait again.';
 create or replace function pgrab.retry(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -136,7 +136,7 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.run_now(bigint[]) is
-'Makes tasks due at once, with all their attempts.';
+  'Makes tasks due at once, with all their attempts.';
 create or replace function pgrab.run_now(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -158,18 +158,18 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.cancel(bigint[]) is
-  'Gives up the current fire of these tasks. Not started: at once; running: stopped, on whichever node, '
-  'within two seconds. A one-shot task ends with it (status cancelled); a schedule goes on with its next '
-  'fire: pause the task to stop that too, delete it to end it. Of a root: the whole run of its chain. Returns'
-  ' the rows: those still running stop in a moment.';
+  'Gives up the current fire of these tasks. One that has not started is cancelled at once; a running one is '
+  'stopped, on whichever node, within two seconds. A one-shot task ends (status cancelled); a schedule '
+  'continues with its next fire: pause the task to prevent that, delete it to end it. For a root, the whole '
+  'run of its chain is cancelled. Returns the rows: those still running will stop in a moment.';
 create or replace function pgrab.cancel(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.cancel(array[p_id]);
 end;
 comment on function pgrab.cancel(bigint) is
-  'Gives up the current fire of this task: not started, at once; running, stopped within two seconds. Its '
-  'schedule, if it has one, goes on.';
+  'Gives up the current fire of this task: at once if it has not started; a running one is stopped within '
+  'two seconds. Its schedule, if it has one, continues.';
 create or replace function pgrab.cancel(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -184,8 +184,8 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.skip_next(bigint[]) is
-  'The next fire of these schedules will not run; it is recorded as skipped, and the one after it planned. A '
-  'fire that waits for another try is skipped too.';
+  'The next fire of these schedules will not run; it is recorded as skipped, and the one after it is '
+  'planned. A fire that waits for another attempt is skipped, too.';
 create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -207,15 +207,15 @@ begin atomic
   select t.* from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.delete(bigint[]) is
-  'Deletes tasks and their schedules; what runs is stopped. The history keeps their definitions. A task that '
-  'others wait for is refused: pgrab.delete_chain().';
+  'Deletes tasks and their schedules; runs in progress are stopped. The history keeps their definitions. '
+  'Refuses a task that others wait for: use pgrab.delete_chain().';
 create or replace function pgrab.delete(p_id bigint) returns setof pgrab_internal.task
 language sql
 begin atomic
   select * from pgrab.delete(array[p_id]);
 end;
 comment on function pgrab.delete(bigint) is
-  'Deletes a task and its schedule; if it runs, it is stopped. The history keeps its definition.';
+  'Deletes a task and its schedule; a run in progress is stopped. The history keeps its definition.';
 create or replace function pgrab.delete(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
@@ -231,7 +231,7 @@ begin atomic
   select t.id from done d cross join unnest(d.tasks) t;
 end;
 comment on function pgrab.delete_chain(bigint) is
-  'Deletes a task with everything that hangs below it; what runs of it is stopped. Returns the ids.';
+  'Deletes a task with everything below it; runs in progress are stopped. Returns the ids.';
 
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language sql
@@ -240,8 +240,8 @@ begin atomic
   select (d.node).* from done d;
 end;
 comment on function pgrab.drain(text) is
-  'The node takes no new tasks, hands back what it has not started, and finishes what it runs. It stays so, '
-  'also over a restart, until pgrab.undrain().';
+  'The node takes no new tasks, hands back what it has not started, and finishes what it runs. This lasts, '
+  'even through a restart, until pgrab.undrain().';
 
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language sql
@@ -259,9 +259,9 @@ begin atomic
   select a.done, a.n from answer a;
 end;
 comment on function pgrab.pause_all() is
-  'No start of any task after the commit, on any node, until pgrab.resume_all(); what runs goes on. For '
-  'maintenance, and after a copy of a production database was restored elsewhere. Says whether that was news,'
-  ' and how many tasks nodes had taken and not started.';
+  'No task is started after the commit, on any node, until pgrab.resume_all(); runs in progress continue. '
+  'For maintenance, and after a copy of a production database was restored elsewhere. paused: false if all '
+  'was paused already; put_back: how many tasks nodes had claimed and not started.';
 
 create or replace function pgrab.resume_all() returns boolean
 language sql
@@ -270,8 +270,9 @@ begin atomic
   select a.done from answer a;
 end;
 comment on function pgrab.resume_all() is
-  'Undoes pgrab.pause_all(). What has become due meanwhile runs as each task''s misfire says. In a copy of a '
-  'database it is the consent that its tasks run here, as pgrab.adopt() is. False: nothing was paused.';
+  'Undoes pgrab.pause_all(). Fires that have become due meanwhile run as each task''s misfire says. In a '
+  'copy of a database it also confirms that its tasks may run here, as pgrab.adopt() does. False: nothing '
+  'was paused.';
 
 create or replace function pgrab.adopt() returns boolean
 language sql
@@ -279,5 +280,5 @@ begin atomic
   select pgrab.resume_all();
 end;
 comment on function pgrab.adopt() is
-  'This database is a copy or was restored elsewhere, and its tasks are to run here: until this is said nodes'
-  ' take nothing. False: there was nothing to say.';
+  'Confirms that the tasks of this database, which is a copy or was restored elsewhere, may run here: until '
+  'then nodes take nothing. False: there was nothing to confirm.';

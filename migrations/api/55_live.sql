@@ -1,6 +1,6 @@
--- What a run has printed so far.  Its node has it, and writes it down when it is asked: nothing is written
--- while nobody asks.  A function cannot see in its own transaction what another one commits meanwhile, so it
--- gives what the node wrote last, and asks for newer: asked a second time, a moment later, it has that.
+-- What a run has printed so far.  Its node has the output, and writes it to the database only when asked.  A
+-- function cannot wait for what another transaction commits, so it returns what the node wrote last, and asks
+-- for newer output; a second call, a moment later, finds that.
 
 create or replace function pgrab_internal.output_ask(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -14,9 +14,8 @@ begin
   perform pg_notify('pgrab', 'output ' || t.node_id);
 end $$;
 comment on function pgrab_internal.output_ask(pgrab_internal.task) is
-  'Asks the node that runs a task what that has printed. A second request, while the first waits, is none.';
+  'Asks the node that runs a task for its output. Does nothing while an earlier request waits.';
 
--- What is known of the output of a run: of the given version, or the one under way, or the last.
 create type pgrab_internal.output_seen as (
   version bigint, running boolean, pending boolean, total bigint, unbroken integer, output text,
   attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean);
@@ -69,8 +68,8 @@ begin
   return pgrab_internal.output_ended(p_id, p_version);
 end $$;
 comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean) is
-  'What is known of the output of a run, and asks for more if p_ask and it is under way. p_visible: whoever '
-  'asks may see the task.';
+  'What is known of the output of a run: the one with p_version, or else the current or last one. With p_ask '
+  'it asks for more, if the run is in progress. p_visible: the caller may see the task.';
 
 create or replace function pgrab.output_of(
   p_id bigint, p_version bigint default null, p_ask boolean default true)
@@ -83,9 +82,9 @@ begin atomic
     or exists (select from pgrab.run r where r.task_id = p_id)) l;
 end;
 comment on function pgrab.output_of(bigint, bigint, boolean) is
-  'As pgrab.output(), with all that is known: for programs that follow a run. version: of which run (null: '
-  'the one under way, or the last); pending: its node has been asked and has not answered yet; total: bytes '
-  'printed by told_at; unbroken: so many bytes at the end of output have no gap in them.';
+  'Like pgrab.output(), with all that is known: for programs that follow a run. p_version: which run (null: '
+  'the current or last one); pending: its node has been asked and has not answered yet; total: bytes printed '
+  'by told_at; unbroken: how many bytes at the end of output have no gap in them.';
 
 create or replace function pgrab.output(p_id bigint) returns text
 language sql
@@ -93,10 +92,10 @@ begin atomic
   select o.output from pgrab.output_of(p_id) o;
 end;
 comment on function pgrab.output(bigint) is
-  'What a task has printed. Of one that runs: what its node wrote down when somebody last asked, and this '
-  'asks for newer; so ask again, a moment later (in psql: \watch 1). Null: it has not been asked before, or '
-  'the task has never run. Of one that does not run: the output of its last run. At most 64 KiB, head and '
-  'tail.';
+  'What a task has printed, at most 64 KiB, head and tail. For a running task: what its node wrote down at '
+  'the last request; this call requests newer output, so call again a moment later (in psql: \watch 1). '
+  'Null: this is the first request, or the task has never run. For a task that is not running: the output of '
+  'its last run.';
 create or replace function pgrab.output(p_task text) returns text
 language sql
 begin atomic

@@ -1,11 +1,11 @@
--- Telling people: an incident begins with the first fire of a task that fails for good, and ends with its
--- next success.  It is told of once when it begins and once when it ends, by ordinary tasks, which are
--- inserted in the transaction of the finish: what is on record has been told of, and the other way round.
+-- Alerts: an incident begins with the first fire of a task that fails for good, and ends with the task's next
+-- success.  It is reported once when it begins and once when it ends, by ordinary tasks that are inserted in
+-- the transaction of the finish: so what is recorded is reported, and nothing else.
 --
---   pgrab.task.on_failure   one task's own
+--   pgrab.task.on_failure   for one task
 --   pgrab.alert             for many, by owner, name and source
 --
--- Cost: a batch of successes asks whether there is any incident, nothing more.
+-- Cost: a batch of successes only checks whether there is any incident.
 
 create or replace function pgrab_internal.template_refuse(p_value text, p_hint text) returns void
 language plpgsql as $$
@@ -16,7 +16,7 @@ begin
 end $$;
 comment on function pgrab_internal.template_refuse(text, text) is 'Refuses a template.';
 
--- What a template leaves out is as in any task.
+-- Columns that a template leaves out have their defaults.
 create or replace function pgrab_internal.template_check(p_template jsonb, p_owner text) returns void
 language plpgsql as $$
 declare
@@ -30,7 +30,7 @@ declare
 begin
   if jsonb_typeof(p_template) <> 'object' then
     perform pgrab_internal.template_refuse(p_template::text,
-      'It is a JSON object of columns, for example {"kind": "http", "command": "https://..."}.');
+      'It must be a JSON object of columns, for example {"kind": "http", "command": "https://..."}.');
   end if;
   select k into v_key from jsonb_object_keys(p_template) k where k <> all (c_columns) limit 1;
   if found then
@@ -40,7 +40,7 @@ begin
   if p_template ? 'events' and not (jsonb_typeof(p_template -> 'events') = 'array'
       and p_template -> 'events' <@ '["failed", "parked", "recovered"]') then
     perform pgrab_internal.template_refuse(p_template ->> 'events',
-      'events is an array of failed, parked, recovered; without it: failed, parked.');
+      'events is an array of failed, parked, recovered; the default is failed, parked.');
   end if;
   perform pgrab_internal.task_check(
     jsonb_populate_record(null::pgrab_internal.task, c_defaults || (p_template - 'events')));
@@ -67,14 +67,15 @@ begin
   return new;
 end $$;
 comment on function pgrab_internal.alert_changed() is
-  'Checks an alert; the first one that tells of late tasks plans the look for them.';
+  'Checks an alert; the first one for late tasks also schedules the search for them.';
 create or replace function pgrab.alert_set_by() returns trigger
 language plpgsql as $$
 begin
   new.set_by := current_user;
   return new;
 end $$;
-comment on function pgrab.alert_set_by() is 'Trigger: what an alert inserts belongs to who wrote it last.';
+comment on function pgrab.alert_set_by() is
+  'Trigger: the tasks that an alert inserts belong to the role that last wrote the alert.';
 create or replace trigger alert_05_set_by before insert or update on pgrab.alert
   for each row execute function pgrab.alert_set_by();
 create or replace trigger alert_10_changed before insert or update on pgrab.alert
@@ -99,7 +100,7 @@ end;
 comment on function pgrab_internal.alert_text(text, text, pgrab_internal.task, pgrab_internal.incident) is
   'One line that says what has happened.';
 
--- All strings, so that they fit anywhere.
+-- All are strings, so that they fit anywhere.
 create or replace function pgrab_internal.alert_facts(
   p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
 returns jsonb
@@ -118,7 +119,8 @@ end;
 comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_internal.incident, text) is
   'What is known of an incident, as strings.';
 
--- {{name}} in any text of args.  Never in a command: what a task has printed is no program.
+-- Replaces {{name}} in any text of args, but never in a command: what a task has printed must not be
+-- executed.
 create or replace function pgrab_internal.alert_fill(p_args jsonb, p_facts jsonb) returns jsonb
 language plpgsql immutable as $$
 declare
@@ -133,9 +135,9 @@ begin
   end if;
   return v_text::jsonb;
 end $$;
-comment on function pgrab_internal.alert_fill(jsonb, jsonb) is 'Puts facts where a template names them.';
+comment on function pgrab_internal.alert_fill(jsonb, jsonb) is 'Puts the facts where a template names them.';
 
--- What the kind has a place for and the template leaves open.
+-- Adds the facts where the kind has a place for them that the template has not filled.
 create or replace function pgrab_internal.alert_args(p_kind text, p_args jsonb, p_facts jsonb) returns jsonb
 language sql immutable
 begin atomic
@@ -155,7 +157,7 @@ begin atomic
   from (select pgrab_internal.alert_fill(p_args, p_facts) as filled) a;
 end;
 comment on function pgrab_internal.alert_args(text, jsonb, jsonb) is
-  'The args of the task that tells of an incident.';
+  'The args of the task that reports an incident.';
 
 create or replace function pgrab_internal.alert_insert(p_template jsonb, p_owner text, p_facts jsonb)
 returns void
@@ -174,7 +176,7 @@ begin
   perform pgrab_internal.call_end(v_before);
 end $$;
 comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
-  'Inserts the task that tells of an incident; it belongs to whoever asked to be told.';
+  'Inserts the task that reports an incident; it belongs to the role that set the alert.';
 
 create or replace function pgrab_internal.alert_templates(p_event text, t pgrab_internal.task)
 returns table (template jsonb, owner text)
@@ -189,9 +191,10 @@ begin atomic
     and coalesce(a.source = t.source, true)
     and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like);
 end;
-comment on function pgrab_internal.alert_templates(text, pgrab_internal.task) is 'What is to be inserted.';
+comment on function pgrab_internal.alert_templates(text, pgrab_internal.task) is
+  'The templates that apply to an event of a task.';
 
--- Whatever is wrong with a template, the run's end is recorded.
+-- The run's end is recorded even if something is wrong with a template.
 create or replace function pgrab_internal.alert_tell(
   p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
 returns void
@@ -208,9 +211,9 @@ exception when others then
   raise warning 'an alert for task % could not be inserted: %', t.id, sqlerrm;
 end $$;
 comment on function pgrab_internal.alert_tell(text, pgrab_internal.task, pgrab_internal.incident, text) is
-  'Tells whoever wants to know.';
+  'Inserts the alerts for an event of a task.';
 
--- Of a task that has left nothing is known any more but its history.
+-- A task that has left is known only from its history.
 create or replace function pgrab_internal.alert_task(p_id bigint) returns pgrab_internal.task
 language plpgsql stable as $$
 declare
@@ -246,9 +249,9 @@ begin
   end loop;
 end $$;
 comment on function pgrab_internal.incidents_end(pgrab_internal.batch, pgrab_internal.ended[], text) is
-  'The incidents of tasks that have succeeded are over.';
+  'Ends the incidents of tasks that have succeeded.';
 
--- A plain one-shot of which nobody is told needs none: that it is parked says as much.
+-- A plain one-shot task that no alert covers has no incident: that it is parked says as much.
 create or replace function pgrab_internal.incidents_begin(p_ended pgrab_internal.ended[], p_node text)
 returns void
 language plpgsql as $$
@@ -278,9 +281,9 @@ begin
   end loop;
 end $$;
 comment on function pgrab_internal.incidents_begin(pgrab_internal.ended[], text) is
-  'Of runs that have ended, those with which a fire has failed for good begin an incident, or prolong it.';
+  'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs.';
 
--- Serves: finish(), after the rows are what they are.
+-- Serves: finish(), after the tasks have been updated.
 create or replace function pgrab_internal.alert(
   b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text)
 returns void
@@ -294,7 +297,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.alert(pgrab_internal.batch, pgrab_internal.ended[], text) is
-  'Keeps pgrab.incident, and tells whoever wants to know.';
+  'Keeps pgrab.incident up to date, and inserts the alerts.';
 
 -- Serves: the task pgrab.alert_late, which the first alert for late tasks makes.
 create or replace function pgrab.alert_late() returns bigint
@@ -319,4 +322,4 @@ begin
   return v_told;
 end $$;
 comment on function pgrab.alert_late() is
-  'Tells of tasks that have not succeeded within their expect_within, once each. Returns how many are new.';
+  'Reports tasks that have not succeeded within their expect_within, once each. Returns how many are new.';

@@ -1,7 +1,7 @@
--- Telling people of nodes: one that has died, or has fallen silent, is told of once, in the transaction that
--- marks it down, and once more when its name registers again.  One that was stopped in good order is no news.
+-- Alerts for nodes: a node that has died or fallen silent is reported once, in the transaction that marks it
+-- down, and once more when its name registers again.  A node that was stopped in good order is not reported.
 
--- The same facts as of a task, so that one template does for both.
+-- The same facts as for a task, so that one template suits both.
 create or replace function pgrab_internal.node_facts(
   p_event text, n pgrab.node, p_since timestamptz, p_why text)
 returns jsonb
@@ -21,7 +21,7 @@ end;
 comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
   'What is known of a node that has died or is back, as strings.';
 
--- Whatever is wrong with a template, the death is recorded, and who is back may register.
+-- The death is recorded, and the node can register again, even if something is wrong with a template.
 create or replace function pgrab_internal.node_tell(
   p_event text, p_node_id bigint, p_since timestamptz, p_why text)
 returns void
@@ -39,7 +39,7 @@ exception when others then
   raise warning 'an alert for node % could not be inserted: %', n.name, sqlerrm;
 end $$;
 comment on function pgrab_internal.node_tell(text, bigint, timestamptz, text) is
-  'Tells whoever wants to know of a node.';
+  'Inserts the alerts for an event of a node.';
 
 -- Serves: declare_dead.sql, node_leave.sql.
 create or replace function pgrab_internal.node_died(p_node_id bigint, p_heard_at timestamptz, p_why text)
@@ -52,9 +52,9 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.node_died(bigint, timestamptz, text) is
-  'A node has been marked down that did not say so itself: it is told of, once until it is back.';
+  'Reports a node that another node has marked down; once, until it is back.';
 
--- Serves: node_register.sql.  A row that somebody has locked stays until the next upkeep.
+-- Serves: node_register.sql.  A row that another session has locked stays until the next upkeep.
 create or replace function pgrab_internal.node_back(p_node_id bigint) returns void
 language plpgsql as $$
 declare
@@ -68,7 +68,8 @@ begin
     perform pgrab_internal.node_tell('node_up', p_node_id, v_since, null);
   end if;
 end $$;
-comment on function pgrab_internal.node_back(bigint) is 'A node has registered: if it had died, it is back.';
+comment on function pgrab_internal.node_back(bigint) is
+  'Ends the incident of a node that has registered again, if it had died.';
 
 -- Serves: pgrab.upkeep().
 create or replace function pgrab_internal.node_incidents_end() returns void
@@ -79,4 +80,4 @@ language sql as $$
   where not exists (select from pgrab.registration r where r.id = i.node_id)
 $$;
 comment on function pgrab_internal.node_incidents_end() is
-  'Incidents of nodes that are back, or gone for longer than the retention.';
+  'Ends the incidents of nodes that are back, and deletes those of nodes that have been removed.';

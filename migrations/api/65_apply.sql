@@ -1,11 +1,11 @@
--- A file of tasks, as JSON: what it says is made so, and made so again it changes nothing.
+-- A file of tasks, as JSON.  Applying it makes the tasks what it says; applying it again changes nothing.
 --
 --   {"source": "etl",
 --    "tasks": [{"key": "nightly", "kind": "sql", "command": "...", "schedule": "@daily"}, ...],
 --    "limits": [{"key": "api", "max_running": 5}, ...]}
 --
--- A column that is left out has its default; but run_at and paused stay as they are.  "parents": ["a", "b"]
--- names parents by their keys; they come first in the file.
+-- A column that is left out gets its default, but run_at and paused stay as they are.  "parents": ["a", "b"]
+-- names parents by their keys; they must come first in the file.
 
 create or replace function pgrab_internal.apply_defaults() returns jsonb
 language sql immutable
@@ -15,7 +15,8 @@ return '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "U
   "delivery": "at_least_once", "run_if": "success", "name": null, "schedule": null, "starts_at": null,
   "ends_at": null, "max_runs": null, "limit_key": null, "on_failure": null, "expect_within": null,
   "stall_after": null, "keep": null}'::jsonb;
-comment on function pgrab_internal.apply_defaults() is 'What a file may leave out.';
+comment on function pgrab_internal.apply_defaults() is
+  'The columns that a file may leave out, with their defaults.';
 
 create or replace function pgrab_internal.apply_refuse(p_task jsonb, p_what text, p_hint text) returns void
 language plpgsql as $$
@@ -33,19 +34,18 @@ declare
 begin
   if jsonb_typeof(p_task) <> 'object' or coalesce(p_task ->> 'key', '') = '' then
     perform pgrab_internal.apply_refuse(p_task, 'it has no key',
-      'Each task of a file is an object with a key.');
+      'Each task in a file must be an object with a key.');
   end if;
   select k into v_member from jsonb_object_keys(p_task) k
   where not pgrab_internal.apply_defaults() ? k and k not in ('key', 'parents', 'run_at', 'paused', 'source')
   limit 1;
   if found then
     perform pgrab_internal.apply_refuse(p_task, format('%s is not a column that can be set', v_member),
-      'Members are the columns of pgrab.task that people write, and parents.');
+      'Give columns of pgrab.task that users can write, and parents.');
   end if;
 end $$;
-comment on function pgrab_internal.apply_check(jsonb) is 'Refuses what is no task.';
+comment on function pgrab_internal.apply_check(jsonb) is 'Refuses a task of a file that is malformed.';
 
--- The columns that differ from what the file says.
 create or replace function pgrab_internal.apply_changes(t pgrab_internal.task, p_want jsonb) returns text[]
 language sql stable
 begin atomic
@@ -54,7 +54,7 @@ begin atomic
   where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
 end;
 comment on function pgrab_internal.apply_changes(pgrab_internal.task, jsonb) is
-  'Which columns are to be changed.';
+  'Which columns differ from what the file says.';
 
 create or replace function pgrab_internal.apply_parents(p_task jsonb) returns bigint[]
 language plpgsql stable as $$
@@ -65,8 +65,8 @@ begin
   for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
     v_ids := v_ids || (select t.id from pgrab.task t where t.key = v_key);
     if v_ids[cardinality(v_ids)] is null then
-      perform pgrab_internal.apply_refuse(p_task, format('its parent %L is not there', v_key),
-        'Parents are live tasks, or come before it in the file.');
+      perform pgrab_internal.apply_refuse(p_task, format('its parent %L does not exist', v_key),
+        'A parent must be a live task, or come before it in the file.');
     end if;
   end loop;
   return v_ids;
@@ -82,7 +82,8 @@ language sql as $$
   on conflict (parent_id, child_id) do update set run_if = excluded.run_if
   where edge.run_if <> excluded.run_if
 $$;
-comment on function pgrab_internal.apply_edges(bigint, bigint[], text) is 'Parents besides the first.';
+comment on function pgrab_internal.apply_edges(bigint, bigint[], text) is
+  'Gives a task its parents besides the first.';
 
 create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text, p_by text) returns void
 language plpgsql as $$
@@ -111,7 +112,7 @@ begin
     if v_columns && '{kind,command,args,on_failure}' and t.owner <> p_by
       and not pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()) then
       perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
-        'What a task runs is changed by its owner only.');
+        'Only the owner of a task can change what it runs.');
     elsif v_columns is not null then
       execute (select format('update pgrab.task t set %s '
           'from jsonb_populate_record(null::pgrab_internal.task, $1) w where t.id = $2',
@@ -121,7 +122,7 @@ begin
   end if;
   perform pgrab_internal.apply_edges(t.id, v_parents, v_want ->> 'run_if');
 end $$;
-comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what a file says.';
+comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what the file says.';
 
 create or replace function pgrab_internal.apply_limits(p_limits jsonb, p_by text) returns void
 language sql as $$
@@ -132,7 +133,7 @@ language sql as $$
   where (l.max_running, l.per_second) is distinct from (excluded.max_running, excluded.per_second)
     and (l.owner = p_by or pgrab_internal.may_operate(p_by))
 $$;
-comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes limits what a file says.';
+comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes the limits what the file says.';
 
 create or replace function pgrab_internal.apply(p_file jsonb, p_source text, p_prune boolean, p_by text)
 returns bigint
@@ -144,10 +145,10 @@ declare
 begin
   if jsonb_typeof(c_tasks) is distinct from 'array' then
     raise exception using errcode = '22023', message = 'the file holds no tasks',
-      hint = 'It is an array of tasks, or an object with an array `tasks`.';
+      hint = 'It must be an array of tasks, or an object with an array `tasks`.';
   elsif p_prune and c_source = '' then
-    raise exception using errcode = '22023', message = 'what is missing from the file can only be deleted '
-      'within one source', hint = 'Name the source.';
+    raise exception using errcode = '22023', message = 'tasks that are missing from the file can only be '
+      'deleted within one source', hint = 'Name the source.';
   end if;
   perform pgrab_internal.apply_check(x) from jsonb_array_elements(c_tasks) x;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
@@ -177,10 +178,9 @@ begin atomic
   select a.n from answer a;
 end;
 comment on function pgrab.apply(jsonb, text, boolean) is
-  'Makes tasks what a file says, by their keys; again, it changes nothing. With prune what else there is of '
-  'that source is deleted. Returns how many tasks the file has.';
+  'Makes tasks what a file says, matched by key; a second time, it changes nothing. With prune, other tasks '
+  'of that source are deleted. Returns how many tasks the file has.';
 
--- What apply takes.
 create or replace function pgrab_internal.export_task(t pgrab_internal.task) returns jsonb
 language sql stable
 begin atomic
@@ -207,4 +207,4 @@ begin atomic
       where p_source is null or t.source = p_source), '[]'));
 end;
 comment on function pgrab.export(text) is
-  'The live tasks (of one source) as pgrab.apply() takes them; one that has no key is given one.';
+  'The live tasks (of one source) in the form that pgrab.apply() takes; a task without a key is given one.';

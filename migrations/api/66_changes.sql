@@ -1,6 +1,6 @@
 -- How tasks have changed.
 
--- A task that was deleted answers to the last key or name that it had.
+-- A deleted task is found by the last key or name that it had.
 create or replace function pgrab.defined_id(p_task text) returns bigint
 language sql stable
 begin atomic
@@ -13,7 +13,7 @@ begin atomic
     order by x.since desc limit 1) d on true;
 end;
 comment on function pgrab.defined_id(text) is
-  'pgrab.id_of(), and of tasks that were deleted as long as pgrab.definition knows them.';
+  'Like pgrab.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
 
 create or replace function pgrab.changes(p_id bigint)
 returns table (at timestamptz, role text, version bigint, changed text, before text, after text)
@@ -31,8 +31,8 @@ begin atomic
   order by s.version, k.key;
 end;
 comment on function pgrab.changes(bigint) is
-  'How the definition of a task has changed, the oldest change first: one row for each column. Runs from '
-  'that version on (pgrab.run.version) had it so. What the retention has taken is missing.';
+  'How the definition of a task has changed, the oldest change first: one row for each column. It applied to '
+  'runs from that version on (pgrab.run.version). Changes older than the retention may be missing.';
 
 create or replace function pgrab.changes(p_task text)
 returns table (at timestamptz, role text, version bigint, changed text, before text, after text)

@@ -1,5 +1,5 @@
--- What pgrab serve offers to programs, and SQL to anybody: tasks as JSON, tokens, and how many workers the
--- backlog asks for.
+-- What pgrab serve offers to programs, and SQL to any user: tasks as JSON, tokens, and how many workers the
+-- backlog needs.
 
 create or replace function pgrab.members_check(p_task jsonb) returns void
 language plpgsql security definer as $$
@@ -16,12 +16,12 @@ begin
   limit 1;
   if found then
     raise exception using errcode = '22023', message = format('%s is not a column that can be set', v_member),
-      hint = 'Members are the columns of pgrab.task that people write, and parents.';
+      hint = 'Give columns of pgrab.task that users can write, and parents.';
   end if;
 end $$;
-comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are none.';
+comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are not columns of it.';
 
--- Parsed, because those who call the two below have no right to the schema of the type.
+-- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
 create or replace function pgrab.as_task(p_task jsonb) returns pgrab_internal.task
 language sql stable
 begin atomic
@@ -45,15 +45,15 @@ begin
   execute (select format('insert into pgrab.task (%s) select %1$s from '
       'pgrab.as_task($1) returning id', string_agg(quote_ident(k), ', '))
     from jsonb_object_keys(v_want) k) into v_id using v_want;
-  if cardinality(v_parents) > 1 then -- who has no chains needs no rights to them
+  if cardinality(v_parents) > 1 then -- only then the caller needs rights to pgrab.edge
     insert into pgrab.edge (parent_id, child_id, run_if)
     select p, v_id, coalesce(p_task ->> 'run_if', 'success') from unnest(v_parents[2:]) p;
   end if;
   return query select t.* from pgrab.task t where t.id = v_id;
 end $$;
 comment on function pgrab.add(jsonb) is
-  'Inserts a task that is given as a JSON object of columns of pgrab.task; `parents` is an array of ids, keys'
-  ' or names.';
+  'Inserts a task, given as a JSON object of columns of pgrab.task; `parents` is an array of ids, keys or '
+  'names.';
 
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -69,14 +69,14 @@ begin
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
   if not found then
     raise exception using errcode = 'P0002', message = format('there is no live task %s', p_id),
-      hint = 'select * from pgrab.tasks shows what there is. What has ended cannot be edited.';
+      hint = 'select * from pgrab.tasks shows what there is. A task that has ended cannot be edited.';
   end if;
 end $$;
 comment on function pgrab.edit(bigint, jsonb) is
-  'Changes columns of a task: a JSON object of those that change; null sets null.';
+  'Changes columns of a task, given as a JSON object of the new values; null sets null.';
 
--- The rule.  In a second so many runs end, of so long each: that many workers are busy on average, and they
--- are to be busy 80 % of the time.  On top of that come those who work off what is due within the time given.
+-- Runs that end per second, times the seconds of each, is how many workers are busy on average; they should
+-- be busy 80 % of the time.  More workers are added to work off what is due within p_within seconds.
 create or replace function pgrab_internal.scale_workers(
   p_due bigint, p_running bigint, p_per_second float8, p_seconds float8, p_within float8)
 returns bigint
@@ -85,7 +85,7 @@ return greatest(
   ceil(p_per_second * p_seconds / 0.8 + p_due * p_seconds / p_within)::bigint, p_running,
   case when p_due > 0 then 1 else 0 end);
 comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
-  'How many workers a load asks for.';
+  'How many workers a load needs.';
 
 create or replace function pgrab_internal.scale_due(p_within interval, out due bigint, out running bigint,
   out soon boolean, out oldest float8)
@@ -102,9 +102,9 @@ begin atomic
     order by t.due_at limit 20) t;
 end;
 comment on function pgrab_internal.scale_due(interval) is
-  'What is due, runs, or comes soon; of each lane and shard at most twenty.';
+  'What is due, running, or due soon; counts at most twenty tasks of each lane and shard.';
 
--- The last 2000 at most, of the last ten minutes.
+-- Looks at the last 2000 runs at most, of the last ten minutes.
 create or replace function pgrab_internal.scale_runs(out per_second float8, out seconds float8)
 language sql stable
 begin atomic
@@ -122,7 +122,7 @@ begin atomic
   from s left join r on true;
 end;
 comment on function pgrab_internal.scale_runs() is
-  'How many runs end per second lately, and how long one takes.';
+  'How many runs have ended per second lately, and how long a run takes.';
 
 create or replace function pgrab.scale(p_within interval default '1 minute')
 returns table (workers bigint, nodes bigint, due bigint, oldest_due_seconds float8, running bigint,
@@ -144,8 +144,8 @@ begin atomic
         greatest(extract(epoch from p_within), 1)::float8) as workers) w;
 end;
 comment on function pgrab.scale(interval) is
-  'How many workers, and how many nodes of the present size, the load of the last minutes and the backlog ask'
-  ' for, so that what is due now has been begun within the time given. docs/http.md says the rule.';
+  'How many workers, and how many nodes of the present size, the load of the last minutes and the backlog '
+  'need, so that all tasks that are due now start within the time given. The rule is in docs/http.md.';
 
 create or replace function pgrab.token_add(p_name text, p_role text default current_user,
   p_valid interval default '90 days')
@@ -163,5 +163,5 @@ begin
   return c_token;
 end $$;
 comment on function pgrab.token_add(text, text, interval) is
-  'Makes a token for pgrab serve and returns it, this once: only its hash is kept. Whoever has it may do what'
-  ' the role may.';
+  'Makes a token for pgrab serve and returns it, this once: only its hash is stored. Its bearer may do what '
+  'the role may.';

@@ -1,15 +1,15 @@
--- Separate roles: what each of them may do.  90_rights.sql calls this where pgrab.cluster says so.
+-- Separate roles: what each of them may do.  90_rights.sql calls this when pgrab.cluster says so.
 --
---   pgrab_owner     owns everything; nobody logs in as it
+--   pgrab_owner     owns everything; not for logging in
 --   pgrab_node      what the program of a node needs, and nothing else
 --   pgrab_submit    its own tasks, runs, chains, limits, alerts, secrets
---   pgrab_operator  the tasks of all: when and whether they run, not what they run
+--   pgrab_operator  everyone's tasks: when and whether they run, not what they run
 --   pgrab_read      sees everything but secrets
---   pgrab_serve     pgrab serve: a reader that knows tokens when it sees them
+--   pgrab_serve     pgrab serve: a reader that can check tokens
 --
--- src/db/sql/roles.sql makes them.
+-- src/db/sql/roles.sql creates the roles.
 
--- Which rows a role sees and writes.  p_own: those of a role that only submits; the others see all.
+-- p_own: the condition for rows that a submitter sees and writes; the other roles see all.
 create or replace function pgrab_internal.rights_rows(p_table regclass, p_own text) returns void
 language plpgsql as $$
 declare
@@ -27,7 +27,7 @@ begin
 end $$;
 comment on function pgrab_internal.rights_rows(regclass, text) is 'Row-level security of a table.';
 
--- A link, a place or an event is seen by who sees the task or limit.
+-- Edges, places and the like are visible to roles that see their task or limit.
 create or replace function pgrab_internal.rights_tables() returns void
 language plpgsql as $$
 begin
@@ -87,10 +87,10 @@ begin
   grant insert (verb, ids, word, file, done), select on pgrab_internal.call to pgrab_submit, pgrab_operator;
 end $$;
 comment on function pgrab_internal.rights_people() is
-  'What those who submit, operate and read may do with tables.';
+  'What submitters, operators and readers may do with tables.';
 
--- Whatever a view, a parsed function or a trigger's condition names has to be executable by who comes that
--- way.  Without USAGE on the schema there is no other way.
+-- A role that uses a view, a parsed function or a trigger needs EXECUTE on the functions that it names.
+-- Without USAGE on their schema, the role can call them in no other way.
 create or replace function pgrab_internal.rights_routines() returns void
 language plpgsql as $$
 declare
@@ -118,7 +118,7 @@ begin
 end $$;
 comment on function pgrab_internal.rights_routines() is 'What each role may call.';
 
--- All that the statements in src/db/sql name, and no column of a task that people write.
+-- Everything that the statements in src/db/sql use, and no column of a task that users write.
 create or replace function pgrab_internal.rights_node() returns void
 language plpgsql as $$
 declare

@@ -1,18 +1,18 @@
--- Names and rights.  Last of all files: it goes over what the others have made.
+-- Names and rights.  The last file, because it goes over everything that the others have created.
 --
--- Whose names a function finds.  Everybody may make functions and operators in a schema of his own, and in
--- `public` whoever was let; PostgreSQL takes the best match on the whole path.  So no function of ours looks
--- anything up by the path of whoever calls it:
---   begin atomic / return   names are bound when the function is made; it runs as its caller, and PostgreSQL
---                           may put it in the place of the call
---   a text                  its path is pinned here
+-- Which names a function finds.  A role may create functions and operators in its own schema, and perhaps in
+-- `public`; PostgreSQL takes the best match on the whole path.  So none of our functions looks anything up by
+-- the search_path of its caller:
+--   begin atomic / return   names are bound when the function is created; it runs as its caller, and
+--                           PostgreSQL may inline it
+--   a text                  its search_path is pinned here
 --
--- Whose rights it has.  In pgrab_internal a text runs as the owner of pgrab: it is called by triggers, by
--- nodes, and by parsed functions and views that have asked what the caller may see.  Nobody else gets there:
--- no role but the nodes' has USAGE on that schema.
+-- Which rights it has.  In pgrab_internal, functions with a text run as the owner of pgrab: they are called
+-- by triggers, by nodes, and by parsed functions and views that have checked what the caller may see.  They
+-- cannot be called in any other way: only the nodes' role has USAGE on that schema.
 do $$
 declare
-  -- What needs the rights of who calls it.
+  -- functions that need the rights of their caller
   c_as_caller constant text[] := '{end_sql_backends}';
   r record;
 begin
@@ -30,7 +30,7 @@ begin
   end loop;
 end $$;
 
--- Views show what their reader may see.
+-- Views show only what their reader may see.
 do $$
 declare
   r record;
@@ -43,11 +43,11 @@ begin
   end loop;
 end $$;
 
--- What is in nobody's list is nobody's.
+-- What is not granted to a role is for no role.
 revoke all on schema pgrab, pgrab_internal from public;
 revoke all on all tables in schema pgrab, pgrab_internal from public;
 revoke all on all routines in schema pgrab, pgrab_internal from public;
--- conditions of triggers ask it, whoever writes
+-- conditions of triggers call these in every session that writes
 grant execute on function pgrab_internal.in_call(), pgrab_internal.call_verb() to public;
 
 do $$

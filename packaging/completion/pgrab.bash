@@ -1,10 +1,10 @@
-# Completion of pgrab for bash.  What may come next is the program's to say: it asks the database that
-# PGRAB_DSN, PGHOST and the like name, and offers nothing when that cannot be reached.
+# Completion of pgrab for bash.  The program says what may come next: it asks the database that PGRAB_DSN, PGHOST and
+# the like name, and offers nothing when that cannot be reached.
 # shellcheck shell=bash
 
 _pgrab() {
 	local cur=${COMP_WORDS[COMP_CWORD]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD i
-	# bash takes --node=web-1 and etl:load for several words.
+	# bash splits --node=web-1 and etl:load into several words.
 	! declare -F _get_comp_words_by_ref >/dev/null || _get_comp_words_by_ref -n =: cur words cword
 	for i in "${!words[@]}"; do
 		words[i]=${words[i]//\\/}
@@ -15,7 +15,7 @@ _pgrab() {
 		compopt -o filenames
 		return
 	fi
-	# What stands before the last = or : is not bash's to replace.
+	# bash must not replace what is before the last = or :.
 	local before=${cur%"${cur##*[=:]}"}
 	for i in "${!COMPREPLY[@]}"; do
 		COMPREPLY[i]=$(printf %q "${COMPREPLY[i]#"$before"}")

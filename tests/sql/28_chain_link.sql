@@ -91,7 +91,7 @@ select is((select string_agg(task || ' ' || status, '/' order by path) from pgra
   'the chain is drawn with those that have left');
 select is((select result || ' ' || links from pgrab.chain_runs), 'running 3', 'its run is not over');
 select is((select detail from pgrab.explain(5) where gate = 'parent left'),
-  'It has ended: succeeded; asked for: success.', 'explain knows a parent that has left');
+  'It has ended: succeeded; required: success.', 'explain knows a parent that has left');
 select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 3), 'out of root',
   'and so does its child');
 select throws_ok(

@@ -18,9 +18,9 @@ select throws_ok(
   '22023', 'task schedule cannot be ''@daily''');
 insert into pgrab.task (id, kind, parent_id) overriding system value values (3, 'noop', 2), (4, 'noop', 3);
 select throws_ok('update pgrab.task set parent_id = 4 where id = 2', '22023',
-  'task 4 cannot be a parent of task 2: it would wait for itself: it hangs below that task already');
+  'task 4 cannot be a parent of task 2: it would wait for itself: it is already below that task');
 select throws_ok('insert into pgrab.edge values (4, 2)', '22023',
-  'task 4 cannot be a parent of task 2: it would wait for itself: it hangs below that task already');
+  'task 4 cannot be a parent of task 2: it would wait for itself: it is already below that task');
 select throws_ok('insert into pgrab.edge values (2, 2)', '22023',
   'task 2 cannot be a parent of task 2: it is the task itself');
 select throws_ok('insert into pgrab.edge values (2, 3)', '22023',
@@ -164,7 +164,7 @@ insert into pgrab.edge values (2, 3);
 select throws_ok('update pgrab.task set parent_id = 2 where id = 3', '22023',
   'task 2 cannot be a parent of task 3: there is an edge between them already');
 select throws_ok('truncate pgrab.edge', '0A000',
-  'pgrab.edge cannot be truncated: the tasks below would wait for ever');
+  'pgrab.edge cannot be truncated: the children would wait for ever');
 select pg_temp.fresh();
 
 select * from finish();

@@ -91,7 +91,7 @@ select pg_temp.ends(2);
 select lives_ok('delete from pgrab.task where id = 2', 'not once it has ended');
 select is(pg_temp.ends(4), '1+ 3! 4+', 'and the run goes on');
 select is((select verdict || ': ' || detail from pgrab.explain(1) where gate = 'chain'),
-  'waits: Its chain is running, and fires again when it has ended: 1 of its links have not (#3).',
+  'waits: Its chain is running, and fires again when the run has ended: 1 of its links have not (#3).',
   'explain says what the root waits for');
 select is(pg_temp.ends(3), '1! 3. 4.', 'to its end');
 select lives_ok('delete from pgrab.task where id = 4', 'between two runs everything may go');

@@ -27,7 +27,7 @@ select matches(pg_temp.gate(1, 'node n1'), 'blocked: Its labels .*"eu".* do not 
 update pgrab.task set require = '{}' where id = 1;
 select is(pg_temp.verdicts(1), null, 'nothing holds it');
 select matches(pg_temp.gate(1, 'node n1'), 'ok: Free: 0 of 4');
-select matches(pg_temp.gate(1, 'owner'), 'is n1''s');
+select matches(pg_temp.gate(1, 'owner'), 'belongs to n1');
 select matches(pg_temp.gate(1, 'next look'), 'at the latest after its `poll`');
 update pgrab.node set running = 4;
 select is(pg_temp.verdicts(1), 'node n1 waits', 'a busy node');
@@ -37,7 +37,7 @@ update pgrab.node set state = 'up', heartbeat_at = now() - interval '1 minute';
 select matches(pg_temp.gate(1, 'node n1'), 'blocked: It has been silent for 00:01:\d\d');
 update pgrab.node set heartbeat_at = now();
 update pgrab.task set paused = true where id = 1;
-select is(pg_temp.gate(1, 'paused'), 'blocked: Paused: select pgrab.resume(1) lets it go.', 'paused');
+select is(pg_temp.gate(1, 'paused'), 'blocked: Paused: select pgrab.resume(1) resumes it.', 'paused');
 update pgrab.task set run_at = now() + interval '1 hour' where id = 1;
 select unalike(pg_temp.gate(1, 'due'), '%run_now%', 'and nothing is said of what would be refused');
 update pgrab.task set paused = false where id = 1;
@@ -56,7 +56,7 @@ update pgrab.task set incarnation = 12 where id = 1;
 select matches(pg_temp.gate(1, 'claim'), 'waits: Claimed by a node that has died');
 update pgrab.task set status = 'running', incarnation = 11, started_at = now() where id = 1;
 select matches(pg_temp.gate(1, 'running'),
-  'ok: It runs on n1 since .*, attempt 1 of 3, and is stopped after 01:00:00\.$');
+  'ok: Running on n1 since .*, attempt 1 of 3; stopped after 01:00:00\.$');
 select pgrab.cancel(1);
 select matches(pg_temp.gate(1, 'running'), 'Asked to stop by');
 update pgrab.node set state = 'down';
@@ -69,7 +69,7 @@ select matches(pg_temp.gate(2, 'limit'), 'ok: api: 0 run of 1, at most 5 starts 
 insert into pgrab.limit_place (key, task_id, at, started) values ('api', 3, now(), true);
 select matches(pg_temp.gate(2, 'limit'), 'waits: api: 1 run of 1');
 update pgrab.task set due_at = null, version = 1 where id = 2;
-select matches(pg_temp.gate(2, 'limit'), 'It is in line since .*; 1 wait there');
+select matches(pg_temp.gate(2, 'limit'), 'It has been in line since .*; 1 wait there');
 select is(pgrab.why(2), 'waits for a place under limit api', 'why says the same');
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values
   (77, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
@@ -108,9 +108,9 @@ insert into pgrab.task (id, kind, run_at) overriding system value values
 update pgrab.node set state = 'draining';
 insert into pgrab.drained (node_id, asked_by) select id, 'eve' from pgrab.node;
 select is(pg_temp.gate(20, 'node n1'),
-  'blocked: It drains, as eve asked; select pgrab.undrain(''n1'') ends that.', 'a drained node');
+  'blocked: Draining, by order of eve; select pgrab.undrain(''n1'') ends that.', 'a drained node');
 select matches(pg_temp.gate(20, 'nodes'),
-  'blocked: Every node that could run it drains or stops. Undrain one');
+  'blocked: Every node that could run it is draining or stopping. Undrain one');
 select is(pg_temp.why(20), 'all nodes are draining', 'late says so');
 select is(pg_temp.gate(20, 'owner'), null, 'nobody takes it');
 delete from pgrab.drained;
@@ -127,7 +127,7 @@ select is(pg_temp.why(21), 'limit api lets nothing run (max_running 0)', 'late s
 insert into pgrab.task (id, name, kind, paused) overriding system value values (30, 'root', 'noop', true);
 insert into pgrab.task (id, name, kind, parent_id) overriding system value values (31, 'leaf', 'noop', 30);
 select is(pg_temp.gate(31, 'parent root'),
-  'blocked: Starts after its success; it is paused: select pgrab.resume(30) lets it go.', 'a paused parent');
+  'blocked: Starts after its success; it is paused: select pgrab.resume(30) resumes it.', 'a paused parent');
 select is(pg_temp.why(31), 'waiting for root (paused)', 'why says so');
 update pgrab.task set paused = false where id = 30;
 select is(pg_temp.gate(31, 'parent root'), 'waits: Starts after its success; it is scheduled.',
@@ -142,7 +142,7 @@ insert into pgrab.task (id, kind, delivery) overriding system value values (22, 
 select is(pg_temp.gate(22, 'durability'), null, 'a server that keeps commits');
 set local synchronous_commit = off;
 select matches(pg_temp.gate(22, 'durability'),
-  'blocked: at_most_once, and the server could lose a commit: .* have to be on');
+  'blocked: at_most_once, and the server could lose a commit: turn on fsync');
 update pgrab.task set due_at = now() - interval '1 minute', version = 1 where id = 22;
 select matches(pg_temp.why(22), 'turn on fsync, full_page_writes and synchronous_commit');
 set local synchronous_commit = on;
@@ -157,7 +157,7 @@ select matches(pg_temp.gate(24, 'nodes'),
 -- all paused
 update pgrab.cluster set paused = true, paused_at = now(), paused_by = 'eve';
 select matches(pg_temp.gate(20, 'all paused'),
-  'blocked: All tasks are paused since .* by eve: select pgrab.resume_all\(\) lets them go');
+  'blocked: All tasks have been paused since .* by eve: select pgrab.resume_all\(\) resumes them');
 select is(pg_temp.why(20), 'all tasks are paused', 'why says so');
 select is(pgrab.resume_all(), true, 'resume_all');
 select is(pg_temp.gate(20, 'all paused'), null, 'lets them go');
@@ -168,14 +168,16 @@ select n, 'h', 1, '0', 'id_hash', 4, l::jsonb, '{noop,sql}', '1 s', '10 s', now(
   repeat('0', 1024)::bit(1024)
 from (values ('n2', '{"zone": "us"}'), ('n3', '{"zone": "us"}')) x(n, l);
 select is(pg_temp.gate(24, 'owner'),
-  'ok: One of n2, n3 takes it; others of them when it is overdue by steal_after.',
+  'ok: One of n2, n3 takes it; another of them when it is overdue by steal_after.',
   'one of those that are able');
 update pgrab.node set labels = '{}' where name = 'n3';
 select is(pg_temp.gate(24, 'owner'),
-  format('ok: Shard %s is n2''s; others take it when it is overdue by steal_after.', pgrab.shard(24)),
+  format('ok: Shard %s belongs to n2; others take the task when it is overdue by steal_after.',
+    pgrab.shard(24)),
   'the only one');
 select is(pg_temp.gate(20, 'owner'),
-  format('ok: Shard %s is n1''s; others take it when it is overdue by steal_after.', pgrab.shard(20)),
+  format('ok: Shard %s belongs to n1; others take the task when it is overdue by steal_after.',
+    pgrab.shard(20)),
   'where all are able, the owner of the shard');
 select results_eq(
   'select f.task_id, f.node from pgrab.forecast(''1 minute'') f where f.task_id in (20, 23, 24) order by 1',

@@ -650,7 +650,7 @@ def test_add_takes_nothing_as_sql_that_is_a_value(db):
 
 
 @pytest.mark.parametrize("args, said", [
-    (["--kind", "ruby", "x"], "task kind cannot be 'ruby'. Kinds are: exec, http, noop, notify, shell, sql."),
+    (["--kind", "ruby", "x"], "task kind cannot be 'ruby'. The kinds are: exec, http, noop, notify, shell, sql."),
     (["--kind", "shell"], "task command cannot be ''. A task of kind shell needs a command"),
     (["--kind", "noop", "--priority", "high"], 'invalid input syntax for type smallint: "high"'),
     (["--kind", "noop", "--timeout", "0"], "A timeout is between 1 ms and 365 days."),

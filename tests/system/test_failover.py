@@ -87,7 +87,7 @@ def test_a_promoted_standby_that_may_lack_claims_fences_the_node(cluster, db, no
     both = conninfo.make_conninfo(host=f"{given['host']},127.0.0.1", port=f"{given['port']},{standby.port}", dbname=db.name, user=given["user"])
     probe.close_gate()
     node = nodes.start("n1", dsn=both, fence_after="20s", dead_after="30s")
-    node.wait_log("event=durability .*not synchronous")
+    node.wait_log("event=durability .*asynchronous standby")
     task = db.add(**probe.shell("a", gate=True))
     probe.wait("start", "a")
     old = node.incarnation()

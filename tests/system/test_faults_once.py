@@ -53,7 +53,7 @@ def test_an_asynchronous_standby_refuses_them_unless_the_node_says_otherwise(clu
     cluster.superuser("select pg_create_physical_replication_slot('standby')")
     try:
         node = nodes.start("n1", poll="300ms")
-        node.wait_log("event=durability .*not synchronous")
+        node.wait_log("event=durability .*asynchronous standby")
         task = db.add(kind="noop", delivery="at_most_once")
         assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
         stays(lambda: not db.runs(task), 1)

@@ -70,8 +70,8 @@ def test_jobs_of_pg_cron_that_are_left_out_are_named(db):
     tasks, said = imported("pg_cron", db.dsn, check=False)
     assert list(tasks) == ["here"]
     assert said.splitlines() == [
-        "pgrab import: job 1 'here': it ran as alice; its task belongs to who applies the file",
-        "pgrab import: job 2 'el\\x1bsewhere' is left out: it runs in database other, and pgrab runs sql in its own: import it there, with --database other",
+        "pgrab import: job 1 'here': it ran as alice; its task will belong to the role that applies the file",
+        "pgrab import: job 2 'el\\x1bsewhere' is left out: it runs in database other, but pgrab runs SQL in its own database: import it there, with --database other",
         "pgrab import: tasks: 1, left out: 1"]
     assert [t["key"] for t in imported("pg_cron", db.dsn, "--database", "other", "--role", "bob")[0].values()] == ["el\033sewhere"]
     assert imported("pg_cron", db.dsn, "--role", "carol")[0] == {}
@@ -103,9 +103,9 @@ def test_chains_of_pg_timetable(db, nodes):
     assert (tasks["etl/5"]["kind"], tasks["etl/5"]["args"]) == ("exec", {"argv": ["-c", "echo done"]})
     assert (tasks["each"]["schedule"], tasks["each"]["max_runs"], tasks["off"]["schedule"], tasks["off"]["paused"], tasks["always"]["schedule"]) == (
         "@every 300s", 1, "@after 90s", True, "* * * * *")
-    assert said.splitlines() == ["pgrab import: chain 1 'etl': its tasks ran in one transaction, and each has one of its own now",
-                                 "pgrab import: chain 2 'each': a task of it ran as alice; it belongs to who applies the file; "
-                                 "it ran on client w1 only: labels of nodes and `require` do that"]
+    assert said.splitlines() == ["pgrab import: chain 1 'etl': its tasks ran in one transaction; now each has its own",
+                                 "pgrab import: chain 2 'each': one of its tasks ran as alice; it will belong to the role that applies the file; "
+                                 "it ran only on client w1: use labels of nodes and `require` for that"]
     apply(db, "pg_timetable", db.dsn)
     nodes.start(allow="sql,exec,noop")
     db.one("select id from pgrab.run_now('etl')")

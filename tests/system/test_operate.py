@@ -168,8 +168,8 @@ def test_pause_all_stops_every_start_until_resume_all(db, nodes):
     assert db.one("select count(*) from pgrab.task where status = 'claimed'") == 0
     db.add(kind="noop")
     stays(lambda: not db.query("select from pgrab.run"), 3.5, "no start")
-    assert "were paused already" in pgrab(db, "pause", "--all")
-    assert "all tasks are paused since" in pgrab(db, "status")
+    assert "were already paused" in pgrab(db, "pause", "--all")
+    assert "all tasks have been paused since" in pgrab(db, "status")
     assert db.one("select why from pgrab.late limit 1") == "all tasks are paused"
     assert ("blocked", True) in [(g["verdict"], "pgrab.resume_all()" in g["detail"]) for g in as_json(db, "explain", soon[0])]
     assert "tasks are taken again" in pgrab(db, "resume", "--all")
@@ -272,9 +272,9 @@ def test_what_export_prints_changes_nothing_when_it_is_applied(db, tmp_path):
 
 
 @pytest.mark.parametrize("file, said", [
-    ({"tasks": [{"kind": "noop"}]}, "it has no key. Each task of a file is an object with a key."),
+    ({"tasks": [{"kind": "noop"}]}, "it has no key. Each task in a file must be an object with a key."),
     ({"tasks": [{"key": "k", "kinds": "noop"}]}, "task 'k': kinds is not a column that can be set."),
-    ({"tasks": [{"key": "k", "kind": "noop", "parents": ["p"]}]}, "task 'k': its parent 'p' is not there."),
+    ({"tasks": [{"key": "k", "kind": "noop", "parents": ["p"]}]}, "task 'k': its parent 'p' does not exist."),
     ({"tasks": [{"key": "k", "kind": "ruby"}]}, "task kind cannot be 'ruby'."),
     ({"task": []}, "the file holds no tasks."),
 ])

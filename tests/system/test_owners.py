@@ -218,7 +218,7 @@ def test_nothing_of_one_run_reaches_the_next(db, nodes, at_home, alice, roles, w
 @pytest.mark.parametrize("whose", ["the node's own", "another's"])
 def test_a_text_that_makes_its_finish_impossible_fails_and_does_not_come_back_for_ever(db, nodes, at_home, alice, whose):
     owner = alice if whose == "another's" else db.one("select current_user")
-    assert "the transaction is read only" in error(db, owner, "select 1; set transaction_read_only = on")
+    assert "the transaction is read-only" in error(db, owner, "select 1; set transaction_read_only = on")
 
 
 def test_a_connection_that_a_library_may_keep_something_in_is_closed(db, nodes, at_home, alice):

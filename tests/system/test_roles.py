@@ -160,9 +160,9 @@ def test_doctor_says_who_may_run_shell_and_as_whom(roles, node):
     assert said().endswith("no node runs them")
     start(roles, node)
     alice = f"{roles.cluster.prefix}_alice"
-    assert alice not in said() and "on n1 they are the user" in said() and "so who has them is the node (no run_as)" in said()
+    assert alice not in said() and "on n1 they run as user" in said() and "the user of the node itself (no run_as)" in said()
     roles.ask("boss", f'grant pgrab_kind_exec to "{alice}"')
-    assert re.search(f"who may have them: .*{alice}.*, and who owns pgrab;", said())
+    assert re.search(f"allowed for: .*{alice}.*, and the owner of pgrab;", said())
     roles.ask("boss", f'revoke pgrab_kind_exec from "{alice}"')
 
 

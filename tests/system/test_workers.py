@@ -51,8 +51,8 @@ def send_email(user_id: int, subject: str = "hello", ctx=None):
     handlers.wait_up(db)
     db.wait("select schema is not null from pgrab.kind where kind = 'send_email'")
     assert json.loads(db.wait_run(db.add(kind="send_email", args={"user_id": 7})).output) == [7, "hello"]
-    for wrong, member in (({"user_id": "7"}, "args.user_id is to be of type integer"), ({}, "args.user_id is missing"),
-                          ({"user_id": 7, "subjekt": "x"}, "args.subjekt is not known"), ({"user_id": 7.5}, "args.user_id")):
+    for wrong, member in (({"user_id": "7"}, "args.user_id must be of type integer"), ({}, "args.user_id is missing"),
+                          ({"user_id": 7, "subjekt": "x"}, "args.subjekt is unknown"), ({"user_id": 7.5}, "args.user_id")):
         with pytest.raises(psycopg.errors.InvalidParameterValue) as e:
             db.add(kind="send_email", args=wrong)
         assert member in e.value.diag.message_hint and "task args cannot be" in str(e.value)
@@ -388,7 +388,7 @@ def test_a_file_that_is_wrong_is_refused_in_plain_words(db, handlers):
                         ("[worker w]\ncommand = a\n", "[worker w]: it names no kinds"),
                         ("[worker w]\ncommand = a\nkinds = Send-Mail\n", 'kinds: "Send-Mail" is not a name'),
                         ("[worker w]\ncommand = a\nkinds = shell\n", 'the kind "shell" exists'),
-                        ("[worker w]\ncommand = a\nkinds = x\n[worker v]\ncommand = a\nkinds = x\n", 'kinds: "x" is another section'),
+                        ("[worker w]\ncommand = a\nkinds = x\n[worker v]\ncommand = a\nkinds = x\n", 'kinds: "x" belongs to another section'),
                         ("[worker w]\ncommand = a 'b\nkinds = x\n", "a quote is not closed"),
                         ("[worker w]\ncommand = a\nkinds = x\nrun_as = no_such\n", '[worker w]: run_as: there is no user "no_such"'),
                         ("[worker w]\ncommand = a\nkinds = x\ncwd = srv\n", '[worker w]: cwd: "srv" does not begin with a slash'),

@@ -42,7 +42,7 @@ export class Stopped extends Error {
 export class Context {
   #run
   #send
-  #abort = null // made when somebody asks: most handlers do not
+  #abort = null // made on demand: most handlers never ask for it
   #stopped = null
 
   constructor(message, send) {

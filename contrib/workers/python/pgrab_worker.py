@@ -50,7 +50,7 @@ class Fail(Exception):
 
 
 class Stopped(BaseException):
-    """Raised inside a handler whose run is to stop; reason: timeout, cancel, fenced or shutdown.
+    """Raised inside a handler whose run must stop; reason: timeout, cancel, fenced or shutdown.
 
     Not an Exception, so that `except Exception` lets it pass.
     """

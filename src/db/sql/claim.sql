@@ -1,12 +1,12 @@
--- The versioned claim: of the candidates, those that nobody was faster at become ours, and their ids are
--- written down (pgrab.hold).
--- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates come sorted by id,
--- so that two nodes lock in one order.  The idioms: 26_finish.sql.  (The arrays come through (select ...)
--- because this is no function with settings of its own: then the planner does not know their length.) A task
--- that will be begun at once, because its kind is instant or a handler is free ($5), and was due when it was
--- looked at ($8), is started here; of a noop nobody asks when it began.
--- $1 ids, $2 versions, $3 node, $4 incarnation, $5 kinds that are begun at once, $6 number of this claim, $7
--- claims that are over, $8 the last due time of those that are to be begun (us since 1970).
+-- The versioned claim: the candidates that no other node has taken become ours, and their ids are written
+-- down (pgrab.hold).
+-- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates are sorted by id,
+-- so that all nodes lock in the same order.  Idioms: see 26_finish.sql.  (The arrays come through (select
+-- ...), so that the planner does not know their length: this is not a function with settings of its own.)  A
+-- task that can start at once, because its kind is instant or a handler is free ($5), and that was due at the
+-- look ($8), is started right here; a noop gets no start time, because nothing uses it.
+-- $1 ids, $2 versions, $3 node, $4 incarnation, $5 kinds that start at once, $6 number of this claim, $7
+-- claims that are over, $8 the latest due time of tasks to start at once (us since 1970).
 with won as (
   update pgrab.task t
   set status = case when :at_once then 'running' else 'claimed' end,

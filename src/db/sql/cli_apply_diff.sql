@@ -1,4 +1,4 @@
--- Serves: pgrab apply.  What has changed since cli_apply_before, without what the system writes.
+-- Serves: pgrab apply.  What has changed since cli_apply_before, without the system's columns.
 with now as (
   select t.id, coalesce(t.key, t.name, '#' || t.id) as name, to_jsonb(t) as definition from pgrab.task t),
 written as (

@@ -1,5 +1,5 @@
--- Serves: pgrab status.  What a person should look at: one line each.  Of a large backlog the first two
--- hundred late tasks tell the reasons, of many that fail the first thousand.  One line more than is shown.
+-- Serves: pgrab status.  What needs attention, one line each.  The reasons are those of the first two hundred
+-- late tasks and the first thousand failing ones.  Returns one line more than is shown.
 with late as (
   select l.id, l.name, l.late_by, l.why from pgrab.late l limit 200),
 failing as (
@@ -12,7 +12,7 @@ overdue as (
 select a.what, a.text
 from (
   select 0 as part, 0::bigint as size, 'paused' as what,
-    format('all tasks are paused since %s by %s; pgrab resume --all lets them go',
+    format('all tasks have been paused since %s by %s; pgrab resume --all resumes them',
       date_trunc('second', c.paused_at), c.paused_by) as text
   from pgrab.cluster c where c.paused
   union all
@@ -34,13 +34,13 @@ from (
         coalesce((select left(regexp_replace(x.last_error, '[[:cntrl:]]+', ' ', 'g'), 100)
             from pgrab.task x where x.id = f.id),
           f.outcome))
-    else format('%s%s more fail: select * from pgrab.failing', f.all - 5,
+    else format('%s%s more are failing: select * from pgrab.failing', f.all - 5,
       case when f.all = 1000 then '+' else '' end) end
   from failing f where f.n <= 6
   union all
   select 5, -o.n, 'overdue', case when o.n <= 5
       then format('%s (%s) has not succeeded since %s: %s', coalesce(o.name, 'task'), o.id,
-        coalesce(o.last_success::text, 'it was made'), o.why)
+        coalesce(o.last_success::text, 'it was created'), o.why)
     else format('%s%s more are overdue: select * from pgrab.overdue', o.all - 5,
       case when o.all = 1000 then '+' else '' end) end
   from overdue o where o.n <= 6) a

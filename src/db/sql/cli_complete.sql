@@ -1,5 +1,5 @@
--- Serves: pgrab __complete.  Bounded, whatever the tables hold: an index gives keys from the typed text on;
--- names have none, so only 20,000 rows are asked; of ids the newest.  $1 what, $2 the beginning.
+-- Serves: pgrab __complete.  Bounded, whatever the tables hold: keys come by index, from the typed text on;
+-- names and sources from 20,000 rows; of ids, the newest.  $1 what, $2 the beginning.
 select w.word from (
   (select t.key as word, 1 as rank from pgrab.task t
   where $1::text in ('task', 'key') and t.key >= $2::text order by t.key limit 500)

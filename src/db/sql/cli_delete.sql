@@ -1,4 +1,4 @@
--- Serves: pgrab delete.  Raises for a task or a state that cannot be.  $1 ids, keys, names.
+-- Serves: pgrab delete.  Raises for an unknown task or an unsuitable state.  $1 ids, keys, names.
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   'deleted' as status,
   date_trunc('second', t.due_at) as due_at, t.attempt

@@ -1,5 +1,5 @@
--- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Of what is late the
--- first two thousand are asked who could run them.
+-- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Only for the first two
+-- thousand late tasks it checks which nodes could run them.
 with o as materialized (
   select x.* from pgrab.overview x)
 select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,
@@ -7,20 +7,21 @@ select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,
 from (
   select 1 as n, 'nodes' as name, format('%s up', o.nodes_up) as fine,
     case when o.nodes_up = 0 then 'no node is up; start one: pgrab run'
-      when o.nodes_up = 1 then 'one node only: when it stops nothing runs; start a second' end as fault
+      when o.nodes_up = 1 then 'only one node is up: when it stops, nothing runs; start a second' end as fault
   from o
   union all
-  select 2, 'strategies', 'all nodes divide the tasks by one rule',
+  select 2, 'strategies', 'all nodes have the same strategy',
     (select 'live nodes have several strategies: give all the same --strategy' from pgrab.nodes x
     where x.warning is not null limit 1)
   union all
-  select 3, 'versions', 'all nodes have one version',
+  select 3, 'versions', 'all nodes have the same version',
     (select format('live nodes have the versions %s: upgrade the rest',
       string_agg(distinct x.pgrab_version, ', '))
     from pgrab.node x where x.live having count(distinct x.pgrab_version) > 1)
   union all
-  select 4, 'silent nodes', 'none', (select string_agg(x.name || ' is silent for ' || x.heartbeat_age, '; ')
-    || ': look at its log, restart it' from pgrab.nodes x where x.state = 'silent')
+  select 4, 'silent nodes', 'none', (select string_agg(
+    x.name || ' has been silent for ' || x.heartbeat_age, '; ') || ': look at its log, restart it'
+    from pgrab.nodes x where x.state = 'silent')
   union all
   select 5, 'durability', 'commits survive a crash', case when not pgrab.durable()
     then 'fsync, full_page_writes or synchronous_commit is off: turn them on' end
@@ -35,8 +36,8 @@ from (
   from pg_stat_activity a where a.backend_type = 'client backend'
   union all
   select 8, 'old transactions', 'none is older than five minutes',
-    (select format('session %s (%s%s) has a transaction open since %s, so that dead rows stay: end it with '
-      'select pg_terminate_backend(%s)', x.pid, x.usename, ', ' || nullif(x.application_name, ''),
+    (select format('session %s (%s%s) has had a transaction open since %s, which keeps dead rows: end it '
+      'with select pg_terminate_backend(%s)', x.pid, x.usename, ', ' || nullif(x.application_name, ''),
       date_trunc('second', x.xact_start), x.pid)
     from pg_stat_activity x
     where x.backend_xmin is not null and x.xact_start < statement_timestamp() - interval '5 minutes'
@@ -45,7 +46,7 @@ from (
   union all
   select 9, 'history', 'partitions are made ahead', case when to_regclass(
       'pgrab.run_' || to_char((statement_timestamp() at time zone 'UTC')::date + 1, 'YYYYMMDD')) is null
-    then 'tomorrow has no partition: select * from pgrab.upkeep()' end
+    then 'there is no partition for tomorrow: select * from pgrab.upkeep()' end
   union all
   select 10, 'dead rows', 'few', (select format('pgrab.%s has %s dead rows for %s live ones: is autovacuum '
       'held up by an old transaction or a replication slot?', s.relname, s.n_dead_tup, s.n_live_tup)
@@ -76,14 +77,15 @@ from (
     where pgrab.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format(
-    'all tasks are paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at), x.paused_by)
+    'all tasks have been paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at),
+    x.paused_by)
     from pgrab.cluster x where x.paused)
   union all
   select 14, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
     from pgrab.drained d join pgrab.node x on x.id = d.node_id)
   union all
   select 15, 'failing', 'none', case when o.failing > 0
-    then format('%s%s tasks fail: select * from pgrab.failing', o.failing,
+    then format('%s%s tasks are failing: select * from pgrab.failing', o.failing,
       case when o.failing >= 10000 then '+' else '' end) end
   from o
   union all
@@ -106,8 +108,9 @@ from (
     having count(*) > 0)
   union all
   select 19, 'stopping', 'every run that was told to stop has ended', (select format(
-    'task %s was told to stop %s ago and has not ended on node %s%s. It stays running, so that it never runs '
-      'twice at once, until that is gone: look at it on that machine, and end it there',
+    'task %s was told to stop %s ago and has not ended on node %s%s. It counts as running until then, so '
+    'that '
+      'it never runs twice at once: look for it on that machine, and end it there',
     l.task_id, date_trunc('second', statement_timestamp() - l.stopping_at), x.name,
     coalesce(', which waits for ' || l.waits_for, ''))
     from pgrab.live l join pgrab.node x on x.incarnation = l.incarnation
@@ -121,9 +124,9 @@ from (
     from pgrab.pool p join pgrab.node n on n.id = p.node_id
     where p.up = 0 and n.live order by n.name, p.name limit 1)
   union all
-  select 21, 'schemas', 'handlers of one kind declare one schema',
+  select 21, 'schemas', 'handlers of the same kind declare the same schema',
     (select format('the handlers of kind %s on %s declare different schemas, and the last to start counts: '
-      'bring all to one version', k.key, string_agg(distinct n.name, ', '))
+      'bring all to the same version', k.key, string_agg(distinct n.name, ', '))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id cross join lateral jsonb_each(p.kinds) k
     where p.up > 0 and n.live
     group by k.key having count(distinct k.value) > 1 order by k.key limit 1)
@@ -137,18 +140,18 @@ from (
     order by x.lease_left limit 1)
   union all
   select 23, 'shell and exec', coalesce((
-    select case when c.roles then format('who may have them: %s, and who owns pgrab', coalesce((
+    select case when c.roles then format('allowed for: %s, and the owner of pgrab', coalesce((
         select array_to_string((array_agg(r.rolname::text order by r.rolname))[1:10], ', ')
           || case when count(*) > 10 then ', ...' else '' end
         from pg_roles r where r.rolcanlogin and not r.rolsuper and exists (
           select from pg_roles k where k.rolname in ('pgrab_kind_shell', 'pgrab_kind_exec')
-            and pg_has_role(r.oid, k.oid, 'MEMBER'))), 'nobody was granted them'))
-      else 'who may have them: whoever may insert a task' end
-      || string_agg(format('; on %s they are the user %s', m.nodes, m.runs_as), '' order by m.nodes)
+            and pg_has_role(r.oid, k.oid, 'MEMBER'))), 'no other role'))
+      else 'allowed for: every role that may insert a task' end
+      || string_agg(format('; on %s they run as user %s', m.nodes, m.runs_as), '' order by m.nodes)
     from pgrab.cluster c cross join (
       select string_agg(n.name, ', ' order by n.name) as nodes,
         case when n.users ? 'run_as' then format('%s (run_as)', n.users ->> 'run_as')
-          else format('%s, so who has them is the node (no run_as)', n.users ->> 'node') end
+          else format('%s, the user of the node itself (no run_as)', n.users ->> 'node') end
         || coalesce((select '; but for ' || string_agg(o.key || ': ' || o.value, ', ' order by o.key)
           from jsonb_each_text(n.users -> 'owners') o), '') as runs_as
       from pgrab.node n where n.live and n.kinds && '{shell,exec}'

@@ -1,4 +1,4 @@
--- Serves: pgrab limit.  $1 key, $2 max_running, $3 per_second; null: as it is; none: no such limit.
+-- Serves: pgrab limit.  $1 key, $2 max_running, $3 per_second; null: as it is; the text none: no such limit.
 with there as (
   update pgrab.limit l
   set max_running = case when $2::text is null then l.max_running else nullif($2, 'none')::integer end,

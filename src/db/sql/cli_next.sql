@@ -1,4 +1,4 @@
--- Serves: pgrab next.  Function scan; LIMIT ends it, so that infinity is no matter.
+-- Serves: pgrab next.  Function scan; LIMIT ends it, so infinity does no harm.
 -- $1 expression, $2 time zone, $3 after (null: now), $4 how many.  `local` is ISO 8601 with the
 -- zone's offset at that moment.
 select to_char(l.at, 'Dy') as day,

@@ -1,4 +1,4 @@
--- Serves: pgrab nodes.  Those that are down come last.  $1 name; null: all.
+-- Serves: pgrab nodes.  Nodes that are down come last.  $1 name; null: all.
 select v.*, array_to_string(n.kinds, ',') as kinds, (
     select string_agg(format('%s %s/%s', p.name, p.up, p.processes), ', ' order by p.name)
     from pgrab.pool p where p.node_id = n.id) as handlers

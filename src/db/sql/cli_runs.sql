@@ -1,6 +1,5 @@
 -- Serves: pgrab runs.  Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4
--- key, $5 node,
--- $6 source, $7 since, $8 until (null: all), $9 limit.
+-- key, $5 node, $6 source, $7 since, $8 until (null: all), $9 limit.
 select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node,
   date_trunc('second', r.finished_at) as finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.error
@@ -11,7 +10,8 @@ where ($1::bigint is null or r.task_id = $1) and ($2::text is null or r.outcome 
   and ($6::text is null or exists (select from pgrab.task t where t.id = r.task_id and t.source = $6))
   and r.finished_at >= coalesce(pgrab.moment($7::text), '-infinity')
   and r.finished_at < coalesce(pgrab.moment($8::text), 'infinity')
--- The runs of one task are found by it: what is sorted by then is no column, which an index could offer.
+-- For one task the sort key is no plain column, so that the planner finds its runs by task_id, and not in the
+-- order of run_finished_idx.
 order by case when $1::bigint is null then r.finished_at end desc,
   case when $1::bigint is not null then r.finished_at + interval '0' end desc
 limit $9::bigint

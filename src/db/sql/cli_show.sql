@@ -1,7 +1,7 @@
 -- Serves: pgrab show.  One task, live or finished, its attempts, the oldest first, and its chain.
 -- Plan: task_pkey; run_task_idx of each partition; task_chain_idx or run_chain_idx.
--- $1 id.  `definition` is what is not the default, without what has a line of its own.  `chain` is what
--- pgrab.chains has for all roots together, drawn in one pass.
+-- $1 id.  `definition` leaves out defaults and what has a line of its own.  `chain` is what pgrab.chains has
+-- for all roots together, drawn in one pass.
 with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
 task as (

@@ -1,4 +1,4 @@
--- Serves: pgrab show.  The chain that cli_show gave, drawn for people; both are of one moment.  Reads no
+-- Serves: pgrab show.  The chain that cli_show returned, in readable form, as of the same moment.  Reads no
 -- table.
 -- $1 that array.
 select repeat('  ', least(l.depth, 40)) || left(l.task, 40) as chain, l.id, l.status, l.outcome,

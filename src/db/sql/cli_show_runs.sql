@@ -1,4 +1,4 @@
--- Serves: pgrab show.  The attempts of one task, the oldest first; of very many the last hundred.
+-- Serves: pgrab show.  The last hundred attempts of one task, the oldest first.
 -- Plan: run_task_idx of each partition, then a sort, as serve_task_runs.  $1 id.
 with last as (
   select r.* from (select x.* from pgrab.run x where x.task_id = $1::bigint offset 0) r

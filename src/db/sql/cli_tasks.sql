@@ -1,9 +1,9 @@
 -- Serves: pgrab tasks.  Live tasks, the newest first, then finished ones, the latest first.
--- Plan: task_pkey backwards; those that nodes hold by pgrab.hold, those that cannot run by task_idle_idx (the
--- conditions that are no columns' go when it is planned); run_finished_idx backwards.  Neither half goes
--- through pgrab.tasks, which has no such order.  A name, key or kind is looked for among the newest ten
--- thousand, and if that is not enough by task_name_idx, by task_key_key, by the lanes of the kind (`few`).
--- A source is looked for in all.
+-- Plan: task_pkey backwards; held tasks by pgrab.hold, those that cannot run by task_idle_idx (conditions on
+-- parameters alone are resolved at planning); run_finished_idx backwards.  Neither half reads pgrab.tasks,
+-- which has no such order.  A name, key or kind is searched among the newest ten thousand, and if that is not
+-- enough by task_name_idx, task_key_key, or the lanes of the kind (`few`).  A source is searched in all
+-- tasks.
 -- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 limit.
 with recent as materialized (
   select t.id

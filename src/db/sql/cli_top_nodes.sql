@@ -1,4 +1,4 @@
--- Serves: pgrab top.  A node that has been down for an hour is no news; pgrab nodes lists it.  $1 limit.
+-- Serves: pgrab top.  Leaves out nodes that have been down for an hour; pgrab nodes lists them.  $1 limit.
 select v.name, v.state, v.busy, n.in_hand, v.heartbeat_age as heartbeat, v.shards, v.won,
   n.runs_succeeded as ok, n.runs_failed as failed, v.strategy, v.warning
 from pgrab.nodes v join pgrab.node n on n.name = v.name

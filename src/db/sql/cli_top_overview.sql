@@ -1,5 +1,5 @@
--- Serves: pgrab top, every second: the cluster in one row.  Each count is bounded, see pgrab.overview; where
--- it stopped there, its `_more` is true.
+-- Serves: pgrab top, every second: the cluster in one row.  Counts are bounded, see pgrab.overview; `_more`
+-- is true where one stopped at its bound.
 select current_database() as database, statement_timestamp() as at, n.nodes, o.nodes_up, o.running, o.due,
   o.late, o.due = 10000 as due_more, o.oldest_late, o.parked, o.parked = 10000 as parked_more,
   o.failing, o.overdue, o.runs_1m, o.failed_1m as failures_1m, o.runs_1m = 10000 as runs_1m_more,

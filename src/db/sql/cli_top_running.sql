@@ -1,5 +1,5 @@
--- Serves: pgrab top.  The runs that began first.  A noop has no started_at of its own.
--- $1 limit, $2 at most so many characters of names.
+-- Serves: pgrab top.  The runs that began first.  A noop has no started_at.
+-- $1 limit, $2 maximum length of names.
 select t.id, left(coalesce(t.name, t.key), $2::int) as name, t.kind, t.attempt, left(n.name, $2::int) as node,
   date_trunc('second', statement_timestamp() - t.began_at) as running_for, t.timeout,
   case when l.progress is not null then round(l.progress::numeric, 1)::real || '%' end as progress,

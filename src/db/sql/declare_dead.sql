@@ -1,7 +1,6 @@
--- A node that was seen silent for dead_after is marked down, unless it has beaten since (then 0 rows): both
--- insert the number after the beat that was seen, and one of them goes through.  That number is where a
--- zombie's heartbeat and its peers meet.  Its sql backends are ended, for they would work on with nobody to
--- fence them.  Who wants to hear of it is told (pgrab.alert).
+-- Marks a node down that was silent for dead_after, unless it has sent a heartbeat since (then 0 rows): its
+-- heartbeat and this statement insert the same next number, and only one of them goes through.  Ends the sql
+-- backends of the node, which would otherwise continue without a lease, and inserts the alerts (pgrab.alert).
 -- Serves: recover.  $1 node, $2 incarnation, $3 the beat that was seen.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),

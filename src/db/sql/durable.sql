@@ -1,7 +1,7 @@
--- Could a start that was acknowledged be lost?  Null: no, and at_most_once can be promised; else why. (Starts
--- of such tasks set synchronous_commit themselves: store_start_once.)  A standby that is not waited for may
--- be promoted without the last commits; one that is away shows by its slot.  Logical replication promotes
--- nothing.
+-- Could a start that was acknowledged be lost?  Null: no, and at_most_once can be promised; otherwise, why.
+-- (Starts of such tasks set synchronous_commit themselves: store_start_once.)  An asynchronous standby may be
+-- promoted without the last commits; one that is disconnected still has its slot.  Logical replicas are not
+-- promoted.
 -- Serves: register, loader, starter.  $1 are asynchronous standbys accepted?
 select case
   when current_setting('fsync') <> 'on'
@@ -14,6 +14,6 @@ select case
         and r.application_name is distinct from 'pg_receivewal'
         and not exists (
           select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical'))
-    then 'a standby is attached that is not synchronous: promoted, it may lack what was acknowledged'
+    then 'an asynchronous standby is attached: when promoted, it may lack commits that were acknowledged'
       || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for this node)'
 end

@@ -1,5 +1,6 @@
--- What is to be done once in the cluster: those who wait in line of a limit and may go now; lanes that are
--- missing; is something held by nobody?  Serves: recover of the first node.  (Two that think they are first
--- find each other's marks.)  Answers whether there are limits at all: then it is to be asked every second.
+-- What one node does for the cluster: wakes tasks in line for a limit that may start now, adds missing lanes,
+-- and checks whether dead incarnations hold something.  Serves: recover of the first node.  (If two nodes
+-- think they are the first, pgrab.duty keeps them apart.)  Also returns whether there are limits: then it
+-- must be called every second.
 select pgrab_internal.limit_tick(), pgrab_internal.lanes_tick(), exists (select from pgrab.limit),
   exists (select from pgrab_internal.orphans())

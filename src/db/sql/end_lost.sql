@@ -1,7 +1,7 @@
--- A connection of ours was lost in the middle of a statement, whose backend may be at it still: it is ended
--- before anybody looks up what became of the statement. Hazard: a WHERE may be evaluated in any order, and
--- this one ends processes; so it is picked first (materialized), and ended then.
--- Serves: db/pg.c.  $1 its process id, $2 a moment at which it was ours (ids come again).
+-- When a connection of ours is lost in the middle of a statement, its backend may still be executing it: so
+-- it is ended before the outcome of the statement is looked up.  Hazard: a WHERE may be evaluated in any
+-- order, and this one ends processes; so the backend is selected first (materialized), and then ended.
+-- Serves: db/pg.c.  $1 its process id, $2 a moment at which it was ours (process ids are reused).
 with backend as materialized (
   select a.pid from pg_stat_activity a
   where a.pid = $1::int and a.datname = current_database() and a.usename = current_user

@@ -1,6 +1,7 @@
--- Before tasks are put back: sql backends of incarnations that no node has are ended, for they would work on
--- with nobody to fence them.
--- Serves: recover.  Returns how many could not be; what they do is not put back (pgrab.held_by_nobody).
+-- Before tasks are put back: ends the sql backends of incarnations that no node has, which would otherwise
+-- continue without a lease.
+-- Serves: recover.  Returns how many could not be ended; their runs are not put back
+-- (pgrab_internal.lost_batch).
 select e.kept
 from (
   select array_agg(distinct a.application_name) as names from pg_stat_activity a

@@ -1,5 +1,5 @@
--- After a claim or start whose reply was lost: which of these rows does this incarnation hold, and are they
--- started?
+-- After a claim or start whose reply was lost: which of these rows does this incarnation hold, and have they
+-- been started?
 -- Serves: loader, starter.
 -- $1 ids, $2 versions (as they are if the statement went through), $3 incarnation.
 select :run_columns

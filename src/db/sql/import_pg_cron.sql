@@ -1,6 +1,6 @@
--- The jobs of pg_cron, as tasks.  Serves: pgrab import pg_cron; asks the database that pg_cron is in, where
--- there need be no schema pgrab.  $1 time zone where cron.timezone says none, $2 database, $3 role (null: the
--- one that is asked, all).  By to_jsonb(): columns have come with its versions.
+-- The jobs of pg_cron, as tasks.  Serves: pgrab import pg_cron; runs in the database that pg_cron is in,
+-- which need not have a schema pgrab.  $1 time zone if cron.timezone is not set, $2 database (null: this
+-- one), $3 role (null: all).  to_jsonb(), because the columns depend on the version of pg_cron.
 with job as (
   select (r ->> 'jobid')::bigint as id, nullif(r ->> 'jobname', '') as name, r ->> 'schedule' as schedule,
     r ->> 'command' as command, r ->> 'database' as database, r ->> 'username' as role,
@@ -12,19 +12,19 @@ said as (
       else btrim(regexp_replace(replace(j.schedule, '$', 'L'), '\s+', ' ', 'g')) end as fires
   from job j)
 select format('job %s%s', s.id, ' ' || quote_literal(s.name)) as what,
-  case when s.database <> coalesce($2::text, current_database()) then format('it runs in database %s, and '
-      'pgrab runs sql in its own: import it there, with --database %1$s', s.database)
+  case when s.database <> coalesce($2::text, current_database()) then format('it runs in database %s, but '
+      'pgrab runs SQL in its own database: import it there, with --database %1$s', s.database)
     when s.fires ~* '^@reboot' then '@reboot has no counterpart' end as left_out,
   case when s.role <> current_user
-    then format('it ran as %s; its task belongs to who applies the file', s.role) end as note,
+    then format('it ran as %s; its task will belong to the role that applies the file', s.role) end as note,
   json_build_array(json_strip_nulls(json_build_object(
     'key', coalesce(s.name, 'cron-' || s.id), 'kind', 'sql', 'command', s.command, 'schedule', s.fires,
     'timezone', coalesce(case when current_setting('cron.timezone', true) = 'GMT' then 'UTC'
       else nullif(current_setting('cron.timezone', true), '') end, $1::text),
-    -- what refuses to run in a transaction
+    -- statements that refuse to run in a transaction
     'args', case when s.command ~* '^\s*(vacuum|call|(create|drop|reindex)\M.*\mconcurrently)\M'
       then '{"transaction": false}'::json end,
-    -- pg_cron tries once, and a run that was missed is missed
+    -- pg_cron tries once, and does not catch up on missed runs
     'max_attempts', 1, 'misfire', 'skip', 'paused', case when not s.active then true end))) as tasks
 from said s
 where $3::text is null or s.role = $3

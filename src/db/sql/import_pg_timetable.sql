@@ -1,7 +1,7 @@
 -- The chains of pg_timetable, as tasks: the first of a chain has the schedule, each other one is the child of
--- the one before it.  Serves: pgrab import pg_timetable; asks the database that these tables are in, where
--- there need be no schema pgrab.  $1 time zone.
--- A task with several rows of parameters runs once for each, as there.
+-- the one before it.  Serves: pgrab import pg_timetable; runs in the database that these tables are in, which
+-- need not have a schema pgrab.  $1 time zone.
+-- A task with several rows of parameters runs once for each, as in pg_timetable.
 with step as (
   select t.chain_id, row_number() over (partition by t.chain_id order by t.task_order, t.task_id, p.order_id)
       as n, t.task_id, nullif(t.task_name, '') as name, t.kind::text as kind, t.command, p.value,
@@ -11,7 +11,7 @@ with step as (
       when nullif(t.database_connection, '') is not null
         then format('task %s runs in another database', t.task_id)
       when p.value is not null and json_typeof(p.value::json) <> 'array'
-        then format('the parameters of task %s are no array', t.task_id) end as fault
+        then format('the parameters of task %s are not an array', t.task_id) end as fault
   from timetable.task t left join timetable.parameter p on p.task_id = t.task_id),
 chain as (
   select c.*, case when c.run_at is null then '* * * * *'
@@ -43,12 +43,12 @@ select format('chain %s %L', c.chain_id, c.chain_name) as what,
   case when t.n is null then 'it has no tasks' when c.fires ~* '^@reboot' then '@reboot has no counterpart'
     else t.fault end as left_out,
   concat_ws('; ',
-    case when t.sql > 1 then 'its tasks ran in one transaction, and each has one of its own now' end,
+    case when t.sql > 1 then 'its tasks ran in one transaction; now each has its own' end,
     case when t.role is not null
-      then format('a task of it ran as %s; it belongs to who applies the file', t.role) end,
-    case when nullif(c.client_name, '') is not null then format('it ran on client %s only: labels of nodes '
-      'and `require` do that', c.client_name) end,
-    case when c.exclusive_execution then 'it ran alone; a limit with max_running 1 does that' end) as note,
+      then format('one of its tasks ran as %s; it will belong to the role that applies the file', t.role) end,
+    case when nullif(c.client_name, '') is not null then format('it ran only on client %s: use labels of '
+      'nodes and `require` for that', c.client_name) end,
+    case when c.exclusive_execution then 'it ran alone: use a limit with max_running 1 for that' end) as note,
   t.tasks
 from chain c left join (
   select x.chain_id, count(*) as n, min(x.fault) as fault, min(x.role) as role,

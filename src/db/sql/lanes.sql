@@ -1,7 +1,7 @@
--- The lanes that this node may run, and which nodes are able to run each: among these the strategy divides
+-- The lanes that this node may run, and for each the nodes that can run it, among which the strategy divides
 -- it.
--- Serves: loader, when the cluster has changed, when a new lane was rung for, and now and then.
--- The right to a kind is asked for here, so that what was revoked is not taken, and again at the start.
+-- Serves: loader, when the cluster has changed, when the bell rings for a new lane, and now and then.
+-- The right to a kind is checked here, so that tasks of a revoked kind are not taken, and again at the start.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 with node as materialized (
   select n.* from pgrab.node n where n.state = 'up')

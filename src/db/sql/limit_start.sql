@@ -1,5 +1,5 @@
--- As start.sql, for tasks with a limit_key: those that find a place are started, the others handed back to
--- stand in line.  Serves: starter.  $1 ids, $2 versions, $3 incarnation.
+-- Like start.sql, for tasks with a limit_key: those that get a place are started, the others are handed back
+-- to wait in line.  Serves: starter.  $1 ids, $2 versions, $3 incarnation.
 with placed as materialized (
   select p.id
   from (

@@ -1,5 +1,5 @@
--- Takes the requests that this node is to answer.  Serves: teller.  Plan: live_request_incarnation_idx.
--- $1 incarnation, $2 at most so many.
+-- Takes the requests that this node must answer.  Serves: teller.  Plan: live_request_incarnation_idx.
+-- $1 incarnation, $2 limit.
 with taken as (
   delete from pgrab.live_request r
   where r.id in (

@@ -1,5 +1,5 @@
--- Takes back what was said about runs that have ended, and what was asked.
--- Serves: teller.  Plan: the keys of the three.  $1 incarnations, $2 ids, $3 versions.
+-- Deletes reports about runs that have ended, and requests for them.
+-- Serves: teller.  Plan: the keys of the three tables.  $1 incarnations, $2 ids, $3 versions.
 with e as (
   select * from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as u(incarnation, id, version)),
 asked as (

@@ -1,4 +1,4 @@
--- What has changed about runs that are under way.  HOT: no index but the key's, which never changes.
+-- What has changed about runs in progress.  HOT: the only index is the key's, which never changes.
 -- Serves: teller.  Plan: live_pkey.  $1 incarnations, $2 ids, $3 versions, $4 percentages, $5 texts; $6 since
 -- when, $7 stopping since, in us before now; $8 what they wait for.
 insert into pgrab.live as l (incarnation, task_id, version, progress, progress_text, progress_at, stopping_at,

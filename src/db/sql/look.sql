@@ -1,12 +1,12 @@
--- What is due soon and free, in the lanes that this node may run and the shards asked for.  Reads only; the
--- claim that follows is the decision.  Serves: loader. Plan: one index scan of task_due_idx for each pair of
--- lane and shard, stopped by the limits; with a backlog a lane ends after a few shards, which is why the
--- caller turns the list of shards round at every look.  What this node may not run stands in other lanes and
--- is not read.  Kind, owner, labels and delivery are asked all the same: the number of a lane is a hash.
+-- What is due soon and free, in the lanes that this node may run and the given shards.  It only reads; the
+-- claim that follows decides.  Serves: loader.  Plan: one index scan of task_due_idx for each pair of lane
+-- and shard, stopped by the limits.  With a backlog a lane ends after a few shards, so the caller rotates the
+-- list of shards at every look.  What this node may not run is in other lanes and is not read.  Kind, owner,
+-- labels and delivery are checked all the same, because the number of a lane is a hash.
 -- $1 lanes int[], $2 where the shards of each begin, $3 and end, in $4 shards smallint[] and $5 the lowest
--- due to look at in each (us since 1970, null: any; dead entries pile up at the head of the index when an old
--- snapshot is held), $6 how far ahead (us; negative: overdue by so much), $7 kinds text[], $8 labels jsonb,
--- $9 may this node run at_most_once tasks, $10 how many rows of each lane bigint[], $11 owners text[],
+-- due time to look at in each (us since 1970, null: any; dead entries pile up at the head of the index when
+-- an old snapshot is held), $6 how far ahead (us; negative: overdue by that much), $7 kinds text[], $8 labels
+-- jsonb, $9 may this node run at_most_once tasks, $10 how many rows of each lane bigint[], $11 owners text[],
 -- $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[].
 :look_rows
         limit l.slice) t

@@ -1,5 +1,5 @@
--- As look.sql, without the rows that somebody has locked: so that however many of them there are, the limits
--- count what can be had.  It locks the rows it finds, which look.sql spares us; so only for a while after a
+-- Like look.sql, but skips rows that another session has locked, so that the limits count only rows that can
+-- be claimed.  It locks the rows it finds, which look.sql avoids; so it is used only for a while after a
 -- claim met a locked row.
 -- Serves: loader.
 :look_rows

@@ -1,7 +1,7 @@
 -- Opens the transaction of one migration.  The lock makes a second migrator wait here until the first has
--- committed; then it finds the work done.  A table of ours: anybody may hold an advisory lock, and that is
--- only for the moment before there is one. From then on a lock that a reader or writer holds is waited for
--- only briefly, because everybody who comes later waits behind us.
+-- committed; then it finds the work done.  It is a lock on a table of ours, because any role may hold an
+-- advisory lock; that is used only before the table exists.  From then on we wait only briefly for the locks
+-- of readers and writers, because every later session would wait behind us.
 -- Serves: db/migrate.c.
 begin isolation level read committed;
 set local lock_timeout = '120s';
@@ -10,7 +10,7 @@ declare
   v_owner constant text := (
     select pg_get_userbyid(n.nspowner) from pg_namespace n where n.nspname = 'pgrab');
 begin
-  -- what is made belongs to who owns the rest
+  -- so that new objects belong to the owner of the others
   if v_owner <> current_user and pg_has_role(v_owner, 'MEMBER') and v_owner = 'pgrab_owner' then
     perform set_config('role', v_owner, true);
   end if;

@@ -1,6 +1,6 @@
--- Before the api is applied: drops what an earlier one made, so that a function whose parameters or result
--- have changed can be created again, and removed ones are gone.  Objects that other people's objects depend
--- on stay and are replaced in place; that fails, naming the object, only if its columns or result changed.
+-- Before the api is applied: drops what an earlier one created, so that a function whose parameters or result
+-- have changed can be created again, and removed ones are gone.  Objects that users' objects depend on stay
+-- and are replaced in place; that fails, naming the object, only if its columns or result changed.
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare
@@ -13,7 +13,7 @@ begin
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
     where c.relnamespace = any (c_schemas) and p.pronamespace = any (c_schemas)
       and not t.tgisinternal and t.tgparentid = 0
-    order by c.relname <> 'task' -- the table that an insert locks first: else one of the two is a deadlock
+    order by c.relname <> 'task' -- inserts lock that table first: another order could deadlock with them
   loop
     execute v_drop;
   end loop;
@@ -36,7 +36,7 @@ begin
         execute v_drop;
         v_gone := true;
       exception when dependent_objects_still_exist then
-        null; -- the next round, when what stands on it is ours and has gone
+        null; -- the next round drops it, if what depends on it is ours and gone by then
       end;
     end loop;
     exit when not v_gone;

@@ -1,4 +1,4 @@
--- All that is in pgrab's schemas belongs to pgrab_owner from here on, and this transaction goes on as it.
+-- Makes pgrab_owner the owner of everything in pgrab's schemas, and continues this transaction as that role.
 -- Serves: db/migrate.c, pgrab migrate --roles; after the api was dropped, before it is applied.
 do $$
 declare

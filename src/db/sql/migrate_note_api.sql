@@ -1,5 +1,5 @@
--- The api's row, before its text: 0 rows, and somebody has applied this very text already.
--- Serves: db/migrate.c.  $1 hash, $2 version of the program, $3 also when the text is the same.
+-- Records the api, before it is applied.  0 rows: another session has already applied this very text.
+-- Serves: db/migrate.c.  $1 hash, $2 version of the program, $3 even if the text is the same?
 insert into pgrab.api as a (hash, pgrab_version) values ($1, $2)
 on conflict (only_row) do update
 set hash = excluded.hash, pgrab_version = excluded.pgrab_version, applied_at = excluded.applied_at,

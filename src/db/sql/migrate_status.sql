@@ -1,5 +1,5 @@
--- What is installed.  Serves: db/migrate.c.  $1 the highest number this program knows.
--- How many of the known are there; a newer breaking one makes the schema unusable for this program.
+-- What is installed.  Serves: db/migrate.c.  $1 the highest number that this program knows.  Counts the known
+-- migrations that are applied; a newer breaking one makes the schema unusable for this program.
 select coalesce(max(m.version), 0), count(*) filter (where m.version <= $1::int),
   coalesce(bool_or(m.breaking) filter (where m.version > $1::int), false),
   coalesce((select a.hash from pgrab.api a), ''), coalesce((select a.pgrab_version from pgrab.api a), '0')

@@ -1,5 +1,5 @@
--- The schema and its own bookkeeping, when they are not there.  A schema that somebody made for us is taken
--- as it is.
+-- Creates the schemas and the tables of migrate itself, if they do not exist.  A schema that an administrator
+-- has created for us is used as it is.
 -- Serves: db/migrate.c, before every migration; `pgrab sql`.
 do $$
 begin
@@ -12,13 +12,13 @@ begin
   if to_regnamespace('pgrab_internal') is null then
     create schema pgrab_internal;
     comment on schema pgrab_internal is
-      'What only nodes, triggers and views of pgrab call. For people: schema pgrab.';
+      'What only nodes, triggers and views of pgrab call. For users there is the schema pgrab.';
   end if;
   if to_regnamespace('pgrab_sql') is null then
     create schema pgrab_sql;
     grant usage on schema pgrab_sql to public;
     comment on schema pgrab_sql is
-      'What nodes call on connections of the owners of sql tasks, who need no other right for it.';
+      'What nodes call on connections of the owners of sql tasks. The owners need no other right.';
   end if;
   if to_regclass('pgrab.migration') is null then
     create table pgrab.migration (
@@ -52,7 +52,7 @@ begin
       'Which functions and views this schema has: one row. Written by `pgrab migrate`.';
     comment on column pgrab.api.only_row is 'Always true: there is one row.';
     comment on column pgrab.api.hash is
-      'Of the text of all functions and views; another hash, and `pgrab migrate` applies them again.';
+      'Hash of the text of all functions and views; when it differs, `pgrab migrate` applies them again.';
     comment on column pgrab.api.pgrab_version is 'Version of the program that applied them.';
     comment on column pgrab.api.applied_at is 'When.';
     comment on column pgrab.api.applied_by is 'The role that applied them.';

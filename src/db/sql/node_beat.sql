@@ -1,14 +1,14 @@
--- One heartbeat: the row after the last one of this node (see pgrab.beat).  0 rows: somebody declared us
--- dead, or our name has a new owner; we are fenced.  It waits for no lock on any row: what somebody has
--- locked stays for upkeep to delete.  That it has become busy is told at once, by the doorbell.
--- Answers what people want of us: to drain, which of our runs to stop (task and version, by spaces), and
--- whether to show an output; and, when asked, everybody who is not down (as node_list.sql), so that an idle
--- node needs no other statement.
+-- One heartbeat: the row after the last one of this node (see pgrab.beat).  0 rows: another node has declared
+-- us dead, or our name has a new owner; we are fenced.  It waits for no row lock: a row that another session
+-- has locked is left for upkeep to delete.  When the node has become busy, the doorbell tells the others at
+-- once.  Returns what users want of us: whether to drain, which of our runs to stop (task and version,
+-- separated by spaces), and whether an output was requested; and, with $26, all nodes that are not down (as
+-- node_list.sql), so that an idle node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end.
--- $1 node, $2 incarnation, $3 state, $4 bell, $5.. how it is: in hand, running, to start, to run, to finish,
--- children, connections, lease left us, round trip us (0: not known); $14.. what to add: attempted, won,
--- lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines dropped; $26
--- the others, too?; $27 busy.
+-- $1 node, $2 incarnation, $3 state, $4 bell, $5.. its state in numbers: in hand, running, to start, to run,
+-- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
+-- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
+-- dropped; $26 the others, too?; $27 busy.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (

@@ -1,5 +1,5 @@
--- What a node's settings say since it has read them again.  Serves: heartbeat.  0 rows: somebody has the row
--- locked, or it is not that incarnation any more.
+-- Writes a node's settings after it has read them again.  Serves: heartbeat.  0 rows: another session has the
+-- row locked, or the node has a new incarnation.
 -- $1 node, $2 weight, $3 labels, $4 slots, $5 incarnation.
 update pgrab.registration r set weight = $2::double precision, labels = $3::jsonb, slots = $4::int
 where r.id in (select x.id from pgrab.registration x where x.id = $1::bigint for update skip locked)

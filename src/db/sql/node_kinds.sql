@@ -1,4 +1,5 @@
--- Kinds of plugged-in executors and of handlers become insertable.  Serves: register.
+-- Makes the kinds of plugged-in executors and of handlers known, so that tasks can have them.  Serves:
+-- register.
 -- $1 kinds, $2 summaries, $3 kinds that handler processes carry out.
 insert into pgrab.kind as k (kind, summary, handled)
   select u.kind, u.summary, false from unnest($1::text[], $2::text[]) u(kind, summary)

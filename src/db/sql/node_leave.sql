@@ -1,5 +1,5 @@
 -- The last word of a node that stopped in good order, or of its keeper.  Serves: heartbeat, farewell.
--- $1 node, $2 incarnation, $3 what it died of, of which people are told (pgrab.alert); null: it was stopped.
+-- $1 node, $2 incarnation, $3 what it died of, for the alerts (pgrab.alert); null: it was stopped.
 with pools as (
   delete from pgrab.pool p using pgrab.node n
   where p.node_id = $1::bigint and n.id = $1::bigint and n.incarnation = $2::bigint),

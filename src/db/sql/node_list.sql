@@ -1,4 +1,4 @@
--- Everybody who is not down, for the observer and the strategies; and the database's clock.
+-- All nodes that are not down, for the observer and the strategies; and the database's clock.
 -- Serves: heartbeat, before the first beat.
 select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, :node_columns
 from pgrab.node n where n.state <> 'down' order by n.id

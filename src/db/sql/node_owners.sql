@@ -1,5 +1,5 @@
--- For whom a node can log in, when that has changed; nodes then read their lanes again.  No row: it is not
--- that incarnation any more, or not yet.
+-- Which owners a node can log in as, when that has changed; nodes then read their lanes again.  No row: the
+-- node has another incarnation by now, or has not registered yet.
 -- Serves: logins.
 -- $1 node, $2 incarnation, $3 owners besides its own role.
 with told as (

@@ -1,3 +1,3 @@
--- How the pools of handler processes of a node are, and the schemas of their kinds.  Serves: announcer.
+-- The state of a node's pools of handler processes, and the schemas of their kinds.  Serves: announcer.
 -- $1 node, $2 pools, JSON.
 select pgrab_internal.pools_announce($1::bigint, $2::jsonb)

@@ -1,7 +1,7 @@
 -- A new incarnation: the first of its name, or in place of one that was seen to be down or silent.  Its first
--- beat has the number after the one that was seen, so that of two that want a name one goes through.
--- Who was told that it was down is told that it is back.
--- Serves: register, and the new beginning after a fence.  0 rows: somebody else was faster.
+-- beat has the number after the one that was seen, so that of two nodes that want a name only one gets it.
+-- If the node was reported down, it is reported back.
+-- Serves: register, and registering again after a fence.  0 rows: another node was faster.
 -- $1 name, $2 incarnation, $3 host, $4 pid, $5 version, $6 strategy, $7 weight, $8 labels, $9 kinds, $10
 -- slots, $11 heartbeat us, $12 dead_after us, $13 incarnation it replaces (null: none expected), $14 its
 -- beat, $15 owners besides its own role, $16 bounds, $17 users.

@@ -1,5 +1,5 @@
--- Sql backends of incarnations that no node has, which work for owners whom this node can log in as: nobody
--- else may be able to end them.
+-- Sql backends of incarnations that no node has, for owners that this node can log in as: perhaps no other
+-- node can end them.
 -- Serves: recover.  $1 owners.
 select a.usename, a.pid, a.application_name from pg_stat_activity a
 where a.datname = current_database() and starts_with(a.application_name, 'pgrab sql ')

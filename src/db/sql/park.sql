@@ -1,9 +1,9 @@
--- A run whose end the server refuses to record as it was (a foreign key of somebody's forbids the task to
--- leave, say): parked, so that it is not run again, with the reason. When the history, or what hangs below a
--- link of a chain, is what refuses it: without a row there, and what hangs below waits until a person has
--- retried it.
+-- Parks a task whose end the server refuses to record (a user's foreign key forbids deleting the task, say),
+-- so that it is not run again, with the reason.  If the history, or the children of a link, cause the
+-- refusal, $8 is false: then no history is written, and the children wait until a user retries the task.
 -- Serves: finisher, when everything else was refused.  Plan: task_pkey by id.
--- $1 id, $2 version, $3 incarnation, $4 outcome, $5 why, $6 node, $7 node's name, $8 with what comes of it?
+-- $1 id, $2 version, $3 incarnation, $4 outcome, $5 why, $6 node, $7 node's name, $8 with history and
+-- children?
 with parked as (
   update pgrab.task t
   set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null,
@@ -22,7 +22,7 @@ select p.id, $2::bigint, case when $8::boolean and p.chain is not null
   then pgrab_internal.link_parked(p.id, p.chain, p.fire_at) end
 from parked p
 union all
--- its place under a limit, which makes no row here
+-- gives back its place under a limit; adds no row
 select null, null, null
 from pgrab_internal.limit_give_back(array[$1::bigint], array[$2::bigint], array[$3::bigint]) freed
   where freed < 0

@@ -1,5 +1,5 @@
--- After a finish whose reply was lost: which of these runs are in the history?  Those were finished by us;
--- the others are stale.
+-- After a finish whose reply was lost: which of these runs are in the history?  Those we have finished; the
+-- others are stale.
 -- Serves: finisher, sql executor.  Plan: run_task_idx.
 -- $1 ids, $2 versions, $3 incarnations.
 select r.task_id, r.version

@@ -1,6 +1,6 @@
--- Hands claimed, unstarted tasks back, and says so to sleeping nodes.  Fenced: what is no longer ours is left
--- alone.  Of what came back because its owner lost the right to its kind no node is told, but all are told to
--- read again which lanes they may run.
+-- Hands back claimed tasks that have not started, and tells sleeping nodes.  Fenced: what is no longer ours
+-- is left alone.  If a task came back because its owner lost the right to its kind, nodes are not told of the
+-- task, but to read their lanes again.
 -- Serves: starter (drain, no free worker, start refused).  Plan: task_pkey by id; HOT.
 -- $1 ids, $2 versions, $3 incarnation.
 with back as (

@@ -1,5 +1,5 @@
--- The roles for separate rights; see docs/security.md.  Nobody logs in as one of them: grant them to those
--- who do.  It needs CREATEROLE, and may be run again: a role that is there stays as it is.
+-- Creates the roles for separate rights; see docs/security.md.  They cannot log in: grant them to roles that
+-- can.  This needs CREATEROLE, and may be run again: a role that exists stays as it is.
 -- Serves: pgrab migrate --roles, pgrab sql --roles.
 do $$
 declare
@@ -14,7 +14,7 @@ begin
       execute format('create role %I nologin', v_role);
     end if;
   end loop;
-  -- what can do no more than its owner; shell, exec and http are granted one by one
+  -- these kinds can do no more than their owner; shell, exec and http are granted one by one
   foreach v_role in array '{pgrab_kind_sql,pgrab_kind_noop,pgrab_kind_notify}'::text[] loop
     if not pg_has_role('pgrab_submit', v_role, 'MEMBER') then
       execute format('grant %I to pgrab_submit', v_role);
@@ -23,7 +23,7 @@ begin
   if not pg_has_role('pgrab_serve', 'pgrab_read', 'MEMBER') then
     grant pgrab_read to pgrab_serve;
   end if;
-  -- whoever made it is a member of it from 16 on, but may not act as it
+  -- from PostgreSQL 16 on, the creator of a role is a member of it, but may not act as it
   if not pg_has_role('pgrab_owner', 'USAGE') then
     execute format('grant pgrab_owner to %I', current_user);
   end if;

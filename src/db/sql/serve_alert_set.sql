@@ -1,4 +1,4 @@
--- Serves: PUT /api/v1/alerts/NAME.  $1 name, $2 the other columns; what is left out has its default.
+-- Serves: PUT /api/v1/alerts/NAME.  $1 name, $2 the other columns; those left out get their defaults.
 insert into pgrab.alert as a (name, events, owner, task_like, source, node_like, template, enabled)
 select $1::text, coalesce(x.events, '{failed,parked,recovered}'), x.owner, x.task_like, x.source, x.node_like,
   x.template, coalesce(x.enabled, true)

@@ -1,8 +1,8 @@
 -- Serves: GET /api/v1/events, once a second for each listener: what has happened since the last look.
--- $1 up to where that was (null: nothing is told but the nodes).  The last row is where this one ends.
--- Plan: run_finished_idx; of each lane and shard the twenty rows due longest (task_due_idx).  What is dated
--- may be committed a little later, so the last second is left for the next look. At most 200 of each kind;
--- `more` says that there were more.
+-- $1 where that ended (null: return only the nodes).  The last row says where this one ends.
+-- Plan: run_finished_idx; of each lane and shard the twenty rows due longest (task_due_idx).  A row may be
+-- committed a little later than its time says, so the last second is left for the next look.  At most 200 of
+-- each kind of event; `more` says that there were more.
 with span as materialized (
   select coalesce($1::timestamptz, statement_timestamp()) as after,
     greatest(statement_timestamp() - interval '1 s', $1::timestamptz) as until),

@@ -1,5 +1,5 @@
--- Serves: the page of one task.  When it fires next, five times.  Plan: task_pkey; a function scan that LIMIT
--- ends.  $1 id.
+-- Serves: the page of one task.  Its next five fires.  Plan: task_pkey; a function scan that LIMIT ends.  $1
+-- id.
 select date_trunc('second', f.at) as utc,
   to_char(f.at at time zone t.timezone, 'Dy YYYY-MM-DD HH24:MI:SS') || ' ' || t.timezone as local,
   date_trunc('second', f.at - statement_timestamp()) as from_now

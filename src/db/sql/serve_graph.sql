@@ -1,4 +1,4 @@
--- Serves: the page of one task.  The links of its chain, to be drawn: at most 200, those nearest to the root.
+-- Serves: the page of one task.  The links of its chain, for drawing: at most 200, those with the lowest ids.
 -- Plan: task_chain_idx, found before it is put in order, as serve_task_runs; edge_child_idx.  $1 id.
 with recursive link as materialized (
   select t.id, left(coalesce(t.name, t.key, '#' || t.id), 22) as name, t.status, t.last_outcome, t.parent_id

@@ -1,6 +1,7 @@
 -- Serves: GET /metrics.  One row per figure: its family, at most two labels, its value.
--- Plan: as cli_top_overview: of each lane and shard the twenty rows due longest, of those that wait under a
--- limit and of those that cannot run twenty thousand; where a count stopped there, `truncated` is 1.
+-- Plan: task_due_idx for the twenty rows of each lane and shard that have been due longest; at most twenty
+-- thousand tasks that wait under a limit, and as many that cannot run.  Where a count stopped at such a
+-- bound, `counts_truncated` is 1.
 with seen as materialized (
   select 1 as part, h.lane, h.shard, t.status, t.due_at as since
   from pgrab.due_heads() h
@@ -65,7 +66,7 @@ from (
     ('node_recovered', null, null, n.recovered), ('node_keepers_lost', null, null, n.keepers_lost),
     ('node_log_dropped', null, null, n.log_dropped)) x(family, label, value_of, value)
   union all
-  -- What a node that is down said last is true of nobody.
+  -- not for nodes that are down, where the last values mean nothing
   select x.family, 'node', n.name, x.label, x.value_of, x.value
   from node n cross join lateral (values
     ('node_queue', 'queue', 'start', n.to_start), ('node_queue', 'queue', 'run', n.to_run),

@@ -1,7 +1,7 @@
--- Serves: GET /metrics.  The runs that have ended since the last question, by kind and outcome, in buckets.
--- $1 how far the last question came (null: nothing has been counted; only the time is given).
--- Plan: run_finished_idx from there; at most 200,000 rows, the rest the next time.  What a finish has dated
--- may be committed a little later, so the last five seconds are left for the next question.
+-- Serves: GET /metrics.  The runs that have ended since the last call, by kind and outcome, in buckets.
+-- $1 how far the last call came (null: this is the first, and only returns the time).
+-- Plan: run_finished_idx from there; at most 200,000 rows, the rest the next time.  A finish may be committed
+-- a little later than its time says, so the last five seconds are left for the next call.
 with until as materialized (
   select coalesce((
       select r.finished_at from pgrab.run r

@@ -1,4 +1,4 @@
--- Serves: GET /api/v1/runs, the page.  As cli_runs, page by page: one row as JSON, and where the next begins.
+-- Serves: GET /api/v1/runs.  Like cli_runs, page by page: a row as JSON, and the cursor of the next page.
 -- Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4 key, $5 node,
 -- $6 source, $7 since, $8 until, $9 cursor (null: all, and the first page), $10 limit.
 :runs_page

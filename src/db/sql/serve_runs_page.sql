@@ -1,4 +1,4 @@
--- Serves: the page of the history.  As serve_runs, with columns.
+-- Serves: the page of the history.  Like serve_runs, with columns.
 -- Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4 key, $5 node,
 -- $6 source, $7 since, $8 until, $9 cursor (null: all, and the first page), $10 limit.
 :runs_page

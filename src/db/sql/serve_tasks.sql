@@ -1,4 +1,4 @@
--- Serves: GET /api/v1/tasks.  As cli_tasks, page by page: a row as JSON, and where the next page begins.
+-- Serves: GET /api/v1/tasks.  Like cli_tasks, page by page: a row as JSON, and the cursor of the next page.
 -- Plan: as cli_tasks; a page begins at an id, or at the time of an end.
 -- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 cursor (null: the first page),
 -- $8 limit.

@@ -1,4 +1,4 @@
--- Serves: the page of tasks.  As serve_tasks, with columns.
+-- Serves: the page of tasks.  Like serve_tasks, with columns.
 -- Plan: as cli_tasks; a page begins at an id, or at the time of an end.
 -- $1 status, $2 kind, $3 name, $4 key, $5 node, $6 source (null: all), $7 cursor (null: the first page),
 -- $8 limit.

@@ -1,5 +1,5 @@
--- Which server answers: its identity, the timeline it writes, and whether what it acknowledges is on a
--- standby too.
+-- Which server answers: its identity, its timeline, and whether a commit that it acknowledges is on a
+-- standby, too.
 -- Serves: heartbeat, on every new connection.
 select (select s.system_identifier from pg_control_system() s),
   case when pg_is_in_recovery() then '' else left(pg_walfile_name(pg_current_wal_lsn()), 8) end,

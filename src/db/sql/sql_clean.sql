@@ -1,3 +1,3 @@
--- After a task's text: nothing that it may have left in the session is there for the next one.  False: that
--- cannot be known, and the connection is to be closed.  Serves: sql executor.
+-- After a task's text: removes what it may have left in the session.  False: this is uncertain, and the
+-- connection must be closed.  Serves: sql executor.
 select pgrab_sql.clean(), pg_catalog.pg_advisory_unlock_all()

@@ -1,8 +1,8 @@
--- The backend of a run whose connection was lost may be at it still, even commit: it is ended, and only then
--- is its outcome looked up. Hazard: a WHERE may be evaluated in any order, and this one ends processes; so it
--- is picked first (materialized), and ended then.
--- Serves: sql executor.  $1 its process id, $2 a moment at which it was ours (ids come again).  Returns
--- whether it is gone.
+-- The backend of a run whose connection was lost may still be working, and even commit: so it is ended, and
+-- only then its outcome is looked up.  Hazard: a WHERE may be evaluated in any order, and this one ends
+-- processes; so the backend is selected first (materialized), and then ended.
+-- Serves: sql executor.  $1 its process id, $2 a moment at which it was ours (process ids are reused).
+-- Returns whether it is gone.
 with backend as materialized (
   select a.pid from pg_stat_activity a
   where a.pid = $1::int and a.datname = current_database() and a.pid <> pg_backend_pid()

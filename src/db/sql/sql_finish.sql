@@ -1,6 +1,6 @@
--- The finish, in the transaction of the work; an error when the run is not ours any more.  The text may have
--- taken the settings of sql_open.sql back.  And nothing that it has left in the session is there for the next
--- one; false: that cannot be known (clean()).
+-- The finish, in the transaction of the work; an error when the run is no longer ours.  The settings of
+-- sql_open.sql are made again, because the text may have changed them.  Then the session is cleaned for the
+-- next task; false: that is uncertain (clean()).
 -- Serves: sql executor.  $1 id, $2 version, $3 incarnation, $4 us since the start, $5 output, $6 cut?, $7
 -- node, $8 its name.
 select :sql_guard,

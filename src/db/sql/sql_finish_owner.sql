@@ -1,4 +1,4 @@
--- The same on a connection of the task's owner.
+-- Like sql_finish.sql, on a connection of the task's owner.
 -- Serves: sql executor.  $1 id, $2 version, $3 incarnation, $4 us since the start, $5 output, $6 cut?, $7
 -- proof.
 select :sql_guard,

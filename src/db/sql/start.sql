@@ -1,6 +1,6 @@
--- The last check before anything is executed (up to LEAD_US ahead of the time, and the worker waits for
--- that): still ours, still due, not edited, not paused, not deleted.  Counts the attempt and hands out the
--- definition as it is now, so that a run is exactly what the row said when it started.
+-- The last check before anything is executed: still ours, still due, not edited, not paused, not deleted.  It
+-- is made up to LEAD_US ahead of the due time, for which the worker then waits.  Counts the attempt and
+-- returns the definition as it is now, so that a run is exactly what the row said when it started.
 -- Serves: starter (limit_start.sql for tasks with a limit_key).  Plan: nested loop, task_pkey by id; HOT; see
 -- claim.sql.
 -- $1 ids, $2 versions, $3 incarnation.

@@ -1,5 +1,5 @@
--- Runs that were counted as started but could not be begun (fork refused): the attempt is taken back, the
--- task tried again in a moment, and its place under a limit given back, which makes no row here.
+-- For runs that were counted as started but could not begin (fork refused): takes back the attempt, tries the
+-- task again in a moment, and gives back its place under a limit, which adds no row to the result.
 -- Serves: finisher.  Plan: task_pkey by id.
 -- $1 ids, $2 versions, $3 incarnations.
 with back as (
