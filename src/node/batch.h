@@ -20,6 +20,9 @@ size_t batch_take(struct run **chain, struct run **batch, size_t max);
 
 void batch_sort(struct run **batch, size_t n); /* by id: the lock order */
 
+#define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
+#define CONTENDED_US (2 * US_PER_S)    /* for this long after a locked row no statement waits for another */
+
 /* Was the row of one of them locked when it was last tried? */
 bool batch_is_locked(struct run *const *batch, size_t n);
 

@@ -32,8 +32,6 @@
 #define FINISH_MAX   1000
 #define FINISH_BYTES (4 * 1024 * 1024) /* of output in one statement */
 #define LOCKED_MAX   32                /* of these at once: each costs a moment */
-#define LOCKED_US    (250 * US_PER_MS) /* between tries of what is locked */
-#define CONTENDED_US (2 * US_PER_S)    /* for this long after a locked row no statement waits for another */
 #define ILL_TRIES    2                 /* vain tries that make it a fault, not just a lost connection */
 #define TRIAL_MAX    64 /* if this many in a row are refused as bad rows are, it is not the rows */
 
@@ -161,20 +159,20 @@ note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 
 /* What is known when a batch is begun.  aside: these were locked, or refused while others passed,
  * so that what becomes of them says nothing about the server.  alone: nothing else is here. */
-struct round {
+struct offer {
 	bool aside, alone;
 };
 
 /* batch[0..n): one incarnation, sorted by (id, version).  Not RC_OK: what is still open must be kept. */
 static enum rc
-finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
+finish_batch(struct finisher *s, size_t n, struct offer offer, struct err *err)
 {
 	int64_t now = clock_mono_us();
 	enum rc rc = RC_OK;
 
 	s->writer.who = (struct recorder){.node_id = atomic_load(&s->node->node_id),
 	    .node = s->node->set->name,
-	    .contended = round.aside || now < s->contended_until_us};
+	    .contended = offer.aside || now < s->contended_until_us};
 	for (size_t i = 0; i < n; i++)
 		fill(&s->finish[i], s->batch[i], now);
 	for (enum part p = 0; p < PART__COUNT && rc == RC_OK; p++) {
@@ -185,9 +183,9 @@ finish_batch(struct finisher *s, size_t n, struct round round, struct err *err)
 				s->part[k++] = &s->finish[i];
 		}
 		if (k > 0)
-			rc = write_part(s, s->part, k, round.alone, err);
+			rc = write_part(s, s->part, k, offer.alone, err);
 	}
-	if (!round.aside)
+	if (!offer.aside)
 		note_answer(s, n, rc, err);
 	return rc;
 }
@@ -220,7 +218,7 @@ keep_locked(struct finisher *s, struct run *r)
 /* After finish_batch: what is locked, or could not be written, stays here; the rest goes back to
  * the boss.  Returns how many stayed aside. */
 static size_t
-settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
+settle_batch(struct finisher *s, size_t n, struct offer offer, enum rc rc)
 {
 	struct run *done = NULL;
 	size_t aside = 0, settled = 0;
@@ -230,7 +228,7 @@ settle_batch(struct finisher *s, size_t n, struct round round, enum rc rc)
 		const struct finish *f = &s->finish[i];
 		bool open = !f->applied && !f->refused && to_be_written(r);
 
-		if (open && (f->locked || (rc != RC_OK && round.aside))) {
+		if (open && (f->locked || (rc != RC_OK && offer.aside))) {
 			keep_locked(s, r);
 			aside++;
 		} else if (open && rc != RC_OK) {
@@ -266,10 +264,10 @@ finish_chain(struct finisher *s, struct run *chain)
 		return;
 	rest = waiting_take(&s->kept);
 	while ((n = take(s, &rest, FINISH_MAX)) > 0) {
-		struct round round = {.alone = n == 1 && rest == NULL};
-		enum rc rc = finish_batch(s, n, round, &err);
+		struct offer offer = {.alone = n == 1 && rest == NULL};
+		enum rc rc = finish_batch(s, n, offer, &err);
 
-		settle_batch(s, n, round, rc);
+		settle_batch(s, n, offer, rc);
 		if (rc != RC_OK)
 			break;
 	}
@@ -281,7 +279,7 @@ finish_chain(struct finisher *s, struct run *chain)
 static void
 retry_locked(struct finisher *s)
 {
-	const struct round round = {.aside = true};
+	const struct offer offer = {.aside = true};
 	struct run *rest;
 	struct err err = {0};
 	enum rc rc;
@@ -292,8 +290,8 @@ retry_locked(struct finisher *s)
 	rest = waiting_take(&s->locked);
 	n = take(s, &rest, LOCKED_MAX);
 	waiting_add(&s->locked, rest);
-	rc = finish_batch(s, n, round, &err);
-	s->locked.next_us = settle_batch(s, n, round, rc) == 0 ? 0 : clock_mono_us() + LOCKED_US;
+	rc = finish_batch(s, n, offer, &err);
+	s->locked.next_us = settle_batch(s, n, offer, rc) == 0 ? 0 : clock_mono_us() + LOCKED_US;
 	if (rc != RC_OK && err.sqlstate[0] == '\0') /* no connection */
 		s->locked.next_us = clock_mono_us() + backoff_next_us(&s->backoff);
 }

@@ -5,9 +5,7 @@
 #include "node/context.h"
 #include "node/starter_priv.h"
 
-#define LOCKED_US    (250 * US_PER_MS) /* between tries to hand back what is locked */
-#define CONTENDED_US (2 * US_PER_S)    /* for this long after a locked row no statement waits for another */
-#define ILL_TRIES    2
+#define ILL_TRIES 2
 
 bool
 starter_again(struct starter *s, const char *what, enum rc rc, int64_t until_us, const struct err *err)
