@@ -212,25 +212,38 @@ by_due(const void *a, const void *b)
 	return x->due_us != y->due_us ? (x->due_us < y->due_us ? -1 : 1) : x->id < y->id ? -1 : 1;
 }
 
+/* Two loaders of a node never ask for the same shard: held() could not tell their claims apart. */
+static struct pgrab_shard_set
+asked_for(const struct look_lane *lane)
+{
+	struct pgrab_shard_set set = {0};
+
+	for (size_t i = 0; i < lane->n_shards; i++)
+		pgrab_shard_add(&set, lane->shard[i]);
+	return set;
+}
+
 static enum rc
 look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct call c = begin(FAKE_LOOK, false);
 	struct candidate *found = xcalloc(FAKE_TASKS, sizeof *found);
+	struct pgrab_shard_set asked = asked_for(q->lane);
 	size_t n = 0;
 
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		struct fake_task *t = &fake.task[i];
 		int64_t overdue = fake_now_us() - t->due_us;
+		uint16_t shard = (uint16_t)(t->id % PGRAB_SHARDS);
 
-		if (t->status != FAKE_SCHEDULED || overdue < -q->ahead_us || (t->once && !q->once) ||
-		    (t->locked && q->free))
+		if (!pgrab_shard_has(&asked, shard) || t->status != FAKE_SCHEDULED ||
+		    overdue < -q->ahead_us || (t->once && !q->once) || (t->locked && q->free))
 			continue;
 		found[n++] = (struct candidate){.id = t->id,
 		    .version = t->version,
 		    .overdue_us = overdue,
 		    .lane = t->lane,
-		    .shard = (uint16_t)(t->id % PGRAB_SHARDS),
+		    .shard = shard,
 		    .due_us = t->due_us,
 		    .misfired = t->misfired};
 	}
