@@ -115,7 +115,7 @@ struct pgrab_executor {
 	/*
 	 * Called once in each worker thread before its first run of this kind; what it returns is handed to
 	 * run() and close() in that thread only, so it needs no locks.  NULL with a message in err means that
-	 * this kind cannot be run here. `internal` is NULL for a plug-in.
+	 * this kind cannot be run here.  `internal` is NULL for a plug-in.
 	 */
 	void *(*open)(const void *internal, char *err, size_t err_size);
 	void (*close)(void *self);

@@ -76,7 +76,7 @@ CHECKED enum rc option_read_file(const struct option_key *table, const struct op
 CHECKED enum rc option_read_argv(const struct option_key *table, void *settings, int argc, char **argv,
     const char **operands, int max_operands, int *n_operands_out, bool *help_out, struct err *err);
 
-/* Help lines for --help: "  --poll DURATION   longest wait ... (default 1s)". Written to stdout, wrapped to
+/* Help lines for --help: "  --poll DURATION   longest wait ... (default 1s)".  Written to stdout, wrapped to
  * 100 columns. */
 void option_print_help(const struct option_key *table);
 

@@ -16,7 +16,7 @@
  * 15 characters) for the log and for ps(1).  RC_AGAIN: the system refused, nothing was started. */
 CHECKED enum rc thread_try(pthread_t *t, const char *name, void *(*fn)(void *), void *arg, struct err *err);
 
-/* The same while the program starts: if the system refuses, it logs that and exits with code 1. A program
+/* The same while the program starts: if the system refuses, it logs that and exits with code 1.  A program
  * with half its threads is of no use, and it has no work to lose yet. */
 void thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 void thread_join(pthread_t t);

@@ -18,7 +18,7 @@
 
 #define PATIENCE_US 1000000
 
-/* What the word under the cursor is to be. */
+/* What the word under the cursor should be. */
 enum thing {
 	THING_NONE,
 	THING_FILE, /* left to the shell: the only answer is "/" */

@@ -31,7 +31,7 @@ struct holds {
 void holds_init(struct holds *hs);
 void holds_fini(struct holds *hs);
 
-/* A new hold with one reference, the claim's own. hs must outlive it. */
+/* A new hold with one reference, the claim's own.  hs must outlive it. */
 struct hold *hold_open(struct holds *hs, int64_t incarnation);
 int64_t hold_batch(const struct hold *h);
 struct hold *hold_ref(struct hold *h);

@@ -31,7 +31,7 @@ bool secret_wanted(const struct run *r);
 void secret_fill(struct run *r, size_t i, const char *value);
 
 /* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: so no position in the text
- * changes. text may be NULL. */
+ * changes.  text may be NULL. */
 void secret_hide(const struct run *r, char *text);
 
 /* Wipes and frees. */

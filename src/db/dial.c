@@ -214,8 +214,8 @@ take_options(struct hosts *h, const PQconninfoOption *options)
 	}
 }
 
-/* The hosts that libpq will find in the DSN and its environment.  (Not of a service that the DSN names: that
- * is one host for us.) */
+/* The hosts that libpq will find in the DSN and its environment.  (A service that the DSN
+ * names counts as one host.) */
 static struct hosts
 read_hosts(const char *dsn)
 {

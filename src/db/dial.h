@@ -13,8 +13,9 @@
 
 /*
  * Each host of the DSN (or of libpq's environment) gets a share of the time, so that a silent one does not
- * use up the time of the next. primary: read-only servers are passed over.  RC_OK: *out is the caller's.
- * RC_AGAIN: not now.  RC_BAD: refused until a person does something; the text says what.
+ * use up the time of the next.  primary: read-only servers are passed over.
+ * RC_OK: *out is the caller's.  RC_AGAIN: not now.  RC_BAD: refused until a person does something;
+ * the text says what.
  */
 CHECKED enum rc dial_server(
     const char *dsn, const char *app, int64_t timeout_us, bool primary, PGconn **out, struct err *err);

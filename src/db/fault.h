@@ -20,7 +20,7 @@ enum fault { FAULT_RACE, FAULT_LOCKED, FAULT_ROW, FAULT_OURS, FAULT_SERVER };
 /* "": no answer of the server at all, which is FAULT_SERVER. */
 enum fault fault_of(const char *sqlstate);
 
-/* What a caller should do about it. patient: of a node that is up, which waits until a person has mended it;
+/* What a caller should do about it.  patient: of a node that is up, which waits until a person has mended it;
  * else what only a person can mend (rights, a login) is RC_BAD, for whoever started us to see. */
 enum rc fault_rc(const char *sqlstate, bool patient);
 

@@ -22,7 +22,7 @@
 struct db;
 
 /* Does not connect yet.  dsn: "" or NULL = libpq's own environment; app: application_name, at most 63 bytes
- * count. Both copied. */
+ * count.  Both copied. */
 struct db *db_create(const char *dsn, const char *app, int64_t timeout_us);
 void db_destroy(struct db **db);
 
@@ -89,10 +89,11 @@ CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
 /*
- * Several statements, sent in one go: none is executed once one has failed. `sync` ends a group: each group
+ * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group: each group
  * is a transaction of its own unless it says BEGIN, and a failure ends only its own group.  Uses the
- * connection that is open: RC_UNKNOWN when there is none. result[i], if given: the answer to each that got
- * one, including the error that ended it; PQclear them all. *failed_out: the first that failed, or n.
+ * connection that is open: RC_UNKNOWN when there is none.
+ * result[i], if given: the answer to each that got one, including the error that ended it; PQclear
+ * them all.  *failed_out: the first that failed, or n.
  * stop_fd >= 0: there is no deadline; when it becomes readable (a run's stop), the statement under way is
  * cancelled and the server given cancel_us to say so: RC_UNKNOWN when it does not.
  */

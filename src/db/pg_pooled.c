@@ -40,7 +40,8 @@ next_result(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 	return *out == NULL && PQstatus(db->conn) != CONNECTION_OK ? db_lost(db, err) : RC_OK;
 }
 
-/* Until the Sync has come back.  The first error counts, or the rows of the statement that was asked for. */
+/* Reads until the Sync has come back.  The first error counts, or the rows of the
+ * statement that was asked for. */
 static enum rc
 collect(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 {

@@ -50,7 +50,7 @@ void db_lose(struct db *db);
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 
 CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
-/* RC_OK: the server has the request. until_us: for the request alone. */
+/* RC_OK: the server has the request.  until_us: for the request alone. */
 CHECKED enum rc db_cancel(struct db *db, int64_t until_us, struct err *err);
 enum rc db_classify(const struct db *db, const PGresult *r, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * What runs show while they are under way: pgrab.live and the tables beside it. enum rc: as db_query.
+ * What runs show while they are under way: pgrab.live and the tables beside it.  enum rc: as db_query.
  */
 #ifndef PGRAB_DB_STORE_LIVE_H
 #define PGRAB_DB_STORE_LIVE_H

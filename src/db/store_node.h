@@ -1,5 +1,5 @@
 /*
- * The node's own row, and those of the others. enum rc: as db_query.
+ * The node's own row, and those of the others.  enum rc: as db_query.
  */
 #ifndef PGRAB_DB_STORE_NODE_H
 #define PGRAB_DB_STORE_NODE_H
@@ -90,7 +90,7 @@ enum {
 	GAUGE__COUNT
 };
 
-/* Weight, labels and slots of `now`. *told_out false: nothing was written, because the row is locked or
+/* Weight, labels and slots of `now`.  *told_out false: nothing was written, because the row is locked or
  * another incarnation's. */
 CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarnation,
     const struct node_identity *now, bool *told_out, struct err *err);
@@ -113,15 +113,15 @@ struct node_wishes {
 	} stop[STOPS_MAX];
 };
 
-/* RC_LOST: the row is no longer ours: fenced. *wishes and *db_now_us_out are filled with RC_OK. others: takes
- * in a reading of all nodes as well; may be NULL. */
+/* RC_LOST: the row is no longer ours: fenced.  *wishes and *db_now_us_out are filled with RC_OK.  others:
+ * takes in a reading of all nodes as well; may be NULL. */
 CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes,
     struct members *others, int64_t *db_now_us_out, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
 
-/* For whom the node can log in now, array text. *told_out false: the row is another incarnation's. */
+/* For whom the node can log in now, array text.  *told_out false: the row is another incarnation's. */
 CHECKED enum rc store_node_owners(
     struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err);
 
@@ -149,7 +149,7 @@ struct server_mark {
 };
 CHECKED enum rc store_server_mark(struct db *db, struct server_mark *out, struct err *err);
 
-/* Marks a node down, if this incarnation still has its row. died: the cause, for those who want to be told;
+/* Marks a node down, if this incarnation still has its row.  died: the cause, for those who want to be told;
  * NULL after an orderly stop. */
 CHECKED enum rc
 store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err);

@@ -4,7 +4,7 @@
  *
  * Lock order: rows of pgrab.task in id order (callers pass arrays sorted by id), pgrab.node before
  * pgrab.task.  Every write to a claimed task names (id, version, incarnation); a row that does not
- * match is no longer ours. enum rc: as db_query.  After RC_UNKNOWN ask store_held or
+ * match is no longer ours.  enum rc: as db_query.  After RC_UNKNOWN ask store_held or
  * store_recorded; never repeat blindly.
  *
  * A row that another session has locked (a person's open transaction) must not hold up the others: a
@@ -44,7 +44,7 @@ void lane_rows_free(struct lane_row **rows, size_t n);
 
 #define LOOK_NO_MARK INT64_MIN
 
-/* One lane of a look, and its shards in the order they are to be read. */
+/* One lane of a look, and its shards in the order in which they are read. */
 struct look_lane {
 	int32_t lane;
 	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
@@ -107,7 +107,7 @@ CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candi
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
-/* What one node has to do for the whole cluster. *limits_out: there are limits; *orphans_out:
+/* What one node has to do for the whole cluster.  *limits_out: there are limits; *orphans_out:
  * something is held by nobody. */
 CHECKED enum rc store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err);
 
@@ -183,7 +183,7 @@ struct recovered {
 CHECKED enum rc
 store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err);
 
-/* Rows this incarnation has held for longer than older_us, according to the database. *out freed by the
+/* Rows this incarnation has held for longer than older_us, according to the database.  *out freed by the
  * caller. */
 /* Deletes rows of pgrab.hold. */
 CHECKED enum rc

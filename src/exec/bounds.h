@@ -43,7 +43,7 @@ struct bounds_list {
 
 /*
  * texts[0] is for everybody; an owner's section inherits what it leaves out.  RC_BAD: the text names section
- * and key. bounds_fini is needed even then.
+ * and key.  bounds_fini is needed even then.
  */
 CHECKED enum rc bounds_make(struct bounds_list *l, const struct bounds_common *common,
     const struct bounds_texts *texts, size_t n, struct err *err);

@@ -26,7 +26,7 @@ void child_end_output(struct child_end *e, const char *bytes, size_t n);
 void child_explain(struct child_end *e, const char *program, const char *cwd, struct pgrab_result *result);
 
 /* For a run that was killed and has not ended: which process is left, and what it is
- * doing. shim 0: unknown. */
+ * doing.  shim 0: unknown. */
 void child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size);
 
 #endif

@@ -36,15 +36,15 @@ CHECKED enum rc http_hosts_read(struct http_hosts *h, const char *where, const c
 void http_hosts_fini(struct http_hosts *h);
 
 /*
- * What can be said of a URL's host before any DNS lookup, even if a proxy is to connect. true: never; `why`
- * as below. *listed_out: it is on the list as written, or there is no list.
+ * What can be said of a URL's host before any DNS lookup, even if a proxy is to connect.  true: never; `why`
+ * as below.  *listed_out: it is on the list as written, or there is no list.
  */
 bool http_host_refused(
     const struct http_hosts *h, const char *host, uint16_t port, bool *listed_out, char *why, size_t size);
 
 /*
  * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is really used,
- * after DNS. listed: http_host_refused said so.  An entry of the list for this very address lifts the guard;
+ * after DNS.  listed: http_host_refused said so.  An entry of the list for this very address lifts the guard;
  * one for a network around it does not.
  */
 bool http_address_refused(

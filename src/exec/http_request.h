@@ -31,7 +31,7 @@ struct http_request {
 
 /*
  * Takes command and args apart.  RC_BAD: the text says which argument is wrong and what would be right.
- * RC_AGAIN: no memory. Whatever it returns, http_request_fini must follow; `run` must outlive the request.
+ * RC_AGAIN: no memory.  Whatever it returns, http_request_fini must follow; `run` must outlive the request.
  */
 CHECKED enum rc http_request_init(struct http_request *r, const struct pgrab_run *run, struct err *err);
 void http_request_fini(struct http_request *r);

@@ -184,8 +184,8 @@ carry_out(struct sql_work *k, struct err *err)
 enum { FINISH, COMMIT, UNLOCK, FINISH_STEPS };
 
 /* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
- * long as the run may take: else the finished work would have to be done again.  The session is cleaned in
- * the same pipeline, while it is still ours even behind a pooler. */
+ * long as the run may take: else the finished work would have to be done again.  The same statement cleans
+ * the session, while it is still ours even behind a pooler. */
 static enum rc
 finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 {

@@ -20,9 +20,9 @@ struct surroundings {
 };
 
 /*
- * env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are those
- * of the user that the node runs as; NULL: nothing. umask: octal digits.  RC_BAD: the text names the setting.
- * surroundings_fini is needed even then.
+ * env: "NAME=value,..."  on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are
+ * those of the user that the node runs as; NULL: nothing.  umask: octal digits.  RC_BAD: the text names the
+ * setting.  surroundings_fini is needed even then.
  */
 CHECKED enum rc surroundings_make(
     struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err);

@@ -61,7 +61,7 @@ struct pool_host {
 	void (*waits_for)(void *ctx, struct run *r, const char *text);
 	/* It is over and the host's again.  outcome OUTCOME_NONE: as the result says. */
 	void (*end)(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result);
-	/* This pool can carry out so many more runs at once, or fewer. */
+	/* This pool can carry out that many more runs at once, or fewer. */
 	void (*slots)(void *ctx, size_t pool, int more);
 	/* pool_status has changed. */
 	void (*changed)(void *ctx);
@@ -86,7 +86,7 @@ void pools_quit(struct pools *ps);
 /* The thread of pools_run only.  Valid until the callback returns. */
 void pools_status(const struct pools *ps, size_t pool, struct pool_status *out);
 
-/* "python3 handlers.py 'a b'" split at blanks; quotes work as in a shell, and nothing else does. *out: ended
+/* "python3 handlers.py 'a b'" split at blanks; quotes work as in a shell, and nothing else does.  *out: ended
  * by NULL, one block, the caller frees it.  RC_BAD: a quote is not closed, or there is nothing. */
 CHECKED enum rc pool_words(const char *text, char ***out, struct err *err);
 

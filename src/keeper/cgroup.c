@@ -97,7 +97,7 @@ open_own(void)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* A group that passes controllers on must have no processes of its own (but for the root): node and keeper
+/* A group that passes controllers on must have no processes of its own (except the root): node and keeper
  * move into one below it. */
 static void
 pass_on_controllers(struct cgroup_base *b)

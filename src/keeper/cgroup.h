@@ -15,7 +15,7 @@
 /* The keeper's own group, in which those of its runs are made.  Its shims inherit it. */
 struct cgroup_base {
 	int fd;                 /* the folder; -1: no groups here */
-	pid_t node;             /* part of the names, for several nodes may share a group */
+	pid_t node;             /* part of the names, because several nodes may share a group */
 	bool memory, pids, cpu; /* what can be limited */
 };
 

@@ -119,8 +119,7 @@ struct keeper_spec {
 #define KEEPER_ANSWER_FD 4
 
 struct keeper_run {
-	int fd;        /* the worker's end of the run socket; -1: none. Closing it before its
-		 * end of file kills the run */
+	int fd;        /* the worker's end of the run socket; -1: none.  Closed early, it kills the run */
 	uint64_t life; /* which keeper process it belongs to */
 };
 
@@ -147,7 +146,7 @@ enum keeper_event {
 	 * ECANCELED there was no lease ("lease"), or the worker or the node had given up ("stop"). */
 	KEEPER_NOT_STARTED,
 	KEEPER_EXITED, /* shim: nothing of the run is left.  value = wait status of the main process */
-	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim. Always the last message */
+	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim.  Always the last message */
 };
 enum keeper_why {
 	KEEPER_BY_ITSELF,
@@ -165,7 +164,7 @@ struct keeper_msg {
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a
- * process that the kernel cannot kill holds it up.  Returns also when the keeper is stopped. */
+ * process that the kernel cannot kill holds it up.  Also returns when the keeper is stopped. */
 void keeper_await_end(struct keeper *k, uint64_t life);
 
 /* Would keeper_await_end return at once? */

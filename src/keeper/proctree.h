@@ -20,7 +20,7 @@ size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
 
 /*
  * Stops them all, so that none forks while we look, then kills them.  Returns
- * as proctree_signal. A process that was missed (its parent died while we read)
+ * as proctree_signal.  A process that was missed (its parent died while we read)
  * shows up at the next call; the caller, who is the subreaper, gets a SIGCHLD
  * for that death and calls again.
  */

@@ -1,7 +1,6 @@
 /*
- * What the node hands to the keeper for one run: a datagram of one byte with
- * these descriptors.  What is to be run travels in a memory file, which the
- * shim reads, so that the keeper itself parses nothing.
+ * What the node hands to the keeper for one run: a datagram of one byte with these descriptors.  What to run
+ * travels in a memory file, which the shim reads, so that the keeper itself parses nothing.
  */
 #ifndef PGRAB_KEEPER_WIRE_H
 #define PGRAB_KEEPER_WIRE_H

@@ -1,6 +1,6 @@
 /*
  * What the threads of a node share: settings, the lease, who we are, the picture of the cluster, counters,
- * and the channels between them. Everything else belongs to one thread.
+ * and the channels between them.  Everything else belongs to one thread.
  *
  *     loader ---> boss ---> starter ---> workers or pools ---> finisher ---> boss
  *                   \______ (begun at once) ___/

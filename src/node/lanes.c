@@ -7,7 +7,7 @@
 #include "core/run.h"
 #include "strategy/host.h"
 
-/* A node that may run more lanes than this reads them in turns. */
+/* A node that may run more lanes than this reads them in turn. */
 #define LANES_PER_LOOK 64
 
 /* Rows of one lane in one look: enough to find the best of a small backlog; where a bigger batch gains no

@@ -7,7 +7,7 @@
  *   orphans    Rows held by an incarnation that no node that is up has.  Looked for now and then by the
  *              first of the live nodes; when it falls silent another one is first.
  *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
- *   duties     What is to be done once in the cluster, by the first node as well: lines of limits,
+ *   duties     What must be done once in the cluster, by the first node as well: lines of limits,
  *              lanes, partitions of the history.
  */
 #include "node/recover.h"

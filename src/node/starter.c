@@ -7,8 +7,8 @@
  * our fence was started by us.  Not so for an at_most_once task: what the database says now may be gone when
  * another server takes over.  Such a run is recorded as lost, and never executed.
  *
- * When there is no connection for a while, what is here goes back by way of the heartbeat, which has one for
- * as long as this node may hold anything; and the node claims nothing until starts are possible (health.h).
+ * When there is no connection for a while, what is here goes back through the heartbeat, which has one for as
+ * long as this node may hold anything; and the node claims nothing until starts are possible (health.h).
  *
  * A row that another session has locked holds up neither others nor a worker: its run returns to the boss as
  * well, and a copy stays here until the row can be handed back.

@@ -240,8 +240,8 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 	buf_adds(o, "</tbody></table></div>\n");
 }
 
-/* Where a form stood is told by the browser, so only a path of ours counts.  Browsers drop tabs and line ends
- * from a URL, so /<tab>/evil is //evil. */
+/* The browser says where a form stood, so only a path of ours counts.  Browsers drop tabs and line ends from
+ * a URL, so /<tab>/evil is //evil. */
 static bool
 is_our_path(const char *path)
 {
