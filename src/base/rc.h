@@ -24,10 +24,9 @@ enum rc {
 /* Owned by the caller, usually on its stack.  Text is cut, never overrun. */
 struct err {
 	char sqlstate[6]; /* "" unless the server answered with an error */
-	char place
-	    [32]; /* the function of the server's own that it comes from; its words may be in any language */
-	char text[512]; /* plain English: what was being done, what went wrong, what to do */
-	size_t hint_at; /* where in the text the server's hint begins; 0: it gave none */
+	char place[32];   /* the server's own function that raised it; the message may be in any language */
+	char text[512];   /* plain English: what was being done, what went wrong, what to do */
+	size_t hint_at;   /* where in the text the server's hint begins; 0: it gave none */
 };
 
 /* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */

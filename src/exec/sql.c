@@ -230,7 +230,7 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 	if (fault_no_partition(rc, err))
 		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
 		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
-	/* Somebody has cancelled it: then it is not begun again at once. */
+	/* A person has cancelled it: it must not begin again at once. */
 	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER &&
 	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);
 }

@@ -139,7 +139,7 @@ within_quota(struct loader *l, struct room *room)
 		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
 }
 
-/* Is there more to do than this node can?  And whose tasks were left for want of room? */
+/* Is there more to do than this node can?  And whose tasks were left for lack of room? */
 static void
 note_left(struct loader *l, const struct wakeup *w)
 {
@@ -167,7 +167,7 @@ next_look(struct loader *l, const struct wakeup *w)
 	return next_poll(l, w->now);
 }
 
-/* All a wake-up asks for; then l->next_us is when to look next. */
+/* Does all that a wake-up asks for, and sets l->next_us to when to look next. */
 static enum rc
 serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err)
 {

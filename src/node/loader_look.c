@@ -38,7 +38,7 @@ check_durable(struct loader *l, struct err *err)
 	return rc;
 }
 
-/* Fills in the query, but for its lanes, which are there, and asks it. */
+/* Fills in the query, except its lanes, which are there already, and asks it. */
 static enum rc
 look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
     struct err *err)
@@ -81,7 +81,7 @@ claim_chosen(
 	return won;
 }
 
-/* One look and one claim.  *more_out: rows were left behind.  RC_OK also when nothing was found. */
+/* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
 static enum rc
 look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
 {
@@ -110,7 +110,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	return rc;
 }
 
-/* In the own shards: in those that rang, when that is all that woke us. */
+/* Looks in our own shards, or only in those that rang if nothing else woke us. */
 static enum rc
 look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 {

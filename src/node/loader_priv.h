@@ -75,13 +75,13 @@ struct loader {
 	int64_t contended_said_us; /* 0: never */
 };
 
-/* Why the loader is awake, with what room, and what has come of it. */
+/* Why the loader is awake, with what room, and with what result. */
 struct wakeup {
 	bool only_rung; /* nothing but these shards */
 	const struct pgrab_shard_set *bell;
 	int64_t now;       /* clock_mono_us */
 	struct room taken; /* from the boss, to be given back */
-	struct room room;  /* so much of it as the strategy lets us fill */
+	struct room room;  /* as much of it as the strategy lets us fill */
 	bool more;         /* out: rows were left behind */
 };
 
@@ -119,7 +119,7 @@ bool loader_round(struct loader *l);
 void loader_end(struct loader *l); /* what is left to say after the last round */
 void loader_expect_echoes(struct loader *l);
 
-/* loader_look.c.  In the own shards, and where nothing is left in those, in those of others. */
+/* loader_look.c.  Looks in our own shards and, when nothing is left there, in those of others. */
 enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
 
 /* loader_lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which

@@ -24,7 +24,7 @@ struct strategy {
 	const struct pgrab_strategy *s; /* static data here or in the file */
 	void *handle;                   /* of dlopen; NULL for a built-in */
 	void *self;                     /* of s->open */
-	int64_t said_us;                /* the slowest call that was said */
+	int64_t said_us;                /* the slowest call that was logged */
 };
 
 struct padded_set {
