@@ -69,7 +69,7 @@ select is(pg_temp.apply(null, true), 2::bigint, 'with prune');
 select is((select string_agg(t.key, ' ' order by t.key) from pgrab.task t), 'a b mine',
   'what is missing of its source goes, and nothing else');
 select throws_ok($$select pgrab.apply('[]', null, true)$$, '22023',
-  'what is missing from the file can only be deleted within one source');
+  'tasks that are missing from the file can only be deleted within one source');
 
 -- --------------------------------------------------------------------------------------- what is refused
 select throws_ok($$select pgrab.apply('{"source": "etl"}')$$, '22023', 'the file holds no tasks');
@@ -78,7 +78,7 @@ select throws_ok($$select pgrab.apply('[{"kind": "noop"}]')$$, '22023', '{"kind"
 select throws_ok($$select pgrab.apply('[{"key": "x", "status": "done"}]')$$, '22023',
   'task ''x'': status is not a column that can be set');
 select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop", "parents": ["y"]}]')$$, '22023',
-  'task ''x'': its parent ''y'' is not there');
+  'task ''x'': its parent ''y'' does not exist');
 select throws_ok($$select pgrab.apply('[{"key": "a", "kind": "noop"}]', 'other')$$, '22023',
   'task ''a'': it belongs to source ''etl''');
 select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop"}, {"key": "y", "kind": "ruby"}]')$$,
