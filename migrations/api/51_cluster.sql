@@ -13,8 +13,8 @@ begin
   raise exception using errcode = 'P0002',
     message = format('there is no node %s', coalesce(quote_literal(p_name), 'null')),
     hint = coalesce('Nodes are: ' || (
-      select string_agg(n.name, ', ' order by n.name)
-      from (select n.name from pgrab.node n order by n.state = 'down', n.name limit 20) n) || '.',
+      select string_agg(k.name, ', ' order by k.name)
+      from (select x.name from pgrab.node x order by x.state = 'down', x.name limit 20) k) || '.',
       'No node has ever registered; start one: pgrab run.');
 end $$;
 comment on function pgrab_internal.node_of(text) is
