@@ -236,6 +236,17 @@ note(struct migrator *m, const char *sql, int n, const char *const *params, bool
 	return rc;
 }
 
+/* The row types of the api, as long as its functions stay for a while beside the tables of this migration. */
+static const char *
+row_types(void)
+{
+	const struct sql_file *f = sql_api;
+
+	while (strcmp(f->name, "api/04_rows.sql") != 0)
+		f++;
+	return f->text;
+}
+
 static enum rc
 apply_numbered(struct migrator *m, const struct sql_file *f)
 {
@@ -251,6 +262,8 @@ apply_numbered(struct migrator *m, const struct sql_file *f)
 		report(m, f->name, new);
 	if (rc == RC_OK && new)
 		rc = apply_text(m, f->text);
+	if (rc == RC_OK && new)
+		rc = apply_text(m, row_types());
 	return end(m, rc);
 }
 

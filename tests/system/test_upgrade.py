@@ -74,6 +74,20 @@ def test_a_node_goes_on_under_the_functions_of_a_newer_program(db, nodes, newer)
     assert db.one("select pgrab_version from pgrab.api") == "999.0.0"
 
 
+def test_nodes_work_on_under_a_table_with_a_column_more(db, nodes):
+    """Between a migration that adds one and the api that follows: both are transactions of their own."""
+    node = nodes.start("n1", **PATIENT)
+    all_succeeded_once(db, [db.add(command="select 1") for _ in range(5)])
+    with db.connect(autocommit=False) as migrate:
+        migrate.execute("alter table pgrab.task add column later bigint not null default 0")
+        migrate.execute((ROOT / "migrations/api/04_rows.sql").read_text(encoding="utf-8").replace("%", "%%"), ())
+    all_succeeded_once(db, [db.add(command="select 1", schedule=None) for _ in range(5)])
+    key = db.add(key="again", command="select 1", schedule="@every 1s")
+    db.wait("select fires > 1 from pgrab.task where id = %s", key)
+    db.query("update pgrab.task set priority = 3 where id = %s", key)
+    assert node.incarnation() and "event=db_call" not in node.log()
+
+
 def test_a_newer_program_waits_for_the_schema(db, nodes):
     db.query("update pgrab.api set hash = 'of an older one', pgrab_version = '0.0.1'")
     node = nodes.start("n1", wait=False)
