@@ -1,5 +1,5 @@
 -- The structure: tasks, their history, nodes, limits, chains.
--- Breaking: yes.  The first edition's tables were different.
+-- Breaking: yes.
 --
 -- Why one wide table.  Users insert into pgrab.task, in any language, so it has to be a real table with
 -- everything in it.  The order of the columns follows their cost.  The fixed-width ones that nodes change all

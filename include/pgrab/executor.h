@@ -95,7 +95,7 @@ struct pgrab_result {
 	uint32_t size; /* sizeof(struct pgrab_result) as the node knows it: write nothing beyond */
 	bool succeeded;
 	bool has_exit_code;
-	bool recorded;     /* built-in sql only: the finish is already committed with the task's own work */
+	bool recorded;     /* built-in sql only: nothing is left to record, see sql.c */
 	bool not_started;  /* nothing was executed (fork refused, ...): the attempt is not counted */
 	int32_t exit_code; /* process exit status, 128 + signal, or HTTP status */
 	char error[1024];  /* why it failed, one plain sentence, printable UTF-8 */

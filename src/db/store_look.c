@@ -51,13 +51,13 @@ lane_rows_free(struct lane_row **rows, size_t n)
 }
 
 void
-look_reset(struct look *q)
+look_reset(struct look_query *q)
 {
 	q->n_lanes = 0;
 }
 
 struct look_lane *
-look_add(struct look *q, int32_t lane, const int64_t *mark)
+look_add(struct look_query *q, int32_t lane, const int64_t *mark)
 {
 	if (q->n_lanes == q->room) {
 		q->room = q->room == 0 ? 4 : 2 * q->room;
@@ -73,7 +73,7 @@ look_add(struct look *q, int32_t lane, const int64_t *mark)
 }
 
 void
-look_fini(struct look *q)
+look_fini(struct look_query *q)
 {
 	free(q->lane);
 	q->lane = NULL;
@@ -103,7 +103,7 @@ struct look_arrays {
 };
 
 static void
-look_arrays_fill(struct look_arrays *a, const struct look *q)
+look_arrays_fill(struct look_arrays *a, const struct look_query *q)
 {
 	int64_t n = 0;
 
@@ -140,7 +140,7 @@ look_arrays_fini(struct look_arrays *a)
 }
 
 enum rc
-store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err)
+store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct look_arrays a = {0};
 	char ahead[NUMBER_MAX];

@@ -55,7 +55,7 @@ struct look_lane {
 };
 
 /* What a look asks for. */
-struct look {
+struct look_query {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
 	bool marks;       /* begin at the marks */
@@ -64,9 +64,10 @@ struct look {
 	struct ability able;
 	bool once; /* may take at_most_once tasks */
 };
-void look_reset(struct look *q);                                               /* no lanes */
-struct look_lane *look_add(struct look *q, int32_t lane, const int64_t *mark); /* no shards, no rows yet */
-void look_fini(struct look *q);
+void look_reset(struct look_query *q); /* no lanes */
+struct look_lane *
+look_add(struct look_query *q, int32_t lane, const int64_t *mark); /* no shards, no rows yet */
+void look_fini(struct look_query *q);
 
 struct candidate {
 	int64_t id, version;
@@ -82,7 +83,7 @@ struct candidate {
 
 /* In the order read: by lane, shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
 CHECKED enum rc
-store_look(struct db *db, const struct look *q, struct candidate **out, size_t *n_out, struct err *err);
+store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
 
 /* Settles what misfired: (id, version) pairs, sorted by id.  *settled_out: tasks that were changed. */
 CHECKED enum rc

@@ -250,7 +250,7 @@ keeper_stop_run(const struct keeper_run *run)
 }
 
 void
-keeper_hurry(struct keeper *k, int64_t until_us)
+keeper_no_grace(struct keeper *k, int64_t until_us)
 {
 	struct timespec ts = clock_timespec(until_us);
 

@@ -56,7 +56,7 @@ void keeper_stop(struct keeper **k);
 /* For a process that is about to end without keeper_stop, because it cannot stop its threads.  A live keeper
  * takes care of its runs and of the farewell; what a lost one left is killed here and now: waits until
  * nothing of it is left, at most until until_us (clock_mono_us). */
-void keeper_hurry(struct keeper *k, int64_t until_us);
+void keeper_no_grace(struct keeper *k, int64_t until_us);
 
 /* Until when (clock_boot_us) runs may go on.  A time that has passed, such as 0: from now on nothing may run.
  * One thread at a time; never blocks.  A lease that is taken back is noticed within half a second. */

@@ -45,7 +45,7 @@ await_ends(struct heartbeat *h)
 		    "started "
 		    "again by its supervisor");
 		if (h->node->keeper != NULL)
-			keeper_hurry(h->node->keeper, clock_mono_us() + US_PER_S);
+			keeper_no_grace(h->node->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1);
 	}
@@ -79,7 +79,7 @@ come_back(struct heartbeat *h, int64_t old, bool *offered, struct err *err)
 		h->server.system = 0; /* whatever answers now is the one that counts */
 		h->generation = 0;
 		h->beat = 0;
-		recover_incarnation(h->node->recover, old);
+		recover_own_ended(h->node->recover, old);
 		heartbeat_publish(h);
 	}
 	return rc;

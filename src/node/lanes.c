@@ -209,7 +209,7 @@ rows_wanted(const struct lane *l, int64_t timed)
 
 void
 lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
-    int64_t timed, uint64_t chance, struct look *q)
+    int64_t timed, uint64_t chance, struct look_query *q)
 {
 	/* A ring names a few shards, so even all lanes take no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;

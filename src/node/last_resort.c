@@ -21,7 +21,7 @@ last_resort_main(void *arg)
 		log_error("not_stopped", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&l->node->in_hand),
 		    "something does not end; the process exits, and others recover its tasks when they miss "
 		    "its heartbeats");
-		keeper_hurry(l->node->keeper, clock_mono_us() + US_PER_S / 2);
+		keeper_no_grace(l->node->keeper, clock_mono_us() + US_PER_S / 2);
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}

@@ -96,7 +96,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 }
 
 static const struct look_lane *
-lane_of(const struct look *q, int32_t number)
+lane_of(const struct look_query *q, int32_t number)
 {
 	size_t i = 0;
 
@@ -108,7 +108,7 @@ lane_of(const struct look *q, int32_t number)
 
 /* The n candidates of one lane.  After the last one of a shard come only later ones. */
 static bool
-lane_left_behind(const struct look *q, const struct candidate *c, size_t n)
+lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n)
 {
 	const struct look_lane *asked = lane_of(q, c->lane);
 	int64_t of_shard = 0;

@@ -44,7 +44,7 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
     struct err *err)
 {
 	struct node *n = l->node;
-	struct look *q = &l->query;
+	struct look_query *q = &l->query;
 	int64_t asked_us;
 	enum rc rc;
 

@@ -51,8 +51,8 @@ struct loader {
 	struct lanes lanes;
 	struct lane_row *lane_rows; /* what they were made of */
 	size_t n_lane_rows;
-	struct look query;     /* its lanes are used again */
-	int64_t next_lanes_us; /* when to ask which lanes there are */
+	struct look_query query; /* its lanes are used again */
+	int64_t next_lanes_us;   /* when to ask which lanes there are */
 	/* The database's clock - clock_mono_us, as the last look that found something says. */
 	int64_t ahead_us;
 	int64_t found_us; /* when a look last found something, or something rang */

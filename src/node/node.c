@@ -184,7 +184,7 @@ stop_threads(struct node *n, struct threads *t, enum control_end why)
 		/* The server is out of reach, or a run does not end: others find
 		 * what we held by our silence. */
 		log_error("not_drained", "in_hand=%" PRId64, atomic_load(&n->in_hand));
-		keeper_hurry(n->keeper, clock_mono_us() + US_PER_S);
+		keeper_no_grace(n->keeper, clock_mono_us() + US_PER_S);
 		log_flush();
 		_exit(1); /* threads still run: nothing may be torn down under them */
 	}

@@ -72,7 +72,7 @@ recover_dead(struct recover *r, const struct member *m)
 }
 
 void
-recover_incarnation(struct recover *r, int64_t incarnation)
+recover_own_ended(struct recover *r, int64_t incarnation)
 {
 	PTHREAD_OK(pthread_mutex_lock(&r->lock));
 	r->own = incarnation;

@@ -26,6 +26,6 @@ void recover_destroy(struct recover **r); /* of one that has no thread; NULL is 
  * beat until the row is down.) */
 void recover_dead(struct recover *r, const struct member *m);
 /* From the heartbeat: an incarnation of our own that is over for good. */
-void recover_incarnation(struct recover *r, int64_t incarnation);
+void recover_own_ended(struct recover *r, int64_t incarnation);
 
 #endif

@@ -280,9 +280,9 @@ a_process_in_a_hurry_leaves_nothing_of_a_lost_keeper(void **state)
 	kill(first, SIGKILL);
 	await_new_keeper(k, first);
 	assert_false(dead_within(run, 0));
-	keeper_hurry(k, clock_mono_us() + PATIENCE_S * US_PER_S);
+	keeper_no_grace(k, clock_mono_us() + PATIENCE_S * US_PER_S);
 	assert_true(dead_within(run, 0) && dead_within(shim, 0));
-	keeper_hurry(k, clock_mono_us() + PATIENCE_S * US_PER_S); /* nothing to wait for */
+	keeper_no_grace(k, clock_mono_us() + PATIENCE_S * US_PER_S); /* nothing to wait for */
 	trial_end(&t);
 	keeper_stop(&k);
 	expect_nothing_left();

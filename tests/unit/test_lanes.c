@@ -88,7 +88,7 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	    {.lane = 8 + 1, .able = self, .n_able = 1}, {.lane = 8 + 5, .able = self, .n_able = 1}};
 	const int64_t room[] = {8};
 	struct lanes first, second;
-	struct look q = {0};
+	struct look_query q = {0};
 
 	fill_cluster(&c, node, 0);
 	c.n_nodes = 1;
@@ -150,7 +150,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	struct candidate found[2] = {
 	    {.lane = 10, .shard = 3, .overdue_us = 50}, {.lane = 10, .shard = 3, .overdue_us = 40}};
 	struct lanes ls;
-	struct look q = {0};
+	struct look_query q = {0};
 
 	fill_cluster(&c, node, 0);
 	c.n_nodes = 1;
@@ -183,7 +183,7 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	    {.lane = 16 + 2, .able = self, .n_able = 1, .crew = 1}};
 	struct candidate found[300];
 	struct lanes ls;
-	struct look q = {0};
+	struct look_query q = {0};
 
 	fill_cluster(&c, node, 0);
 	c.n_nodes = 1;

@@ -149,7 +149,7 @@ an_old_incarnation_of_our_own_is_put_back_until_it_worked(void **unused)
 	struct fake_task *t = held_by(10, FAKE_CLAIMED);
 
 	fake.next[FAKE_RECOVER] = ANSWER_AGAIN;
-	recover_incarnation(p.n.recover, 10);
+	recover_own_ended(p.n.recover, 10);
 	now();
 	assert_int_equal(t->status, FAKE_CLAIMED);
 	next();
