@@ -29,6 +29,7 @@
 #define KINDS     "{noop}"
 #define ALL_DUE   "9000000000000000"     /* us since 1970 */
 #define OWNERS    "{contender,postgres}" /* whoever inserted them */
+#define SLICE     "{128}"                /* rows of a shard in one look */
 #define NO_MARK   INT64_MIN
 
 struct row {
@@ -100,12 +101,12 @@ look(struct lane *l)
 		else
 			pgarray_int(&marks, l->mark[shard]);
 	}
-	snprintf(limit, sizeof limit, "%u", l->batch);
+	snprintf(limit, sizeof limit, "{%u}", l->batch);
 	snprintf(last, sizeof last, "{%u}", own);
 
 	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "0", KINDS,
-	    "{}", "t", limit, OWNERS, "{}"};
-	PGresult *res = query(l, "look", 12, params);
+	    "{}", "t", limit, OWNERS, "{}", SLICE};
+	PGresult *res = query(l, "look", 13, params);
 
 	l->n_rows = PQntuples(res);
 	remember(l, res);
