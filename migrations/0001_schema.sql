@@ -1036,7 +1036,7 @@ create table pgrab.node_incident (
 comment on table pgrab.node_incident is
   'Nodes that have died or fallen silent and are not back yet. Nodes that were stopped are not among them.';
 comment on column pgrab.node_incident.node_id is 'The node.';
-comment on column pgrab.node_incident.since is 'When it was last heard of.';
+comment on column pgrab.node_incident.since is 'When it was last heard from.';
 comment on column pgrab.node_incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
 -- Serves: pgrab.overdue.  Claim, start and finish write none of its columns.

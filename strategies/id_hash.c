@@ -14,8 +14,8 @@ const struct pgrab_strategy strategy_id_hash = {
     .shards = deal_in_turn,
 };
 
-/* Every strategy divides a task's shards among the nodes that can run it only, so a rule by
- * labels has nothing to add. */
+/* Every strategy divides the shards of a task only among the nodes that can run it, so a rule by labels has
+ * nothing to add. */
 const struct pgrab_strategy strategy_labels = {
     .abi = PGRAB_STRATEGY_ABI,
     .name = "labels",

@@ -1,5 +1,5 @@
 /*
- * file: waits until a file is there, and prints its size.
+ * file: waits until a file exists, and prints its size.
  *
  * An example of an executor built out of the tree.  `command` is the path; `args.within` is how
  * many seconds to wait for it, 60 unless said.  The run succeeds when the file exists and fails
@@ -157,7 +157,7 @@ static const struct pgrab_executor file = {
     .abi = PGRAB_EXECUTOR_ABI,
     .size = sizeof(struct pgrab_executor),
     .kind = "file",
-    .summary = "wait until a file is there",
+    .summary = "wait until a file exists",
     .open = file_open,
     .close = file_close,
     .run = file_run,

@@ -27,7 +27,8 @@ begin atomic
   select 'execute pgrab_statement (' || string_agg(quote_nullable(p), ', ' order by n) || ')'
   from unnest(p_params) with ordinality u(p, n);
 end;
-comment on function pgrab_sql.call_of(text[]) is 'Executes the prepared statement with these parameters.';
+comment on function pgrab_sql.call_of(text[]) is
+  'The EXECUTE of the prepared statement with these parameters, as a text.';
 
 create or replace function pgrab_sql.line_of(p_row json, p_limit integer) returns text
 language sql immutable

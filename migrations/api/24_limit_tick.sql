@@ -28,7 +28,7 @@ begin
     perform pgrab_internal.ring('{}');
   end if;
 end $$;
-comment on function pgrab_internal.limit_let_go(text) is 'Makes all tasks that wait in line for a limit due.';
+comment on function pgrab_internal.limit_let_go(text) is 'Makes due all tasks that wait in line for a limit.';
 
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
@@ -50,7 +50,7 @@ begin
   perform pgrab_internal.limit_note(o, u);
 end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
-  'Makes tasks that wait in line for a key, and may start, due.';
+  'Makes due the tasks that wait in line for a key and may start.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
@@ -113,7 +113,7 @@ begin
   return v_n;
 end $$;
 comment on function pgrab_internal.limit_tick() is
-  'Makes tasks that wait in line for a limit, and may start, due.';
+  'Makes due the tasks that wait in line for a limit and may start.';
 
 -- ----------------------------------------------------------------------------------------------- for users
 

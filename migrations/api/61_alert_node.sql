@@ -52,7 +52,7 @@ begin
   end if;
 end $$;
 comment on function pgrab_internal.node_died(bigint, timestamptz, text) is
-  'Reports a node that another node has marked down; once, until it is back.';
+  'Reports a node that its keeper or another node has marked down; once, until it is back.';
 
 -- Serves: node_register.sql.  A row that another session has locked stays until the next upkeep.
 create or replace function pgrab_internal.node_back(p_node_id bigint) returns void

@@ -66,9 +66,9 @@ static const struct option_key keys[] = {
     /* how */
     TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
     TEXT("timeout", 0, timeout, "TIME", "a run is stopped after this time (default 1h)"),
-    TEXT("max_attempts", 0, max_attempts, "N", "tries before it is parked (default 3)"),
+    TEXT("max_attempts", 0, max_attempts, "N", "attempts before it is parked (default 3)"),
     TEXT("backoff", 0, backoff, "TIME",
-	"wait before the second try, doubled for each further one (default 5s)"),
+	"wait before the second attempt, doubled for each further one (default 5s)"),
     TEXT("backoff_max", 0, backoff_max, "TIME", "longest such wait (default 1h)"),
     TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
     TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),

@@ -22,7 +22,7 @@ static const struct option_key keys[] = {
 	"only say what is installed", false},
     {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
 	"only say whether this program can work with the installed schema: exit status 0, or 1 if migrate "
-	"has to run or a newer program is needed",
+	"must run or a newer program is needed",
 	false},
     {"dry_run", 0, OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
 	"only say what would be done", false},

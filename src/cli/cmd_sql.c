@@ -32,7 +32,7 @@ run_sql(struct cli *c)
 	if (o->roles)
 		buf_addf(&out,
 		    "%s;\n-- Then, as the role that owns pgrab now: pgrab migrate --roles\n"
-		    "-- It has to be a member: grant %s_owner to ...;\n",
+		    "-- It must be a member: grant %s_owner to ...;\n",
 		    sql_text("roles"), schema_name());
 	else
 		schema_print((int)o->from, &out);

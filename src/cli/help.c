@@ -28,8 +28,8 @@ cli_help(FILE *to)
 				fprintf(to, "  %-10s %s\n", (*c)->name, (*c)->summary);
 		}
 	}
-	fputs("\nEvery command says more with --help.  Exit status: 0 done, 1 failed, 2 wrong use, 3 no such "
-	      "thing.\n"
+	fputs("\nEvery command says more with --help.  Exit status: 0 done, 1 failed, 2 wrong usage, 3 no "
+	      "such thing.\n"
 	      "The database: --dsn, else PGRAB_DSN, else libpq's environment (PGHOST, PGDATABASE, ...), as "
 	      "with psql.\n",
 	    to);

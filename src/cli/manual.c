@@ -112,8 +112,8 @@ page_program(struct buf *out)
 	manual_section(out, "SYNOPSIS");
 	buf_adds(out, "\\fBpgrab\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIARGUMENTS\\fR]\n");
 	manual_section(out, "DESCRIPTION");
-	manual_text(out, "A task is a row of the table pgrab.task that anybody inserts, in any language, "
-			 "inside their own transaction. "
+	manual_text(out, "A task is a row of the table pgrab.task that any program inserts, in any language, "
+			 "inside its own transaction. "
 			 "Nodes, each a process `pgrab run`, find the rows that are due, divide them among "
 			 "each other, run each one when it is due, and record what happened. There is no "
 			 "master and no other "
@@ -128,7 +128,7 @@ page_program(struct buf *out)
 	put_commands(out);
 	put_environment(out);
 	manual_section(out, "EXIT STATUS");
-	manual_text(out, "0 done, 1 failed, 2 wrong use, 3 no such thing.");
+	manual_text(out, "0 done, 1 failed, 2 wrong usage, 3 no such thing.");
 	manual_see_also(out, ".BR pgrab.conf (5),\n.BR pgrab (7),\n.BR psql (1)");
 }
 
@@ -181,7 +181,7 @@ page_config(struct buf *out)
 	manual_text(out,
 	    "`pgrab run --config FILE` reads lines `key = value`. A line that begins with # or ; is a "
 	    "comment. "
-	    "A line has at most 64 KiB. A key that is not known is refused with the nearest one that is.");
+	    "A line has at most 64 KiB. An unknown key is refused, and the nearest known one named.");
 	manual_paragraph(out, "Every key is also an option of `pgrab run`, --dead-after for dead_after, and "
 			      "a variable of its environment, "
 			      "PGRAB_DEAD_AFTER. The option goes before the file, the file before the "

@@ -16,7 +16,7 @@
 #define TOP_RATE_FRAMES 6
 struct top_rates {
 	struct {
-		int64_t at_us; /* our steady clock */
+		int64_t at_us; /* our monotonic clock */
 		int64_t runs, failures;
 	} frame[TOP_RATE_FRAMES];
 	size_t n; /* frames ever noted */

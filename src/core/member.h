@@ -3,8 +3,9 @@
  * the strategy, who is dead.
  *
  * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long has
- * this one, on its own steady clock and while it could read, seen it unchanged?  Time in which it could not
- * read does not count, so neither an outage of the database nor a freeze of this node makes others look dead.
+ * this one, on its own monotonic clock and while it could read, seen it unchanged?  Time in which it could
+ * not read does not count, so neither an outage of the database nor a freeze of this node makes others look
+ * dead.
  * (The idea: lease by observed record version, as in Amazon's DynamoDB lock client.)
  *
  * Pure: no I/O, no threads.  Owned by the heartbeat thread.

@@ -1,6 +1,6 @@
 /*
- * The database's clock against our steady one.  A reading is made between the question and its answer, so
- * each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
+ * The database's clock against our monotonic one.  A reading is made between the question and its answer,
+ * so each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
  * early.  The database's clock may be set at any time.
  */
 #ifndef PGRAB_CORE_SKEW_H
@@ -11,7 +11,7 @@
 #define SKEW_SAMPLES 8
 
 struct skew {
-	int64_t sample[SKEW_SAMPLES]; /* database - steady, lower bounds of the last readings */
+	int64_t sample[SKEW_SAMPLES]; /* database - monotonic, lower bounds of the last readings */
 	unsigned n;
 };
 

@@ -16,7 +16,7 @@ static const struct {
     {"28", FAULT_SERVER},                       /* login */
     {"3D", FAULT_SERVER},                       /* database */
     {"40", FAULT_SERVER}, {"53", FAULT_SERVER}, /* resources: disk, memory, connections */
-    {"55", FAULT_SERVER}, {"57", FAULT_SERVER}, /* operator: shutdown, cancel, time-outs */
+    {"55", FAULT_SERVER}, {"57", FAULT_SERVER}, /* operator: shutdown, cancel, timeouts */
     {"58", FAULT_SERVER},                       /* system: I/O */
     {"XX", FAULT_SERVER},                       /* internal */
     {"22", FAULT_ROW}, {"23", FAULT_ROW}, {"2F", FAULT_ROW}, {"38", FAULT_ROW}, {"39", FAULT_ROW},

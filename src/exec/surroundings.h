@@ -20,7 +20,7 @@ struct surroundings {
 };
 
 /*
- * env: "NAME=value,..."  on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are
+ * env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are
  * those of the user that the node runs as; NULL: nothing.  umask: octal digits.  RC_BAD: the text names the
  * setting.  surroundings_fini is needed even then.
  */

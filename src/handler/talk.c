@@ -172,8 +172,8 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 	message_fini(&m);
 }
 
-/* After a fault of its own nothing more is believed.  What a process wrote that dies by itself, or is killed
- * because a run in it would not stop, counts. */
+/* After a fault of its own nothing more is believed.  But if a process dies by itself, or is killed because a
+ * run in it would not stop, what it wrote until then counts. */
 static bool
 believed(const struct process *p)
 {

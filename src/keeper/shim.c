@@ -293,7 +293,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
-	/* The child shares our memory, so its change of uid has set this to the system's default. */
+	/* The child shared our memory (vfork), so its change of uid has set this to the system's default. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (s->main < 0)
 		tell(s, KEEPER_NOT_STARTED, errno, "fork");

@@ -79,7 +79,7 @@ struct node {
 	/* loaders that left tasks of this crew behind, or skipped them for lack of room */
 	_Atomic int wanting[CREWS_MAX];
 	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
-	_Atomic bool helped;                 /* another node has one, or so it seems; by the heartbeat */
+	_Atomic bool helped;                 /* another node has a free one, it seems; by the heartbeat */
 	_Atomic unsigned hungry;             /* loaders that left rows behind for lack of room */
 	_Atomic bool bell_written;           /* what pgrab.node.bell says */
 	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */

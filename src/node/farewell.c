@@ -133,7 +133,7 @@ tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 		    incarnation, got.all, got.running, got.parked);
 	else
 		log_warn("node_died", "incarnation=%" PRId64 " error=\"%s\" hint=\"%s\"", incarnation,
-		    err.text, "others will notice by the silence");
+		    err.text, "others will notice the missing heartbeats");
 	gate_fini(&gate);
 	db_destroy(&db);
 	return rc == RC_OK;

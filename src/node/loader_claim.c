@@ -130,7 +130,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	return rc == RC_OK ? chain : NULL;
 }
 
-/* When each is due on our steady clock: never earlier than by the database's. */
+/* When each is due on our monotonic clock: never earlier than by the database's. */
 static void
 set_due(const struct loader *l, struct run *chain)
 {

@@ -51,7 +51,7 @@ struct metrics {
 /* What serve_metrics gives. */
 static const struct family families[] = {
     {"tasks_estimate", "gauge", "Live tasks, as the server's statistics have it"},
-    {"due_tasks", "gauge", "Tasks that are due and not started (see counts_truncated)"},
+    {"due_tasks", "gauge", "Tasks that are due and have not started (see counts_truncated)"},
     {"late_tasks", "gauge", "Of these, due for more than two seconds"},
     {"oldest_due_age_seconds", "gauge", "How long the task that has been due for longest has waited"},
     {"parked_tasks", "gauge", "Tasks out of attempts, waiting for a person"},
@@ -62,7 +62,7 @@ static const struct family families[] = {
 	"1: a backlog is so long that counts of due, late and parked are lower bounds"},
     {"all_paused", "gauge", "1: no node takes any task (pgrab pause --all)"},
     {"nodes", "gauge", "Nodes by state"},
-    {"node_up", "gauge", "1: the node is heard of"},
+    {"node_up", "gauge", "1: the node is alive"},
     {"node_heartbeat_age_seconds", "gauge", "How long ago its last heartbeat was"},
     {"node_slots", "gauge", "Runs it can have at once"},
     {"node_busy", "gauge", "Runs it has"},
@@ -75,7 +75,7 @@ static const struct family families[] = {
     {"node_keepers_lost", "counter", "Its keeper processes that were lost and replaced"},
     {"node_log_dropped", "counter", "Lines of its log that nobody read in time"},
     {"node_queue", "gauge", "Runs that wait in it to be started, to be run by a worker, to be recorded"},
-    {"node_children", "gauge", "Runs and handlers that its keeper looks after, as processes"},
+    {"node_children", "gauge", "Processes of runs and handlers that its keeper looks after"},
     {"node_connections", "gauge", "Connections to the database that it has open"},
     {"node_lease_left_seconds", "gauge", "How much of its lease was left when it sent its last heartbeat"},
     {"node_round_trip_seconds", "gauge", "How long its last but one heartbeat took"},

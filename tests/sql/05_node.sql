@@ -37,9 +37,9 @@ select throws_ok('update pgrab.node set weight = -1', '22023', 'weight of node '
 select throws_ok($$update pgrab.node set weight = 'infinity'$$, '22023',
   'weight of node ''n1'' cannot be Infinity');
 select throws_ok('update pgrab.node set slots = 1000', '22023',
-  'of node ''n1'' only the weight can be changed');
+  'only the weight of node ''n1'' can be changed');
 select throws_ok($$update pgrab.node set weight = 1, state = 'up'$$, '22023',
-  'of node ''n1'' only the weight can be changed');
+  'only the weight of node ''n1'' can be changed');
 
 select * from finish();
 rollback;

@@ -45,7 +45,7 @@ def failure(db, **task):
 def test_each_owner_s_jobs_run_as_the_user_of_its_section(db, nodes, config):
     me = db.one("select current_user")
     nodes.start("n1", env={"PGRAB_ALLOW_ROOT": "no"}, config=config(f"run_as = nobody\n[owner {me}]\nrun_as = daemon\ndirectory = /usr\n"))
-    assert f"; on n1 they run as user nobody (run_as); but for {me}: daemon" in run_pgrab("doctor", dsn=db.dsn, check=False).stdout
+    assert f"; on n1 they run as user nobody (run_as); except for {me}: daemon" in run_pgrab("doctor", dsn=db.dsn, check=False).stdout
     assert output(db, kind="shell", command="id -un; pwd; echo $HOME $USER; umask") == "daemon\n/usr\n/usr daemon\n0077"
     assert output(db, kind="exec", command="/usr/bin/id", args={"argv": ["-G"]}) == "1"
     assert output(db, kind="shell", command="kill -0 $PPID 2>&1 || echo no").endswith("no")

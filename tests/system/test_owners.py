@@ -65,7 +65,7 @@ def test_without_a_connection_of_its_owner_a_sql_task_waits_and_says_why(db, nod
     stays(lambda: db.one("select status = 'scheduled' from pgrab.task where id = %s", task), 3)
     said = gates(db, task)
     assert re.search(f"blocked: It has no connection for owner {alice}", said["node n1"])
-    assert f"No live node has a connection for owner {alice}, and sql runs as its owner or not at all" in said["nodes"]
+    assert f"No live node has a connection for owner {alice}, and a sql task runs as its owner or not at all" in said["nodes"]
     assert db.one("select why from pgrab.late where id = %s", task) == f"no live node has a connection for owner {alice}"
     doctor = run_pgrab("doctor", dsn=db.dsn, check=False).stdout
     assert f"no live node has a connection for owner {alice}" in doctor and f"[owner {alice}]" in doctor

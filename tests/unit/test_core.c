@@ -1,4 +1,4 @@
-/* The pure rules: back-off, members and cluster, lease. */
+/* The pure rules: backoff, members and cluster, lease. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "core/member.h"
 #include "core/skew.h"
 
-/* --- back-off ---------------------------------------------------------------------------------------- */
+/* --- backoff ----------------------------------------------------------------------------------------- */
 
 static void
 backoff_grows_stays_in_bounds_and_starts_anew(void **unused)

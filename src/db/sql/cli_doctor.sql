@@ -109,8 +109,7 @@ from (
   union all
   select 19, 'stopping', 'every run that was told to stop has ended', (select format(
     'task %s was told to stop %s ago and has not ended on node %s%s. It counts as running until then, so '
-    'that '
-      'it never runs twice at once: look for it on that machine, and end it there',
+    'that it never runs twice at once: look for it on that machine, and end it there',
     l.task_id, date_trunc('second', statement_timestamp() - l.stopping_at), x.name,
     coalesce(', which waits for ' || l.waits_for, ''))
     from pgrab.live l join pgrab.node x on x.incarnation = l.incarnation
@@ -152,7 +151,7 @@ from (
       select string_agg(n.name, ', ' order by n.name) as nodes,
         case when n.users ? 'run_as' then format('%s (run_as)', n.users ->> 'run_as')
           else format('%s, the user of the node itself (no run_as)', n.users ->> 'node') end
-        || coalesce((select '; but for ' || string_agg(o.key || ': ' || o.value, ', ' order by o.key)
+        || coalesce((select '; except for ' || string_agg(o.key || ': ' || o.value, ', ' order by o.key)
           from jsonb_each_text(n.users -> 'owners') o), '') as runs_as
       from pgrab.node n where n.live and n.kinds && '{shell,exec}'
       group by 2) m

@@ -1,6 +1,7 @@
 -- Serves: GET /api/v1/tasks/ID/runs, the page.  The newest first.
 -- Plan: run_task_idx of each partition, then a sort.  Without `offset 0` the planner, in a session that
--- avoids sorts (pg.c), would read the runs of all tasks in the order of run_finished_idx.  $1 id, $2 limit.
+-- avoids sorts (pg_session.c), would read the runs of all tasks in the order of run_finished_idx.  $1 id, $2
+-- limit.
 select r.attempt, r.outcome, r.node, r.fire_at, r.claimed_at, r.started_at, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.exit_code, r.error,
   r.output_truncated
