@@ -358,7 +358,7 @@ alter table pgrab.run_rest replica identity full;
 comment on table pgrab.run_rest is
   'History of days that had no partition yet, for instance because no node was up: pgrab.upkeep() moves it.';
 
--- Serves: pgrab.tasks and `pgrab show ID`; the look-up of a finish whose reply was lost.
+-- Serves: pgrab.tasks and `pgrab show ID`; the lookup of a finish whose reply was lost.
 create index run_task_idx on pgrab.run (task_id);
 comment on index pgrab.run_task_idx is 'Every attempt of one task.';
 -- Serves: pgrab.history (newest first, without a sort), pgrab.overview.  Rows arrive almost in this order, so

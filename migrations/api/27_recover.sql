@@ -151,7 +151,7 @@ exception when lock_not_available then
   null;
 end $$;
 comment on function pgrab_internal.holds_leave(bigint) is
-  'Deletes the rows of pgrab.hold that name nothing any more that the dead node holds.';
+  'Deletes those rows of pgrab.hold of a dead node whose tasks it no longer holds.';
 
 create or replace function pgrab_internal.live_leave(p_incarnation bigint) returns void
 language sql as $$

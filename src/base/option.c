@@ -311,7 +311,7 @@ option_set(const struct option_key *table, void *settings, const char *name, con
 	if (set_value(k, settings, value))
 		return RC_OK;
 	option_describe(k, right, sizeof right);
-	return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it is %s", where, k->name,
+	return err_set(err, RC_BAD, "%s: %s cannot be \"%.100s\"; it must be %s", where, k->name,
 	    k->secret ? "***" : value, right);
 }
 

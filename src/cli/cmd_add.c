@@ -163,7 +163,8 @@ put_duration(struct columns *v, const char *column, const char *option, const ch
 		for (char *c = flag; (c = strchr(c, '_')) != NULL;)
 			*c = '-';
 		return err_set(err, RC_BAD,
-		    "--%s cannot be \"%.60s\"; it is a time such as 200ms, 5s, 10m, 1h or 7d", flag, text);
+		    "--%s cannot be \"%.60s\"; it must be a time such as 200ms, 5s, 10m, 1h or 7d", flag,
+		    text);
 	}
 	put_made(v, column, xasprintf("%lld%s", (long long)us, unit));
 	return RC_OK;
@@ -215,7 +216,7 @@ put_parents(struct columns *v, const char *ids, struct err *err)
 		return RC_OK;
 	if (!is_id_list(ids))
 		return err_set(err, RC_BAD,
-		    "--parent cannot be \"%.60s\"; it is the id of a task, or several: 17,18", ids);
+		    "--parent cannot be \"%.60s\"; it must be the id of a task, or several: 17,18", ids);
 	first = strcspn(ids, ",");
 	put_made(v, "parent_id", xmemdup0(ids, first));
 	if (ids[first] == ',')

@@ -28,7 +28,7 @@ run_forecast(struct cli *c)
 
 	if (!duration_parse(horizon, &us) || us <= 0) {
 		snprintf(text, sizeof text,
-		    "the horizon cannot be \"%.60s\"; it is a time such as 90s, 10m, 1h or 7d", horizon);
+		    "the horizon cannot be \"%.60s\"; it must be a time such as 90s, 10m, 1h or 7d", horizon);
 		return cli_usage(c->cmd, text);
 	}
 	snprintf(interval, sizeof interval, "%lld us", (long long)us);

@@ -149,7 +149,7 @@ struct finish {
 	int32_t exit_code;
 	const char *error, *output; /* may be NULL */
 	bool output_truncated;
-	int64_t retry_us; /* RETRY_DEFAULT, RETRY_NO, or the wait before the next try */
+	int64_t retry_us; /* RETRY_DEFAULT, RETRY_NO, or the wait before the next attempt */
 	bool applied;     /* out: the database has it */
 	bool locked;      /* out: another session has the row locked, so nothing was done: ask again later */
 	bool refused;     /* out: the server will never accept this one; the log says why */

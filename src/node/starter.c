@@ -27,7 +27,7 @@
 #include "node/handlers.h"
 #include "node/starter_priv.h"
 
-#define UNSURE_US (10 * US_PER_S) /* for a look-up of starts whose answer was lost */
+#define UNSURE_US (10 * US_PER_S) /* for a lookup of starts whose answer was lost */
 
 /* What may have been started and will not be executed: its loss is recorded, by the finisher,
  * which is fenced as always. */

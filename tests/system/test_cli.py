@@ -98,7 +98,7 @@ def test_without_a_command_the_help_is_an_error():
     (["add", "--arg", "=x", "select 1"], "write --arg name=text"),
     (["add", "--arg", "a=1", "--arg", "a=2", "x"], "--arg a was given twice"),
     (["add", "--arg", "params:=[1,", "x"], '"[1," is not JSON'),
-    (["add", "--in", "soon", "x"], '--in cannot be "soon"; it is a time such as'),
+    (["add", "--in", "soon", "x"], '--in cannot be "soon"; it must be a time such as'),
     (["add", "--in", "5s", "--run-at", "now", "x"], "give either --run-at or --in"),
     (["add", "select", "1"], "too many arguments"),
     (["run", "--workers", "none"], "workers cannot be \"none\""),
@@ -107,7 +107,7 @@ def test_without_a_command_the_help_is_an_error():
     (["next"], "something is missing: pgrab next 'EXPR'"),
     (["next", "0", "9", "*", "*", "1"], 'too many arguments at "9"'),
     (["next", "@daily", "--count", "0"], 'count cannot be "0"'),
-    (["forecast", "soon"], 'the horizon cannot be "soon"; it is a time such as'),
+    (["forecast", "soon"], 'the horizon cannot be "soon"; it must be a time such as'),
     (["forecast", "0"], 'the horizon cannot be "0"'),
     (["drain"], "something is missing: pgrab drain NODE"),
 ])
@@ -635,7 +635,7 @@ def test_add_a_link_with_several_parents(db):
 
 @pytest.mark.parametrize("ids", ["", "x", "17 ", ",17", "17,", "17,,18", "-1"])
 def test_add_says_what_parents_look_like(ids):
-    assert f'--parent cannot be "{ids}"; it is the id of a task, or several: 17,18' in fails(2, "add", "--kind", "noop", "--parent", ids)
+    assert f'--parent cannot be "{ids}"; it must be the id of a task, or several: 17,18' in fails(2, "add", "--kind", "noop", "--parent", ids)
 
 
 def test_add_after_two_dashes_takes_a_command_as_it_is(db):
@@ -668,7 +668,7 @@ def test_add_says_what_would_be_right(db, args, said):
 
 @pytest.mark.parametrize("flag", ["--in", "--jitter", "--misfire-after", "--backoff-max"])
 def test_add_says_what_a_time_looks_like(flag):
-    assert f'{flag} cannot be "soon"; it is a time such as 200ms' in fails(2, "add", "--kind", "noop", flag, "soon")
+    assert f'{flag} cannot be "soon"; it must be a time such as 200ms' in fails(2, "add", "--kind", "noop", flag, "soon")
 
 
 # ------------------------------------------------------------------------------------------------------ the terminal

@@ -1,4 +1,5 @@
--- The last word of a node that stopped in good order, or of its keeper.  Serves: heartbeat, farewell.
+-- Marks a node down that has stopped in good order, or whose death its keeper reports.
+-- Serves: heartbeat, farewell.
 -- $1 node, $2 incarnation, $3 what it died of, for the alerts (pgrab.alert); null: it was stopped.
 with pools as (
   delete from pgrab.pool p using pgrab.node n
