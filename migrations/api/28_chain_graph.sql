@@ -24,8 +24,8 @@
 -- A chain with a schedule: links that have ended stay, and are counted (pending).  The run is over when the
 -- last one ends: the root is armed again and all links wait again.  A run follows the graph that it began
 -- with; changes since then are in pgrab.edge_change.  A link that was added since takes no part in the run
--- (waiting, needs is null).  Links that are no longer below the root when the run is over leave the chain
--- (chain_part_leaves).
+-- (waiting, needs is null).  Links that are no longer below the root when the run is over leave the chain,
+-- and pgrab.task too if they have ended (chain_part_leaves).
 --
 -- Locks are taken in this order: tasks by id, parents before children (only users lock a child that waits),
 -- then chains by number.

@@ -162,8 +162,9 @@ comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a 
 
 -- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
 -- the key's (link_ends()).  For a plain task it is enough that the setting is not empty: a user who sets it
--- fools only himself.  A parent must not leave children behind, but both may be deleted in one statement; so
--- the check comes afterwards.  (And a BEFORE trigger would make every finish lock the row of its task first.)
+-- misleads nobody else.  A parent must not leave children behind, but both may be deleted in one statement;
+-- so the check comes afterwards.  (And a BEFORE trigger would make every finish lock the row of its task
+-- first.)
 do $$
 declare
   v_person text;
