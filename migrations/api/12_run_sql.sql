@@ -143,6 +143,9 @@ begin
   execute 'close all';
   set session authorization default;
   reset all;
+  -- The commit is still to come, see settle().
+  perform pg_catalog.set_config('lock_timeout', '0', true),
+    pg_catalog.set_config('statement_timeout', '0', true);
   for v_name in select p.name from pg_catalog.pg_prepared_statements p where p.from_sql loop
     execute pg_catalog.format('deallocate %I', v_name);
   end loop;

@@ -32,6 +32,28 @@ return current_setting('fsync')::boolean and current_setting('full_page_writes')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
 comment on function pgrab.durable() is 'Does the server keep every commit through a crash?';
 
+-- (Starts of at_most_once tasks set synchronous_commit themselves.)  An asynchronous standby may be promoted
+-- without the last commits; one that is disconnected still has its slot.  Logical replicas are not promoted.
+create or replace function pgrab_internal.may_lose(p_async boolean) returns text
+language sql stable
+return case
+  when current_setting('fsync') <> 'on'
+    then 'fsync is off: a crash of the server may lose what it acknowledged'
+  when p_async or current_setting('synchronous_standby_names') <> '' then null
+  when exists (select from pg_replication_slots s where s.slot_type = 'physical')
+    or exists (
+      select from pg_stat_replication r
+      where r.application_name is distinct from 'pg_basebackup'
+        and r.application_name is distinct from 'pg_receivewal'
+        and not exists (
+          select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical'))
+    then 'an asynchronous standby is attached: when promoted, it may lack commits that were acknowledged'
+      || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for a node)'
+end;
+comment on function pgrab_internal.may_lose(boolean) is
+  'Why the server could lose a start that it has acknowledged, asynchronous standbys accepted or not. Null: '
+  'it could not.';
+
 -- Counts the nodes that are alive, and of those that are up, which could run the task.  (PL/pgSQL, so that it
 -- is planned once and not for every row of a list.)
 create or replace function pgrab_internal.why_nodes(t pgrab_internal.task) returns text
@@ -53,9 +75,8 @@ begin
         then format('no live node has labels %s', t.require)
       when count(*) filter (where f.up and f.kind and f.labels) = 0
         then format('no live node runs kind %s and has labels %s', t.kind, t.require)
-      when t.delivery = 'at_most_once' and not pgrab.durable()
-        then 'at_most_once, and the server could lose a commit: turn on fsync, full_page_writes and '
-          'synchronous_commit'
+      when t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null
+        then 'at_most_once, and ' || pgrab_internal.may_lose(false)
       when exists (select from pgrab_internal.locked_by(t.id))
         then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
       when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'

@@ -270,9 +270,8 @@ begin atomic
     else 'Every node that could run it is draining or stopping. Undrain one, or start another: pgrab run.' end
   where pgrab.able(t.kind, t.owner, t.require) = '{}'
   union all
-  select 'durability', 'blocked', 'at_most_once, and the server could lose a commit: turn on fsync, '
-    'full_page_writes and synchronous_commit.'
-  where t.delivery = 'at_most_once' and not pgrab.durable();
+  select 'durability', 'blocked', format('at_most_once, and %s.', pgrab_internal.may_lose(false))
+  where t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null;
 end;
 comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
 

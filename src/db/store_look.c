@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/number.h"
 #include "db/sql.h"
 
 /* "17 523 900" to numbers. */
@@ -69,6 +68,7 @@ look_add(struct look_query *q, int32_t lane, const int64_t *mark)
 	l->mark = mark;
 	l->n_shards = 0;
 	l->wanted = l->slice = 0;
+	l->due_only = false;
 	return l;
 }
 
@@ -99,7 +99,7 @@ read_candidates(const PGresult *res, struct candidate *c)
 /* The lanes of a look as arrays: where the shards of each begin and end, how many rows are wanted, in all
  * and of a shard; all shards, and the mark of each. */
 struct look_arrays {
-	struct pgarray lanes, first, last, wanted, slice, shards, marks;
+	struct pgarray lanes, first, last, ahead, wanted, slice, shards, marks;
 };
 
 static void
@@ -122,6 +122,7 @@ look_arrays_fill(struct look_arrays *a, const struct look_query *q)
 				pgarray_int(&a->marks, mark);
 		}
 		pgarray_int(&a->last, n);
+		pgarray_int(&a->ahead, l->due_only && q->ahead_us > 0 ? 0 : q->ahead_us);
 		pgarray_int(&a->wanted, l->wanted);
 		pgarray_int(&a->slice, l->slice);
 	}
@@ -133,6 +134,7 @@ look_arrays_fini(struct look_arrays *a)
 	pgarray_fini(&a->lanes);
 	pgarray_fini(&a->first);
 	pgarray_fini(&a->last);
+	pgarray_fini(&a->ahead);
 	pgarray_fini(&a->wanted);
 	pgarray_fini(&a->slice);
 	pgarray_fini(&a->shards);
@@ -143,7 +145,6 @@ enum rc
 store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct look_arrays a = {0};
-	char ahead[NUMBER_MAX];
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -151,7 +152,7 @@ store_look(struct db *db, const struct look_query *q, struct candidate **out, si
 	*n_out = 0;
 	look_arrays_fill(&a, q);
 	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
-	    pgarray_str(&a.shards), pgarray_str(&a.marks), number(ahead, q->ahead_us), q->able.kinds,
+	    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
 	    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners, q->able.bounds,
 	    pgarray_str(&a.slice)};
 

@@ -52,6 +52,7 @@ struct look_lane {
 	size_t n_shards;
 	int64_t wanted; /* rows, at most */
 	int64_t slice;  /* of these, of each shard */
+	bool due_only;  /* nothing that is not due yet */
 };
 
 /* What a look asks for. */

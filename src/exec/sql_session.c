@@ -191,7 +191,7 @@ sql_session_clean(struct sql_session *s)
 	if (db_conn(s->db) == NULL)
 		return;
 	if (PQtransactionStatus(db_conn(s->db)) != PQTRANS_IDLE &&
-	    db_script(s->db, "rollback", &ignored) != RC_OK)
+	    db_script(s->db, "rollback; select pg_catalog.pg_advisory_unlock_all()", &ignored) != RC_OK)
 		db_disconnect(s->db);
 	if (db_conn(s->db) == NULL)
 		return;

@@ -196,15 +196,33 @@ lanes_fit(const struct lanes *ls)
 	return ls->count <= LANES_PER_LOOK;
 }
 
+/* Rows to ask a lane with a backlog for at the least; all of them together are asked for no more than one. */
+static int64_t
+least_rows(const struct lanes *ls, size_t looked)
+{
+	int64_t backlogs = 0;
+
+	for (size_t i = 0; i < looked; i++)
+		backlogs += ls->item[(ls->turn + i) % ls->count].backlog;
+	return backlogs * LANE_ROWS_MIN <= LANE_ROWS_MAX ? LANE_ROWS_MIN : LANE_ROWS_MAX / backlogs;
+}
+
 /* Rows to ask a lane for. */
 static int64_t
-rows_wanted(const struct lane *l, int64_t timed)
+rows_wanted(const struct lane *l, int64_t timed, int64_t least)
 {
 	int64_t wanted = l->backlog ? l->room : l->room + timed;
 
-	if (l->backlog && l->room > 0 && wanted < LANE_ROWS_MIN)
-		wanted = LANE_ROWS_MIN;
+	if (l->backlog && l->room > 0 && wanted < least)
+		wanted = least;
 	return wanted < LANE_ROWS_MAX ? wanted : LANE_ROWS_MAX;
+}
+
+/* Rows of each of n shards, where a lane is asked for so many: a few shards fill a look. */
+static int64_t
+slice_of(int64_t wanted, size_t n)
+{
+	return n < SHARDS_PER_LOOK ? wanted : wanted / SHARDS_PER_LOOK + 1;
 }
 
 void
@@ -213,6 +231,7 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 {
 	/* A ring names a few shards, so even all lanes take no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
+	int64_t least = least_rows(ls, looked);
 
 	look_reset(q);
 	for (size_t i = 0; i < looked; i++) {
@@ -221,15 +240,16 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 		int64_t wanted;
 
 		l->room = room[l->crew];
-		wanted = rows_wanted(l, timed);
+		wanted = rows_wanted(l, timed, least);
 		if (wanted <= 0 || (l->crew > 0 && l->room <= 0))
 			continue;
 		to = look_add(q, l->number, l->mark);
 		to->wanted = wanted;
-		to->slice = wanted / SHARDS_PER_LOOK + 1;
+		to->due_only = l->backlog;
 		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
 			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
 						    : other_shards(ls, l, chance, to->shard);
+		to->slice = slice_of(wanted, to->n_shards);
 		l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
 		if (to->n_shards == 0)
 			q->n_lanes--;

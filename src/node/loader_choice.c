@@ -143,7 +143,8 @@ bool
 loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (c[i].chosen || c[i].refused || room.ready[lanes_crew(&l->lanes, c[i].lane)] > 0)
+		if (!c[i].misfired &&
+		    (c[i].chosen || c[i].refused || room.ready[lanes_crew(&l->lanes, c[i].lane)] > 0))
 			return true;
 	}
 	return false;

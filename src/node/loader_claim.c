@@ -14,29 +14,29 @@
 
 #define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
 /* For this long after a locked row no claim waits for another, at first and at most. */
-#define CONTENDED_US     (3 * US_PER_S)
+#define CONTENDED_MIN_US (3 * US_PER_S)
 #define CONTENDED_MAX_US (60 * US_PER_S)
 #define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
 
 /* Tasks that misfired are not claimed as they are: first their fires are settled, then
  * they are looked at again. */
 enum rc
-loader_settle_misfires(struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err)
+loader_settle_misfires(
+    struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
 {
 	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
 	size_t k = 0;
-	int64_t settled = 0;
 	enum rc rc = RC_OK;
 
+	*settled_out = 0;
 	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
 		if (c[i].misfired && c[i].refused)
 			late[k++] = c[i];
 	}
 	if (k > 0) {
 		qsort(late, k, sizeof *late, loader_by_id);
-		rc = l->store->misfire(l->db, late, k, &settled, err);
+		rc = l->store->misfire(l->db, late, k, settled_out, err);
 	}
-	*more_out = *more_out || settled > 0;
 	free(late);
 	return rc;
 }
@@ -54,7 +54,7 @@ note_contended(struct loader *l, bool contended)
 		    "another session has due tasks locked in an open transaction; the other tasks go on");
 	}
 	l->contended_for_us = !contended                               ? 0
-			      : l->contended_for_us == 0               ? CONTENDED_US
+			      : l->contended_for_us == 0               ? CONTENDED_MIN_US
 			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
 								       : CONTENDED_MAX_US;
 	l->contended_until_us = now + l->contended_for_us;

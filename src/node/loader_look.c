@@ -88,6 +88,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	int64_t incarnation = atomic_load(&l->node->incarnation);
 	struct candidate *c = NULL;
 	size_t found = 0, chosen, won;
+	int64_t settled;
 	enum rc rc = look(l, part, &room, &c, &found, err);
 
 	if (rc != RC_OK)
@@ -99,9 +100,10 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	*more_out = loader_left_behind(l, c, found);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
-	rc = loader_settle_misfires(l, c, found, more_out, err);
+	rc = loader_settle_misfires(l, c, found, &settled, err);
 	if (rc == RC_OK) {
-		l->moved = loader_moved(l, c, found, room);
+		*more_out = *more_out || settled > 0;
+		l->moved = settled > 0 || loader_moved(l, c, found, room);
 		won = claim_chosen(l, incarnation, c, found, chosen, part == LANES_OTHERS);
 		if (part == LANES_OTHERS && won == 0)
 			*more_out = false; /* another node is doing it */

@@ -97,9 +97,9 @@ int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
 size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
-/* Settles what has misfired of these; *more_out: there is more to be looked at now. */
+/* Settles what has misfired of these, except rows that another session has locked. */
 enum rc loader_settle_misfires(
-    struct loader *l, const struct candidate *c, size_t n, bool *more_out, struct err *err);
+    struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
 /* Claims n candidates, sorted by id; the runs won as a chain. */
 struct run *loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
@@ -107,7 +107,7 @@ struct run *loader_claim(
 /* Is anything due that could be taken, and was not, among what the look found or beyond it (a lane or shard
  * that gave all that it was asked for may have more)?  Notes whose. */
 bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n);
-/* Does another look find other rows, or are these all of crews without room? */
+/* Does another look find other rows, or are these all of crews without room, or misfired? */
 bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);
 /* Moves the chosen to the front, sorted by id. */
 void loader_keep_chosen(struct candidate *c, size_t n);

@@ -39,7 +39,8 @@ hand_over(struct starter *s, struct run *const *runs, size_t n)
 void
 starter_release(struct starter *s, int64_t incarnation, struct run **runs, size_t n)
 {
-	const struct holder who = {.incarnation = incarnation, .contended = batch_is_locked(runs, n)};
+	const struct holder who = {.incarnation = incarnation,
+	    .contended = clock_mono_us() < s->contended_until_us || batch_is_locked(runs, n)};
 	int64_t released, until_us = clock_mono_us() + PATIENCE_US;
 	struct err err = {0};
 

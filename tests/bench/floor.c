@@ -104,7 +104,7 @@ look(struct lane *l)
 	snprintf(limit, sizeof limit, "{%u}", l->batch);
 	snprintf(last, sizeof last, "{%u}", own);
 
-	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "0", KINDS,
+	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "{0}", KINDS,
 	    "{}", "t", limit, OWNERS, "{}", SLICE};
 	PGresult *res = query(l, "look", 13, params);
 

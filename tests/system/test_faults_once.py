@@ -57,6 +57,7 @@ def test_an_asynchronous_standby_refuses_them_unless_the_node_says_otherwise(clu
         task = db.add(kind="noop", delivery="at_most_once")
         assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
         stays(lambda: not db.runs(task), 1)
+        assert "at_most_once, and an asynchronous standby is attached" in db.one("select pgrab.why(%s)", task)
         other = nodes.start("n2", env={"PGRAB_AT_MOST_ONCE_ASYNC": "yes"})
         assert db.wait_run(task).node == other.name
         other.end()

@@ -237,7 +237,8 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 		uint16_t shard = (uint16_t)(t->id % PGRAB_SHARDS);
 
 		if (!pgrab_shard_has(&asked, shard) || t->status != FAKE_SCHEDULED ||
-		    overdue < -q->ahead_us || (t->once && !q->once) || (t->locked && q->free))
+		    overdue < -(q->lane->due_only && q->ahead_us > 0 ? 0 : q->ahead_us) ||
+		    (t->once && !q->once) || (t->locked && q->free))
 			continue;
 		found[n++] = (struct candidate){.id = t->id,
 		    .version = t->version,

@@ -163,9 +163,11 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	assert_int_equal(q.n_lanes, 0);
 	room[0] = 5;
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.lane[0].wanted, 128);            /* the best of these */
+	assert_int_equal(q.lane[0].wanted, 128); /* the best of these */
+	assert_true(q.lane[0].due_only);
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
 	assert_int_equal(q.lane[0].wanted, 105);
+	assert_false(q.lane[0].due_only);
 	look_fini(&q);
 	lanes_fini(&ls);
 	strategy_close(&s);

@@ -5,9 +5,9 @@
 -- labels and delivery are checked all the same, because the number of a lane is a hash.
 -- $1 lanes int[], $2 where the shards of each begin, $3 and end, in $4 shards smallint[] and $5 the lowest
 -- due time to look at in each (us since 1970, null: any; dead entries pile up at the head of the index when
--- an old snapshot is held), $6 how far ahead (us; negative: overdue by that much), $7 kinds text[], $8 labels
--- jsonb, $9 may this node run at_most_once tasks, $10 how many rows of each lane bigint[], $11 owners text[],
--- $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[].
+-- an old snapshot is held), $6 how far ahead in each lane bigint[] (us; negative: overdue by that much),
+-- $7 kinds text[], $8 labels jsonb, $9 may this node run at_most_once tasks, $10 how many rows of each lane
+-- bigint[], $11 owners text[], $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[].
 :look_rows
         limit l.slice) t
     limit l.wanted) t

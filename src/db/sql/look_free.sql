@@ -6,3 +6,4 @@
         limit l.slice
         for update skip locked) t
     limit l.wanted) t
+where not (select c.paused from pgrab.cluster c)
