@@ -236,7 +236,7 @@ note(struct migrator *m, const char *sql, int n, const char *const *params, bool
 	return rc;
 }
 
-/* The row types of the api, as long as its functions stay for a while beside the tables of this migration. */
+/* Until the api step the old functions work on the new tables, so their row types need the new columns. */
 static const char *
 row_types(void)
 {

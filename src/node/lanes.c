@@ -196,7 +196,7 @@ lanes_fit(const struct lanes *ls)
 	return ls->count <= LANES_PER_LOOK;
 }
 
-/* Rows to ask a lane with a backlog for at the least; all of them together are asked for no more than one. */
+/* The fewest rows to ask a lane with a backlog for; all such lanes share what one may be asked for. */
 static int64_t
 least_rows(const struct lanes *ls, size_t looked)
 {

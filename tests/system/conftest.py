@@ -40,7 +40,7 @@ def is_ours(name):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item):
-    """Passes by the tests of a file that another process was faster to take."""
+    """Skips the tests of a file that another process has taken."""
     return None if SHARE is None or is_ours(item.path.name) else True
 
 

@@ -23,8 +23,8 @@ def test_a_node_that_has_beaten_since_is_not_declared_dead(db, nodes):
 
     assert declare(earlier=1) == 0
     assert db.one("select state from pgrab.nodes") != "down"
-    # A beat that was on its way when the node froze may arrive between the look at the row and the statement:
-    # it has none after that one.
+    # A beat that was under way when the node froze may arrive between reading the row and the statement; no
+    # other can follow it.
     assert declare(earlier=0) == 1 or declare(earlier=0) == 1
     node.cont()
     node.wait_log("event=fenced")

@@ -138,7 +138,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	strategy_close(&s);
 }
 
-/* What is not due yet stands behind it. */
+/* Tasks that are not due yet come after it. */
 static void
 behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 {
@@ -173,7 +173,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	strategy_close(&s);
 }
 
-/* A pool with little room is not shown hundreds of rows that it cannot take. */
+/* Each lane is asked for its own number of rows, not for that of the lane with the most room. */
 static void
 a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 {
