@@ -313,7 +313,9 @@ begin
   execute format(
     'create trigger task_09_caller after update of %1$s on pgrab.task for each row '
     'when (new.version = old.version and not pgrab_internal.in_call()) '
-    'execute function pgrab.note_caller(); '
+    'execute function pgrab.note_caller()',
+    array_to_string(c_columns, ', '));
+  execute format(
     'create trigger task_10_edited after update of %1$s on pgrab.task for each row '
     'when (new.version = old.version and (old.%2$s) is distinct from (new.%3$s)) '
     'execute function pgrab_internal.task_edited()',

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -98,12 +99,40 @@ alter_table_has_one_subcommand(void **unused)
 	each_statement(alters_one_thing);
 }
 
+/* `execute 'create ...; create ...'`, also through format(): a semicolon in its first text, which ends at
+ * a comma or a semicolon outside of quotes. */
+static void
+executes_one_thing(const char *file, const char *statement)
+{
+	for (const char *s = statement; (s = strstr(s, "execute ")) != NULL; s++) {
+		const char *p = s + strlen("execute ");
+		bool quoted = false;
+
+		p += strncmp(p, "format(", 7) == 0 ? strlen("format(") : 0;
+		p += strspn(p, " \n");
+		if (*p != '\'')
+			continue; /* a trigger's function, or a right */
+		for (; *p != '\0' && (quoted || (*p != ';' && *p != ',')); p++) {
+			quoted ^= *p == '\'';
+			if (*p == ';')
+				fail_msg("%s: several statements: %.80s", file, s);
+		}
+	}
+}
+
+static void
+execute_has_one_statement(void **unused)
+{
+	each_statement(executes_one_thing);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(texts_are_cut_where_statements_end),
 	    cmocka_unit_test(alter_table_has_one_subcommand),
+	    cmocka_unit_test(execute_has_one_statement),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
