@@ -219,6 +219,30 @@ def test_migrate_installs_once(empty_db):
     assert empty_db.one("select count(*) from pgrab.kind") == 6
 
 
+def test_what_migrate_creates_stays_on_its_server(empty_db):
+    """Citus would create it on other servers, too, or refuse; it obeys this setting, and elsewhere nobody reads it."""
+    setting = "current_setting('citus.enable_ddl_propagation', true)"
+    empty_db.query(f"""
+        create function public.stays() returns event_trigger language plpgsql as $$
+        begin
+          if {setting} is distinct from 'off' then
+            raise '% would not stay on this server', tg_tag;
+          end if;
+        end $$""")
+    empty_db.cluster.superuser("create event trigger stays on ddl_command_start execute function public.stays()", empty_db.name)
+    with pytest.raises(psycopg.errors.RaiseException, match="CREATE TABLE would not stay"):
+        empty_db.query("create table public.t ()")
+    pgrab(empty_db, "migrate")
+    pgrab(empty_db, "migrate", "--force")
+    empty_db.query(run_pgrab("sql", "--schema", "printed").stdout)
+    assert empty_db.one("select to_regclass('printed.task') is not null")
+    assert empty_db.one(f"select {setting}") in (None, ""), "the session is as it was"
+    with empty_db.connect(autocommit=False) as conn:  # no event trigger sees roles
+        conn.execute(run_pgrab("sql", "--roles").stdout)
+        assert conn.execute(f"select {setting}").fetchone()[0] == "off"
+        conn.rollback()
+
+
 def test_migrate_dry_run_and_status_change_nothing(empty_db):
     assert "not installed" in pgrab(empty_db, "migrate", "--status")
     status = as_json(empty_db, "migrate", "--status")

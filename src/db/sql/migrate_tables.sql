@@ -1,8 +1,12 @@
 -- Creates the schemas and the tables of migrate itself, if they do not exist.  A schema that an administrator
 -- has created for us is used as it is.
+--
+-- The setting is for this transaction.  Without it, Citus creates our functions on other servers, where our
+-- tables are not; on a server without Citus nobody reads it.  See docs/adr/0026-one-server.md.
 -- Serves: db/migrate.c, before every migration; `pgrab sql`.
 do $$
 begin
+  perform set_config('citus.enable_ddl_propagation', 'off', true);
   if to_regnamespace('pgrab') is null then
     create schema pgrab;
     comment on schema pgrab is

@@ -1,11 +1,13 @@
 -- Creates the roles for separate rights; see docs/security.md.  They cannot log in: grant them to roles that
--- can.  This needs CREATEROLE, and may be run again: a role that exists stays as it is.
+-- can.  This needs CREATEROLE, and may be run again: a role that exists stays as it is.  The setting: see
+-- migrate_tables.sql.
 -- Serves: pgrab migrate --roles, pgrab sql --roles.
 do $$
 declare
   c_kinds constant text[] := '{sql,noop,notify,shell,exec,http}';
   v_role text;
 begin
+  perform set_config('citus.enable_ddl_propagation', 'off', true);
   foreach v_role in array
     '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve}'::text[]
     || array(select 'pgrab_kind_' || k from unnest(c_kinds) k)
