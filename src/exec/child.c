@@ -1,8 +1,8 @@
 /*
  * The worker's side of a child process: one poll on its output, on its run socket, and on the host's stop_fd.
  *
- * The run is over when the run socket is at its end: not when the output ends (a grandchild may keep that),
- * not when the shim has reported, and not after any time.  As long as any of it may still run, its task stays
+ * The run is over when shim or keeper has said that nothing of it is left: not when the output ends (a
+ * grandchild may keep that), and not after any time.  As long as any of it may still run, its task stays
  * running.  How it ended is what the shim saw first, so that a stop that comes too late does not turn a
  * success into a failure.
  */
@@ -27,7 +27,6 @@
 #include "exec/limits.h"
 #include "exec/result.h"
 #include "keeper/keeper.h"
-#include "keeper/proctree.h"
 
 #define CHUNK_BYTES 65536
 #define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
@@ -46,7 +45,7 @@ struct watch {
 	char *chunk;
 	struct keeper_run run;
 	int out_fd, stop_fd;
-	bool gone;  /* the keeper said that nothing is left */
+	bool gone;  /* nothing is left */
 	pid_t shim; /* 0: unknown */
 	bool said;  /* what it waits for */
 	int64_t kill_grace_us;
@@ -181,12 +180,11 @@ say_if_late(struct watch *w, struct keeper *k)
 	w->said = true;
 }
 
-/* True: the end of the socket. */
+/* True: the last one, or the end of the socket. */
 static bool
 take_message(struct watch *w)
 {
 	struct keeper_msg m;
-	struct proc_view main_process;
 	ssize_t n = recv(w->run.fd, &m, sizeof m, MSG_DONTWAIT);
 
 	if (n < 0)
@@ -194,13 +192,12 @@ take_message(struct watch *w)
 	if (n != (ssize_t)sizeof m)
 		return true;
 	m.where[sizeof m.where - 1] = '\0';
-	if (m.event == KEEPER_STARTED && proc_look(m.value, &main_process))
-		w->shim = main_process.parent;
-	if (m.event == KEEPER_GONE)
-		w->gone = true;
-	else
+	w->gone = m.event != KEEPER_STARTED;
+	if (m.event != KEEPER_GONE) {
+		w->shim = m.shim;
 		w->end.last = m;
-	return false;
+	}
+	return w->gone;
 }
 
 /* Returns when nothing of the run is left, whatever it takes. */

@@ -147,9 +147,9 @@ take_keeper_message(struct process *p)
 	m.where[sizeof m.where - 1] = '\0';
 	if (m.event == KEEPER_STARTED)
 		p->pid = (pid_t)m.value;
-	if (m.event == KEEPER_GONE)
-		p->gone = true;
 	else
+		p->gone = true;
+	if (m.event != KEEPER_GONE)
 		p->end.last = m;
 	return false;
 }

@@ -215,14 +215,13 @@ cgroup_memory_kills(const struct cgroup *c)
 	return line == NULL ? 0 : (int)strtol(line + strlen("oom_kill "), NULL, 10);
 }
 
-void
+bool
 cgroup_remove(struct cgroup *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	if (c->base_fd >= 0)
-		(void)unlinkat(c->base_fd, c->name, AT_REMOVEDIR);
+	return c->base_fd < 0 || unlinkat(c->base_fd, c->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
 void

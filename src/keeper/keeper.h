@@ -3,7 +3,7 @@
  * they die with the lease whatever becomes of the node: killed, frozen or swapped out.  (docs/adr: why a
  * keeper process, and what proves that a run has ended.)
  *
- *     node --- spawn socket ---> keeper --- fork ---> shim (one per run) --- fork, exec ---> the child
+ *     node --- spawn socket ---> keeper --- fork ---> shim (one run at a time) --- vfork, exec ---> the child
  *       \____ run socket (one per run, node's worker <-> shim and keeper) ____/
  *
  * The keeper has one thread, no database and a clean environment (the same program, executed again); it only
@@ -136,8 +136,8 @@ void keeper_stop_run(const struct keeper_run *run);
 /*
  * Messages on the run socket (SOCK_SEQPACKET, one struct each), then end of file.
  *
- * The end of file after KEEPER_GONE is the proof that nothing of the run is left.  Without
- * KEEPER_GONE the keeper itself was lost; the proof then is the return of keeper_await_end.
+ * Each but KEEPER_STARTED is the proof that nothing of the run is left; each run gets one of them.  Where the
+ * end of file comes without, the keeper itself was lost; the proof then is the return of keeper_await_end.
  * Nothing else proves anything.
  */
 enum keeper_event {
@@ -146,7 +146,7 @@ enum keeper_event {
 	 * ECANCELED there was no lease ("lease"), or the worker or the node had given up ("stop"). */
 	KEEPER_NOT_STARTED,
 	KEEPER_EXITED, /* shim: nothing of the run is left.  value = wait status of the main process */
-	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim.  Always the last message */
+	KEEPER_GONE,   /* keeper: nothing of the run is left, nor of its shim, which was killed */
 };
 enum keeper_why {
 	KEEPER_BY_ITSELF,
@@ -160,6 +160,7 @@ struct keeper_msg {
 	int32_t why;          /* KEEPER_EXITED: who ended it, enum keeper_why */
 	int32_t leftovers;    /* KEEPER_EXITED: processes that had to be killed after the main one ended */
 	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
+	int32_t shim;         /* its process; 0: the keeper says it */
 	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", "user", ... */
 };
 

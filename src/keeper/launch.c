@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "keeper/identity.h"
@@ -24,27 +23,9 @@
 static _Noreturn void
 give_up(const struct launch *l, const char *where)
 {
-	struct launch_failed f = {.error = errno};
-	ssize_t n;
-
-	snprintf(f.where, sizeof f.where, "%s", where);
-	n = write(l->failed_fd, &f, sizeof f);
-	_exit(n == sizeof f ? 127 : 126);
-}
-
-/* exec keeps the signal mask and which signals are ignored, so both must be reset.  By system call, because
- * libc does not let us touch its own two signals, which posix_spawn made ignored. */
-static void
-restore_signals(void)
-{
-	static const uint64_t plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
-	sigset_t none;
-
-	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		(void)syscall(
-		    SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	l->failed->error = errno;
+	snprintf(l->failed->where, sizeof l->failed->where, "%s", where);
+	_exit(127);
 }
 
 static void
@@ -60,8 +41,7 @@ connect_stdio(const struct launch *l)
 		give_up(l, "output");
 	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
 		give_up(l, "close_range");
-	/* Last, because it may replace any other descriptor; only the one that errors are reported
-	 * to must be out of the way. */
+	/* Last, because it may replace any other descriptor. */
 	if (l->script_fd == KEEPER_SCRIPT_FD ? fcntl(KEEPER_SCRIPT_FD, F_SETFD, 0) != 0
 					     : l->script_fd >= 0 && dup2(l->script_fd, KEEPER_SCRIPT_FD) < 0)
 		give_up(l, "script");
@@ -120,8 +100,10 @@ launch(const struct launch *l)
 {
 	const char *const *argv = (const char *const *)l->spec->argv;
 	const char *const *env = (const char *const *)l->spec->env;
+	sigset_t none;
 
-	restore_signals();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL); /* exec keeps it */
 	if (setsid() < 0)
 		give_up(l, "setsid");
 	umask((mode_t)l->spec->umask);

@@ -1,5 +1,5 @@
 /*
- * One run, from fork until the last of its processes is gone.
+ * One run after the other, each from its request until the last of its processes is gone.
  *
  *     RUNNING --- a reason to stop: TERM to all ---> ENDING --- kill_grace over ---> KILLING --- none left
  *        \_____________ the main process has ended: KILL to what is left ______________/
@@ -40,8 +40,11 @@
 
 enum phase { RUNNING, ENDING, KILLING };
 
+/* One run; a shim keeps nothing from one to the next. */
 struct shim {
 	const struct shim_setup *setup;
+	int line_fd;
+	int fd[WIRE_FD__COUNT]; /* -1: none */
 	enum phase phase;
 	enum keeper_why why;
 	int64_t kill_at_us; /* ENDING: on the boot clock */
@@ -51,8 +54,7 @@ struct shim {
 	bool main_ended;
 	int status; /* of main */
 	int leftovers;
-	int failed_fd;               /* what launch() says; -1 once it has been read */
-	struct launch_failed failed; /* error 0: exec succeeded */
+	struct launch_failed failed;
 	struct cgroup group;
 	int memory_kills;
 };
@@ -62,12 +64,14 @@ tell(const struct shim *s, enum keeper_event event, int value, const char *where
 {
 	struct keeper_msg m = {.event = (int32_t)event,
 	    .value = value,
+	    .shim = getpid(),
 	    .why = (int32_t)s->why,
 	    .leftovers = s->leftovers,
 	    .memory_kills = s->memory_kills};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
-	(void)send(s->setup->run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL); /* the worker may be gone */
+	/* The worker may be gone. */
+	(void)send(s->fd[WIRE_FD_RUN], &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static bool
@@ -76,26 +80,8 @@ lease_passed(const struct shim *s)
 	return clock_boot_us() >= atomic_load(s->setup->lease);
 }
 
-/* End of file without a message: exec closed the pipe.  (Or a signal ended the child before that; the two
- * look alike, and count as started.) */
-static void
-note_launch(struct shim *s)
-{
-	ssize_t n;
-
-	if (s->failed_fd < 0)
-		return;
-	n = read(s->failed_fd, &s->failed, sizeof s->failed);
-	if (n < 0)
-		return;
-	close(s->failed_fd);
-	s->failed_fd = -1;
-	if (s->failed.error == 0)
-		tell(s, KEEPER_STARTED, s->main, "");
-}
-
 /* Whom a shim listens to.  After RUNNING only the children can tell it anything new. */
-enum { NEWS_CHILD, NEWS_LAUNCH, NEWS_WORKER, NEWS_NODE, NEWS_KEEPER, NEWS__COUNT };
+enum { NEWS_CHILD, NEWS_WORKER, NEWS_NODE, NEWS_KEEPER, NEWS__COUNT };
 
 /* Waits for news, at most for timeout_ms, and returns a reason to end the run,
  * or KEEPER_BY_ITSELF. */
@@ -106,8 +92,7 @@ watch(struct shim *s, int timeout_ms)
 	bool all = s->phase == RUNNING;
 	struct pollfd news[NEWS__COUNT] = {
 	    [NEWS_CHILD] = {.fd = u->sigchld_fd, .events = POLLIN},
-	    [NEWS_LAUNCH] = {.fd = s->failed_fd, .events = POLLIN},
-	    [NEWS_WORKER] = {.fd = all ? u->run_fd : -1, .events = POLLIN},
+	    [NEWS_WORKER] = {.fd = all ? s->fd[WIRE_FD_RUN] : -1, .events = POLLIN},
 	    [NEWS_NODE] = {.fd = all ? u->lifeline_fd : -1, .events = POLLIN},
 	    [NEWS_KEEPER] = {.fd = all ? u->keeper_pidfd : -1, .events = POLLIN},
 	};
@@ -117,8 +102,6 @@ watch(struct shim *s, int timeout_ms)
 		return KEEPER_BY_ITSELF; /* not now; the loop comes back */
 	if (news[NEWS_CHILD].revents != 0 && read(u->sigchld_fd, drain, sizeof drain) < 0 && errno != EAGAIN)
 		_exit(1);
-	if (news[NEWS_LAUNCH].revents != 0)
-		note_launch(s);
 	if (news[NEWS_NODE].revents != 0 || news[NEWS_KEEPER].revents != 0)
 		return KEEPER_BY_NODE_DEATH;
 	if (news[NEWS_WORKER].revents != 0) {
@@ -260,59 +243,55 @@ make_group(struct shim *s, const struct keeper_limits *limits)
 	       (limits->processes == 0 && limits->cpu_percent == 0);
 }
 
-/* False: told the worker why not. */
+/* What stands in the way of the run. */
+static bool
+refuse(struct shim *s, int error, const char *where)
+{
+	s->failed.error = error;
+	snprintf(s->failed.where, sizeof s->failed.where, "%s", where);
+	return false;
+}
+
+/* False: refused. */
 static bool
 start_main(struct shim *s, const struct wire_spec *spec)
 {
-	const struct shim_setup *u = s->setup;
 	struct launch l = {.spec = spec,
 	    .shim = getpid(),
-	    .stdin_fd = u->stdin_fd,
-	    .script_fd = u->script_fd,
-	    .output_fd = u->output_fd,
-	    .nofile = u->nofile,
-	    .group = &s->group};
-	int p[2];
+	    .stdin_fd = s->fd[WIRE_FD_STDIN],
+	    .script_fd = s->fd[WIRE_FD_SCRIPT],
+	    .output_fd = s->fd[WIRE_FD_OUTPUT],
+	    .nofile = s->setup->nofile,
+	    .group = &s->group,
+	    .failed = &s->failed};
 
-	if (!make_group(s, &spec->limits)) {
-		tell(s, KEEPER_NOT_STARTED, errno, "limits");
-		return false;
-	}
-
-	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) != 0) {
-		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
-		return false;
-	}
-	l.failed_fd = fcntl(p[1], F_DUPFD_CLOEXEC, KEEPER_ANSWER_FD + 1);
-	close(p[1]);
-	if (l.failed_fd < 0) {
-		tell(s, KEEPER_NOT_STARTED, errno, "pipe");
-		return false;
-	}
-	s->failed_fd = p[0];
+	if (!make_group(s, &spec->limits))
+		return refuse(s, errno, "limits");
 	s->main = vfork();
 	if (s->main == 0)
 		launch(&l);
+	if (s->main < 0)
+		return refuse(s, errno, "fork");
 	/* The child shared our memory (vfork), so its change of uid has set this to the system's default. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (s->main < 0)
-		tell(s, KEEPER_NOT_STARTED, errno, "fork");
-	close(l.failed_fd);
-	return s->main > 0;
+	/* By now it has executed the program or given up.  (Or a signal has ended it before; that counts as
+	 * started.) */
+	if (s->failed.error == 0)
+		tell(s, KEEPER_STARTED, s->main, "");
+	return true;
 }
 
-/* Our copies would keep the pipe open after its last writer. */
 static void
-let_go(const struct shim_setup *u)
+close_fds(struct shim *s, int first, int last)
 {
-	close(u->spec_fd);
-	close(u->output_fd);
-	if (u->stdin_fd >= 0)
-		close(u->stdin_fd);
-	if (u->script_fd >= 0)
-		close(u->script_fd);
+	for (int i = first; i <= last; i++) {
+		if (s->fd[i] >= 0)
+			close(s->fd[i]);
+		s->fd[i] = -1;
+	}
 }
 
+/* Returns when nothing is left. */
 static void
 supervise(struct shim *s)
 {
@@ -320,46 +299,85 @@ supervise(struct shim *s)
 		enum keeper_why why = watch(s, until_next_look_ms(s));
 
 		if (!reap(s))
-			break;
+			return;
 		act(s, why);
 	}
-	note_launch(s);
-	s->memory_kills = cgroup_memory_kills(&s->group);
-	cgroup_remove(&s->group);
+}
+
+/* False: refused. */
+static bool
+start(struct shim *s)
+{
+	enum keeper_why why = watch(s, 0); /* the request may have waited while the keeper was frozen */
+	struct wire_spec spec = {0};
+	bool started = false;
+
+	s->why = why;
+	if (why != KEEPER_BY_ITSELF)
+		(void)refuse(s, ECANCELED, why == KEEPER_BY_LEASE ? "lease" : "stop");
+	else if (wire_unpack(s->fd[WIRE_FD_SPEC], &spec) != RC_OK)
+		(void)refuse(s, EIO, "spec");
+	else
+		started = start_main(s, &spec);
+	wire_spec_fini(&spec);
+	/* Our copies would keep the pipe open after its last writer. */
+	close_fds(s, WIRE_FD_SPEC, WIRE_FD__COUNT - 1);
+	return started;
+}
+
+/* To the keeper last: it speaks for us when we are killed before. */
+static void
+report(const struct shim *s, bool again)
+{
+	const char idle = SHIM_IDLE;
+
 	if (s->failed.error != 0)
 		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
 	else
 		tell(s, KEEPER_EXITED, s->status, "");
+	if (again)
+		(void)send(s->line_fd, &idle, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* False: there will be no more. */
+static bool
+carry_out_one(const struct shim_setup *setup, int line_fd)
+{
+	struct shim s = {.setup = setup,
+	    .line_fd = line_fd,
+	    .fd = {-1, -1, -1, -1, -1},
+	    .group = {.fd = -1, .base_fd = -1}};
+	int n_fds = wire_receive(line_fd, s.fd);
+	bool again;
+
+	if (n_fds < 0)
+		return n_fds == -1;
+	if (n_fds <= WIRE_FD_OUTPUT)
+		(void)refuse(&s, EMFILE, "fork"); /* the kernel dropped what we had no room for */
+	else if (start(&s))
+		supervise(&s);
+	s.memory_kills = cgroup_memory_kills(&s.group);
+	again = cgroup_remove(&s.group); /* else the next run would get what is left of this one's */
+	report(&s, again);
+	close_fds(&s, WIRE_FD_RUN, WIRE_FD__COUNT - 1);
+	return again;
 }
 
 void
-shim_main(const struct shim_setup *setup)
+shim_main(const struct shim_setup *setup, int line_fd)
 {
-	struct shim s = {.setup = setup, .failed_fd = -1, .group = {.fd = -1, .base_fd = -1}};
-	struct wire_spec spec;
-	enum keeper_why why;
+	struct pollfd news[] = {{.fd = line_fd, .events = POLLIN},
+	    {.fd = setup->lifeline_fd, .events = POLLIN}, {.fd = setup->keeper_pidfd, .events = POLLIN}};
 
 	prctl(PR_SET_NAME, "pgrab-shim");
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
-		tell(&s, KEEPER_NOT_STARTED, errno, "subreaper");
-		_exit(0);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		_exit(1);
+	for (;;) {
+		if (poll(news, sizeof news / sizeof *news, -1) < 0)
+			continue;
+		if (news[1].revents != 0 || news[2].revents != 0)
+			_exit(0);
+		if (!carry_out_one(setup, line_fd))
+			_exit(0);
 	}
-	if (wire_unpack(setup->spec_fd, &spec) != RC_OK) {
-		tell(&s, KEEPER_NOT_STARTED, EIO, "spec");
-		_exit(0);
-	}
-	why = watch(&s, 0); /* the request may have waited while the keeper was frozen */
-	if (why != KEEPER_BY_ITSELF) {
-		s.why = why;
-		tell(&s, KEEPER_NOT_STARTED, ECANCELED, why == KEEPER_BY_LEASE ? "lease" : "stop");
-		_exit(0);
-	}
-	if (!start_main(&s, &spec)) {
-		cgroup_remove(&s.group);
-		_exit(0);
-	}
-	wire_spec_fini(&spec);
-	let_go(setup);
-	supervise(&s);
-	_exit(0);
 }

@@ -1,5 +1,6 @@
 /*
- * The process that watches one run: forked by the keeper, parent and subreaper of all that the run starts.
+ * The process that watches a run: forked by the keeper, parent and subreaper of all that the run starts.
+ * When nothing is left of one run it takes the next.
  */
 #ifndef PGRAB_KEEPER_SHIM_H
 #define PGRAB_KEEPER_SHIM_H
@@ -18,17 +19,19 @@ struct shim_setup {
 	int sigchld_fd;   /* a signalfd: each process that reads it learns of its own signals */
 	struct rlimit nofile;
 	struct cgroup_base groups;
-	/* of this run */
-	int run_fd, spec_fd, output_fd;
-	int stdin_fd, script_fd; /* -1: none */
 };
 
 /* When a run that is told to stop at now_us (boot clock) is killed: kill_grace later, counted from
  * the end of the lease when that has passed. */
 int64_t shim_kill_at_us(const struct shim_setup *setup, int64_t now_us);
 
-/* Ends with status 0 when nothing of the run is left and the worker was told;
- * anything else is for the keeper to clean up. */
-_Noreturn void shim_main(const struct shim_setup *setup);
+/*
+ * line_fd is the way to the keeper: requests come on it as the node sends them, and after each, when nothing
+ * of the run is left and the worker knows it, SHIM_IDLE goes back.  Ends with status 0 when node or keeper is
+ * gone, or when it cannot take another run; never while anything of a run is left.  Any other end is for the
+ * keeper to clean up after.
+ */
+#define SHIM_IDLE 'I'
+_Noreturn void shim_main(const struct shim_setup *setup, int line_fd);
 
 #endif

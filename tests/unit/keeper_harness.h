@@ -149,7 +149,7 @@ expect_not_started(const struct trial *t, int error, const char *where)
 		assert_string_equal(m.where, where);
 }
 
-/* The keeper's last message, and the end. */
+/* The keeper's word that a run is over whose shim was killed, and the end. */
 static inline void
 expect_gone(const struct trial *t)
 {
@@ -157,7 +157,7 @@ expect_gone(const struct trial *t)
 	assert_int_equal(next_message(t).event, 0);
 }
 
-/* The end without a message: the keeper was lost. */
+/* The end, without another message. */
 static inline void
 expect_eof(const struct trial *t)
 {

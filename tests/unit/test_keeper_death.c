@@ -347,6 +347,91 @@ death_of_the_shim_ends_its_run_before_the_worker_hears_of_it(void **state)
 	expect_nothing_left();
 }
 
+/* A run that has ended by itself; its shim is idle now.  Leave the output to nobody. */
+static pid_t
+idle_shim(struct keeper *k)
+{
+	struct trial t = trial_sh(k, "exit 0");
+	pid_t shim;
+
+	expect_started(&t);
+	shim = expect_exited(&t).shim;
+	expect_eof(&t);
+	trial_end(&t);
+	return shim;
+}
+
+static void
+death_of_an_idle_shim_costs_no_run(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	struct trial t;
+
+	for (int i = 0; i < 50; i++) {
+		pid_t shim = idle_shim(k);
+
+		kill(shim, SIGKILL);
+		if (i % 2 == 0)
+			expect_dead(shim); /* else the request may be lost with it */
+		t = trial_sh(k, "echo works");
+		if (i % 2 == 0)
+			expect_output(&t, "works\n");
+		while (next_message(&t).event != 0)
+			; /* the end comes in any case */
+		trial_end(&t);
+	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+an_idle_shim_ends_with_its_keeper(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	pid_t shim = idle_shim(k), first = keeper_pid(k);
+
+	kill(first, SIGKILL);
+	expect_dead(shim);
+	await_new_keeper(k, first);
+	assert_int_not_equal(idle_shim(k), shim);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+static void
+a_frozen_idle_shim_holds_up_nobody(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	pid_t shim = idle_shim(k);
+	int64_t at = clock_mono_us();
+
+	kill(shim, SIGSTOP);
+	keeper_stop(&k);
+	assert_true(clock_mono_us() - at < US_PER_S);
+	assert_true(dead_within(shim, 0));
+	expect_nothing_left();
+}
+
+/* It had nothing to end when the lease was over. */
+static void
+a_shim_that_was_idle_without_a_lease_is_not_overdue(void **state)
+{
+	struct keeper *k = keeper_for_test();
+	pid_t shim = idle_shim(k);
+	struct trial t;
+
+	keeper_lease(k, 0);
+	assert_false(dead_within(shim, 700 * US_PER_MS)); /* the keeper looks twice a second */
+	keeper_lease(k, CLOCK_NEVER);
+	t = trial_sh(k, "sleep 2; echo end");
+	assert_int_equal(parent_of(expect_started(&t)), shim);
+	expect_output(&t, "end\n");
+	assert_int_equal(expect_exited(&t).why, KEEPER_BY_ITSELF);
+	trial_end(&t);
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
 /* A stop reaches the keeper too; the worker has not given up. */
 static void
 a_frozen_shim_does_not_stop_the_stop(void **state)
@@ -579,6 +664,10 @@ main(int argc, char **argv)
 	    cmocka_unit_test(keepers_that_die_one_after_the_other_leave_nothing),
 	    cmocka_unit_test(stopping_after_the_keepers_death_waits_for_the_runs),
 	    cmocka_unit_test(death_of_the_shim_ends_its_run_before_the_worker_hears_of_it),
+	    cmocka_unit_test(death_of_an_idle_shim_costs_no_run),
+	    cmocka_unit_test(an_idle_shim_ends_with_its_keeper),
+	    cmocka_unit_test(a_frozen_idle_shim_holds_up_nobody),
+	    cmocka_unit_test(a_shim_that_was_idle_without_a_lease_is_not_overdue),
 	    cmocka_unit_test(a_frozen_shim_is_killed_with_its_run),
 	    cmocka_unit_test(a_frozen_shim_does_not_stop_the_stop),
 	    cmocka_unit_test(a_run_that_thaws_long_after_its_lease_has_no_grace_left),

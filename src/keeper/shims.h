@@ -1,0 +1,47 @@
+/*
+ * The shims of a keeper process: which of them carries out which run, and which wait for the next.
+ *
+ * Making a process of the keeper's size takes longer than all else that a shim does for a short run.  So
+ * one whose run is over is kept for the next, and those that are not needed for a while are ended, but for
+ * the last.
+ *
+ * A shim that was killed leaves its run to us, the next subreaper, and one that is frozen is killed when what
+ * it should have done is overdue.  We hold on to the shim's end of each run socket until nothing of the run
+ * is left, so a worker's half-close of its end reaches us too, and we can speak for a shim that was killed.
+ */
+#ifndef PGRAB_KEEPER_SHIMS_H
+#define PGRAB_KEEPER_SHIMS_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "keeper/shim.h"
+#include "keeper/wire.h"
+
+struct shims {
+	const struct shim_setup *setup; /* for each of them */
+	int not_theirs[2];              /* descriptors that no shim may have; -1: none */
+	size_t count, busy, orphaned;
+	struct keeper_shim *item;
+};
+
+/* Takes over fds, of which n are there. */
+void shims_start(struct shims *s, int fds[WIRE_FD__COUNT], size_t n);
+
+/* What to poll, SHIMS_FDS for each of them, and what to do about what poll has found, before any of the
+ * functions below. */
+#define SHIMS_FDS 2
+void shims_poll(const struct shims *s, struct pollfd *p);
+void shims_news(struct shims *s, const struct pollfd *p);
+
+/* Takes note of the dead among our children.  False: there were none. */
+bool shims_reap(struct shims *s);
+/* Kills those that are overdue; from now on all are to end their runs when ending says so. */
+void shims_check(struct shims *s, bool ending);
+/* Ends those that have been idle for a while, or all that are idle. */
+void shims_retire(struct shims *s, bool all);
+/* Kills what killed shims have left to us; call again while any are orphaned. */
+void shims_kill_strays(struct shims *s);
+
+#endif
