@@ -28,18 +28,31 @@ const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"},
     {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {"max_parallel_workers_per_gather", "0"},
     {NULL, NULL}};
 
-static enum rc
-set_session(struct db *db, struct err *err)
+static void
+add_setting(struct buf *sql, const char *name, const char *value)
 {
+	buf_addf(sql, ", case when s.ours then pg_catalog.set_config('%s', '%s', false) end", name, value);
+}
+
+/* Which server answers, and when; the settings are made by the same statement, unless that is a pooler's. */
+static enum rc
+introduce(struct db *db, PGresult **res, struct err *err)
+{
+	char pid[16];
+	const char *params[] = {pid};
 	struct buf sql = {0};
 	enum rc rc;
 
-	buf_adds(&sql, "set session characteristics as transaction isolation level read committed");
+	snprintf(pid, sizeof pid, "%d", PQbackendPID(db->conn));
+	buf_adds(&sql, "select s.pid, pg_catalog.clock_timestamp()");
+	add_setting(&sql, "default_transaction_isolation", "read committed");
 	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
-		buf_addf(&sql, "; select pg_catalog.set_config('%s', '%s', false)", s->name, s->value);
+		add_setting(&sql, s->name, s->value);
 	if (db->keeps) /* each has one right plan, see above */
-		buf_adds(&sql, "; set plan_cache_mode = force_generic_plan");
-	rc = db_script(db, buf_str(&sql), err);
+		add_setting(&sql, "plan_cache_mode", "force_generic_plan");
+	buf_adds(&sql, " from (select p.pid, p.pid operator(pg_catalog.=) $1::pg_catalog.int4 "
+		       "from pg_catalog.pg_backend_pid() p(pid)) s(pid, ours)");
+	rc = db_query(db, buf_str(&sql), 1, params, res, err);
 	buf_fini(&sql);
 	return rc;
 }
@@ -64,12 +77,9 @@ db_settle_in(struct db *db, struct err *err)
 	enum rc rc;
 
 	db->pooled = false; /* until we know */
-	rc = db_query(
-	    db, "select pg_catalog.pg_backend_pid(), pg_catalog.clock_timestamp()", 0, NULL, &res, err);
+	rc = introduce(db, &res, err);
 	/* A pooler makes up the number by which a client would cancel. */
 	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
-	if (rc == RC_OK && !db->pooled)
-		rc = set_session(db, err);
 	if (rc == RC_OK && !db->pooled && db->zone != NULL)
 		rc = set_zone(db, err);
 	if (rc == RC_OK && db->lost_pid != 0) {
