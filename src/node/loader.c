@@ -22,7 +22,7 @@
 
 #define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
 
-#define QUIET_AFTER_US (30 * US_PER_S) /* without finding anything; see QUIET_POLL_US */
+#define QUIET_AFTER_US (10 * US_PER_S) /* without finding anything; see QUIET_POLL_US */
 
 /* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
  * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */

@@ -83,8 +83,8 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	enum rc rc = RC_UNKNOWN;
 
 	log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err->text);
-	l->next_full_us = 0;  /* the next connection may be to another server: see check_durable */
-	hold_keep(who->hold); /* what is not found now may still turn up */
+	l->next_durable_us = 0; /* the next connection may be to another server */
+	hold_keep(who->hold);   /* what is not found now may still turn up */
 	while (rc == RC_UNKNOWN && node_may_act(l->node, who->incarnation, clock_boot_us()) &&
 	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
 		rc = l->store->held(l->db, who, c, n, chain, won_out, err);

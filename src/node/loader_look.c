@@ -19,17 +19,23 @@
 #include "node/boss.h"
 #include "node/context.h"
 
-/* A server may be reconfigured or replaced: what it can promise is asked with every full look, and first of
- * all on a new connection. */
+#define DURABLE_EVERY_US (60 * US_PER_S)
+
+/* A server may be reconfigured or replaced: what it can promise is asked first of all on a new connection,
+ * and now and then; with every full look while it promises too little.  (The starter asks before each start
+ * of an at_most_once task.) */
 static enum rc
 check_durable(struct loader *l, struct err *err)
 {
-	bool durable, full = clock_mono_us() >= l->next_full_us;
+	bool durable = atomic_load(&l->node->durable);
+	int64_t now = clock_mono_us();
 	enum rc rc;
 
-	if (!full && db_conn(l->db) != NULL)
+	if (db_conn(l->db) != NULL && now < (durable ? l->next_durable_us : l->next_full_us))
 		return RC_OK;
 	rc = l->store->durable(l->db, l->node->set->at_most_once_async, &durable, err);
+	if (rc == RC_OK)
+		l->next_durable_us = now + DURABLE_EVERY_US;
 	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
 		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
 		    durable ? "" : err->text);

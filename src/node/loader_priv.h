@@ -59,13 +59,14 @@ struct loader {
 	int64_t later_us; /* by the last look: how long until the first task that it put off may be claimed */
 	bool quiet;
 	int64_t next_full_us, next_steal_us;
-	int64_t retry_us;    /* after a vain answer: not before this */
-	int64_t looked_us;   /* when the last look had ended */
-	int64_t echo_us;     /* the next look without a bell */
-	int64_t echo_gap_us; /* to the one after it, half; no less than poll: there is none */
-	int64_t published;   /* incarnation under which pgrab.node says what own says; 0: none */
-	bool hungry;         /* the last look left rows behind */
-	bool moved;          /* it changed something, so another one finds other rows */
+	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
+	int64_t retry_us;        /* after a vain answer: not before this */
+	int64_t looked_us;       /* when the last look had ended */
+	int64_t echo_us;         /* the next look without a bell */
+	int64_t echo_gap_us;     /* to the one after it, half; no less than poll: there is none */
+	int64_t published;       /* incarnation under which pgrab.node says what own says; 0: none */
+	bool hungry;             /* the last look left rows behind */
+	bool moved;              /* it changed something, so another one finds other rows */
 	/* By crew: its tasks were left behind, or skipped for lack of room. */
 	bool wants[CREWS_MAX];
 	bool said[CREWS_MAX];
