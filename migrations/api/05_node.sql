@@ -54,7 +54,8 @@ comment on column pgrab.node.heartbeat_at is
 comment on column pgrab.node.beat is
   'Number of the last heartbeat. Other nodes declare this one dead when the number has not changed for '
   'dead_after, by their own monotonic clock.';
-comment on column pgrab.node.heartbeat_every is 'How often it intends to send a heartbeat.';
+comment on column pgrab.node.heartbeat_every is
+  'How often it intends to send a heartbeat; half as often with nothing in hand.';
 comment on column pgrab.node.dead_after is 'After this long without a heartbeat others may take its tasks.';
 comment on column pgrab.node.shards is
   'Shards it reads; the leftmost bit is shard 0. Null: it has not said yet. Readable form: pgrab.ownership.';

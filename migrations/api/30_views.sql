@@ -318,6 +318,14 @@ comment on column pgrab.events.task_id is 'Which task it was done to.';
 comment on column pgrab.events.task is 'Name or key of the task; or the limit or node it was done to.';
 comment on column pgrab.events.detail is 'For an edit, {column: [old, new]}: the first 40 characters.';
 
+-- As member_live() of the nodes: one with nothing in hand beats half as often.
+create or replace function pgrab_internal.beats(p_in_hand integer, p_every interval, p_at timestamptz)
+returns boolean
+language sql stable
+return statement_timestamp() - p_at < case when p_in_hand = 0 then 3.5 else 2.5 end * p_every;
+comment on function pgrab_internal.beats(integer, interval, timestamptz) is
+  'Has a node sent its heartbeat at p_at lately enough to own shards?';
+
 create or replace view pgrab.nodes as
 select n.name,
   case when n.state <> 'down' and not n.live then 'silent' else n.state end as state,
@@ -330,7 +338,7 @@ select n.name,
     when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
-    n.state = 'up' and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every as live) r;
+    n.state = 'up' and pgrab_internal.beats(n.in_hand, n.heartbeat_every, n.heartbeat_at) as live) r;
 comment on view pgrab.nodes is
   'The nodes and their state. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
@@ -360,7 +368,7 @@ with live as materialized (
   select n.name, n.shards, n.overlapping, regexp_replace(n.strategy, '^.*/', '') as strategy
   from pgrab.node n
   where n.state = 'up' and n.shards is not null
-    and statement_timestamp() - n.heartbeat_at < 2.5 * n.heartbeat_every)
+    and pgrab_internal.beats(n.in_hand, n.heartbeat_every, n.heartbeat_at))
 select s.shard,
   case when o.owners > 1 and o.overlapping and o.owners = (select count(*) from live) then '(first come)'
     else o.node end as node, o.strategy

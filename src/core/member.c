@@ -87,7 +87,7 @@ members_busy(struct members *m, int64_t id)
 bool
 member_live(const struct member *m)
 {
-	return !m->draining && m->silent_us < m->heartbeat_us * 5 / 2;
+	return !m->draining && m->silent_us < m->heartbeat_us * (m->in_hand == 0 ? 7 : 5) / 2;
 }
 
 bool

@@ -69,7 +69,8 @@ void members_observe(struct members *m, const struct member_row *rows, size_t n,
  * that, or do not know the node. */
 bool members_busy(struct members *m, int64_t id);
 
-/* Fit to own shards: it has beaten within 2.5 of its own heartbeats and is not draining. */
+/* Fit to own shards: it has beaten within 2.5 of its own heartbeats (3.5 with nothing in hand, when it beats
+ * half as often) and is not draining. */
 bool member_live(const struct member *m);
 /* Silent for its dead_after: its tasks may be taken. */
 bool member_dead(const struct member *m);

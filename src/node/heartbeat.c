@@ -138,26 +138,26 @@ same_server(struct heartbeat *h, struct err *err)
 	return RC_OK;
 }
 
+/* A node with nothing in hand has no need of a lease, but others judge it by its beats (member_live). */
+static int64_t
+idle_beat(const struct heartbeat *h)
+{
+	int64_t every = 2 * h->node->set->heartbeat_us, most = h->node->set->fence_after_us / 2;
+
+	return every < most ? every : most;
+}
+
 /* Each node reads all others, so together they read n * n rows: the more there are, the less often. */
 static void
 plan_others(struct heartbeat *h)
 {
 	int64_t every = h->node->set->heartbeat_us, most = h->node->set->dead_after_us / 4;
-	int64_t many = (int64_t)h->members.count * OTHERS_US;
+	int64_t many = (int64_t)h->members.count * OTHERS_US, idle = idle_beat(h);
 
 	if (many > every)
 		every = many < most || most < every ? many : most;
-	h->members.max_gap_us = 2 * every + US_PER_S;
+	h->members.max_gap_us = 2 * (every > idle ? every : idle) + US_PER_S;
 	h->next_others_us = clock_mono_us() + every - h->node->set->heartbeat_us / 2;
-}
-
-/* A node with nothing in hand has no need of a lease. */
-static int64_t
-next_beat(const struct heartbeat *h)
-{
-	int64_t every = h->node->set->heartbeat_us;
-
-	return clock_mono_us() + (atomic_load(&h->node->in_hand) == 0 ? every + every / 2 : every);
 }
 
 static enum rc
@@ -172,6 +172,7 @@ beat(struct heartbeat *h, struct err *err)
 	if (rc != RC_OK)
 		return rc;
 	b = heartbeat_figures(h);
+	h->idle = b.gauge[GAUGE_IN_HAND] == 0;
 	asked = clock_mono_us();
 	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
 	h->round_trip_us = clock_mono_us() - asked;
@@ -291,7 +292,7 @@ heartbeat_round(struct heartbeat *h)
 		h->next_us = in_vain(h, incarnation, rc, &err);
 		return true;
 	}
-	h->next_us = next_beat(h);
+	h->next_us = clock_mono_us() + (h->idle ? idle_beat(h) : h->node->set->heartbeat_us);
 	backoff_reset(&h->backoff);
 	heartbeat_hand_back(h);
 	heartbeat_tell_change(h);

@@ -49,6 +49,7 @@ struct heartbeat {
 	struct server_mark server;         /* what answered last; system 0: nothing is known */
 	unsigned generation;               /* of the connection that `server` is about */
 	int64_t beat;                      /* our row's, at least */
+	bool idle;                         /* it said that nothing is in hand */
 	int64_t wish_us;                   /* see next_wish() */
 	int64_t next_others_us;            /* when to read the others again */
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */

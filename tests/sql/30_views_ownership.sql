@@ -1,7 +1,7 @@
 -- pgrab.ownership and the counters and warning of pgrab.nodes, of rows made by hand.
 begin;
 \ir nodes.inc
-select plan(36);
+select plan(38);
 
 create function pg_temp.shape(p_view text) returns text language sql as $$
   select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum)
@@ -65,7 +65,11 @@ update pgrab.node n set shards = pg_temp.shards(case n.name when 'a' then 0 when
 select is(pg_temp.owners(), 'a 342, b 341, c 341', 'settled again');
 
 update pgrab.node set heartbeat_at = statement_timestamp() - interval '2.6 s' where name = 'b';
-select is(pg_temp.owners(), 'a 342, c 341, - 341', 'who misses two heartbeats owns nothing');
+select is(pg_temp.owners(), 'a 342, b 341, c 341', 'with nothing in hand a node beats half as often');
+update pgrab.node set in_hand = 1 where name = 'b';
+select is(pg_temp.owners(), 'a 342, c 341, - 341', 'otherwise, who misses two heartbeats owns nothing');
+update pgrab.node set in_hand = 0, heartbeat_at = statement_timestamp() - interval '3.6 s' where name = 'b';
+select is(pg_temp.owners(), 'a 342, c 341, - 341', 'nor does an idle node after another one');
 select is((select n.shards from pgrab.nodes n where n.name = 'b'), 0::bigint, 'pgrab.nodes says so');
 select is((select n.state from pgrab.nodes n where n.name = 'b'), 'up', 'but is not dead');
 update pgrab.node set heartbeat_at = statement_timestamp() where name = 'b';

@@ -93,23 +93,28 @@ a_node_that_beats_never_dies(void **unused)
 static void
 a_silent_node_leaves_the_living_soon_and_is_dead_after_its_own_dead_after(void **unused)
 {
-	struct members m;
-	int64_t left = 0, died = 0;
+	for (int idle = 0; idle < 2; idle++) {
+		struct members m;
+		int64_t left = 0, died = 0;
 
-	members_init(&m, 3 * BEAT);
-	for (int64_t t = 1; t < 30 && died == 0; t++) {
-		struct member_row rows[] = {row(1, 7)};
+		members_init(&m, 3 * BEAT);
+		for (int64_t t = 1; t < 30 && died == 0; t++) {
+			struct member_row rows[] = {row(1, 7)};
 
-		rows[0].dead_after_us = 2 * DEAD; /* what it said of itself counts, not what we would do */
-		members_observe(&m, rows, 1, t * BEAT);
-		if (left == 0 && !member_live(&m.item[0]))
-			left = t;
-		if (member_dead(&m.item[0]))
-			died = t;
+			rows[0].in_hand = idle ? 0 : 1;
+			/* what it said of itself counts, not what we would do */
+			rows[0].dead_after_us = 2 * DEAD;
+			members_observe(&m, rows, 1, t * BEAT);
+			if (left == 0 && !member_live(&m.item[0]))
+				left = t;
+			if (member_dead(&m.item[0]))
+				died = t;
+		}
+		/* first seen at 1; 2.5 beats later, or 3.5 with nothing in hand */
+		assert_int_equal(left, idle ? 5 : 4);
+		assert_int_equal(died, 21);
+		members_fini(&m);
 	}
-	assert_int_equal(left, 4); /* first seen at 1; 2.5 beats later */
-	assert_int_equal(died, 21);
-	members_fini(&m);
 }
 
 static void

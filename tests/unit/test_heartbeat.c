@@ -356,6 +356,25 @@ a_run_that_does_not_end_ends_the_process_before_others_may_begin_it(void **unuse
 }
 
 static void
+a_node_with_nothing_in_hand_beats_half_as_often(void **unused)
+{
+	begin();
+	for (int64_t fence_s = 3; fence_s <= 5; fence_s += 2) {
+		p.set.fence_after_us = fence_s * US_PER_S;
+		beat();
+		int64_t idle = p.heartbeat->next_us - clock_mono_us();
+
+		/* A beat that is late by as much again does not fence it. */
+		assert_in_range(idle, fence_s == 3 ? 1400 * US_PER_MS : 1900 * US_PER_MS,
+		    fence_s == 3 ? 1500 * US_PER_MS : 2000 * US_PER_MS);
+	}
+	put_to_work();
+	beat();
+	assert_in_range(p.heartbeat->next_us - clock_mono_us(), 900 * US_PER_MS, US_PER_S);
+	parts_end(&p);
+}
+
+static void
 wishes_are_obeyed_with_the_next_beat(void **unused)
 {
 	begin();
@@ -470,6 +489,7 @@ main(void)
 		what_ended_while_the_server_was_away_counts_before_the_old_incarnation_is_given_up),
 	    cmocka_unit_test(no_new_incarnation_while_something_of_the_old_one_still_runs),
 	    cmocka_unit_test(a_run_that_does_not_end_ends_the_process_before_others_may_begin_it),
+	    cmocka_unit_test(a_node_with_nothing_in_hand_beats_half_as_often),
 	    cmocka_unit_test(wishes_are_obeyed_with_the_next_beat),
 	    cmocka_unit_test(
 		what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest),
