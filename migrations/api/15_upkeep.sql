@@ -247,7 +247,7 @@ comment on function pgrab_internal.lanes_mend() is
 -- Serves: duties.sql.
 create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
-  select case when pgrab_internal.duty_take('lanes', '1 minute') then pgrab_internal.lanes_mend() end
+  select case when pgrab_internal.duty_take('lanes', '50 s') then pgrab_internal.lanes_mend() end
 $$;
 comment on function pgrab_internal.lanes_tick() is 'Once a minute, on one node: adds missing lanes.';
 

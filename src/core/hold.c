@@ -49,6 +49,17 @@ hold_batch(const struct hold *h)
 	return h->batch;
 }
 
+int64_t
+holds_last(struct holds *hs)
+{
+	int64_t last;
+
+	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	last = hs->last_batch;
+	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
+	return last;
+}
+
 struct hold *
 hold_ref(struct hold *h)
 {

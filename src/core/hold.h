@@ -34,6 +34,7 @@ void holds_fini(struct holds *hs);
 /* A new hold with one reference, the claim's own.  hs must outlive it. */
 struct hold *hold_open(struct holds *hs, int64_t incarnation);
 int64_t hold_batch(const struct hold *h);
+int64_t holds_last(struct holds *hs); /* the number of the last one; 0: none was opened yet */
 struct hold *hold_ref(struct hold *h);
 void hold_unref(struct hold *h); /* NULL is fine */
 /* Keeps the row whatever becomes of the runs: the database may still show one as held although no thread here

@@ -23,7 +23,9 @@
 #include "node/boss.h"
 #include "node/context.h"
 
-#define DUTIES_EVERY_US (6 * US_PER_S) /* where there are no limits */
+#define DUTIES_EVERY_US (6 * US_PER_S) /* where there are no limits, whose lines move with the clock */
+#define DUTIES_QUIET_US (60 * US_PER_S)
+#define QUIET_AFTER_US  (30 * US_PER_S) /* that no node came, went or had anything in hand */
 #define LEAKS_EVERY_US  (15 * US_PER_S)
 #define LEAK_AGE_US     (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
@@ -53,7 +55,10 @@ struct recover {
 	struct db *db;
 	int64_t next_us; /* round */
 	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
-	bool limits; /* there are limits: their lines move with the clock */
+	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
+	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
+	int64_t batch;           /* our last claim, when leaks were last looked for */
+	int clean;               /* times in a row that nothing was in hand, and no leak was found */
 };
 
 void
@@ -185,6 +190,19 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 	return true;
 }
 
+/* Only what was claimed can leak.  Two looks while nothing is in hand: at the first it may be too young. */
+static bool
+may_leak(struct recover *r)
+{
+	int64_t batch = holds_last(&r->node->holds);
+	bool idle = atomic_load(&r->node->in_hand) == 0 && batch == r->batch;
+
+	r->batch = batch;
+	if (!idle)
+		r->clean = 0;
+	return r->clean < 2;
+}
+
 /* False: could not look, or could not put back what was found; try again soon. */
 static bool
 repair_leaks(struct recover *r)
@@ -195,12 +213,16 @@ repair_leaks(struct recover *r)
 	struct err err = {0};
 	bool done = true;
 
-	if (incarnation == 0)
+	if (incarnation == 0 || !may_leak(r))
 		return true;
+	r->clean += atomic_load(&r->node->in_hand) == 0;
 	if (r->store->own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
 		log_warn("leaks", "error=\"%s\"", err.text);
+		r->clean = 0;
 		return false;
 	}
+	if (n > 0)
+		r->clean = 0;
 	if (n > 0)
 		n = boss_leaks(r->node->boss, rows, n);
 	if (atomic_load(&r->node->incarnation) == incarnation)
@@ -209,15 +231,30 @@ repair_leaks(struct recover *r)
 	return done;
 }
 
+static bool
+is_quiet(const struct recover *r, int64_t now)
+{
+	return now - r->stir_us >= QUIET_AFTER_US;
+}
+
 /* What must be done once in the whole cluster is done by the first of the live nodes: when it falls silent
  * the next one is first.  It does no harm if two think so for a moment. */
 static bool
-is_first(struct recover *r)
+is_first(struct recover *r, int64_t now)
 {
 	struct cluster *c = cluster_slot_get(&r->node->cluster);
 	bool first = c != NULL && (c->view.self == 0 || c->view.n_nodes == 0);
+	bool held = false;
 
-	cluster_put(&r->node->cluster, c);
+	for (size_t i = 0; c != NULL && i < c->view.n_nodes; i++)
+		held = held || c->view.nodes[i].in_hand > 0;
+	if (held || !cluster_same_shape(c, r->cluster)) {
+		r->stir_us = now;
+		if (r->next_duties_us > now + DUTIES_EVERY_US)
+			r->next_duties_us = now + DUTIES_EVERY_US;
+	}
+	cluster_put(&r->node->cluster, r->cluster);
+	r->cluster = c;
 	return first;
 }
 
@@ -252,24 +289,23 @@ do_duties(struct recover *r, int64_t now)
 	}
 	if (r->store->duties(r->db, &limits, &orphans, &err) != RC_OK)
 		log_debug("duties", "error=\"%s\"", err.text);
-	r->limits = limits;
-	if (orphans)
+	if (orphans) {
+		r->stir_us = now;
 		sweep(r, 0);
+	}
+	r->next_duties_us = now + (limits ? US_PER_S : is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
 }
 
-static void
+/* Returns whether this node will be asked again soon. */
+static bool
 routine(struct recover *r)
 {
 	int64_t now = clock_mono_us();
+	bool first = is_first(r, now);
 
 	drop_holds(r);
-	if (now >= r->next_duties_us) {
-		r->next_duties_us = now + US_PER_S;
-		if (is_first(r)) {
-			do_duties(r, now);
-			r->next_duties_us = now + (r->limits ? US_PER_S : DUTIES_EVERY_US);
-		}
-	}
+	if (first && now >= r->next_duties_us)
+		do_duties(r, now);
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
 
@@ -277,6 +313,7 @@ routine(struct recover *r)
 					     : idle        ? 4 * LEAKS_EVERY_US
 							   : LEAKS_EVERY_US);
 	}
+	return first && r->next_duties_us <= now + DUTIES_EVERY_US;
 }
 
 bool
@@ -287,14 +324,10 @@ recover_round(struct recover *r)
 	ASSERT_OWNED(&r->owner);
 	if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
 		bury_all(r);
-		routine(r);
-		/* The first node is asked again in a moment. */
-		if (!is_first(r) && atomic_load(&r->node->in_hand) == 0)
+		if (!routine(r) && atomic_load(&r->node->in_hand) == 0)
 			db_disconnect(r->db);
 	}
-	r->next_us = r->next_duties_us < r->next_leaks_us ? r->next_duties_us : r->next_leaks_us;
-	if (r->next_us <= clock_mono_us())
-		r->next_us = clock_mono_us() + US_PER_S; /* fenced, or no server: the next round will see */
+	r->next_us = clock_mono_us() + US_PER_S; /* it may be first by then */
 	return true;
 }
 
@@ -347,6 +380,7 @@ recover_destroy(struct recover **rp)
 
 	if (r == NULL)
 		return;
+	cluster_put(&r->node->cluster, r->cluster);
 	db_destroy(&r->db);
 	gate_fini(&r->gate);
 	PTHREAD_OK(pthread_mutex_destroy(&r->lock));

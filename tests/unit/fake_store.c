@@ -602,7 +602,7 @@ put_back(struct db *db, const char *by, int64_t incarnation, struct recovered *o
 static enum rc
 own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err)
 {
-	struct call c = begin(FAKE_OTHER, false);
+	struct call c = begin(FAKE_OWN, false);
 
 	*out = is_done(&c) ? xcalloc(FAKE_TASKS, sizeof **out) : NULL;
 	*n_out = 0;
@@ -769,6 +769,7 @@ observe(struct members *m)
 			    .beat = one->beat,
 			    .weight = 1,
 			    .slots = 4,
+			    .in_hand = one->in_hand,
 			    .labels = "",
 			    .heartbeat_us = one->heartbeat_us,
 			    .dead_after_us = one->dead_after_us};

@@ -29,6 +29,7 @@ enum fake_call {
 	FAKE_RECORDED,
 	FAKE_RECOVER,
 	FAKE_DUTIES,
+	FAKE_OWN,
 	FAKE_CONNECT, /* the heartbeat */
 	FAKE_BEAT,
 	FAKE_REGISTER,
@@ -62,7 +63,7 @@ struct fake_task {
 };
 
 struct fake_node {
-	int64_t id, incarnation, beat;
+	int64_t id, incarnation, beat, in_hand;
 	bool up;
 	char name[16];
 	int64_t heartbeat_us, dead_after_us;

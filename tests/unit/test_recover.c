@@ -128,6 +128,73 @@ orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other(void **unu
 }
 
 static void
+go_on_for(int64_t us)
+{
+	int64_t until = clock_mono_us() + us;
+
+	while (clock_mono_us() < until)
+		next();
+}
+
+/* The picture of the cluster, as the heartbeat would publish it now. */
+static void
+look_around(void)
+{
+	parts_register(&p, 11, 3600 * US_PER_S);
+}
+
+/* Nobody has anything in hand, comes or goes: then there is nothing that could have been left behind. */
+static void
+a_quiet_cluster_is_asked_once_a_minute_until_something_stirs(void **unused)
+{
+	begin(true);
+	go_on_for(35 * US_PER_S);
+	fake.calls[FAKE_DUTIES] = 0;
+	go_on_for(600 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 9, 11);
+
+	struct fake_task *t = held_by(33, FAKE_CLAIMED); /* and here is something after all */
+
+	go_on_for(61 * US_PER_S);
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+
+	go_on_for(100 * US_PER_S);
+	fake_node("new")->incarnation = 44;
+	look_around();
+	fake.calls[FAKE_DUTIES] = 0;
+	go_on_for(25 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 3, 5);
+
+	go_on_for(100 * US_PER_S);
+	fake_node("other")->in_hand = 1;
+	look_around();
+	fake.calls[FAKE_DUTIES] = 0;
+	go_on_for(60 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 9, 11);
+	parts_end(&p);
+}
+
+static void
+what_has_claimed_nothing_has_leaked_nothing(void **unused)
+{
+	begin(false);
+	go_on_for(300 * US_PER_S);
+	assert_int_equal(fake.calls[FAKE_OWN], 2);
+	for (int i = 0; i < 2; i++) { /* a claim, and its answer is lost: the row is too young at first */
+		struct fake_task *leak = held_by(11, FAKE_CLAIMED);
+
+		hold_unref(hold_open(&p.n.holds, 11));
+		go_on_for(121 * US_PER_S);
+		assert_int_equal(leak->status, FAKE_SCHEDULED);
+	}
+	go_on_for(300 * US_PER_S);
+	fake.calls[FAKE_OWN] = 0;
+	go_on_for(300 * US_PER_S);
+	assert_int_equal(fake.calls[FAKE_OWN], 0);
+	parts_end(&p);
+}
+
+static void
 a_recovery_that_failed_is_made_up_for_at_once(void **unused)
 {
 	begin(true);
@@ -272,6 +339,8 @@ main(void)
 	    cmocka_unit_test(a_node_that_has_beaten_since_keeps_its_tasks),
 	    cmocka_unit_test(only_who_buries_a_node_puts_back_what_it_held),
 	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other),
+	    cmocka_unit_test(a_quiet_cluster_is_asked_once_a_minute_until_something_stirs),
+	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
 	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
