@@ -69,7 +69,15 @@ look_add(struct look_query *q, int32_t lane, const int64_t *mark)
 	l->n_shards = 0;
 	l->wanted = l->slice = 0;
 	l->due_only = false;
+	l->ahead_us = 0;
 	return l;
+}
+
+void
+look_ahead(struct look_query *q, size_t from, int64_t ahead_us)
+{
+	for (size_t i = from; i < q->n_lanes; i++)
+		q->lane[i].ahead_us = q->lane[i].due_only && ahead_us > 0 ? 0 : ahead_us;
 }
 
 void
@@ -122,7 +130,7 @@ look_arrays_fill(struct look_arrays *a, const struct look_query *q)
 				pgarray_int(&a->marks, mark);
 		}
 		pgarray_int(&a->last, n);
-		pgarray_int(&a->ahead, l->due_only && q->ahead_us > 0 ? 0 : q->ahead_us);
+		pgarray_int(&a->ahead, l->ahead_us);
 		pgarray_int(&a->wanted, l->wanted);
 		pgarray_int(&a->slice, l->slice);
 	}

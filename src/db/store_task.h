@@ -50,22 +50,24 @@ struct look_lane {
 	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
 	uint16_t shard[PGRAB_SHARDS];
 	size_t n_shards;
-	int64_t wanted; /* rows, at most */
-	int64_t slice;  /* of these, of each shard */
-	bool due_only;  /* nothing that is not due yet */
+	int64_t wanted;   /* rows, at most */
+	int64_t slice;    /* of these, of each shard */
+	bool due_only;    /* nothing that is not due yet */
+	int64_t ahead_us; /* due until now + this; negative: overdue by at least that much */
 };
 
 /* What a look asks for. */
 struct look_query {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
-	bool marks;       /* begin at the marks */
-	bool free;        /* skip what another session has locked */
-	int64_t ahead_us; /* due until now + this; negative: overdue by at least that much */
+	bool marks; /* begin at the marks */
+	bool free;  /* skip what another session has locked */
 	struct ability able;
 	bool once; /* may take at_most_once tasks */
 };
 void look_reset(struct look_query *q); /* no lanes */
+/* For the lanes from this one on; where only what is due is wanted, no further than that. */
+void look_ahead(struct look_query *q, size_t from, int64_t ahead_us);
 struct look_lane *
 look_add(struct look_query *q, int32_t lane, const int64_t *mark); /* no shards, no rows yet */
 void look_fini(struct look_query *q);

@@ -229,11 +229,18 @@ void
 lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
     int64_t timed, uint64_t chance, struct look_query *q)
 {
+	look_reset(q);
+	lanes_add(ls, part, bell, room, timed, chance, q);
+}
+
+void
+lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
+    int64_t timed, uint64_t chance, struct look_query *q)
+{
 	/* A ring names a few shards, so even all lanes take no more than a few probes. */
 	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
 	int64_t least = least_rows(ls, looked);
 
-	look_reset(q);
 	for (size_t i = 0; i < looked; i++) {
 		struct lane *l = &ls->item[(ls->turn + i) % ls->count];
 		struct look_lane *to;

@@ -64,6 +64,9 @@ bool lanes_fit(const struct lanes *ls);
  * find the best of a few; others for what is not due yet, too. */
 void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
+/* The same, behind what is there already. */
+void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
+    const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
 
 /* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
 size_t lanes_crew(const struct lanes *ls, int32_t number);

@@ -46,8 +46,7 @@ check_durable(struct loader *l, struct err *err)
 
 /* Fills in the query, except its lanes, which are there already, and asks it. */
 static enum rc
-look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
-    struct err *err)
+ask(struct loader *l, bool marks, struct candidate **c, size_t *found, struct err *err)
 {
 	struct node *n = l->node;
 	struct look_query *q = &l->query;
@@ -56,10 +55,7 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
 
 	q->able = node_ability(n);
 	q->once = atomic_load(&n->durable);
-	q->ahead_us = part == LANES_OTHERS ? -n->set->steal_after_us
-		      : room->timed > 0    ? n->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0)
-					   : 0;
-	q->marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+	q->marks = marks;
 	q->free = clock_mono_us() < l->contended_until_us;
 	asked_us = clock_mono_us();
 	rc = l->store->look(l->db, q, c, found, err);
@@ -70,6 +66,22 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
 		    atomic_load(&n->db_ahead_us), (*c)->due_us + (*c)->overdue_us, asked_us, l->looked_us);
 	}
 	return rc;
+}
+
+static int64_t
+own_ahead(const struct loader *l, const struct room *room)
+{
+	return room->timed > 0 ? l->node->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0) : 0;
+}
+
+static enum rc
+look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
+    struct err *err)
+{
+	bool marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+
+	look_ahead(&l->query, 0, part == LANES_OTHERS ? -l->node->set->steal_after_us : own_ahead(l, room));
+	return ask(l, marks, c, found, err);
 }
 
 /* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
@@ -149,9 +161,44 @@ steal(struct loader *l, struct wakeup *w, struct err *err)
 	return rc;
 }
 
+/* Did the last looks in our own shards, and in those of others, find nothing? */
+static bool
+is_idle(const struct loader *l, const struct wakeup *w)
+{
+	return !w->only_rung && !l->hungry && room_ready(&w->room) > 0 && lanes_fit(&l->lanes) &&
+	       w->now >= l->next_full_us && w->now >= l->next_steal_us &&
+	       w->now - l->found_us > l->node->set->poll_us;
+}
+
+/* Then both are one statement.  What it finds is looked at again, by whoever may take it. */
+static enum rc
+look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struct err *err)
+{
+	struct look_query *q = &l->query;
+	struct candidate *c = NULL;
+	size_t found = 0, own;
+	enum rc rc;
+
+	lanes_part(&l->lanes, LANES_OWN, NULL, w->room.ready, w->room.timed, 0, q);
+	own = q->n_lanes;
+	lanes_add(&l->lanes, LANES_OTHERS, NULL, w->room.ready, 0, l->backoff.random >> 20, q);
+	if (q->n_lanes == own)
+		return RC_OK; /* nobody else has shards: there is one statement anyway */
+	look_ahead(q, 0, own_ahead(l, &w->room));
+	look_ahead(q, own, -l->node->set->steal_after_us);
+	rc = ask(l, false, &c, &found, err);
+	free(c);
+	if (rc == RC_OK && found == 0) {
+		*nothing = true;
+		l->next_full_us = l->next_steal_us = w->now + l->node->set->poll_us;
+	}
+	return rc;
+}
+
 enum rc
 loader_look(struct loader *l, struct wakeup *w, struct err *err)
 {
+	bool nothing = false;
 	enum rc rc;
 
 	ASSERT_OWNED(&l->owner);
@@ -160,6 +207,10 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 	rc = check_durable(l, err);
 	if (rc == RC_OK)
 		rc = loader_refresh_lanes(l, err);
+	if (rc == RC_OK && is_idle(l, w))
+		rc = look_for_anything(l, w, &nothing, err);
+	if (nothing)
+		return RC_OK;
 	if (rc == RC_OK)
 		rc = look_at_own(l, w, err);
 	if (rc == RC_OK && !w->more && room_ready(&w->room) > 0 && w->now >= l->next_steal_us)

@@ -159,7 +159,7 @@ def test_nobodys_open_transaction_fences_a_node_or_keeps_it_from_being_recovered
 
 def test_beats_cost_no_more_while_a_snapshot_is_held(db, nodes):
     """The last beat is the first one read, however many dead ones lie behind it."""
-    nodes.start("n1", heartbeat="100ms", poll="100ms")
+    nodes.start("n1", heartbeat="50ms", poll="100ms")
     with db.connect(autocommit=False) as old:
         old.execute("set transaction isolation level repeatable read")
         old.execute("select 1")

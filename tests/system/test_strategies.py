@@ -185,11 +185,12 @@ def test_a_join_and_a_death_in_mid_run(db, nodes, strategy):
 
 @pytest.mark.parametrize("strategy", ["id_hash", "rendezvous"])
 def test_a_frozen_view_costs_at_worst_lost_claims(db, nodes, strategy):
-    started = start_nodes(nodes, ["n1", "n2", "n3"], strategy)
+    patient = {"fence_after": "8s", "dead_after": "11s"}  # it is frozen for as long as a busy machine needs here
+    started = start_nodes(nodes, ["n1", "n2", "n3"], strategy, **patient)
     wait_settled(db, ["n1", "n2", "n3"])
     before = started["n2"].incarnation()
     started["n2"].stop()
-    nodes.start("n4", **options(strategy))
+    nodes.start("n4", **options(strategy, **patient))
     wait_settled(db, ["n1", "n3", "n4"])
     count = 10_000
     add_noops(db, count, over="2 s")

@@ -212,15 +212,20 @@ by_due(const void *a, const void *b)
 	return x->due_us != y->due_us ? (x->due_us < y->due_us ? -1 : 1) : x->id < y->id ? -1 : 1;
 }
 
-/* Two loaders of a node never ask for the same shard: held() could not tell their claims apart. */
-static struct pgrab_shard_set
-asked_for(const struct look_lane *lane)
+/* By shard: how long a task must be overdue, INT64_MAX: it is not asked for.  Two loaders of a node never ask
+ * for the same shard: held() could not tell their claims apart. */
+static int64_t *
+asked_for(const struct look_query *q)
 {
-	struct pgrab_shard_set set = {0};
+	int64_t *overdue_us = xcalloc(PGRAB_SHARDS, sizeof *overdue_us);
 
-	for (size_t i = 0; i < lane->n_shards; i++)
-		pgrab_shard_add(&set, lane->shard[i]);
-	return set;
+	for (size_t s = 0; s < PGRAB_SHARDS; s++)
+		overdue_us[s] = INT64_MAX;
+	for (size_t i = 0; i < q->n_lanes; i++) {
+		for (size_t k = 0; k < q->lane[i].n_shards; k++)
+			overdue_us[q->lane[i].shard[k]] = -q->lane[i].ahead_us;
+	}
+	return overdue_us;
 }
 
 static enum rc
@@ -228,7 +233,7 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 {
 	struct call c = begin(FAKE_LOOK, false);
 	struct candidate *found = xcalloc(FAKE_TASKS, sizeof *found);
-	struct pgrab_shard_set asked = asked_for(q->lane);
+	int64_t *asked = asked_for(q);
 	size_t n = 0;
 
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
@@ -236,9 +241,8 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 		int64_t overdue = fake_now_us() - t->due_us;
 		uint16_t shard = (uint16_t)(t->id % PGRAB_SHARDS);
 
-		if (!pgrab_shard_has(&asked, shard) || t->status != FAKE_SCHEDULED ||
-		    overdue < -(q->lane->due_only && q->ahead_us > 0 ? 0 : q->ahead_us) ||
-		    (t->once && !q->once) || (t->locked && q->free))
+		if (overdue < asked[shard] || t->status != FAKE_SCHEDULED || (t->once && !q->once) ||
+		    (t->locked && q->free))
 			continue;
 		found[n++] = (struct candidate){.id = t->id,
 		    .version = t->version,
@@ -248,6 +252,7 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 		    .due_us = t->due_us,
 		    .misfired = t->misfired};
 	}
+	free(asked);
 	qsort(found, n, sizeof *found, by_due);
 	n = n < (size_t)q->lane->wanted ? n : (size_t)q->lane->wanted; /* of one lane, in a shard each */
 	if (n == 0) {

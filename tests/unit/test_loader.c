@@ -229,6 +229,43 @@ at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten(void **unuse
 }
 
 static void
+seconds(int n)
+{
+	for (int i = 0; i < n; i++) {
+		hand_turn(US_PER_S);
+		rounds(1);
+	}
+}
+
+static void
+a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void **unused)
+{
+	static char strategy[] = "id_hash";
+
+	hand_start();
+	fake_start(random_below(1u << 30) + 1);
+	parts_make(&p);
+	p.set.strategy = strategy;
+	fake_node("other")->incarnation = 22;
+	parts_register(&p, 11, 3600 * US_PER_S);
+	parts_loaders(&p);
+	parts_boss(&p);
+	atomic_store(&p.n.bell_written, true);
+	rounds(1);
+	seconds(5);
+	fake.calls[FAKE_LOOK] = 0;
+	seconds(20);
+	assert_in_range(fake.calls[FAKE_LOOK], 19, 20);
+	for (int i = 0; i < 4; i++) /* two of them are the other's, who does not take them */
+		add(-1);
+	seconds(1);
+	assert_int_equal(fake_count(FAKE_CLAIMED), 2);
+	seconds(3);
+	assert_int_equal(fake_count(FAKE_CLAIMED), 4);
+	parts_end(&p);
+}
+
+static void
 a_server_that_is_away_is_asked_less_and_less_often(void **unused)
 {
 	begin();
@@ -348,6 +385,7 @@ main(void)
 	    cmocka_unit_test(what_misfired_is_settled_before_it_is_claimed),
 	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
 	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
+	    cmocka_unit_test(a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others),
 	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),
 	    cmocka_unit_test(in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten),
 	};
