@@ -1,6 +1,6 @@
 -- What a node calls to run the text of a sql task, on a connection whose session_user is the task's owner:
 --
---   begin; check_run(); the statements; settle(); finish(); clean(); commit
+--   begin; check_run(); the statements; settle(); finish(); commit
 --
 -- The node sends SELECT, INSERT and the like as they are, and reads their rows as they arrive.  Other
 -- statements go through run(), and the last one through run_last().
@@ -101,18 +101,65 @@ comment on function pgrab_sql.run_last(text, text[], integer) is
   'Executes the last statement of a sql task, with parameters; returns its rows as text, columns separated '
   'by |, about p_limit bytes of them.';
 
--- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors WITH HOLD.
--- A role, a search_path or a timeout that the text has set must not affect the finish.  Nor must a timeout of
--- the role itself: the work is done, and its end may wait for a lock for as long as the run may take.
-create or replace function pgrab_sql.settle() returns boolean
+-- DISCARD ALL, which no function may call, but without DISCARD PLANS: plans are no user's state, and planning
+-- the finish again costs more than the finish.  The node's own prepared statements stay, too.  Nothing here
+-- can end what an extension keeps in the session (dblink its connections, a language its variables); the ones
+-- listed are known to keep nothing.  Advisory locks are not released here: that would be before the commit,
+-- and a session that waits for one would not see the work that the lock guards.
+create or replace function pgrab_sql.clean() returns text
 language plpgsql as $$
+declare
+  v_name text;
+  v_made text[];
+  v_names_kept boolean;
+  v_unknown boolean;
 begin
-  set constraints all immediate;
   execute 'close all';
   set session authorization default;
   reset all;
-  perform pg_catalog.set_config('lock_timeout', '0', true),
-    pg_catalog.set_config('statement_timeout', '0', true);
+  unlisten *;
+  discard temp;
+  discard sequences;
+  -- One query, because reading pg_prepared_statements copies the text of each.
+  select exists (
+      select from pg_catalog.pg_extension e
+      where e.extname operator(pg_catalog.<>) all ('{plpgsql,pg_stat_statements,pgcrypto,uuid-ossp,citext,
+        hstore,ltree,pg_trgm,btree_gin,btree_gist,intarray,cube,earthdistance,fuzzystrmatch,isn,seg,unaccent,
+        tablefunc,lo,bloom,pg_buffercache,pgstattuple,pageinspect,pg_visibility,pg_freespacemap,pgrowlocks,
+        pg_prewarm,amcheck,tsm_system_rows,tsm_system_time,dict_int,pgtap,postgis,vector,pg_cron,pg_partman}'
+        ::pg_catalog.name[])),
+    pg_catalog.bool_or(not p.from_sql)
+      and pg_catalog.bool_and(not (p.from_sql and pg_catalog.starts_with(p.name, 'pgrab_'))),
+    pg_catalog.array_agg(p.name) filter (where p.from_sql)
+  into v_unknown, v_names_kept, v_made
+  from pg_catalog.pg_prepared_statements p;
+  foreach v_name in array coalesce(v_made, '{}') loop
+    execute pg_catalog.format('deallocate %I', v_name);
+  end loop;
+  return case when v_unknown then 'extension' when v_names_kept then null else 'names' end;
+end $$;
+comment on function pgrab_sql.clean() is
+  'Leaves nothing but advisory locks in the session of a sql task that the next one would find. Returns '
+  'null, or what may be wrong all the same. extension: one may keep something, and the connection must be '
+  'closed. names: the text has dropped what the node had prepared (DEALLOCATE ALL), or replaced it with its '
+  'own.';
+
+-- What would run at COMMIT runs here, before the finish: deferred constraint triggers, and cursors WITH HOLD
+-- (clean()).  A role, a search_path or a timeout that the text has set must not affect the finish, and
+-- nothing of a user's runs after this.  So the settings that sql_open.sql makes are made again; and a timeout
+-- of the role itself must not end the finish: the work is done, and its end may wait for a lock for as long
+-- as the run may take.
+create or replace function pgrab_sql.settle(p_application_name text) returns text
+language plpgsql as $$
+declare
+  v_left text;
+begin
+  set constraints all immediate;
+  v_left := pgrab_sql.clean();
+  perform pg_catalog.set_config('application_name', p_application_name, true),
+    pg_catalog.set_config('client_connection_check_interval', '1s', true),
+    pg_catalog.set_config('idle_in_transaction_session_timeout', '60s', true),
+    pg_catalog.set_config('lock_timeout', '0', true), pg_catalog.set_config('statement_timeout', '0', true);
   if pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'on'
     and not pg_catalog.pg_is_in_recovery()
   then
@@ -120,49 +167,11 @@ begin
       message = 'the transaction is read-only, so the end of the run cannot be written in it',
       hint = 'Neither the text nor its role (default_transaction_read_only) may make it read-only.';
   end if;
-  return coalesce((
-    select pg_catalog.bool_or(not p.from_sql)
-      and pg_catalog.bool_and(not (p.from_sql and pg_catalog.starts_with(p.name, 'pgrab_')))
-    from pg_catalog.pg_prepared_statements p), false);
+  return v_left;
 end $$;
-comment on function pgrab_sql.settle() is
-  'Ends what the text of a sql task has left open, before the finish. Refuses a transaction that was made '
-  'read-only. False: the text has dropped what the node had prepared (DEALLOCATE ALL), or replaced it with '
-  'its own.';
-
--- DISCARD ALL, which no function may call, but without DISCARD PLANS: plans are no user's state, and planning
--- the finish again costs more than the finish.  The node's own prepared statements stay, too.  Nothing here
--- can end what an extension keeps in the session (dblink its connections, a language its variables); the ones
--- listed are known to keep nothing.  Advisory locks are not released here: that would be before the commit,
--- and a session that waits for one would not see the work that the lock guards.
-create or replace function pgrab_sql.clean() returns boolean
-language plpgsql as $$
-declare
-  v_name text;
-begin
-  execute 'close all';
-  set session authorization default;
-  reset all;
-  -- The commit is still to come, see settle().
-  perform pg_catalog.set_config('lock_timeout', '0', true),
-    pg_catalog.set_config('statement_timeout', '0', true);
-  for v_name in select p.name from pg_catalog.pg_prepared_statements p where p.from_sql loop
-    execute pg_catalog.format('deallocate %I', v_name);
-  end loop;
-  unlisten *;
-  discard temp;
-  discard sequences;
-  return not exists (
-    select from pg_catalog.pg_extension e
-    where e.extname operator(pg_catalog.<>) all ('{plpgsql,pg_stat_statements,pgcrypto,uuid-ossp,citext,
-      hstore,ltree,pg_trgm,btree_gin,btree_gist,intarray,cube,earthdistance,fuzzystrmatch,isn,seg,unaccent,
-      tablefunc,lo,bloom,pg_buffercache,pgstattuple,pageinspect,pg_visibility,pg_freespacemap,pgrowlocks,
-      pg_prewarm,amcheck,tsm_system_rows,tsm_system_time,dict_int,pgtap,postgis,vector,pg_cron,pg_partman}'
-      ::pg_catalog.name[]));
-end $$;
-comment on function pgrab_sql.clean() is
-  'Leaves nothing but advisory locks in the session of a sql task that the next one would find. False: this '
-  'is uncertain, and the connection must be closed.';
+comment on function pgrab_sql.settle(text) is
+  'Ends what the text of a sql task has left open, before the finish; returns what clean() returns. Refuses '
+  'a transaction that was made read-only.';
 
 create or replace function pgrab_sql.check_run(p_id bigint, p_version bigint, p_proof text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -187,10 +196,13 @@ declare
   v_node_id bigint;
   v_node text;
 begin
-  perform pgrab_sql.check_run(p_id, p_version, p_proof);
   select t.incarnation, t.node_id, n.name into v_incarnation, v_node_id, v_node
-  from pgrab.task t left join pgrab.node n on n.id = t.node_id
-  where t.id = p_id and t.version = p_version;
+  from pgrab.task t left join pgrab.registration n on n.id = t.node_id
+  where t.id = p_id and t.version = p_version and t.status = 'running' and t.owner = session_user
+    and p_proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
+  if not found then
+    perform pgrab_internal.run_lost(p_id);
+  end if;
   perform pgrab_internal.finish_run(p_id, p_version, v_incarnation, p_began_us,
     left(p_output, 65536), p_truncated, v_node_id, v_node);
 end $$;

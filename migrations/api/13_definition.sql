@@ -11,35 +11,45 @@ end $$;
 comment on function pgrab_internal.edges_above(bigint) is
   'The edges of a link besides its parent_id, as its definition keeps them. Null: there are none.';
 
+create or replace function pgrab_internal.definition_rare(t pgrab_internal.task) returns jsonb
+language plpgsql stable parallel safe as $$
+begin
+  return jsonb_strip_nulls(jsonb_build_object(
+      'key', t.key, 'command', nullif(t.command, ''), 'source', nullif(t.source, ''),
+      'schedule', t.schedule, 'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'),
+      'misfire_after', nullif(t.misfire_after, '1 minute'), 'misfire_limit', nullif(t.misfire_limit, 100),
+      'starts_at', t.starts_at, 'ends_at', t.ends_at, 'max_runs', t.max_runs,
+      'jitter', nullif(t.jitter, '0'), 'priority', nullif(t.priority, 0),
+      'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3),
+      'backoff', nullif(t.backoff, '5 s'), 'backoff_max', nullif(t.backoff_max, '1 hour'),
+      'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
+      'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'limit_key', t.limit_key,
+      'expect_within', t.expect_within, 'stall_after', t.stall_after, 'keep', t.keep))
+    -- nulls inside these are kept
+    || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
+    || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end;
+end $$;
+comment on function pgrab_internal.definition_rare(pgrab_internal.task) is
+  'definition_own() for tasks in which columns that few people set are not the default.';
+
 -- Evaluated for every task that ends.  So it is an expression without a subquery, which PostgreSQL inlines,
--- and tests first for a plain task or link, which is cheap.
+-- and what is needed for few tasks is in a function that it does not: an expression costs its size each time
+-- a statement starts, whatever is evaluated.
 create or replace function pgrab_internal.definition_own(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 begin atomic
   select case
-    when t.command = '' and t.args = '{}' and t.max_attempts = 3 and t.priority = 0 and t.timeout = '1 hour'
-      and t.delivery = 'at_least_once' and t.require = '{}' and t.backoff = '5 s' and t.backoff_max = '1 hour'
-      and t.misfire = 'once' and t.jitter = '0' and t.run_if = 'success' and t.source = ''
-      and num_nonnulls(t.key, t.schedule, t.limit_key, t.on_failure, t.expect_within, t.stall_after,
-        t.keep) = 0
-    then case
-      when t.chain is null then null
-      when t.parent_id is null then '{}'
-      else jsonb_build_object('parent_id', t.parent_id) end
-    else jsonb_strip_nulls(jsonb_build_object(
-        'key', t.key, 'command', nullif(t.command, ''), 'source', nullif(t.source, ''),
-        'schedule', t.schedule, 'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'),
-        'misfire_after', nullif(t.misfire_after, '1 minute'), 'misfire_limit', nullif(t.misfire_limit, 100),
-        'starts_at', t.starts_at, 'ends_at', t.ends_at, 'max_runs', t.max_runs,
-        'jitter', nullif(t.jitter, '0'), 'priority', nullif(t.priority, 0),
-        'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3),
-        'backoff', nullif(t.backoff, '5 s'), 'backoff_max', nullif(t.backoff_max, '1 hour'),
-        'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
-        'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'limit_key', t.limit_key,
-        'expect_within', t.expect_within, 'stall_after', t.stall_after, 'keep', t.keep))
-      -- nulls inside these are kept
+    when t.max_attempts <> 3 or t.priority <> 0 or t.timeout <> '1 hour' or t.delivery <> 'at_least_once'
+      or t.require <> '{}' or t.backoff <> '5 s' or t.backoff_max <> '1 hour' or t.misfire <> 'once'
+      or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
+      or t.run_if <> 'success' or t.source <> '' or num_nonnulls(t.schedule, t.starts_at, t.ends_at,
+        t.max_runs, t.limit_key, t.on_failure, t.expect_within, t.stall_after, t.keep) > 0
+    then pgrab_internal.definition_rare(t)
+    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.parent_id, t.chain) = 0 then null
+    else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end
       || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
-      || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end
+      || case when t.key is null then '{}' else jsonb_build_object('key', t.key) end
+      || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
     end;
 end;
 comment on function pgrab_internal.definition_own(pgrab_internal.task) is

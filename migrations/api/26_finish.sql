@@ -42,12 +42,12 @@ comment on type pgrab_internal.ended is 'A run whose end is recorded.';
 -- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
 -- its row, finish_rest() takes over.
 create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
-returns setof pgrab_internal.ended
+returns pgrab_internal.ended[]
 language plpgsql as $$
 declare
   v_edges constant boolean := exists (select from pgrab.edge);
+  v_ended pgrab_internal.ended[];
 begin
-  return query
   with gone as (
     delete from pgrab.task t
     using pgrab_internal.batch_rows(b) f
@@ -70,8 +70,11 @@ begin
       g.finished_at, g.created_at, g.attempt, g.exit_code, g.truncated, 'succeeded', 'done', g.kind, p_node,
       g.owner, g.key, g.name, g.output, g.definition
     from gone g)
-  select g.id, g.version, g.chain, case when g.chain is not null then 'succeeded' end, g.fire_at, false
+  select array_agg((g.id, g.version, g.chain, case when g.chain is not null then 'succeeded' end, g.fire_at,
+    false)::pgrab_internal.ended)
+  into v_ended
   from gone g;
+  return coalesce(v_ended, '{}');
 end $$;
 comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, text) is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
@@ -80,16 +83,17 @@ comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, tex
 -- sql task, in its own transaction.  There the cost of a function is that of its expressions, each of which
 -- is prepared once per transaction; arrays and plans for many rows would cost three times as much as the two
 -- writes.  For a plain task, any value of pgrab.link_ends tells the delete trigger that this is no user's
--- delete.
+-- delete.  (It is set by assignments, which PL/pgSQL evaluates without the executor that PERFORM starts.)
 create or replace function pgrab_internal.finish_one(
   p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
   p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
 returns boolean
 language plpgsql set enable_seqscan = off as $$
 declare
+  v_setting text := set_config('pgrab.link_ends', 'plain', true);
   v_failed_before boolean;
+  v_cancelled boolean;
 begin
-  perform set_config('pgrab.link_ends', 'plain', true);
   with gone as (
     delete from pgrab.task t
     where t.id = any (array[p_id]) and t.version = p_version and t.incarnation = p_incarnation
@@ -108,13 +112,15 @@ begin
       statement_timestamp() - p_finished_us * interval '1 us', g.created_at, g.attempt, p_exit_code,
       coalesce(p_truncated, false), 'succeeded', 'done', g.kind, p_node, g.owner, g.key, g.name, p_output,
       g.definition
-    from gone g),
-  asked as (
-    delete from pgrab.cancel_request c using gone g
-    where c.task_id = any (array[g.id]) and c.version = g.version)
-  select exists (select from pgrab.incident i where i.task_id = any (array[g.id])) into v_failed_before
+    from gone g)
+  select exists (select from pgrab.incident i where i.task_id = any (array[g.id])),
+    exists (select from pgrab.cancel_request c where c.task_id = any (array[g.id]))
+  into v_failed_before, v_cancelled
   from gone g;
-  perform set_config('pgrab.link_ends', '', true);
+  v_setting := set_config('pgrab.link_ends', '', true);
+  if v_cancelled then
+    delete from pgrab.cancel_request c where c.task_id = p_id and c.version = p_version;
+  end if;
   if v_failed_before then
     perform pgrab_internal.alert((array[p_id], array[p_version], array[p_incarnation], array[p_started_us],
         array[p_finished_us], array['succeeded'], array[p_exit_code], array[p_output], array[p_truncated],
@@ -345,26 +351,29 @@ comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
 -- What finish_last() has ended is not found again by finish_rest().
 create or replace function pgrab_internal.finish_many(
   b pgrab_internal.batch, p_node_id bigint, p_node text)
-returns table (task_id bigint, version bigint)
+returns pgrab_internal.ended[]
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-#variable_conflict use_column
 declare
-  v_before constant text := pgrab_internal.link_ends('on');
+  v_before text := pgrab_internal.link_ends('on');
   v_ended pgrab_internal.ended[] := '{}';
 begin
   if 'succeeded' = any (b.outcomes) then
-    v_ended := array(select x from pgrab_internal.finish_last(b, p_node_id, p_node) x);
+    v_ended := pgrab_internal.finish_last(b, p_node_id, p_node);
   end if;
   if cardinality(v_ended) < cardinality(b.ids) then
     v_ended := v_ended || array(select x from pgrab_internal.finish_rest(b, p_node_id, p_node) x);
   end if;
   perform pgrab_internal.alert(b, v_ended, p_node);
   perform pgrab_internal.finish_links(v_ended);
-  return query select e.task_id, e.version from unnest(v_ended) e;
-  perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
-  delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
-  where c.task_id = any (array[f.id]) and c.version = f.version;
-  perform set_config('pgrab.link_ends', v_before, true);
+  if exists (select from pgrab.limit_place) then
+    perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
+  end if;
+  if exists (select from pgrab.cancel_request) then
+    delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
+    where c.task_id = any (array[f.id]) and c.version = f.version;
+  end if;
+  v_before := set_config('pgrab.link_ends', v_before, true);
+  return v_ended;
 end $$;
 comment on function pgrab_internal.finish_many(pgrab_internal.batch, bigint, text) is
   'finish() for any number of runs, with any outcome.';
@@ -384,7 +393,7 @@ begin
     version := b.versions[1];
     return next;
   else
-    return query select * from pgrab_internal.finish_many(b, p_node_id, p_node);
+    return query select e.task_id, e.version from unnest(pgrab_internal.finish_many(b, p_node_id, p_node)) e;
   end if;
 end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
@@ -420,15 +429,17 @@ create or replace function pgrab_internal.finish_run(
   p_node_id bigint, p_node text)
 returns void
 language plpgsql as $$
+declare
+  v_ended pgrab_internal.ended[];
 begin
   if pgrab_internal.finish_one(
     p_id, p_version, p_incarnation, p_began_us, 0, null, p_output, p_truncated, p_node_id, p_node) then
     return;
   end if;
-  perform from pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
+  v_ended := pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
     array[p_began_us], array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output],
     array[p_truncated], array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
-  if not found then
+  if v_ended = '{}' then
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;

@@ -58,9 +58,9 @@ told_to_stop(const struct pgrab_host *host)
 struct db_step
 sql_open_step(const struct sql_work *k, const char *params[4])
 {
-	params[0] = k->id;
-	params[1] = k->version;
-	params[2] = k->incarnation;
+	params[0] = k->incarnation;
+	params[1] = k->id;
+	params[2] = k->version;
 	params[3] = k->run->proof;
 	return (struct db_step){.sql = sql_text(k->session->own ? "sql_open" : "sql_open_owner"),
 	    .ours = !k->session->pooled,
@@ -137,15 +137,16 @@ text_steps(
 	}
 }
 
-/* Opens the transaction, checks the fence, and runs the text; its rows go to the session's output. */
+/* Opens the transaction, checks the fence, runs the text, whose rows go to the session's output, and cleans
+ * the session while it is still ours even behind a pooler; *clean_out: surely. */
 static enum rc
-carry_out(struct sql_work *k, struct err *err)
+carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 {
 	const struct sql_text *t = &k->text;
 	size_t n = BEFORE + t->n + 1, from = 0, failed = 0;
 	struct db_step *step = xcalloc(n, sizeof *step);
 	PGresult **res = xcalloc(n, sizeof(PGresult *));
-	const char *open[4], *last[3];
+	const char *open[4], *last[3], *settle[] = {k->incarnation}, *left;
 	struct pgarray params = {0};
 	char limit[24];
 	enum rc rc = RC_OK;
@@ -154,7 +155,7 @@ carry_out(struct sql_work *k, struct err *err)
 	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
 	step[1] = sql_open_step(k, open);
 	text_steps(k, &step[BEFORE], last, limit, &params);
-	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle")};
+	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle"), .n_params = 1, .params = settle};
 	if (k->session->pooled) {
 		rc = begin_pooled(k, step, res, err);
 		from = BEFORE;
@@ -164,8 +165,10 @@ carry_out(struct sql_work *k, struct err *err)
 		    k->worker->env->kill_grace_us, &res[from], &failed, err);
 		failed += from;
 	}
-	if (rc == RC_OK && !db_bool(res[n - 1], 0, 0))
-		db_forget_names(k->session->db); /* the text has dropped them */
+	left = rc == RC_OK ? db_text(res[n - 1], 0, 0) : "";
+	*clean_out = rc == RC_OK && strcmp(left, "extension") != 0;
+	if (strcmp(left, "names") == 0)
+		db_forget_names(k->session->db);
 	if (rc == RC_OK && step[n - 2].row == NULL)
 		sql_session_print(
 		    k->session, db_text(res[n - 2], 0, 0), (size_t)PQgetlength(res[n - 2], 0, 0));
@@ -184,10 +187,9 @@ carry_out(struct sql_work *k, struct err *err)
 enum { FINISH, COMMIT, UNLOCK, FINISH_STEPS };
 
 /* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
- * long as the run may take: else the finished work would have to be done again.  The same statement cleans
- * the session, while it is still ours even behind a pooler. */
+ * long as the run may take: else the finished work would have to be done again. */
 static enum rc
-finish(struct sql_work *k, bool *cleaned_out, struct err *err)
+finish(struct sql_work *k, struct err *err)
 {
 	struct sql_session *s = k->session;
 	struct exec_env const *env = k->worker->env;
@@ -195,10 +197,10 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	const char *cut = outbuf_truncated(s->out) ? "t" : "f";
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
 	    node, env->node_name};
-	const char *others[] = {k->id, k->version, k->incarnation, began, own[4], cut, k->run->proof};
+	const char *others[] = {k->id, k->version, began, own[4], cut, k->run->proof};
 	struct db_step step[FINISH_STEPS] = {
 	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
-		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 7, .params = others},
+		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 6, .params = others},
 	    {.sql = "commit"}, {.sql = sql_text("sql_unlock")}};
 	PGresult *res[FINISH_STEPS];
 	size_t failed;
@@ -208,7 +210,6 @@ finish(struct sql_work *k, bool *cleaned_out, struct err *err)
 	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
 	step[FINISH].ours = step[UNLOCK].ours = !s->pooled;
 	rc = db_steps(s->db, step, FINISH_STEPS, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
-	*cleaned_out = rc == RC_OK && db_bool(res[FINISH], 0, PQnfields(res[FINISH]) - 1);
 	if (PQresultStatus(res[COMMIT]) == PGRES_COMMAND_OK)
 		rc = RC_OK; /* whatever came of the locks */
 	if (rc != RC_OK)
@@ -252,18 +253,18 @@ static void
 run_in_transaction(struct sql_work *k)
 {
 	struct err err = {0};
-	bool cleaned = false;
-	enum rc rc = carry_out(k, &err);
+	bool clean;
+	enum rc rc = carry_out(k, &clean, &err);
 
 	if (rc == RC_OK && k->host->stop(k->host->ctx) == PGRAB_STOP_FENCED)
 		rc = err_set(&err, RC_LOST, "the node lost its lease");
 	else if (rc == RC_OK) {
-		rc = finish(k, &cleaned, &err);
+		rc = finish(k, &err);
 		k->result->not_started = put_off(k, rc, &err);
 	}
 	if (rc == RC_UNKNOWN)
 		rc = sql_find_out(k);
-	if (!cleaned)
+	if (!clean || rc != RC_OK)
 		sql_session_clean(k->session);
 	/* Still unknown: nothing is recorded, so that recovery takes the run and ends its backend. */
 	k->result->recorded = rc == RC_OK || rc == RC_UNKNOWN;

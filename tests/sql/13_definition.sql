@@ -1,6 +1,6 @@
 -- The definition of a task as JSON, and its args as a node reads them.
 begin;
-select plan(26);
+select plan(33);
 
 -- ---------------------------------------------------------------------------------------------- definition()
 create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$
@@ -25,7 +25,9 @@ create temporary table alone (n integer generated always as identity, col text, 
 insert into alone (col, val) values
   ('key', 'k9'), ('command', 'c'), ('priority', '1'), ('timeout', '00:00:01'), ('max_attempts', '1'),
   ('backoff', '00:00:06'),
-  ('backoff_max', '02:00:00'), ('delivery', 'at_most_once'), ('require', '{"a": "b"}');
+  ('backoff_max', '02:00:00'), ('delivery', 'at_most_once'), ('require', '{"a": "b"}'), ('misfire', 'skip'),
+  ('misfire_after', '00:02:00'), ('misfire_limit', '5'), ('timezone', 'Asia/Tokyo'), ('jitter', '00:00:01'),
+  ('source', 's');
 do $$
 declare
   a record;
@@ -37,6 +39,11 @@ begin
 end $$;
 select is((pg_temp.definition(100 + a.n) ->> a.col), a.val, 'kept alone: ' || a.col)
 from alone a order by a.n;
+select is_empty($$
+  select t.id from pgrab.task t
+  where pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
+    <> pgrab_internal.definition_rare(row(t.*)::pgrab_internal.task)
+  $$, 'the short way makes the same definition as the one for all columns');
 
 -- ----------------------------------------------------------------------------------------------- args_list()
 create temporary table list (n integer generated always as identity, args jsonb, want text);
