@@ -31,23 +31,36 @@ language sql stable
 return make_interval(secs => (pgrab_internal.schedule_compile(p_schedule))[2]);
 comment on function pgrab_internal.every_seconds(text) is 'The interval of a schedule with @every or @after.';
 
--- The next fire is counted from the planned time, for @after from the end of the run; but not from before
--- starts_at (the task may have been run by hand before that).
+-- The next fire is counted from the planned time, for @after from the end of the run.
+create or replace function pgrab_internal.fire_base(
+  p_schedule text, p_fire_at timestamptz, p_ended timestamptz)
+returns timestamptz
+language sql immutable parallel safe
+return case when p_schedule like '%@%' and pgrab_internal.schedule_kind(p_schedule) = 'after' then p_ended
+  else p_fire_at end;
+comment on function pgrab_internal.fire_base(text, timestamptz, timestamptz) is
+  'The moment from which the next fire of a schedule counts.';
+
+create or replace function pgrab_internal.fire_not_before(
+  p_schedule text, p_starts_at timestamptz, p_base timestamptz)
+returns timestamptz
+language sql stable
+return case
+  when p_starts_at <= p_base then p_base
+  when pgrab_internal.schedule_kind(p_schedule) = 'cron' then p_starts_at - interval '1 us'
+  else p_starts_at - pgrab_internal.every_seconds(p_schedule) end;
+comment on function pgrab_internal.fire_not_before(text, timestamptz, timestamptz) is
+  'The moment after which the next fire is looked for, when the schedule begins at p_starts_at.';
+
+-- But not from before starts_at: the task may have been run by hand before that.  Evaluated for every fire,
+-- so it is an expression that PostgreSQL inlines: a call would cost twice as much as reading the row.
 create or replace function pgrab_internal.fire_after(
   p_schedule text, p_starts_at timestamptz, p_fire_at timestamptz, p_ended timestamptz)
 returns timestamptz
 language sql stable
-begin atomic
-  select case
-    when p_starts_at > f.base and f.kind = 'cron' then p_starts_at - interval '1 us'
-    when p_starts_at > f.base then p_starts_at - pgrab_internal.every_seconds(p_schedule)
-    else f.base end
-  from (
-    select k.kind, case k.kind when 'after' then p_ended else p_fire_at end as base
-    from (
-      select case when p_schedule like '%@%' then pgrab_internal.schedule_kind(p_schedule)
-        else 'cron' end) k(kind)) f;
-end;
+return case when p_starts_at is null then pgrab_internal.fire_base(p_schedule, p_fire_at, p_ended)
+  else pgrab_internal.fire_not_before(p_schedule, p_starts_at,
+    pgrab_internal.fire_base(p_schedule, p_fire_at, p_ended)) end;
 comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
