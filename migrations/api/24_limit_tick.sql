@@ -93,18 +93,30 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_audit() is 'Recounts the places of all limits.';
 
--- Every second, on one node: per_second depends on the clock, a limit may have been raised, and a node may
--- have died before it woke the next in line.
+create or replace function pgrab_internal.limit_lines() returns setof text
+language sql stable
+begin atomic
+  select x.key from pgrab.limit_use x cross join lateral pgrab_internal.limit_latest(x.key) u
+  where x.no = 0 and u.waits order by x.key;
+end;
+comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line.';
+
+-- Serves: duties.sql.
+create or replace function pgrab_internal.limit_waits() returns boolean
+language sql as $$
+  select exists (select from pgrab.limit) and exists (select from pgrab_internal.limit_lines())
+$$;
+comment on function pgrab_internal.limit_waits() is 'Do tasks wait in line for any limit?';
+
+-- Every second while tasks wait, on one node: per_second depends on the clock, a limit may have been raised,
+-- and a node may have died before it woke the next in line.
 create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_n bigint := 0;
 begin
   if exists (select from pgrab.limit) and pgrab_internal.duty_take('limits', '0.8 s') then
-    perform pgrab_internal.limit_tick_key(k.key)
-    from (
-      select x.key from pgrab.limit_use x cross join lateral pgrab_internal.limit_latest(x.key) u
-      where x.no = 0 and u.waits order by x.key) k;
+    perform pgrab_internal.limit_tick_key(k.key) from pgrab_internal.limit_lines() k(key);
     get diagnostics v_n = row_count;
     if pgrab_internal.duty_take('limit_audit', '1 hour') then
       perform pgrab_internal.limit_audit();

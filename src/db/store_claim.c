@@ -168,12 +168,12 @@ store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t
 }
 
 enum rc
-store_duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err)
+store_duties(struct db *db, bool *line_out, bool *orphans_out, struct err *err)
 {
 	PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("duties"), 0, NULL, &res, err);
 
-	*limits_out = rc == RC_OK && db_bool(res, 0, 2);
+	*line_out = rc == RC_OK && db_bool(res, 0, 2);
 	*orphans_out = rc == RC_OK && db_bool(res, 0, 3);
 	PQclear(res);
 	return rc;

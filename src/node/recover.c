@@ -6,9 +6,9 @@
  *              tasks back.  If that one dies before it is done, the tasks are orphans.
  *   orphans    Rows held by an incarnation that no node that is up has.  Looked for now and then by the
  *              first of the live nodes; when it falls silent another one is first.
- *   leaks      Rows this node holds in the database but not in memory (a lost reply): back they go.
- *   duties     What must be done once in the cluster, by the first node as well: lines of limits,
- *              lanes, partitions of the history.
+ *   leaks      Rows this node holds in the database but not in memory (recover_leaks.c).
+ *   duties     What must be done once in the cluster, by the first node as well: lines of limits (also by
+ *              nodes whose own tasks wait in one), lanes, partitions of the history.
  */
 #include "node/recover.h"
 
@@ -20,46 +20,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "node/boss.h"
 #include "node/context.h"
+#include "node/recover_priv.h"
 
-#define DUTIES_EVERY_US (6 * US_PER_S) /* where there are no limits, whose lines move with the clock */
+#define DUTIES_EVERY_US (6 * US_PER_S)
 #define DUTIES_QUIET_US (60 * US_PER_S)
 #define QUIET_AFTER_US  (30 * US_PER_S) /* that no node came, went or had anything in hand */
 #define LEAKS_EVERY_US  (15 * US_PER_S)
-#define LEAK_AGE_US     (2 * CALL_TIMEOUT_US) /* older than any reply that may still come */
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
 #define OVER_MAX        1000 /* rows of pgrab.hold at once */
-#define DEAD_MAX        64   /* noticed at once; the others are reported again with the next heartbeat */
-
-struct suspect {
-	int64_t id, incarnation, beat;
-	char name[64];
-	int64_t silent_us;
-};
-
-struct recover {
-	struct node *node; /* borrowed */
-	pthread_t thread;
-	struct gate gate;
-
-	/* shared, under lock */
-	pthread_mutex_t lock;
-	struct suspect suspect[DEAD_MAX];
-	size_t n_suspects;
-	int64_t own; /* an old incarnation of ours to put back, or 0 */
-
-	/* owned by the thread */
-	struct owner owner;
-	const struct store *store;
-	struct db *db;
-	int64_t next_us; /* round */
-	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
-	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
-	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
-	int64_t batch;           /* our last claim, when leaks were last looked for */
-	int clean;               /* times in a row that nothing was in hand, and no leak was found */
-};
 
 void
 recover_dead(struct recover *r, const struct member *m)
@@ -83,6 +52,12 @@ recover_own_ended(struct recover *r, int64_t incarnation)
 	r->own = incarnation;
 	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
 	gate_ring(&r->gate);
+}
+
+void
+recover_line(struct recover *r)
+{
+	atomic_store(&r->line, true);
 }
 
 static bool
@@ -150,87 +125,6 @@ bury_all(struct recover *r)
 	}
 }
 
-/* Claimed leaks go back as they are; running ones have lost their run, and that is recorded.  False: the
- * server could not do it now. */
-static bool
-put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_t n)
-{
-	struct recorder who = {
-	    .node_id = atomic_load(&r->node->node_id), .node = r->node->set->name, .contended = true};
-	struct err err = {0};
-
-	for (size_t i = 0; i < n; i++) {
-		enum rc rc;
-
-		if (rows[i].running) {
-			struct finish f = {.id = rows[i].id,
-					  .version = rows[i].version,
-					  .incarnation = incarnation,
-					  .outcome = OUTCOME_LOST,
-					  .error = "the node lost track of this run"},
-				      *one = &f;
-
-			rc = r->store->finish(r->db, &who, &one, 1, &err);
-			if (rc == RC_OK && f.locked)
-				continue; /* by another session; the next round will see */
-		} else {
-			const struct holder holder = {.incarnation = incarnation, .contended = true};
-			struct run run = {.id = rows[i].id, .version = rows[i].version}, *one = &run;
-			int64_t released;
-
-			rc = r->store->release(r->db, &holder, &one, 1, &released, &err);
-			if (rc == RC_OK && run.place.locked)
-				continue;
-		}
-		log_warn("leak", "task=%" PRId64 " running=%d answer=%s", rows[i].id, rows[i].running,
-		    rc_name(rc));
-		if (rc != RC_OK && rc != RC_BAD) /* a row that is refused harms no other */
-			return false;
-	}
-	return true;
-}
-
-/* Only what was claimed can leak.  Two looks while nothing is in hand: at the first it may be too young. */
-static bool
-may_leak(struct recover *r)
-{
-	int64_t batch = holds_last(&r->node->holds);
-	bool idle = atomic_load(&r->node->in_hand) == 0 && batch == r->batch;
-
-	r->batch = batch;
-	if (!idle)
-		r->clean = 0;
-	return r->clean < 2;
-}
-
-/* False: could not look, or could not put back what was found; try again soon. */
-static bool
-repair_leaks(struct recover *r)
-{
-	int64_t incarnation = atomic_load(&r->node->incarnation);
-	struct owned *rows = NULL;
-	size_t n = 0;
-	struct err err = {0};
-	bool done = true;
-
-	if (incarnation == 0 || !may_leak(r))
-		return true;
-	r->clean += atomic_load(&r->node->in_hand) == 0;
-	if (r->store->own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
-		log_warn("leaks", "error=\"%s\"", err.text);
-		r->clean = 0;
-		return false;
-	}
-	if (n > 0)
-		r->clean = 0;
-	if (n > 0)
-		n = boss_leaks(r->node->boss, rows, n);
-	if (atomic_load(&r->node->incarnation) == incarnation)
-		done = put_back(r, incarnation, rows, n);
-	free(rows);
-	return done;
-}
-
 static bool
 is_quiet(const struct recover *r, int64_t now)
 {
@@ -273,27 +167,32 @@ drop_holds(struct recover *r)
 		holds_give_back(&r->node->holds, incarnation, over, n);
 }
 
-/* What the first node does for all. */
+/* What the first node does for all, and for lines whoever has put a task in one. */
 static void
-do_duties(struct recover *r, int64_t now)
+do_duties(struct recover *r, bool first, int64_t now)
 {
 	struct err err = {0};
-	bool limits = false, orphans = false;
+	bool line = false, orphans = false, asked;
 
-	if (now >= r->next_upkeep_us) {
+	if (first && now >= r->next_upkeep_us) {
 		enum rc rc = r->store->upkeep(r->db, r->node->set->retention_us, &err);
 
 		if (rc != RC_OK)
 			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
-	if (r->store->duties(r->db, &limits, &orphans, &err) != RC_OK)
+	asked = atomic_exchange(&r->line, false);
+	if (r->store->duties(r->db, &line, &orphans, &err) != RC_OK) {
 		log_debug("duties", "error=\"%s\"", err.text);
+		line = asked;
+	}
+	if (line)
+		atomic_store(&r->line, true);
 	if (orphans) {
 		r->stir_us = now;
 		sweep(r, 0);
 	}
-	r->next_duties_us = now + (limits ? US_PER_S : is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
+	r->next_duties_us = now + (is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
 }
 
 /* Returns whether this node will be asked again soon. */
@@ -301,19 +200,19 @@ static bool
 routine(struct recover *r)
 {
 	int64_t now = clock_mono_us();
-	bool first = is_first(r, now);
+	bool first = is_first(r, now), line = atomic_load(&r->line);
 
 	drop_holds(r);
-	if (first && now >= r->next_duties_us)
-		do_duties(r, now);
+	if (line || (first && now >= r->next_duties_us))
+		do_duties(r, first, now);
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
 
-		r->next_leaks_us = now + (!repair_leaks(r) ? US_PER_S
-					     : idle        ? 4 * LEAKS_EVERY_US
-							   : LEAKS_EVERY_US);
+		r->next_leaks_us = now + (!recover_leaks(r) ? US_PER_S
+					     : idle         ? 4 * LEAKS_EVERY_US
+							    : LEAKS_EVERY_US);
 	}
-	return first && r->next_duties_us <= now + DUTIES_EVERY_US;
+	return line || (first && r->next_duties_us <= now + DUTIES_EVERY_US);
 }
 
 bool

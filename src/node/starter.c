@@ -25,6 +25,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/handlers.h"
+#include "node/recover.h"
 #include "node/starter_priv.h"
 
 #define UNSURE_US (10 * US_PER_S) /* for a lookup of starts whose answer was lost */
@@ -195,6 +196,7 @@ work(struct starter *s, size_t n)
 	struct run *rest[START_MAX], *back = NULL;
 	int64_t incarnation = s->batch[0]->incarnation;
 	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start;
+	bool line = false;
 
 	if (n_start > 0)
 		start(s, incarnation, n_start);
@@ -204,9 +206,12 @@ work(struct starter *s, size_t n)
 			s->batch[i]->place.unit = NULL;
 			hand_on(s->node, s->batch[i]);
 		} else {
+			line = line || s->batch[i]->limited;
 			rest[n_rest++] = s->batch[i];
 		}
 	}
+	if (line)
+		recover_line(s->node->recover);
 	batch_sort(rest, n_rest);
 	starter_release(s, incarnation, rest, n_rest);
 	starter_keep_locked(s, rest, n_rest);

@@ -630,11 +630,12 @@ hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, st
 }
 
 static enum rc
-duties(struct db *db, bool *limits_out, bool *orphans_out, struct err *err)
+duties(struct db *db, bool *line_out, bool *orphans_out, struct err *err)
 {
 	struct call c = begin(FAKE_DUTIES, false);
 
-	*limits_out = *orphans_out = false;
+	*line_out = is_done(&c) && fake.line;
+	*orphans_out = false;
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		const struct fake_task *t = &fake.task[i];
 

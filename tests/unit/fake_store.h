@@ -93,6 +93,7 @@ struct fake_store {
 	enum fake_answer next[FAKE__COUNT]; /* the next answer to this one, once */
 	char sqlstate[6];                   /* of ANSWER_REFUSED */
 	bool not_durable;
+	bool line;           /* tasks wait in line for a limit */
 	bool refuse_ends;    /* a trigger that lets no run end */
 	unsigned generation; /* of the heartbeat's connection */
 	struct server_mark server;

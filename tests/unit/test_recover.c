@@ -121,7 +121,7 @@ orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other(void **unu
 		while (clock_mono_us() < since + 30 * US_PER_S)
 			next();
 		assert_int_equal(t->status, first ? FAKE_SCHEDULED : FAKE_CLAIMED);
-		/* Every six seconds, where there are no limits; others ask nobody. */
+		/* Every six seconds; others ask nobody. */
 		assert_in_range(fake.calls[FAKE_DUTIES], first ? 5 : 0, first ? 7 : 0);
 		parts_end(&p);
 	}
@@ -171,6 +171,26 @@ a_quiet_cluster_is_asked_once_a_minute_until_something_stirs(void **unused)
 	fake.calls[FAKE_DUTIES] = 0;
 	go_on_for(60 * US_PER_S);
 	assert_in_range(fake.calls[FAKE_DUTIES], 9, 11);
+	parts_end(&p);
+}
+
+/* A line moves with the clock: whoever knows of it asks every second, until it is gone. */
+static void
+who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone(void **unused)
+{
+	begin(false);
+	go_on_for(10 * US_PER_S);
+	assert_int_equal(fake.calls[FAKE_DUTIES], 0);
+	fake.line = true;
+	recover_line(p.n.recover);
+	go_on_for(20 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 19, 20);
+	fake.next[FAKE_DUTIES] = ANSWER_AGAIN;
+	go_on_for(5 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 24, 25);
+	fake.line = false;
+	go_on_for(60 * US_PER_S);
+	assert_in_range(fake.calls[FAKE_DUTIES], 25, 26);
 	parts_end(&p);
 }
 
@@ -340,6 +360,7 @@ main(void)
 	    cmocka_unit_test(only_who_buries_a_node_puts_back_what_it_held),
 	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other),
 	    cmocka_unit_test(a_quiet_cluster_is_asked_once_a_minute_until_something_stirs),
+	    cmocka_unit_test(who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone),
 	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),

@@ -87,6 +87,32 @@ what_was_edited_since_its_claim_is_not_started_and_leaves_the_node(void **unused
 }
 
 static void
+what_gets_no_place_under_a_limit_makes_recover_ask_for_the_line(void **unused)
+{
+	for (int limited = 0; limited < 2; limited++) {
+		hand_start();
+		fake_start(7);
+		parts_make(&p);
+		fake_node("other")->incarnation = 22; /* the first node */
+		parts_register(&p, 11, 3600 * US_PER_S);
+
+		struct fake_task *t = due(false);
+
+		parts_boss(&p);
+		TAILQ_FIRST(&p.n.boss->in_hand)->limited = limited;
+		t->version++; /* it went back, into the line */
+		t->status = FAKE_SCHEDULED;
+		t->incarnation = 0;
+		parts_starter(&p);
+		parts_boss(&p);
+		assert_int_equal(in_hand(), 0);
+		parts_recover(&p);
+		assert_int_equal(fake.calls[FAKE_DUTIES], limited);
+		parts_end(&p);
+	}
+}
+
+static void
 what_is_not_due_by_the_databases_clock_goes_back(void **unused)
 {
 	begin();
@@ -341,6 +367,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_the_database_confirms_goes_to_the_workers),
 	    cmocka_unit_test(what_was_edited_since_its_claim_is_not_started_and_leaves_the_node),
+	    cmocka_unit_test(what_gets_no_place_under_a_limit_makes_recover_ask_for_the_line),
 	    cmocka_unit_test(what_is_not_due_by_the_databases_clock_goes_back),
 	    cmocka_unit_test(without_a_lease_nothing_is_asked_and_nothing_is_begun),
 	    cmocka_unit_test(a_start_during_which_the_lease_ended_is_not_executed),
