@@ -22,8 +22,6 @@
 
 #define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
 
-#define QUIET_AFTER_US (10 * US_PER_S) /* without finding anything; see QUIET_POLL_US */
-
 /* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
  * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
 #define ECHO_US (50 * US_PER_MS)
@@ -96,13 +94,15 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
-/* Has there been nothing to do for a while, and will we be told when that changes? */
+/* Has there been nothing to do for a while, and will we be told when that changes?  What rang was taken by
+ * its owner, or could have been stolen. */
 static bool
 is_quiet(const struct loader *l, int64_t now)
 {
+	int64_t while_us = l->node->set->steal_after_us + 3 * l->node->set->poll_us;
+
 	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
-	       lanes_fit(&l->lanes) && now - l->found_us > QUIET_AFTER_US &&
-	       l->node->set->poll_us < QUIET_POLL_US;
+	       lanes_fit(&l->lanes) && now - l->found_us > while_us && l->node->set->poll_us < QUIET_POLL_US;
 }
 
 /* When to look next if nothing rings. */

@@ -1,0 +1,46 @@
+"""What nodes cost while there is nothing to do.  With their default settings: that is what people leave running."""
+import time
+
+import pytest
+from cluster import wait_until
+
+NODES = 3
+DEFAULTS = dict.fromkeys(("heartbeat", "fence_after", "dead_after", "kill_grace"))
+STATEMENTS = "select sum(calls)::int from pg_stat_statements s join pg_database d on d.oid = s.dbid where datname = current_database()"
+
+
+@pytest.fixture
+def counted(cluster, db):
+    """The server counts statements."""
+    cluster.superuser("alter system set shared_preload_libraries = 'pg_stat_statements'")
+    cluster.pg_stop()
+    cluster.pg_start()
+    cluster.superuser("create extension pg_stat_statements", db.name)
+    cluster.superuser("grant execute on function pg_stat_statements_reset to public", db.name)
+    yield
+    cluster.superuser("alter system reset shared_preload_libraries")
+    cluster.pg_stop()
+    cluster.pg_start()
+
+
+@pytest.mark.private_server
+@pytest.mark.direct("it counts the connections of nodes")
+@pytest.mark.deadline(150)
+def test_idle_nodes_ask_little_from_their_start_and_keep_three_connections(db, nodes, counted):
+    """There are tasks for tomorrow, and a limit that nobody waits for."""
+    db.query("insert into pgrab.limit (key, max_running, per_second) values ('one', 1, 1)")
+    db.query("""insert into pgrab.task (kind, command, limit_key, run_at)
+        select ('{noop,shell,sql}'::text[])[1 + i % 3], 'select 1', 'one', now() + interval '1 day' from generate_series(1, 100) i""")
+    for i in range(NODES):
+        nodes.start(f"n{i}", wait=False, **DEFAULTS)
+    for node in nodes.all:
+        node.wait_up()
+    db.query("select pg_stat_statements_reset()")
+    since = time.monotonic()
+    wait_until(lambda: time.monotonic() - since >= 60, 70, "a minute to pass", step=0.5)  # a rate needs a time
+    per_node_and_second = db.one(STATEMENTS) / NODES / (time.monotonic() - since)
+    most = db.query("select calls, query from pg_stat_statements order by calls desc limit 5")
+    assert per_node_and_second <= 1, most
+    wait_until(lambda: dict(db.query("select application_name, count(*) from pg_stat_activity where datname = current_database() "
+                                     "and application_name like 'pgrab %' group by 1"))
+               == {"pgrab heartbeat": NODES, "pgrab listen": NODES, "pgrab load": NODES}, 30, "three connections of each node")
