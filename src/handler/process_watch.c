@@ -133,7 +133,7 @@ be_over(struct process *p, int64_t now)
 	pool_went_down(p->pool, p, in_order ? NULL : why.error, now);
 }
 
-/* True: the end of the run socket. */
+/* True: the last one, or the end of the run socket. */
 static bool
 take_keeper_message(struct process *p)
 {
@@ -151,7 +151,7 @@ take_keeper_message(struct process *p)
 		p->gone = true;
 	if (m.event != KEEPER_GONE)
 		p->end.last = m;
-	return false;
+	return p->gone;
 }
 
 void

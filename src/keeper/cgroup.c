@@ -138,20 +138,24 @@ remove_old(const struct cgroup_base *b)
 void
 cgroup_base_open(struct cgroup_base *b, pid_t node)
 {
-	struct cgroup trial;
+	struct cgroup trial = {.fd = -1, .base_fd = -1};
 	const struct keeper_limits none = {0};
+	bool useful;
 
 	*b = (struct cgroup_base){.fd = open_own(), .node = node};
 	if (b->fd < 0)
 		return;
 	remove_old(b);
-	if (!cgroup_make(b, 0, &none, &trial)) {
+	/* Without cgroup.kill (before Linux 5.14) it is of little use. */
+	useful =
+	    cgroup_make(b, 0, &none, &trial) && faccessat(trial.fd, "cgroup.kill", W_OK, AT_EACCESS) == 0;
+	cgroup_remove(&trial);
+	if (useful) {
+		pass_on_controllers(b);
+	} else {
 		close(b->fd);
 		b->fd = -1;
-		return;
 	}
-	cgroup_remove(&trial);
-	pass_on_controllers(b);
 }
 
 static bool
@@ -180,9 +184,7 @@ cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits 
 	if (b->fd < 0 || (mkdirat(b->fd, out->name, 0755) != 0 && errno != EEXIST))
 		return false;
 	out->fd = openat(b->fd, out->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* Without cgroup.kill (before Linux 5.14) it is of little use. */
-	if (out->fd >= 0 && faccessat(out->fd, "cgroup.kill", W_OK, AT_EACCESS) == 0 &&
-	    set_limits(b, out->fd, limits))
+	if (out->fd >= 0 && set_limits(b, out->fd, limits))
 		return true;
 	error = errno;
 	cgroup_remove(out);

@@ -134,11 +134,11 @@ keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run
 void keeper_stop_run(const struct keeper_run *run);
 
 /*
- * Messages on the run socket (SOCK_SEQPACKET, one struct each), then end of file.
+ * Messages on the run socket (SOCK_SEQPACKET, one struct each).
  *
- * Each but KEEPER_STARTED is the proof that nothing of the run is left; each run gets one of them.  Where the
- * end of file comes without, the keeper itself was lost; the proof then is the return of keeper_await_end.
- * Nothing else proves anything.
+ * Each but KEEPER_STARTED is the last one, and the proof that nothing of the run is left.  An end of file
+ * without it says that the keeper itself was lost; the proof then is the return of keeper_await_end.  Nothing
+ * else proves anything.
  */
 enum keeper_event {
 	KEEPER_STARTED = 1, /* shim: exec succeeded; value = pid */

@@ -42,11 +42,9 @@ struct guard {
 	const char *farewell; /* NULL: none, and no will */
 	int spawn_fd;         /* -1: no more requests */
 	bool node_gone;
-	struct pollfd *poll; /* room for poll_cap */
-	size_t poll_cap;
 };
 
-enum { GUARD_SPAWN, GUARD_NODE, GUARD_CHILD, GUARD__COUNT };
+enum { GUARD_SPAWN, GUARD_NODE, GUARD_CHILD };
 
 static void
 take_requests(struct guard *g)
@@ -70,43 +68,27 @@ timeout_ms(const struct guard *g)
 	return (int)((g->shims.orphaned > 0 ? STRAY_US : TICK_US) / US_PER_MS);
 }
 
-/* What to wait for; the shims come last. */
-static size_t
-prepare_poll(struct guard *g)
-{
-	size_t count = GUARD__COUNT + SHIMS_FDS * g->shims.count;
-
-	if (count > g->poll_cap) {
-		g->poll = xrealloc(g->poll, count * sizeof *g->poll);
-		g->poll_cap = count;
-	}
-	g->poll[GUARD_SPAWN] = (struct pollfd){.fd = g->spawn_fd, .events = POLLIN};
-	g->poll[GUARD_NODE] =
-	    (struct pollfd){.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN};
-	g->poll[GUARD_CHILD] = (struct pollfd){.fd = g->setup.sigchld_fd, .events = POLLIN};
-	shims_poll(&g->shims, g->poll + GUARD__COUNT);
-	return count;
-}
-
 static void
 round_of_news(struct guard *g)
 {
-	size_t count = prepare_poll(g);
+	struct pollfd p[] = {{.fd = g->spawn_fd, .events = POLLIN},
+	    {.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN},
+	    {.fd = g->setup.sigchld_fd, .events = POLLIN}};
 	char drain[1024];
 
 	atomic_store(&g->page->runs, (int64_t)g->shims.busy);
 	atomic_fetch_add(&g->page->tick, 1);
-	if (poll(g->poll, count, timeout_ms(g)) < 0)
+	if (poll(p, sizeof p / sizeof *p, timeout_ms(g)) < 0)
 		return;
-	shims_news(&g->shims, g->poll + GUARD__COUNT);
-	if (g->poll[GUARD_NODE].revents != 0)
+	shims_look(&g->shims);
+	if (p[GUARD_NODE].revents != 0)
 		g->node_gone = true;
-	if (g->poll[GUARD_CHILD].revents != 0) {
+	if (p[GUARD_CHILD].revents != 0) {
 		if (read(g->setup.sigchld_fd, drain, sizeof drain) < 0 && errno != EAGAIN)
 			_exit(1); /* the shims notice */
 		(void)shims_reap(&g->shims);
 	}
-	if (g->poll[GUARD_SPAWN].revents != 0 && !g->node_gone)
+	if (p[GUARD_SPAWN].revents != 0 && !g->node_gone)
 		take_requests(g);
 }
 
@@ -232,6 +214,6 @@ keeper_main(int argc, char **argv)
 	if (g.node_gone)
 		say_farewell(&g);
 	free(g.shims.item);
-	free(g.poll);
+	free(g.shims.poll);
 	return 0;
 }

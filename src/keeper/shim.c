@@ -325,18 +325,19 @@ start(struct shim *s)
 	return started;
 }
 
-/* To the keeper last: it speaks for us when we are killed before. */
+/* To the keeper first, or it would make another shim for what the worker asks for next.  When we are killed
+ * in between it still speaks for this run. */
 static void
 report(const struct shim *s, bool again)
 {
 	const char idle = SHIM_IDLE;
 
+	if (again)
+		(void)send(s->line_fd, &idle, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (s->failed.error != 0)
 		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
 	else
 		tell(s, KEEPER_EXITED, s->status, "");
-	if (again)
-		(void)send(s->line_fd, &idle, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* False: there will be no more. */
@@ -356,7 +357,8 @@ carry_out_one(const struct shim_setup *setup, int line_fd)
 		(void)refuse(&s, EMFILE, "fork"); /* the kernel dropped what we had no room for */
 	else if (start(&s))
 		supervise(&s);
-	s.memory_kills = cgroup_memory_kills(&s.group);
+	if (s.status != 0) /* else nobody asks */
+		s.memory_kills = cgroup_memory_kills(&s.group);
 	again = cgroup_remove(&s.group); /* else the next run would get what is left of this one's */
 	report(&s, again);
 	close_fds(&s, WIRE_FD_RUN, WIRE_FD__COUNT - 1);

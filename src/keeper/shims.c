@@ -2,6 +2,7 @@
 #include "keeper/shims.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct keeper_shim {
 	pid_t pid;
 	int line_fd;        /* to it; -1: it gets no more runs */
 	int run_fd;         /* its end of the run socket; -1: it is idle */
+	int last_fd;        /* that of the run before, whose worker it may not have told yet; -1: none */
 	int64_t idle_us;    /* idle: since when */
 	int64_t overdue_us; /* it is killed then; 0: all is well */
 	bool orphaned;      /* it was killed, processes of its run may be left */
@@ -57,6 +59,7 @@ become_shim(struct shims *s, int fds[WIRE_FD__COUNT], size_t n, int line_fd)
 	for (size_t i = 0; i < s->count; i++) {
 		close_fd(&s->item[i].line_fd);
 		close_fd(&s->item[i].run_fd);
+		close_fd(&s->item[i].last_fd);
 	}
 	shim_main(s->setup, line_fd);
 }
@@ -83,7 +86,8 @@ make(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 		return NULL;
 	}
 	s->item = xrealloc(s->item, (s->count + 1) * sizeof *s->item);
-	s->item[s->count] = (struct keeper_shim){.pid = pid, .line_fd = line[0], .run_fd = -1};
+	s->poll = xrealloc(s->poll, 2 * (s->count + 1) * sizeof *s->poll);
+	s->item[s->count] = (struct keeper_shim){.pid = pid, .line_fd = line[0], .run_fd = -1, .last_fd = -1};
 	return &s->item[s->count++];
 }
 
@@ -135,6 +139,8 @@ find_shim(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 {
 	struct keeper_shim *k;
 
+	if (find_idle(s) == NULL)
+		shims_look(s); /* one may have become idle since the last look */
 	while ((k = find_idle(s)) != NULL) {
 		if (hand_over(s, k, fds, n))
 			return true; /* else it has died, and we shall hear of it */
@@ -167,37 +173,36 @@ shims_start(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 		close(fds[i]);
 }
 
-void
-shims_poll(const struct shims *s, struct pollfd *p)
-{
-	for (size_t i = 0; i < s->count; i++, p += SHIMS_FDS) {
-		const struct keeper_shim *k = &s->item[i];
-
-		p[0] = (struct pollfd){.fd = k->line_fd, .events = POLLIN};
-		p[1] = (struct pollfd){.fd = k->overdue_us == 0 ? k->run_fd : -1, .events = POLLRDHUP};
-	}
-}
-
-/* Nothing of its run is left. */
+/* Nothing of its run is left.  It has told the worker of the run before, and will do so of this one. */
 static void
 end_run(struct shims *s, struct keeper_shim *k)
 {
-	close_fd(&k->run_fd);
+	close_fd(&k->last_fd);
+	k->last_fd = k->run_fd;
+	k->run_fd = -1;
 	k->idle_us = clock_boot_us();
 	s->busy--;
 }
 
-/* It is dead.  (The message cannot be lost while there is a reader: the socket has room for more than the
- * three that are ever written to it.) */
+/* The message cannot be lost while there is a reader: the socket has room for more than the three that are
+ * ever written to it. */
 static void
-forget(struct shims *s, struct keeper_shim *k)
+say_gone(int *fd)
 {
 	const struct keeper_msg m = {.event = KEEPER_GONE};
 
-	if (k->run_fd >= 0) {
-		(void)send(k->run_fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
-		end_run(s, k);
-	}
+	if (*fd >= 0)
+		(void)send(*fd, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close_fd(fd);
+}
+
+/* It is dead, and nothing is left of its runs. */
+static void
+forget(struct shims *s, struct keeper_shim *k)
+{
+	s->busy -= k->run_fd >= 0;
+	say_gone(&k->last_fd);
+	say_gone(&k->run_fd);
 	close_fd(&k->line_fd);
 	*k = s->item[--s->count];
 }
@@ -209,24 +214,31 @@ overdue_at(const struct shims *s)
 	return shim_kill_at_us(s->setup, clock_boot_us()) + OVERDUE_US;
 }
 
-void
-shims_news(struct shims *s, const struct pollfd *p)
+static void
+take_note(struct shims *s, struct keeper_shim *k, bool said, bool hangup)
 {
 	char word;
 
-	for (size_t i = 0; i < s->count; i++, p += SHIMS_FDS) {
-		struct keeper_shim *k = &s->item[i];
+	if (said && recv(k->line_fd, &word, 1, MSG_DONTWAIT) != 1)
+		close_fd(&k->line_fd); /* it is dead */
+	else if (said && k->run_fd >= 0)
+		end_run(s, k);
+	/* The worker has closed its end, or half of it: the run must end.  That is noted once. */
+	if (hangup && k->run_fd >= 0 && k->overdue_us == 0)
+		k->overdue_us = overdue_at(s);
+}
 
-		if (p[0].revents != 0) {
-			if (recv(k->line_fd, &word, 1, MSG_DONTWAIT) != 1)
-				close_fd(&k->line_fd); /* it is dead */
-			else if (k->run_fd >= 0)
-				end_run(s, k);
-		}
-		/* The worker has closed its end, or half of it: the run must end.  That is noted once. */
-		if (p[1].revents != 0 && k->run_fd >= 0 && k->overdue_us == 0)
-			k->overdue_us = overdue_at(s);
+void
+shims_look(struct shims *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		s->poll[2 * i] = (struct pollfd){.fd = s->item[i].line_fd, .events = POLLIN};
+		s->poll[2 * i + 1] = (struct pollfd){.fd = s->item[i].run_fd, .events = POLLRDHUP};
 	}
+	if (s->count == 0 || poll(s->poll, 2 * s->count, 0) <= 0)
+		return;
+	for (size_t i = 0; i < s->count; i++)
+		take_note(s, &s->item[i], s->poll[2 * i].revents != 0, s->poll[2 * i + 1].revents != 0);
 }
 
 /* One that ended as it should has left nothing. */

@@ -12,7 +12,6 @@
 #ifndef PGRAB_KEEPER_SHIMS_H
 #define PGRAB_KEEPER_SHIMS_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,16 +23,14 @@ struct shims {
 	int not_theirs[2];              /* descriptors that no shim may have; -1: none */
 	size_t count, busy, orphaned;
 	struct keeper_shim *item;
+	struct pollfd *poll; /* two for each */
 };
 
 /* Takes over fds, of which n are there. */
 void shims_start(struct shims *s, int fds[WIRE_FD__COUNT], size_t n);
 
-/* What to poll, SHIMS_FDS for each of them, and what to do about what poll has found, before any of the
- * functions below. */
-#define SHIMS_FDS 2
-void shims_poll(const struct shims *s, struct pollfd *p);
-void shims_news(struct shims *s, const struct pollfd *p);
+/* Learns which runs are over and which are to end; to be called a few times a second. */
+void shims_look(struct shims *s);
 
 /* Takes note of the dead among our children.  False: there were none. */
 bool shims_reap(struct shims *s);

@@ -21,7 +21,6 @@ keeper_runs_a_program_and_reports_its_end(void **state)
 	assert_int_equal(m.why, KEEPER_BY_ITSELF);
 	assert_int_equal(m.leftovers, 0);
 	expect_output(&t, "out\nerr\n");
-	expect_eof(&t);
 	trial_end(&t);
 }
 
@@ -50,7 +49,6 @@ expect_refused(const char *program, const char *argument, const char *cwd, int e
 
 	expect_not_started(&t, error, where);
 	expect_output(&t, "");
-	expect_eof(&t);
 	trial_end(&t);
 }
 
@@ -409,12 +407,8 @@ run_many(void *arg)
 static struct keeper_msg
 expect_run(const struct trial *t)
 {
-	struct keeper_msg m;
-
 	expect_started(t);
-	m = expect_exited(t);
-	expect_eof(t);
-	return m;
+	return expect_exited(t);
 }
 
 /* Until only `want` shims are left; those that are not needed end after some seconds. */
@@ -466,7 +460,7 @@ a_run_gets_nothing_of_the_one_before(void **state)
 	read_until(t.out_fd, &after, NULL);
 	assert_string_equal(buf_str(&after), buf_str(&before));
 	trial_end(&t);
-	assert_int_equal(count_fds(shim), fds);
+	assert_in_range(count_fds(shim), fds - 1, fds + 1); /* the last run's socket may be open still */
 	assert_int_equal(count_children(shim), 0);
 	buf_fini(&before);
 	buf_fini(&after);
@@ -487,7 +481,6 @@ runs_side_by_side_have_shims_of_their_own_and_one_is_kept(void **state)
 	for (int i = 0; i < 4; i++) {
 		stop_run(&t[i]);
 		assert_int_equal(expect_exited(&t[i]).why, KEEPER_BY_WORKER);
-		expect_eof(&t[i]);
 		trial_end(&t[i]);
 	}
 	await_shims(1);
