@@ -46,13 +46,24 @@ struct guard {
 
 enum { GUARD_SPAWN, GUARD_NODE, GUARD_CHILD };
 
+/* Else the kernel would drop the socket of a run with its request, and nobody could tell its worker. */
+static bool
+has_room(const struct guard *g)
+{
+	int fd = fcntl(g->setup.lifeline_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static void
 take_requests(struct guard *g)
 {
 	int fds[WIRE_FD__COUNT];
-	int n;
+	int n = -1;
 
-	while ((n = wire_receive(g->spawn_fd, fds)) >= 0)
+	while (has_room(g) && (n = wire_receive(g->spawn_fd, fds)) >= 0)
 		shims_start(&g->shims, fds, (size_t)n);
 	if (n == -2) {
 		close(g->spawn_fd);
@@ -71,7 +82,7 @@ timeout_ms(const struct guard *g)
 static void
 round_of_news(struct guard *g)
 {
-	struct pollfd p[] = {{.fd = g->spawn_fd, .events = POLLIN},
+	struct pollfd p[] = {{.fd = has_room(g) ? g->spawn_fd : -1, .events = POLLIN},
 	    {.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN},
 	    {.fd = g->setup.sigchld_fd, .events = POLLIN}};
 	char drain[1024];

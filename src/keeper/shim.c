@@ -59,7 +59,8 @@ struct shim {
 	int memory_kills;
 };
 
-static void
+/* False: the system had no room for it.  The worker may be gone, which is not our business. */
+static bool
 tell(const struct shim *s, enum keeper_event event, int value, const char *where)
 {
 	struct keeper_msg m = {.event = (int32_t)event,
@@ -70,8 +71,8 @@ tell(const struct shim *s, enum keeper_event event, int value, const char *where
 	    .memory_kills = s->memory_kills};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
-	/* The worker may be gone. */
-	(void)send(s->fd[WIRE_FD_RUN], &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return send(s->fd[WIRE_FD_RUN], &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
+	       errno == ECONNRESET;
 }
 
 static bool
@@ -277,7 +278,7 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	/* By now it has executed the program or given up.  (Or a signal has ended it before; that counts as
 	 * started.) */
 	if (s->failed.error == 0)
-		tell(s, KEEPER_STARTED, s->main, "");
+		(void)tell(s, KEEPER_STARTED, s->main, "");
 	return true;
 }
 
@@ -325,19 +326,27 @@ start(struct shim *s)
 	return started;
 }
 
-/* To the keeper first, or it would make another shim for what the worker asks for next.  When we are killed
- * in between it still speaks for this run. */
+/* To the keeper first, or it would make another shim for what the worker asks for next.  When we end in
+ * between it still speaks for this run. */
 static void
 report(const struct shim *s, bool again)
 {
+	bool failed = s->failed.error != 0;
 	const char idle = SHIM_IDLE;
 
 	if (again)
 		(void)send(s->line_fd, &idle, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (s->failed.error != 0)
-		tell(s, KEEPER_NOT_STARTED, s->failed.error, s->failed.where);
-	else
-		tell(s, KEEPER_EXITED, s->status, "");
+	if (!tell(s, failed ? KEEPER_NOT_STARTED : KEEPER_EXITED, failed ? s->failed.error : s->status,
+		s->failed.where))
+		_exit(1);
+}
+
+/* Descriptors and processes that were refused to us another shim may get: somebody may have set limits for
+ * this one.  What is left of a control group would be the next run's. */
+static bool
+can_take_another(struct shim *s)
+{
+	return cgroup_remove(&s->group) && s->failed.error != EMFILE && s->failed.error != EAGAIN;
 }
 
 /* False: there will be no more. */
@@ -353,13 +362,15 @@ carry_out_one(const struct shim_setup *setup, int line_fd)
 
 	if (n_fds < 0)
 		return n_fds == -1;
+	if (n_fds == 0)
+		_exit(1); /* not even the socket of the run, to say so */
 	if (n_fds <= WIRE_FD_OUTPUT)
 		(void)refuse(&s, EMFILE, "fork"); /* the kernel dropped what we had no room for */
 	else if (start(&s))
 		supervise(&s);
 	if (s.status != 0) /* else nobody asks */
 		s.memory_kills = cgroup_memory_kills(&s.group);
-	again = cgroup_remove(&s.group); /* else the next run would get what is left of this one's */
+	again = can_take_another(&s);
 	report(&s, again);
 	close_fds(&s, WIRE_FD_RUN, WIRE_FD__COUNT - 1);
 	return again;
@@ -374,12 +385,11 @@ shim_main(const struct shim_setup *setup, int line_fd)
 	prctl(PR_SET_NAME, "pgrab-shim");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		_exit(1);
-	for (;;) {
-		if (poll(news, sizeof news / sizeof *news, -1) < 0)
-			continue;
+	while (poll(news, sizeof news / sizeof *news, -1) >= 0 || errno == EINTR) {
 		if (news[1].revents != 0 || news[2].revents != 0)
 			_exit(0);
 		if (!carry_out_one(setup, line_fd))
 			_exit(0);
 	}
+	_exit(1);
 }

@@ -133,6 +133,15 @@ hand_over(struct shims *s, struct keeper_shim *to, const int fds[WIRE_FD__COUNT]
 	return true;
 }
 
+/* By SIGSTOP, or by a debugger that has let go of it.  The kernel goes on saying so as long as it is. */
+static bool
+is_stopped(const struct keeper_shim *k)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)k->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 /* False with errno. */
 static bool
 find_shim(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
@@ -142,7 +151,9 @@ find_shim(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 	if (find_idle(s) == NULL)
 		shims_look(s); /* one may have become idle since the last look */
 	while ((k = find_idle(s)) != NULL) {
-		if (hand_over(s, k, fds, n))
+		if (is_stopped(k))
+			dismiss(k);
+		else if (hand_over(s, k, fds, n))
 			return true; /* else it has died, and we shall hear of it */
 	}
 	k = make(s, fds, n);
@@ -327,7 +338,7 @@ shims_retire(struct shims *s, bool all)
 	for (size_t i = 0; i < s->count; i++) {
 		struct keeper_shim *k = &s->item[i];
 
-		if (is_idle(k) && (all || (k != last && k->idle_us < before)))
+		if (is_idle(k) && (all || (k != last && k->idle_us < before) || is_stopped(k)))
 			dismiss(k);
 	}
 }

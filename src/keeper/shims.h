@@ -36,7 +36,7 @@ void shims_look(struct shims *s);
 bool shims_reap(struct shims *s);
 /* Kills those that are overdue; from now on all are to end their runs when ending says so. */
 void shims_check(struct shims *s, bool ending);
-/* Ends those that have been idle for a while, or all that are idle. */
+/* Ends those that have been idle for a while or are stopped, or all that are idle. */
 void shims_retire(struct shims *s, bool all);
 /* Kills what killed shims have left to us; call again while any are orphaned. */
 void shims_kill_strays(struct shims *s);

@@ -251,11 +251,17 @@ wire_receive(int fd, int fds[WIRE_FD__COUNT])
 	    .msg_controllen = sizeof control.space};
 	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c;
+	int came;
 
 	if (n <= 0)
 		return n == 0 || errno == ECONNRESET ? -2 : -1;
 	c = CMSG_FIRSTHDR(&msg);
 	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return 0;
-	return take_descriptors(c, fds);
+	came = take_descriptors(c, fds);
+	if ((msg.msg_flags & MSG_CTRUNC) == 0)
+		return came;
+	while (came > 1) /* without the others the run would be another one: without its input, say */
+		close(fds[--came]);
+	return came;
 }

@@ -51,7 +51,8 @@ enum { WIRE_FD_RUN, WIRE_FD_SPEC, WIRE_FD_OUTPUT, WIRE_FD_STDIN, WIRE_FD_SCRIPT,
  * trouble, and the run is better off elsewhere.  RC_AGAIN: it was not sent. */
 CHECKED enum rc wire_send(int spawn_fd, const int fds[WIRE_FD__COUNT], size_t n_fds, struct err *err);
 
-/* Returns how many descriptors came; -1: no request is there; -2: the node has closed its end. */
+/* Returns how many descriptors came, the run socket alone or none if there was no room for all of them;
+ * -1: no request is there; -2: the node has closed its end. */
 int wire_receive(int spawn_fd, int fds[WIRE_FD__COUNT]);
 
 /* A memory file (close-on-exec) with argv, env, cwd and user of the spec.  RC_BAD:
