@@ -137,38 +137,56 @@ text_steps(
 	}
 }
 
+/* All n steps; *failed_out: the first that was not done. */
+static enum rc
+take_steps(
+    struct sql_work *k, struct db_step *step, size_t n, PGresult **res, size_t *failed_out, struct err *err)
+{
+	size_t from = k->session->pooled ? BEFORE : 0;
+	enum rc rc = k->session->pooled ? begin_pooled(k, step, res, err) : RC_OK;
+
+	*failed_out = 0;
+	if (rc != RC_OK)
+		return rc;
+	rc = db_steps(k->session->db, &step[from], n - from, k->host->stop_fd, k->worker->env->kill_grace_us,
+	    &res[from], failed_out, err);
+	*failed_out += from;
+	return rc;
+}
+
+/* By the answer of settle(): is the session clean for sure?  When an extension is the answer, the names
+ * may be gone, too. */
+static bool
+is_clean(struct sql_session *s, const PGresult *settled)
+{
+	const char *left = db_text(settled, 0, 0);
+
+	if (left[0] != '\0')
+		db_forget_names(s->db);
+	return strcmp(left, "extension") != 0;
+}
+
 /* Opens the transaction, checks the fence, runs the text, whose rows go to the session's output, and cleans
  * the session while it is still ours even behind a pooler; *clean_out: surely. */
 static enum rc
 carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 {
 	const struct sql_text *t = &k->text;
-	size_t n = BEFORE + t->n + 1, from = 0, failed = 0;
+	size_t n = BEFORE + t->n + 1, failed;
 	struct db_step *step = xcalloc(n, sizeof *step);
 	PGresult **res = xcalloc(n, sizeof(PGresult *));
-	const char *open[4], *last[3], *settle[] = {k->incarnation}, *left;
+	const char *open[4], *last[3], *settle[] = {k->incarnation};
 	struct pgarray params = {0};
 	char limit[24];
-	enum rc rc = RC_OK;
+	enum rc rc;
 
 	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
 	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
 	step[1] = sql_open_step(k, open);
 	text_steps(k, &step[BEFORE], last, limit, &params);
 	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle"), .n_params = 1, .params = settle};
-	if (k->session->pooled) {
-		rc = begin_pooled(k, step, res, err);
-		from = BEFORE;
-	}
-	if (rc == RC_OK) {
-		rc = db_steps(k->session->db, &step[from], n - from, k->host->stop_fd,
-		    k->worker->env->kill_grace_us, &res[from], &failed, err);
-		failed += from;
-	}
-	left = rc == RC_OK ? db_text(res[n - 1], 0, 0) : "";
-	*clean_out = rc == RC_OK && strcmp(left, "extension") != 0;
-	if (strcmp(left, "names") == 0)
-		db_forget_names(k->session->db);
+	rc = take_steps(k, step, n, res, &failed, err);
+	*clean_out = rc == RC_OK && is_clean(k->session, res[n - 1]);
 	if (rc == RC_OK && step[n - 2].row == NULL)
 		sql_session_print(
 		    k->session, db_text(res[n - 2], 0, 0), (size_t)PQgetlength(res[n - 2], 0, 0));

@@ -75,6 +75,15 @@ def test_a_text_that_drops_what_the_node_has_prepared_still_finishes(db, nodes):
     assert prepared.output == ("false" if THROUGH_IT else "true"), "it prepares them anew, but for servers that others use too"
 
 
+def test_a_text_drops_them_where_an_extension_may_have_left_something_too(db, nodes):
+    nodes.start(workers=1)
+    for text in ("select 1", "select 2", "select 3"):
+        outcome(db, command=text)
+    db.query("create extension tcn; create sequence once")
+    assert outcome(db, command="select nextval('once'); deallocate all").outcome == "succeeded"
+    assert db.one("select last_value from once") == 1
+
+
 def test_a_text_cannot_put_something_else_in_the_place_of_its_finish(db, nodes):
     nodes.start(workers=1)
     for text in ("select 1", "select 2", "select 3"):
