@@ -208,9 +208,9 @@ routine(struct recover *r)
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
 
-		r->next_leaks_us = now + (!recover_leaks(r) ? US_PER_S
-					     : idle         ? 4 * LEAKS_EVERY_US
-							    : LEAKS_EVERY_US);
+		r->next_leaks_us = now + (!recover_leaks(r, idle) ? US_PER_S
+					     : idle               ? 4 * LEAKS_EVERY_US
+								  : LEAKS_EVERY_US);
 	}
 	return line || (first && r->next_duties_us <= now + DUTIES_EVERY_US);
 }

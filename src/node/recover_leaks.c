@@ -51,19 +51,18 @@ put_back(struct recover *r, int64_t incarnation, const struct owned *rows, size_
 
 /* Only what was claimed can leak.  Two looks while nothing is in hand: at the first it may be too young. */
 static bool
-may_leak(struct recover *r)
+may_leak(struct recover *r, bool idle)
 {
 	int64_t batch = holds_last(&r->node->holds);
-	bool idle = atomic_load(&r->node->in_hand) == 0 && batch == r->batch;
 
-	r->batch = batch;
-	if (!idle)
+	if (!idle || batch != r->batch)
 		r->clean = 0;
+	r->batch = batch;
 	return r->clean < 2;
 }
 
 bool
-recover_leaks(struct recover *r)
+recover_leaks(struct recover *r, bool idle)
 {
 	int64_t incarnation = atomic_load(&r->node->incarnation);
 	struct owned *rows = NULL;
@@ -71,9 +70,9 @@ recover_leaks(struct recover *r)
 	struct err err = {0};
 	bool done = true;
 
-	if (incarnation == 0 || !may_leak(r))
+	if (incarnation == 0 || !may_leak(r, idle))
 		return true;
-	r->clean += atomic_load(&r->node->in_hand) == 0;
+	r->clean += idle;
 	if (r->store->own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
 		log_warn("leaks", "error=\"%s\"", err.text);
 		r->clean = 0;

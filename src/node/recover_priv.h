@@ -46,7 +46,8 @@ struct recover {
 	int clean;               /* times in a row that nothing was in hand, and no leak was found */
 };
 
-/* False: could not look, or could not put back what was found; try again soon. */
-bool recover_leaks(struct recover *r);
+/* idle: nothing is in hand, so the next call is a minute away.  False: could not look, or could not put back
+ * what was found; try again soon. */
+bool recover_leaks(struct recover *r, bool idle);
 
 #endif
