@@ -37,7 +37,8 @@ def test_idle_nodes_ask_little_from_their_start_and_keep_three_connections(db, n
         node.wait_up()
     db.query("select pg_stat_statements_reset()")
     since = time.monotonic()
-    wait_until(lambda: time.monotonic() - since >= 60, 70, "a minute to pass", step=0.5)  # a rate needs a time
+    # A rate needs a time.  In the first minute alone it is 0.93, without room for a node that comes late to a busy machine.
+    wait_until(lambda: time.monotonic() - since >= 90, 100, "a minute and a half to pass", step=0.5)
     per_node_and_second = db.one(STATEMENTS) / NODES / (time.monotonic() - since)
     most = db.query("select calls, query from pg_stat_statements order by calls desc limit 5")
     assert per_node_and_second <= 1, most
