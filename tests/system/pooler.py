@@ -17,6 +17,14 @@ class Pooler:
     def __init__(self, db, folder, servers=12):
         if BOUNCER is None:
             pytest.skip("pgbouncer is not installed (scripts/deps check)")
+        for _ in range(3):
+            self.start(db, folder, servers)
+            if wait_until(self.answers, 10, "pgbouncer to listen") == "it does":
+                return
+        raise AssertionError("pgbouncer has ended three times")
+
+    def start(self, db, folder, servers):
+        """On a port that is free; another process may get it before pgbouncer does."""
         given = conninfo.conninfo_to_dict(db.dsn)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
@@ -41,12 +49,12 @@ logfile =
             let_others_in(folder)
             command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *command]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self.answers, 10, "pgbouncer to listen")
 
     def answers(self):
-        assert self.process.poll() is None, "pgbouncer ended"
+        if self.process.poll() is not None:
+            return "it has ended"
         with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", self.port)) == 0
+            return "it does" if s.connect_ex(("127.0.0.1", self.port)) == 0 else None
 
     def end(self):
         self.process.terminate()

@@ -59,18 +59,21 @@ def test_everything_works_under_odd_defaults(db, nodes, name):
     assert "event=fault" not in node.log()
 
 
+@pytest.mark.parametrize("by", ["its role", "the text"])
 @pytest.mark.parametrize("setting", ["lock_timeout", "statement_timeout"])
-def test_a_finished_run_waits_for_a_lock_whatever_its_role_has_set(db, nodes, setting):
+def test_a_finished_run_waits_for_a_lock_whatever_is_set(db, nodes, setting, by):
     """The work is done; it is not thrown away because somebody has the row for longer than a statement may wait."""
     db.query("create table eff (n int)")
     db.query("""create function public.hold() returns trigger language plpgsql as $$
         begin perform pg_advisory_xact_lock(4711); return old; end $$""")
     db.query("create trigger hold before delete on pgrab.task for each row when (old.name = 'held') execute function public.hold()")
-    set_for_all(db, **{setting: "'500ms'"})
+    if by == "its role":
+        set_for_all(db, **{setting: "'500ms'"})
+    before = f"set {setting} = '500ms'; " if by == "the text" else ""
     nodes.start("n1", fence_after="5s", dead_after="10s", heartbeat="1s")
     with db.connect(autocommit=False, options="-c statement_timeout=0") as person:
         person.execute("select pg_advisory_xact_lock(4711)")
-        task = db.add(name="held", command="insert into public.eff values (1)", max_attempts=2, backoff="0")
+        task = db.add(name="held", command=before + "insert into public.eff values (1)", max_attempts=2, backoff="0")
         db.wait("select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' and application_name like 'pgrab sql%%'")
         stays(lambda: not db.runs(task), 1.5)
     assert db.wait_run(task).outcome == "succeeded"

@@ -323,13 +323,16 @@ def test_listeners_hear_again_after_a_restart_of_the_server(cluster, db, nodes, 
     db.wait_run(task, timeout=20)
     ended = f'event: ended\ndata: .*"task_id" ?: ?{task}\\b'
     last = (re.findall("^id: (.*)$", events.text, re.M) or [None])[-1]
-    try:
-        events.wait(ended)
-    except (AssertionError, OSError):
-        again = Events(serve, f"Last-Event-ID: {last}\r\n" if last else "")
-        again.wait(ended)
-        again.close()
-    events.close()
+
+    def heard(listener):
+        try:
+            return listener.wait(ended)
+        except (AssertionError, OSError):
+            return None
+        finally:
+            listener.close()
+    if not heard(events):
+        wait_until(lambda: heard(Events(serve, f"Last-Event-ID: {last}\r\n" if last else "")), 20, "the end of the task", step=0.5)
 
 
 def test_events_tell_of_runs_and_nodes(db, nodes, serving):
