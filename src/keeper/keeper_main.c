@@ -129,7 +129,6 @@ raise_limit(struct rlimit *old)
 	(void)setrlimit(RLIMIT_NOFILE, &more);
 }
 
-/* False: we were not started by keeper_start. */
 /* Whoever started the node may have had signals ignored, and exec keeps that.  Here for all runs; by system
  * call, because libc does not let us touch its own two signals, which posix_spawn made ignored.  None gets
  * through: all are blocked. */
@@ -146,6 +145,7 @@ plain_signals(void)
 		    SYS_rt_sigaction, sig, plain, NULL, sizeof(uint64_t)); /* KILL and STOP refuse */
 }
 
+/* False: we were not started by keeper_start. */
 static bool
 set_up(struct guard *g, const char *kill_grace)
 {

@@ -29,7 +29,7 @@
 #define STILL_LOOKS   5 /* and at least STILL_US: the keeper ticks twice a second */
 #define STILL_US      (2500 * US_PER_MS)
 #define BURY_US       (50 * US_PER_MS)
-#define OVERDUE_US    US_PER_S /* what shims may take beyond kill_grace, as in keeper_main.c */
+#define OVERDUE_US    US_PER_S /* what shims may take beyond kill_grace, as in shims.c */
 #define STOP_SLACK_US (2 * US_PER_S)
 #define RETRY_US      US_PER_S
 #define BROKEN_US     (60 * US_PER_S) /* after this long without a keeper the node had better end */
