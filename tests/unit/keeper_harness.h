@@ -241,7 +241,8 @@ parent_of(pid_t pid)
 	return parent;
 }
 
-/* 0: they are not for us to see, because keeper and shims are not dumpable and we are not root. */
+/* And two, for the names in an empty folder.  Only these where it is not dumpable, as keeper and shims, and
+ * we are not root. */
 static inline int
 count_fds(pid_t pid)
 {
@@ -252,7 +253,7 @@ count_fds(pid_t pid)
 	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
 	d = opendir(path);
 	if (d == NULL && errno == EACCES)
-		return 0;
+		return 2;
 	assert_non_null(d);
 	while (readdir(d) != NULL)
 		n++;
