@@ -15,8 +15,7 @@
 
 #define TIMED_MAX 1024 /* tasks held ahead of their time */
 #define BURST_MAX 4096 /* tasks held because many end per second */
-/* With eight nodes, 100 ms made batches half as large, and the server's share of a task a tenth dearer. */
-#define BURST_US  (200 * US_PER_MS)
+#define BURST_US  (100 * US_PER_MS)
 #define AHEAD_MAX 1024 /* runs handed to a quick pool beyond those it has slots for */
 
 enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };

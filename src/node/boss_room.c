@@ -36,7 +36,7 @@ boss_turn_window(struct boss *b, int64_t now)
 		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
 		if (c->burst > BURST_MAX)
 			c->burst = BURST_MAX;
-		c->ahead = i == 0 ? 0 : c->burst / 2 < AHEAD_MAX ? c->burst / 2 : AHEAD_MAX;
+		c->ahead = i == 0 ? 0 : c->burst < AHEAD_MAX ? c->burst : AHEAD_MAX;
 	}
 	if (over)
 		b->window_ends_us = now + BURST_US;
@@ -56,8 +56,8 @@ worker_room(const struct boss *b)
 
 /*
  * A pool's tasks are started with their claim, so it gets no more than it begins at once: its slots, and what
- * it ends in half a window, which is twice the time that the next claim takes.  Nor more than can be recorded
- * as quickly as it ends.  A pool without processes takes nothing.
+ * it ends in one window, half of which is about the time that the next claim takes.  Nor more than can be
+ * recorded as quickly as it ends.  A pool without processes takes nothing.
  */
 static int64_t
 pool_room(const struct crew *c)
