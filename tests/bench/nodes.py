@@ -71,7 +71,7 @@ def watched(arena, args, count, progress):
         contender.wait_ready(db, nodes)
         pause(meter.began + args.seconds - time.time())
         found = {f"{label}, the first {args.seconds} s": cost(meter)}
-        pause(SETTLE_S)
+        pause(min(SETTLE_S, args.seconds))
         progress.show(f"{label}: watching for {args.seconds} s")
         found[label] = watch_for(db, nodes, args.seconds)
         with held_snapshot(arena.server, db):
