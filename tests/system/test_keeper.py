@@ -157,6 +157,7 @@ def test_nobody_of_the_same_user_can_look_into_a_node(db, nodes, tmp_path):
 
 def test_a_node_killed_while_it_registers_again_is_spoken_for(db, nodes, proxy):
     node = nodes.start("n1", dsn=proxy.dsn, fence_after="1s", dead_after="60s")
+    node.wait_log("event=up")  # the database knew before the node did
     with db.connect(autocommit=False) as person:
         person.execute("select from pgrab.registration for update")
         proxy.silent = True
