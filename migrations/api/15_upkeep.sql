@@ -244,7 +244,8 @@ end $$;
 comment on function pgrab_internal.lanes_mend() is
   'Adds missing lanes that are not empty. Returns how many.';
 
--- Serves: duties.sql.
+-- Serves: duties.sql, which may be asked only once a minute: 50 s, so that none of these comes a moment too
+-- early.
 create or replace function pgrab_internal.lanes_tick() returns bigint
 language sql as $$
   select case when pgrab_internal.duty_take('lanes', '50 s') then pgrab_internal.lanes_mend() end

@@ -131,13 +131,11 @@ is_quiet(const struct recover *r, int64_t now)
 	return now - r->stir_us >= QUIET_AFTER_US;
 }
 
-/* What must be done once in the whole cluster is done by the first of the live nodes: when it falls silent
- * the next one is first.  It does no harm if two think so for a moment. */
-static bool
-is_first(struct recover *r, int64_t now)
+/* Takes the newest picture of the cluster, and notes when a node has come, gone or has something in hand. */
+static void
+look_around(struct recover *r, int64_t now)
 {
 	struct cluster *c = cluster_slot_get(&r->node->cluster);
-	bool first = c != NULL && (c->view.self == 0 || c->view.n_nodes == 0);
 	bool held = false;
 
 	for (size_t i = 0; c != NULL && i < c->view.n_nodes; i++)
@@ -149,7 +147,16 @@ is_first(struct recover *r, int64_t now)
 	}
 	cluster_put(&r->node->cluster, r->cluster);
 	r->cluster = c;
-	return first;
+}
+
+/* What must be done once in the whole cluster is done by the first of the live nodes: when it falls silent
+ * the next one is first.  It does no harm if two think so for a moment. */
+static bool
+is_first(const struct recover *r)
+{
+	const struct cluster *c = r->cluster;
+
+	return c != NULL && (c->view.self == 0 || c->view.n_nodes == 0);
 }
 
 /* A busy node's claims delete what is over; this is for the last of them. */
@@ -200,8 +207,10 @@ static bool
 routine(struct recover *r)
 {
 	int64_t now = clock_mono_us();
-	bool first = is_first(r, now), line = atomic_load(&r->line);
+	bool first, line = atomic_load(&r->line);
 
+	look_around(r, now);
+	first = is_first(r);
 	drop_holds(r);
 	if (line || (first && now >= r->next_duties_us))
 		do_duties(r, first, now);

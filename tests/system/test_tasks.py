@@ -103,7 +103,7 @@ def test_a_text_that_sets_a_role_or_a_path_still_finishes(db, nodes):
     db.query(f"create role {db.name}_other; grant {db.name}_other to current_user")
     try:
         nodes.start(workers=1)
-        for text in (f"set role {db.name}_other", "set search_path = pg_temp"):
+        for text in (f"set role {db.name}_other", "set search_path = pg_temp", "set lock_timeout = 1; set statement_timeout = '1s'"):
             run = outcome(db, command=text)
             assert (run.outcome, run.attempt) == ("succeeded", 1), text
     finally:

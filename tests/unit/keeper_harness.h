@@ -316,4 +316,38 @@ become_subreaper(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+/* The shim of a run that has ended by itself. */
+static inline pid_t
+idle_shim(struct keeper *k)
+{
+	struct trial t = trial_sh(k, "exit 0");
+	pid_t shim;
+
+	expect_started(&t);
+	shim = expect_exited(&t).shim;
+	trial_end(&t);
+	return shim;
+}
+
+/* For a test, or a group of tests, with a keeper of its own. */
+static struct keeper *keeper;
+
+static inline int
+start_keeper(void **state)
+{
+	keeper = keeper_for_test();
+	return 0;
+}
+
+static inline int
+stop_keeper(void **state)
+{
+	keeper_stop(&keeper);
+	assert_null(keeper);
+	expect_nothing_left();
+	return 0;
+}
+
+#define WITH_KEEPER(f) cmocka_unit_test_setup_teardown(f, start_keeper, stop_keeper)
+
 #endif

@@ -347,19 +347,6 @@ death_of_the_shim_ends_its_run_before_the_worker_hears_of_it(void **state)
 	expect_nothing_left();
 }
 
-/* A run that has ended by itself; its shim is idle now.  Leave the output to nobody. */
-static pid_t
-idle_shim(struct keeper *k)
-{
-	struct trial t = trial_sh(k, "exit 0");
-	pid_t shim;
-
-	expect_started(&t);
-	shim = expect_exited(&t).shim;
-	trial_end(&t);
-	return shim;
-}
-
 static void
 death_of_an_idle_shim_costs_no_run(void **state)
 {

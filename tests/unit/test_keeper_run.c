@@ -7,8 +7,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-static struct keeper *keeper;
-
 static void
 keeper_runs_a_program_and_reports_its_end(void **state)
 {
@@ -512,22 +510,6 @@ two_hundred_runs_of_eight_threads_leave_nothing(void **state)
 	expect_run(&last);
 	trial_end(&last);
 	assert_in_range(count_fds(keeper_pid(keeper)), theirs, theirs + 1); /* this one's may be open still */
-}
-
-static int
-start_keeper(void **state)
-{
-	keeper = keeper_for_test();
-	return 0;
-}
-
-static int
-stop_keeper(void **state)
-{
-	keeper_stop(&keeper);
-	assert_null(keeper);
-	expect_nothing_left();
-	return 0;
 }
 
 int

@@ -14,21 +14,6 @@
 #include "keeper/shim.h"
 #include "keeper/wire.h"
 
-static struct keeper *keeper;
-
-/* The shim of a run that has ended by itself. */
-static pid_t
-idle_shim(void)
-{
-	struct trial t = trial_sh(keeper, "exit 0");
-	pid_t shim;
-
-	expect_started(&t);
-	shim = expect_exited(&t).shim;
-	trial_end(&t);
-	return shim;
-}
-
 static struct trial
 trial_with_all_descriptors(void)
 {
@@ -86,7 +71,7 @@ a_shim_without_descriptors_costs_one_run_and_no_worker(void **state)
 	bool refused = false;
 
 	for (rlim_t n = 0; n < 20; n++) {
-		limit_descriptors(idle_shim(), n);
+		limit_descriptors(idle_shim(keeper), n);
 		refused |= try_run() != KEEPER_EXITED;
 		assert_int_equal(try_run(), KEEPER_EXITED);
 	}
@@ -128,7 +113,7 @@ static void
 a_shim_that_is_frozen_idle_gets_no_run(void **state)
 {
 	for (int i = 0; i < 10; i++) {
-		pid_t shim = idle_shim();
+		pid_t shim = idle_shim(keeper);
 
 		kill(shim, SIGSTOP);
 		expect_dead(shim);
@@ -140,7 +125,7 @@ a_shim_that_is_frozen_idle_gets_no_run(void **state)
 static void
 a_request_finds_no_frozen_shim(void **state)
 {
-	pid_t shim = idle_shim();
+	pid_t shim = idle_shim(keeper);
 	struct trial t;
 
 	kill(keeper_pid(keeper), SIGSTOP);
@@ -268,23 +253,6 @@ shims_are_killed_and_frozen_and_each_run_ends_once(void **state)
 		assert_false(bad[i]);
 	assert_int_equal(try_run(), KEEPER_EXITED);
 }
-
-static int
-start_keeper(void **state)
-{
-	keeper = keeper_for_test();
-	return 0;
-}
-
-static int
-stop_keeper(void **state)
-{
-	keeper_stop(&keeper);
-	expect_nothing_left();
-	return 0;
-}
-
-#define WITH_KEEPER(f) cmocka_unit_test_setup_teardown(f, start_keeper, stop_keeper)
 
 int
 main(int argc, char **argv)

@@ -150,23 +150,6 @@ without_the_right_nothing_is_started(void **state)
 	assert_int_equal(status, 0);
 }
 
-static int
-start_keeper(void **state)
-{
-	keeper = keeper_for_test();
-	return 0;
-}
-
-static int
-stop_keeper(void **state)
-{
-	keeper_stop(&keeper);
-	expect_nothing_left();
-	return 0;
-}
-
-#define WITH_KEEPER(f) cmocka_unit_test_setup_teardown(f, start_keeper, stop_keeper)
-
 int
 main(int argc, char **argv)
 {
