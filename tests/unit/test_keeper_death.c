@@ -295,10 +295,10 @@ keepers_that_die_one_after_the_other_leave_nothing(void **state)
 
 	for (int i = 0; i < 5; i++) {
 		struct trial t = trial_sh(k, "(setsid sleep 100 &); echo $$; kill -STOP $PPID; sleep 100");
-		pid_t keeper = keeper_pid(k), run = read_pid(t.out_fd);
+		pid_t dead = keeper_pid(k), run = read_pid(t.out_fd);
 
-		kill(keeper, SIGKILL);
-		await_new_keeper(k, keeper);
+		kill(dead, SIGKILL);
+		await_new_keeper(k, dead);
 		keeper_await_end(k, t.life);
 		assert_true(dead_within(run, 0));
 		expect_output(&t, "");
@@ -625,10 +625,10 @@ static void
 death_of_node_and_keeper_together_ends_everything(void **state)
 {
 	int out;
-	pid_t run, node = fake_node(&out, &run, 3600 * US_PER_S), keeper = parent_of(parent_of(run));
+	pid_t run, node = fake_node(&out, &run, 3600 * US_PER_S), its_keeper = parent_of(parent_of(run));
 
-	assert_int_equal(parent_of(keeper), node);
-	kill(keeper, SIGKILL);
+	assert_int_equal(parent_of(its_keeper), node);
+	kill(its_keeper, SIGKILL);
 	kill(node, SIGKILL);
 	expect_end_of(out, run);
 	expect_nothing_left();
