@@ -24,6 +24,16 @@ end;
 comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
   'per_second as a number of starts within a time.';
 
+-- Without this, everything would wait for as long as the clock was set back.  Places are kept at most two
+-- seconds ahead, see limit_room().
+create or replace function pgrab_internal.limit_noted(p_at timestamptz) returns timestamptz
+language sql
+begin atomic
+  select case when p_at < clock_timestamp() + interval '5 s' then p_at end;
+end;
+comment on function pgrab_internal.limit_noted(timestamptz) is
+  'When something started or may start. Null: that was noted before the clock stepped back.';
+
 -- Two statements, so that the second sees what the previous holder of the lock has written.
 create or replace function pgrab_internal.limit_lock(p_key text, p_skip boolean default false)
 returns pgrab_internal.limit_use
@@ -101,7 +111,8 @@ language sql as $$
     end))::bigint
   from (
     select s.now, s.within / s.starts as step,
-      greatest(s.now, u.planned_at + s.within / s.starts, (select b.at + s.within from pgrab.limit_start b
+      greatest(s.now, pgrab_internal.limit_noted(u.planned_at) + s.within / s.starts, (
+        select pgrab_internal.limit_noted(b.at) + s.within from pgrab.limit_start b
         where b.key = l.key and b.no = u.starts + 1 - s.starts)) as first
     from (
       select x.starts, x.within, clock_timestamp() as now from pgrab_internal.limit_span(l) x) s) f
@@ -184,13 +195,15 @@ returns table (id bigint, version bigint, n bigint, kept boolean, fresh bigint, 
 language sql as $$
   select a.id, a.version, a.n, a.kept, a.fresh,
     w.at <= clock_timestamp() + interval '3 ms'
-      and (a.kept or not u.waits and coalesce(u.planned_at < clock_timestamp(), true)
+      and (a.kept or not u.waits
+        and coalesce(pgrab_internal.limit_noted(u.planned_at) < clock_timestamp(), true)
         and (l.max_running is null or u.taken + a.fresh <= l.max_running)), w.at
   from pgrab_internal.limit_asking(l.key, p_ids, p_versions, p_incarnation) a
     cross join pgrab_internal.limit_span(l) s
     left join pgrab.limit_start b on b.key = l.key and b.no = u.starts + a.n - s.starts
     cross join lateral (
-      select greatest(clock_timestamp(), u.started_at, b.at + s.within,
+      select greatest(clock_timestamp(), pgrab_internal.limit_noted(u.started_at),
+        pgrab_internal.limit_noted(b.at) + s.within,
         case when a.n > s.starts then clock_timestamp() + s.within end) as at) w
 $$;
 comment on function pgrab_internal.limit_choose(

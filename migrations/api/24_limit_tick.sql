@@ -2,7 +2,7 @@
 -- 24_limit.sql.
 
 -- Places that no run will use: kept for a task that did not come (edited, paused, deleted), or given back
--- while the key was locked.
+-- while the key was locked.  One that is kept for long after now was kept before the clock stepped back.
 create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
 language plpgsql as $$
 declare
@@ -10,6 +10,7 @@ declare
 begin
   delete from pgrab.limit_place p
   where p.key = p_key and (p.over or not p.started) and (p.over
+    or p.at > clock_timestamp() + interval '1 minute'
     or p.at < clock_timestamp() - interval '10 s' and not exists (
       select from pgrab.task t
       where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
@@ -81,7 +82,8 @@ begin
       cross join lateral pgrab_internal.limit_span(row(l.*)::pgrab_internal.limit) s
     where l.key = o.key and l.per_second is not null), 0);
   delete from pgrab.limit_use x
-  where x.key = o.key and u.taken = 0 and not exists (select from pgrab.limit l where l.key = o.key);
+  where x.key = o.key and u.taken = 0 and not u.waits
+    and not exists (select from pgrab.limit l where l.key = o.key);
 end $$;
 comment on function pgrab_internal.limit_audit_key(text) is
   'Recounts the places of a key, and removes what a deleted limit has left behind.';
@@ -101,10 +103,11 @@ begin atomic
 end;
 comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line.';
 
--- Serves: duties.sql.
+-- Serves: duties.sql.  Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
+-- and must be let go.
 create or replace function pgrab_internal.limit_waits() returns boolean
 language sql as $$
-  select exists (select from pgrab.limit) and exists (select from pgrab_internal.limit_lines())
+  select exists (select from pgrab_internal.limit_lines())
 $$;
 comment on function pgrab_internal.limit_waits() is 'Do tasks wait in line for any limit?';
 
@@ -115,7 +118,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_n bigint := 0;
 begin
-  if exists (select from pgrab.limit) and pgrab_internal.duty_take('limits', '0.8 s') then
+  if exists (select from pgrab.limit_use) and pgrab_internal.duty_take('limits', '0.8 s') then
     perform pgrab_internal.limit_tick_key(k.key) from pgrab_internal.limit_lines() k(key);
     get diagnostics v_n = row_count;
     if pgrab_internal.duty_take('limit_audit', '1 hour') then

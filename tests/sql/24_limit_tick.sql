@@ -1,7 +1,7 @@
 -- What the clock does to limits, what is repaired, and what people see.
 begin;
 \ir limit.inc
-select plan(14);
+select plan(20);
 set local timezone = 'UTC';
 
 -- --------------------------------------------------------------------------------------- what is not used
@@ -58,6 +58,46 @@ select pgrab_internal.limit_audit();
 select is((select count(*) from pgrab.limits), 1::bigint, 'what was deleted is not shown');
 select is((select u.taken from pgrab.limit_use u where u.key = 'g' order by u.no desc limit 1), 3::bigint,
   'but its places are remembered as long as somebody has them');
+
+-- --------------------------------------------------------------------------------- a clock that steps back
+-- What was noted before is an hour ahead.
+insert into pgrab.limit (key, per_second) values ('r', 2);
+select pg_temp.add('r') as one, pg_temp.add('r') as two, pg_temp.add('r') as three, pg_temp.add('r') as four
+\gset
+select is(array[pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:three)], '{t,t,f}',
+  'two start in a second, one waits');
+create function pg_temp.back() returns void language sql as $$
+  update pgrab.limit_start set at = at + interval '1 hour';
+  update pgrab.limit_use set started_at = started_at + interval '1 hour',
+    planned_at = planned_at + interval '1 hour';
+  update pgrab.limit_place set at = at + interval '1 hour'
+$$;
+select pg_temp.back();
+update pgrab.task set due_at = null, version = version + 1 where id = :three;
+update pgrab.limit_use set waits = true where key = 'r' and no > 0;
+select pg_temp.tick();
+select is((select t.due_at < clock_timestamp() + interval '3 s' from pgrab.task t where t.id = :three), true,
+  'a clock that steps back keeps nobody in line');
+select is(pg_temp.starts(:three), true, 'nor from starting');
+insert into pgrab.limit (key, max_running) values ('s', 1);
+select pg_temp.add('s') as one, pg_temp.add('s') as two, pg_temp.add('s') as three \gset
+select pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:three);
+select pg_temp.ends(:one, pg_temp.version(:one));
+update pgrab.task set due_at = due_at + interval '1 hour' where id = :two;
+select pg_temp.back();
+select pg_temp.tick();
+select is(pg_temp.due(:three), true, 'a place that is kept for somebody in an hour goes to the next');
+
+---------------------------------------------------------- into line while another session deletes the limit
+select pg_temp.add('s') as four \gset
+select pg_temp.starts(:three), pg_temp.starts(:four);
+alter table pgrab.limit disable trigger user; -- it saw nobody in line
+delete from pgrab.limit;
+alter table pgrab.limit enable trigger user;
+select is(pgrab_internal.limit_waits(), true, 'tasks wait in line although there is no limit any more');
+select pgrab_internal.limit_audit();
+select pg_temp.tick();
+select is(pg_temp.due(:four), true, 'and are let go');
 
 select * from finish();
 rollback;

@@ -1,6 +1,7 @@
 """Limits hold over all nodes and through crashes; priorities go first, and nobody starves."""
 import os
 
+import psycopg
 import pytest
 from cluster import stays, wait_until
 
@@ -100,6 +101,18 @@ def test_a_limit_that_is_raised_or_removed_lets_go_at_once(db, nodes):
     db.wait("select waiting = 1 from pgrab.limits")
     db.query("delete from pgrab.limit")
     assert db.wait_run(final, timeout=5).outcome == "succeeded"
+
+
+def test_a_task_that_comes_while_the_limit_is_deleted_is_not_left_in_line(db, nodes):
+    nodes.start()
+    db.query("insert into pgrab.limit values ('k', 0)")
+    with db.connect(autocommit=False) as conn:
+        conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        conn.execute("select count(*) from pgrab.task")  # from now on it sees nothing new
+        task = db.add(kind="noop", limit_key="k")
+        db.wait("select due_at is null from pgrab.task where id = %s", task)
+        conn.execute("delete from pgrab.limit")
+    assert db.wait_run(task).outcome == "succeeded"
 
 
 def test_a_recurring_limited_task_leaves_no_place_behind(db, nodes):
