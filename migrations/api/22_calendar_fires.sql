@@ -44,6 +44,125 @@ comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'there, even when until is infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', '
   'now(), ''infinity'') limit 5.';
 
+-- Fires are counted by the hour: a schedule of seconds has 86,400 a day, and a task may have missed a month
+-- of them.
+create or replace function pgrab_internal.bits_below(p_bits bigint, p_n integer) returns bigint
+language sql immutable parallel safe
+return pg_catalog.bit_count((p_bits & ((1::bigint << p_n) - 1))::bit(64));
+comment on function pgrab_internal.bits_below(bigint, integer) is
+  'How many of the lowest p_n bits (60 at most) are set.';
+
+create or replace function pgrab_internal.hour_fires(p_cron bigint[], p_seconds bigint) returns bigint
+language sql immutable parallel safe
+begin atomic
+  select pgrab_internal.bits_below($1[3], s.n / 60) * pgrab_internal.bits_below($1[2], 60)
+    + (($1[3] >> (s.n / 60)) & 1) * pgrab_internal.bits_below($1[2], s.n % 60)
+  from (select greatest(0, least($2, 3600))::integer as n offset 0) as s;
+end;
+comment on function pgrab_internal.hour_fires(bigint[], bigint) is
+  'How many fires of a compiled cron expression lie in the first p_seconds seconds of an hour that matches.';
+
+create or replace function pgrab_internal.next_instant(p_cron bigint[], p_timezone text, p_instant bigint)
+returns bigint
+language sql stable parallel safe
+return pg_catalog.date_part('epoch', pgrab_internal.next_fire_compiled(p_cron, p_timezone,
+  pg_catalog.to_timestamp(p_instant)))::bigint;
+comment on function pgrab_internal.next_instant(bigint[], text, bigint) is
+  'next_fire_compiled() in seconds since 1970.';
+
+-- Goes from one hour that has fires to the next.  Where the clock changes on the way it counts one by one; an
+-- hour may then last for some hours, so it begins that much earlier.
+create or replace function pgrab_internal.fires_count(
+  p_cron bigint[], p_timezone text, p_from bigint, p_until bigint) returns bigint
+language plpgsql stable parallel safe as $$
+declare
+  c_longest constant integer := 4 * 3600;
+  c_hourly constant bigint[] :=
+    array[p_cron[1], p_cron[2] & -p_cron[2], p_cron[3] & -p_cron[3]] || p_cron[4:];
+  v_at bigint := pgrab_internal.next_instant(c_hourly, p_timezone, p_from - c_longest);
+  v_next bigint;
+  v_shift bigint;
+  v_count bigint := 0;
+begin
+  while v_at <= p_until loop
+    v_next := coalesce(pgrab_internal.next_instant(c_hourly, p_timezone, v_at), v_at + c_longest);
+    v_shift := pgrab_internal.zone_shift(p_timezone, v_at);
+    if pgrab_internal.zone_shift(p_timezone, v_at - 1) = v_shift
+      and pgrab_internal.zone_shift(p_timezone, v_next) = v_shift then
+      v_count := v_count + pgrab_internal.hour_fires(p_cron, p_until - v_at + p_cron[9] + 1)
+        - pgrab_internal.hour_fires(p_cron, p_from - v_at + p_cron[9] + 1);
+    else
+      v_at := pgrab_internal.next_instant(p_cron, p_timezone, greatest(v_at - 1, p_from));
+      while v_at < v_next and v_at <= p_until loop
+        v_count := v_count + 1;
+        v_at := pgrab_internal.next_instant(p_cron, p_timezone, v_at);
+      end loop;
+    end if;
+    v_at := v_next;
+  end loop;
+  return v_count;
+end
+$$;
+comment on function pgrab_internal.fires_count(bigint[], text, bigint, bigint) is
+  'How many fires a compiled cron expression has with from < fire <= until, in seconds since 1970.';
+
+-- Looks back from the end, twice as far each time, until there are enough; then the stretch is halved.
+create or replace function pgrab_internal.nth_last_cron(
+  p_cron bigint[], p_timezone text, p_from bigint, p_until bigint, p_n bigint) returns bigint
+language plpgsql stable parallel safe as $$
+declare
+  v_span bigint := 3600;
+  v_low bigint := p_until;
+  v_high bigint := p_until;
+  v_after bigint := 0;                    -- fires after v_high
+  v_n bigint := 0;
+begin
+  while v_after + v_n < p_n loop
+    if v_low <= p_from then
+      return null;
+    end if;
+    v_after := v_after + v_n;
+    v_high := v_low;
+    v_low := greatest(p_from, v_high - v_span);
+    v_n := pgrab_internal.fires_count(p_cron, p_timezone, v_low, v_high);
+    v_span := 2 * v_span;
+  end loop;
+  while v_high - v_low > 1 loop
+    v_span := (v_high - v_low) / 2;
+    v_n := pgrab_internal.fires_count(p_cron, p_timezone, v_low + v_span, v_high);
+    if v_after + v_n >= p_n then
+      v_low := v_low + v_span;
+    else
+      v_after := v_after + v_n;
+      v_high := v_low + v_span;
+    end if;
+  end loop;
+  return v_high;
+end
+$$;
+comment on function pgrab_internal.nth_last_cron(bigint[], text, bigint, bigint, bigint) is
+  'nth_last_fire() of a compiled cron expression, in seconds since 1970.';
+
+create or replace function pgrab_internal.nth_last_fire(
+  p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer) returns timestamptz
+language plpgsql stable parallel safe as $$
+declare
+  c_cron constant bigint[] := pgrab_internal.schedule_compile(p_schedule);
+  v_count bigint;
+begin
+  if c_cron[1] < 16 then
+    return pg_catalog.to_timestamp(pgrab_internal.nth_last_cron(c_cron, p_timezone,
+      pg_catalog.floor(pg_catalog.date_part('epoch', p_from))::bigint,
+      pg_catalog.floor(pg_catalog.date_part('epoch', p_until))::bigint, p_n));
+  end if;
+  v_count := pg_catalog.floor(pg_catalog.date_part('epoch', p_until - p_from) / c_cron[2]);
+  return case when v_count >= p_n
+    then p_from + pg_catalog.make_interval(secs => c_cron[2] * (v_count - p_n + 1)) end;
+end
+$$;
+comment on function pgrab_internal.nth_last_fire(text, text, timestamptz, timestamptz, integer) is
+  'The n-th last fire with from < fire <= until, n > 0. Null: there are fewer.';
+
 -- Grouped and unnested rather than joined, because the planner estimates a join of three parameter arrays
 -- badly.
 create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])

@@ -132,37 +132,6 @@ end $$;
 comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text, text) is
   'Records that the planned fire will not be run, and plans the next one.';
 
--- A schedule of seconds has 86,400 fires a day, so it does not walk all the way from p_from: it looks back
--- from the end, twice as far each time, until it has found enough.
-create or replace function pgrab_internal.last_fires(
-  p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer)
-returns timestamptz[]
-language plpgsql stable as $$
-declare
-  v_step interval;
-  v_count bigint;
-  v_span interval := '1 minute';
-  v_fires timestamptz[] := '{}';
-begin
-  if p_n <= 0 or p_until <= p_from then
-    return v_fires;
-  elsif pgrab_internal.schedule_kind(p_schedule) <> 'cron' then
-    v_step := pgrab_internal.every_seconds(p_schedule);
-    v_count := floor(extract(epoch from p_until - p_from) / extract(epoch from v_step));
-    return array(
-      select p_from + i * v_step from generate_series(greatest(1, v_count - p_n + 1), v_count) i order by i);
-  end if;
-  loop
-    v_fires := array(
-      select f from pgrab.fires(p_schedule, p_timezone, greatest(p_from, p_until - v_span), p_until) f);
-    exit when cardinality(v_fires) >= p_n or p_until - v_span <= p_from;
-    v_span := 2 * v_span;
-  end loop;
-  return v_fires[greatest(1, cardinality(v_fires) - p_n + 1) :];
-end $$;
-comment on function pgrab_internal.last_fires(text, text, timestamptz, timestamptz, integer) is
-  'The last n fires after p_from and up to p_until, oldest first.';
-
 -- Of the fires before p_keep, which will not be run, the first hundred get a row each; the last of these says
 -- how far the others go.
 create or replace function pgrab_internal.note_missed(t pgrab_internal.task, p_keep timestamptz) returns void
@@ -193,41 +162,35 @@ declare
   c_keep constant integer := case t.misfire when 'once' then 1 when 'all' then t.misfire_limit else 0 end;
   c_until constant timestamptz :=
     least(case when t.misfire = 'skip' then p_now - t.misfire_after else p_now end, t.ends_at);
-  v_fires timestamptz[] := '{}';
+  v_keep timestamptz; -- the first fire to keep
 begin
+  if c_walks then
+    v_keep := pgrab_internal.nth_last_fire(t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1));
+    if v_keep is not null then
+      perform pgrab_internal.note_missed(t, v_keep);
+      t.fire_at := v_keep;
+    end if;
+  end if;
   if c_keep = 0 and (c_walks or t.misfire = 'skip') then
-    if c_walks then
-      v_fires := pgrab_internal.last_fires(t.schedule, t.timezone, t.fire_at, c_until, 1);
-    end if;
-    if v_fires <> '{}' then
-      perform pgrab_internal.note_missed(t, v_fires[1]);
-      t.fire_at := v_fires[1];
-    end if;
     perform pgrab_internal.give_up_fire(t, 'missed', case when c_walks then 'done' else 'skipped' end, c_why);
     return;
   end if;
-  if c_walks then
-    v_fires := pgrab_internal.last_fires(t.schedule, t.timezone, t.fire_at, c_until, c_keep);
-  end if;
-  if cardinality(v_fires) < c_keep or not c_walks then
-    v_fires := t.fire_at || v_fires;
-  else
-    perform pgrab_internal.note_missed(t, v_fires[1]);
-  end if;
   update pgrab.task x
-  set fire_at = v_fires[1], run_at = v_fires[1], settled = true, version = x.version + 1
+  set fire_at = t.fire_at, run_at = t.fire_at, settled = true, version = x.version + 1
   where x.id = t.id;
 end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';
 
 -- Serves: the loader, for tasks that have been due for longer than misfire_after.  Returns how many tasks it
--- settled.  p_ids must be sorted, because rows are locked in that order.
+-- settled.  p_ids must be sorted, because rows are locked in that order.  Other tasks wait for the loader
+-- meanwhile, so what is not done in time is left to its next look.
 create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   t pgrab_internal.task;
   v_now constant timestamptz := clock_timestamp();
+  c_time constant interval := '200 ms';
   v_settled bigint := 0;
 begin
   for t in
@@ -241,6 +204,7 @@ begin
   loop
     perform pgrab_internal.misfire_one(t, v_now);
     v_settled := v_settled + 1;
+    exit when clock_timestamp() > v_now + c_time;
   end loop;
   return v_settled;
 end $$;

@@ -1,6 +1,6 @@
 -- All fires (migrations/api/22_calendar_fires.sql). Every expected instant was worked out by hand, in UTC.
 begin;
-select plan(12);
+select plan(17);
 
 -- fires: from is excluded, until included, in order, lazy
 select results_eq($$select pgrab.fires('0 0 * * *', 'UTC', '2026-01-01Z', '2026-01-03Z')$$,
@@ -28,6 +28,31 @@ select results_eq(
   $$values (1, '2026-01-02Z'::timestamptz), (2, null), (3, '2026-01-01 00:01:30Z'), (4, '2026-01-02Z')$$,
   'next_fires: equal ones, and null for none');
 select is_empty($$select * from pgrab_internal.next_fires('{}', '{}', '{}')$$, 'next_fires of nothing');
+
+-- nth_last_fire: counts by the hour, so it is compared with walking, around every kind of clock change
+select is(pgrab_internal.nth_last_fire('*/10 * * * *', 'UTC', '2026-01-01Z', '2026-01-02Z', 144),
+  '2026-01-01 00:10Z'::timestamptz, 'the first is the last of all');
+select is(pgrab_internal.nth_last_fire('*/10 * * * *', 'UTC', '2026-01-01Z', '2026-01-02Z', 145), null,
+  'there are fewer');
+select is((
+    select array_agg(pgrab_internal.nth_last_fire('@every 90s', 'UTC', '2026-01-01Z', '2026-01-01 00:10Z', n))
+    from unnest('{6,7}'::int[]) n), '{2026-01-01 00:01:30Z,null}'::timestamptz[], 'the same of an interval');
+select is_empty($$
+  select z, r, t, h, n
+  from unnest('{UTC,Europe/Berlin,Australia/Lord_Howe,America/St_Johns,Pacific/Apia,Antarctica/Casey}'
+      ::text[]) z,
+    unnest(array['* * * * *', '*/7 * * * *', '13 2 * * *', '*/10 1-3 * * *', '15,45 */2 * * *',
+      '5/20 */3 1-3 * * *', '*/3 0 * * *', '30 2,14 1 * *', '*/2 22-23,0-4 * * *']) r,
+    unnest('{2026-03-29 00:41:13Z,2026-10-25 00:31Z,2026-04-04 14:01:07Z,2026-10-03 15:00Z,
+      2007-03-11 03:00:05Z,2007-11-04 02:00Z,2011-12-30 09:30Z,2010-03-04 14:20Z}'::timestamptz[]) t,
+    (values (interval '70 minutes', 3), ('5 hours 10 s', 40), ('3 days', 117)) w(h, n)
+    cross join lateral (
+      select (array(select f from pgrab.fires(r, z, t, t + h) f order by f desc))[n] as fire) walked
+  where pgrab_internal.nth_last_fire(r, z, t, t + h, n) is distinct from walked.fire$$,
+  'nth_last_fire finds what walking finds');
+select performs_ok($$
+  select pgrab_internal.nth_last_fire('* * * * * *', 'Europe/Berlin', '2026-01-01Z', '2027-01-01Z', 100000)
+  from generate_series(1, 30)$$, 2000, 'a year of seconds thirty times in two seconds');
 
 select performs_ok($$
   select pgrab.next_fire((array['*/5 * * * *', '30 2 * * *', '0 9 * * MON-FRI', '0 0 1 * *'])[1 + g % 4],

@@ -1,6 +1,6 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(74);
+select plan(79);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -284,6 +284,39 @@ select is(
   '2 missed01', 'a schedule that ended meanwhile leaves');
 select is(pg_temp.late(9, 'once', '@after 1h') || ' ' || pg_temp.when_due(9),
   '1 fire 03:05, due 03:05, scheduled', '@after has missed one fire only');
+delete from pgrab.task; delete from pgrab.run;
+
+-- A node that settles looks at nothing else meanwhile.
+create function pg_temp.settle_all() returns void language plpgsql as $$
+begin
+  while exists (
+      select from (
+        select array_agg(id order by id) as ids, array_agg(version order by id) as versions from pgrab.task) t
+      where pgrab_internal.misfire(t.ids, t.versions) > 0) loop
+  end loop;
+end $$;
+create function pg_temp.day_of_seconds(p_limit integer) returns void language sql as $$
+  insert into pgrab.task (id, kind, schedule, timezone, misfire, misfire_limit, run_at)
+  overriding system value
+  select i, 'noop', '* * * * * *', 'Europe/Berlin', 'all', p_limit, now() - (i || ' s 1 day')::interval
+  from generate_series(1, 100) i
+$$;
+select pg_temp.day_of_seconds(100000);
+select performs_ok('select pg_temp.settle_all()', 2000,
+  'a hundred schedules of seconds, a day late, are settled in two seconds');
+select is((select count(*) from pgrab.task where settled and fire_at < now() - interval '1 day'), 100::bigint,
+  'all of their fires will run');
+delete from pgrab.task;
+select pg_temp.day_of_seconds(5000);
+select performs_ok('select pg_temp.settle_all()', 2000, 'also when most of them will not');
+select is((select count(*) from pgrab.task where settled
+    and fire_at between clock_timestamp() - interval '5004 s' and clock_timestamp() - interval '4998 s'),
+  100::bigint, 'the latest misfire_limit will run');
+delete from pgrab.task;
+insert into pgrab.task (id, kind, schedule, misfire, run_at) overriding system value
+select i, 'noop', '* * * * *', 'once', now() - interval '1 day' from generate_series(1, 1500) i;
+select cmp_ok((select pgrab_internal.misfire(array_agg(id order by id), array_agg(version order by id))
+    from pgrab.task), '<', 1500::bigint, 'what takes too long is left to the next look');
 delete from pgrab.task; delete from pgrab.run;
 
 -- cancel, skip_next

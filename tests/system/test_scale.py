@@ -3,7 +3,7 @@ import statistics
 import time
 
 import pytest
-from cluster import ROOT, wait_until
+from cluster import ROOT, SCHEMA, wait_until
 from test_look import SESSION
 
 FUTURE = 100_000
@@ -48,7 +48,6 @@ def test_a_killed_node_is_recovered_whatever_is_planned_or_due(db, nodes):
 def test_due_rows_that_this_node_may_not_run_delay_nobody(db, nodes):
     db.query("insert into pgrab.task (kind, command, run_at) select 'exec', '/bin/true', now() - interval '1 hour' from generate_series(1, %s) i", FOREIGN)
     db.query("insert into pgrab.task (kind, require, run_at) select 'noop', jsonb_build_object('host', 'h' || i), now() - interval '1 hour' from generate_series(1, 3000) i")
-    db.query("insert into pgrab.task (kind, priority) select 'exec', 100 from generate_series(1, 0) i")
     nodes.start("a", allow="noop")
     run_one_by_one(db, 5)
     late = run_one_by_one(db)
@@ -66,6 +65,27 @@ def test_rows_that_somebody_has_locked_delay_nobody_else(db, nodes):
         assert statistics.median(late) < 0.5, late
         person.rollback()
     db.wait("select not exists (select from pgrab.task)", timeout=15)
+
+
+def test_schedules_that_have_missed_very_many_fires_delay_nobody(db, nodes):
+    """A day of seconds each; all of them are to be run."""
+    db.query("""insert into pgrab.task (kind, command, schedule, timezone, misfire, misfire_limit, run_at)
+        select 'shell', 'true', '* * * * * *', 'Europe/Berlin', 'all', 50000, now() - interval '1 day' from generate_series(1, 100)""")
+    nodes.start("a", allow="shell,noop")
+    late = run_one_by_one(db, 20)
+    assert statistics.median(late) < 0.5, late
+    db.wait("select not exists (select from pgrab.task where not settled and fires = 0)", timeout=5)
+
+
+def test_the_bell_rings_for_what_nodes_look_ahead_to_and_for_nothing_later(db, nodes):
+    nodes.start("a", lookahead="5s")
+    db.wait_run(db.add(kind="noop"))  # what rings for a new lane has rung
+    db.wait("select bell from pgrab.node")
+    with db.listen(SCHEMA) as ear:
+        db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '50 s' from generate_series(1, 20)")
+        db.add(kind="noop", run_at=db.one("select now() + interval '50 s'"))
+        soon = db.add(kind="noop", run_at=db.one("select now() + interval '3 s'"))
+        assert ear.wait(5) == str(db.one("select pgrab.shard(%s)", soon)), "the first that was heard of is the last that was inserted"
 
 
 @pytest.mark.deadline(60)
