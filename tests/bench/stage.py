@@ -1,6 +1,5 @@
 """What a benchmark stands on: the programs, a private server, processes that are measured, and readings of the server."""
 import os
-import re
 import subprocess
 import tempfile
 import time
@@ -42,13 +41,12 @@ class Stage:
                 raise Failed(f"{self.pgrab} is not a program")
             os.environ["PGRAB_BIN"] = self.pgrab  # for the cluster, which migrates
             self.progress.show("starting PostgreSQL")
-            self.cluster = cluster.Cluster()
+            self.cluster = cluster.Cluster(stoppable=True)
             self.dsn = self.cluster.dsn_of(self.cluster.create_database())
-            self.conn = psycopg.connect(self.dsn, autocommit=True, user="postgres")  # checkpoints are a superuser's
+            self.connect()
             self.must_be_durable()
             # Tells full-page images from the rest of the log.
             self.query("create extension if not exists pg_walinspect")
-            self.postmaster = int(re.search(r"pid (\d+)", self.cluster.scripts_pg("status"))[1])
         except BaseException:
             self.__exit__()
             raise
@@ -62,6 +60,19 @@ class Stage:
         if self.cluster:
             self.cluster.close()
         self.logs.cleanup()
+
+    def connect(self):
+        self.conn = psycopg.connect(self.dsn, autocommit=True, user="postgres")  # checkpoints are a superuser's
+        self.postmaster = self.cluster.pg_pid()
+
+    def count_statements(self):
+        """From here on pg_stat_statements says what each costs; the server is started anew."""
+        self.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
+        self.conn.close()
+        self.cluster.pg_stop()
+        self.cluster.pg_start()
+        self.connect()
+        self.query("create extension pg_stat_statements")
 
     def must_be_durable(self):
         for name in ("fsync", "synchronous_commit", "full_page_writes"):
