@@ -265,6 +265,16 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
 }
 
+bool
+lanes_own(const struct lanes *ls, int32_t number, unsigned shard)
+{
+	for (size_t i = 0; i < ls->count; i++) {
+		if (ls->item[i].number == number)
+			return pgrab_shard_has(&ls->item[i].own, shard);
+	}
+	return false;
+}
+
 size_t
 lanes_crew(const struct lanes *ls, int32_t number)
 {

@@ -68,6 +68,9 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
 
+/* Is this shard of the lane with this number one of our own? */
+bool lanes_own(const struct lanes *ls, int32_t number, unsigned shard);
+
 /* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
 size_t lanes_crew(const struct lanes *ls, int32_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);

@@ -109,15 +109,18 @@ is_quiet(const struct loader *l, int64_t now)
 static int64_t
 next_poll(struct loader *l, int64_t now)
 {
-	int64_t poll_us = l->node->set->poll_us;
+	int64_t poll_us = l->node->set->poll_us, next_us;
 
-	if (l->quiet)
-		return now + (l->later_us < QUIET_POLL_US ? l->later_us : QUIET_POLL_US);
+	if (l->quiet) {
+		next_us = now + QUIET_POLL_US;
+		return next_us < l->anew_us ? next_us : l->anew_us;
+	}
 	if (now >= l->echo_us && l->echo_gap_us < poll_us) {
 		l->echo_gap_us *= 2;
 		l->echo_us = now + l->echo_gap_us;
 	}
-	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
+	next_us = l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
+	return next_us < l->anew_us ? next_us : l->anew_us;
 }
 
 /* Says which crews have tasks that were left behind or not looked at: when such a crew has room
@@ -182,12 +185,15 @@ serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bel
 	l->moved = false;
 	memset(l->wants, 0, sizeof l->wants);
 	l->quiet = is_quiet(l, w.now) && w.room.timed > 0;
-	l->later_us = INT64_MAX;
+	if (w.now >= l->anew_us) {
+		l->anew_us = INT64_MAX;
+		l->next_full_us = l->next_steal_us = 0;
+	}
 	rc = loader_look(l, &w, err);
 	note_left(l, &w);
 	boss_give(l->node->boss, NULL, w.taken);
 	if (rc != RC_OK) {
-		l->next_us = l->retry_us = w.now + backoff_next_us(&l->backoff);
+		l->next_us = l->retry_us = l->anew_us = w.now + backoff_next_us(&l->backoff);
 		return rc;
 	}
 	if (room_ready(&w.taken) + w.taken.timed > 0) /* else nobody was asked */

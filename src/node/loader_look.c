@@ -7,7 +7,9 @@
  * have an older due time than the mark.
  *
  * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
- * do in our own: once per poll, and on from there while there is more and we win some of it.
+ * do in our own: once per poll, and on from there while there is more and we win some of it.  A node with
+ * nothing to do sleeps for longer than a poll, so it notes what they have planned, and wakes up if the owner
+ * may have left it.
  */
 #include "node/loader_priv.h"
 
@@ -60,12 +62,35 @@ ask(struct loader *l, bool marks, struct candidate **c, size_t *found, struct er
 	asked_us = clock_mono_us();
 	rc = l->store->look(l->db, q, c, found, err);
 	l->looked_us = clock_mono_us();
-	if (rc == RC_OK && *found > 0) {
-		l->found_us = l->looked_us;
+	if (rc == RC_OK && *found > 0)
 		l->ahead_us = skew_within(
 		    atomic_load(&n->db_ahead_us), (*c)->due_us + (*c)->overdue_us, asked_us, l->looked_us);
-	}
 	return rc;
+}
+
+static void
+look_anew(struct loader *l, int64_t now, int64_t in_us)
+{
+	if (in_us < l->anew_us - now)
+		l->anew_us = now + in_us;
+}
+
+/* How long until we may take the first of these: an own one lookahead before it is due, one of others
+ * steal_after behind that.  0 or less: now. */
+static int64_t
+until_first(const struct loader *l, const struct candidate *c, size_t n)
+{
+	const struct settings *set = l->node->set;
+	int64_t first_us = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		bool own = lanes_own(&l->lanes, c[i].lane, c[i].shard);
+		int64_t until_us = (own ? -set->lookahead_us : set->steal_after_us) - c[i].overdue_us;
+
+		if (until_us < first_us)
+			first_us = until_us;
+	}
+	return first_us;
 }
 
 static int64_t
@@ -111,8 +136,10 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 
 	if (rc != RC_OK)
 		return rc;
+	if (until_first(l, c, found) <= 0)
+		l->found_us = l->looked_us;
 	if (part == LANES_OWN)
-		l->later_us = loader_put_off(c, found, l->node->set->lookahead_us);
+		look_anew(l, l->looked_us, loader_put_off(c, found, l->node->set->lookahead_us));
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);
@@ -170,10 +197,12 @@ is_idle(const struct loader *l, const struct wakeup *w)
 	       w->now - l->found_us > l->node->set->poll_us;
 }
 
-/* Then both are one statement.  What it finds is looked at again, by whoever may take it. */
+/* Then both are one statement, and what may be taken before the next one sets when that is.  What may be
+ * taken now is looked at again, by whoever may take it. */
 static enum rc
 look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struct err *err)
 {
+	int64_t next_us = l->quiet ? QUIET_POLL_US : l->node->set->poll_us, first_us;
 	struct look_query *q = &l->query;
 	struct candidate *c = NULL;
 	size_t found = 0, own;
@@ -185,13 +214,16 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	if (q->n_lanes == own)
 		return RC_OK; /* nobody else has shards: there is one statement anyway */
 	look_ahead(q, 0, own_ahead(l, &w->room));
-	look_ahead(q, own, -l->node->set->steal_after_us);
+	look_ahead(q, own, next_us - l->node->set->steal_after_us);
 	rc = ask(l, false, &c, &found, err);
-	free(c);
-	if (rc == RC_OK && found == 0) {
+	first_us = until_first(l, c, found);
+	if (rc == RC_OK && first_us > 0) {
 		*nothing = true;
+		look_anew(l, l->looked_us, first_us);
+		look_anew(l, w->now, next_us);
 		l->next_full_us = l->next_steal_us = w->now + l->node->set->poll_us;
 	}
+	free(c);
 	return rc;
 }
 

@@ -55,8 +55,10 @@ struct loader {
 	int64_t next_lanes_us;   /* when to ask which lanes there are */
 	/* The database's clock - clock_mono_us, as the last look that found something says. */
 	int64_t ahead_us;
-	int64_t found_us; /* when a look last found something, or something rang */
-	int64_t later_us; /* by the last look: how long until the first task that it put off may be claimed */
+	int64_t found_us; /* when a look last found something to take, or something rang */
+	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken
+	 * then, or the last look at everything reached no further.  INT64_MAX: neither. */
+	int64_t anew_us;
 	bool quiet;
 	int64_t next_full_us, next_steal_us;
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */

@@ -51,11 +51,11 @@ def stays(cond, duration, what="the condition", step=0.05):
 
 def pgrab_bin():
     """The program under test: PGRAB_BIN, or what scripts/build made."""
-    candidates = [os.environ.get("PGRAB_BIN"), ROOT / "build/pgrab", ROOT / "build/src/pgrab"]
-    for path in filter(None, candidates):
+    named = os.environ.get("PGRAB_BIN")
+    for path in [named] if named else [ROOT / "build/pgrab", ROOT / "build/src/pgrab"]:
         if os.access(path, os.X_OK):
             return str(path)
-    raise FileNotFoundError("there is no build/pgrab. Run scripts/build, or set PGRAB_BIN to the program.")
+    raise FileNotFoundError(f"there is no {named or 'build/pgrab'}. Run scripts/build, or set PGRAB_BIN to the program.")
 
 
 def clean_env(**extra):

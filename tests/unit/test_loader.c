@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "node/loader_priv.h"
 #include "node/starter_priv.h"
 #include "parts.h"
 #include "random.h"
@@ -238,7 +239,7 @@ seconds(int n)
 }
 
 static void
-a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void **unused)
+begin_beside_another(void)
 {
 	static char strategy[] = "id_hash";
 
@@ -252,6 +253,12 @@ a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void 
 	parts_boss(&p);
 	atomic_store(&p.n.bell_written, true);
 	rounds(1);
+}
+
+static void
+a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void **unused)
+{
+	begin_beside_another();
 	seconds(5);
 	fake.calls[FAKE_LOOK] = 0;
 	seconds(20);
@@ -262,6 +269,34 @@ a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void 
 	assert_int_equal(fake_count(FAKE_CLAIMED), 2);
 	seconds(3);
 	assert_int_equal(fake_count(FAKE_CLAIMED), 4);
+	parts_end(&p);
+}
+
+/* The other one holds its shards and never looks. */
+static void
+what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was(void **unused)
+{
+	begin_beside_another();
+	atomic_store(&p.n.bell_heard, true);
+	for (int i = 0; i < 100; i++) {
+		struct fake_task *t;
+
+		seconds(20);
+		t = add((int64_t)(1 + random_below(40 * 1000)) * US_PER_MS);
+		if (t->due_us < fake_now_us() + 20 * US_PER_S) /* as an INSERT does */
+			loaders_ring(p.loaders, (uint16_t[]){(uint16_t)t->id}, 1);
+		if (pgrab_shard_has(&loaders_at(p.loaders, 0)->own, (unsigned)t->id % PGRAB_SHARDS)) {
+			t->status = FAKE_GONE;
+			continue;
+		}
+		while (t->status == FAKE_SCHEDULED) {
+			hand_turn(10 * US_PER_MS);
+			rounds(1);
+			assert_true(fake_now_us() <= t->due_us + p.set.steal_after_us + 10 * US_PER_MS);
+		}
+		assert_true(fake_now_us() >= t->due_us + p.set.steal_after_us);
+		work_off();
+	}
 	parts_end(&p);
 }
 
@@ -386,6 +421,7 @@ main(void)
 	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
 	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
 	    cmocka_unit_test(a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others),
+	    cmocka_unit_test(what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was),
 	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),
 	    cmocka_unit_test(in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten),
 	};
