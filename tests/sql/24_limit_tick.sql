@@ -88,7 +88,7 @@ select pg_temp.back();
 select pg_temp.tick();
 select is(pg_temp.due(:three), true, 'a place that is kept for somebody in an hour goes to the next');
 
----------------------------------------------------------- into line while another session deletes the limit
+-- ------------------------------------------------------ into line while another session deletes the limit
 select pg_temp.add('s') as four \gset
 select pg_temp.starts(:three), pg_temp.starts(:four);
 alter table pgrab.limit disable trigger user; -- it saw nobody in line

@@ -22,7 +22,7 @@ ODD = {
                   "quote_all_identifiers": "on", "datestyle": "'SQL, DMY'", "intervalstyle": "sql_standard", "timezone": "'Asia/Kathmandu'",
                   "default_transaction_isolation": "serializable"},
     "strict": {"datestyle": "German", "intervalstyle": "iso_8601", "search_path": "''", "row_security": "off", "client_min_messages": "error",
-               "default_transaction_isolation": "'repeatable read'", "plan_cache_mode": "force_custom_plan", "parallel_setup_cost": "0", "parallel_tuple_cost": "0",
+               "default_transaction_isolation": "'repeatable read'", "plan_cache_mode": "force_custom_plan", "enable_nestloop": "off", "enable_indexscan": "off", "parallel_setup_cost": "0", "parallel_tuple_cost": "0",
                "min_parallel_table_scan_size": "0", "statement_timeout": "'3s'", "lock_timeout": "'20ms'", "idle_in_transaction_session_timeout": "'50ms'"},
 }
 
@@ -57,6 +57,16 @@ def test_everything_works_under_odd_defaults(db, nodes, name):
     for command in ("status", "tasks", "nodes", "runs", "show cron", "explain cron", f"show {bad}", f"show {root}", "forecast 1m", "migrate --check", "export"):
         run_pgrab(*command.split(), dsn=db.dsn)
     assert "event=fault" not in node.log()
+
+
+def test_a_timeout_that_is_set_for_all_ends_nothing_of_a_node(db, nodes):
+    """What it does may take longer, and its calls have deadlines of their own."""
+    db.query("create function public.slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return old; end $$")
+    db.query("create trigger slow before delete on pgrab.task for each row when (old.name = 'slow') execute function public.slow()")
+    set_for_all(db, statement_timeout="'300ms'")
+    node = nodes.start("n1")
+    assert db.wait_run(db.add(kind="noop", name="slow")).outcome == "succeeded"
+    assert "canceling statement" not in node.log()
 
 
 @pytest.mark.parametrize("by", ["its role", "the text"])
