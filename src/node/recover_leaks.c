@@ -74,10 +74,13 @@ recover_leaks(struct recover *r, bool idle)
 		return true;
 	r->clean += idle;
 	if (r->store->own(r->db, incarnation, LEAK_AGE_US, &rows, &n, &err) != RC_OK) {
-		log_warn("leaks", "error=\"%s\"", err.text);
+		if (!r->leaks_said)
+			log_warn("leaks", "error=\"%s\"", err.text);
+		r->leaks_said = true;
 		r->clean = 0;
 		return false;
 	}
+	r->leaks_said = false;
 	if (n > 0) {
 		r->clean = 0;
 		n = boss_leaks(r->node->boss, rows, n);

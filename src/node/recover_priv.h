@@ -43,6 +43,7 @@ struct recover {
 	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
 	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
 	int64_t batch;           /* our last claim, when leaks were last looked for */
+	bool leaks_said;         /* that they could not be looked for, since they last could */
 	int clean;               /* times in a row that nothing was in hand, and no leak was found */
 };
 
