@@ -464,6 +464,7 @@ create table pgrab.beat (
   round_trip       interval,
   bell             boolean     not null default true,
   busy             boolean     not null default false,
+  ill              boolean     not null default false,
   state            text        not null,
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
@@ -506,6 +507,8 @@ comment on column pgrab.beat.bell is
   'NOTIFY.';
 comment on column pgrab.beat.busy is
   'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
+comment on column pgrab.beat.ill is
+  'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
 comment on column pgrab.beat.state is
   'up, draining (takes no new tasks), down (stopped, or declared dead).';
 

@@ -8,7 +8,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.state, 'down') as state,
   r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
   r.heartbeat_every, r.dead_after, r.shards, r.overlapping, coalesce(b.bell, false) as bell,
-  coalesce(b.busy, false) as busy,
+  coalesce(b.busy, false) as busy, coalesce(b.ill, false) as ill,
   coalesce(b.in_hand, 0) as in_hand, coalesce(b.running, 0) as running,
   coalesce(b.claims_attempted, 0) as claims_attempted, coalesce(b.claims_won, 0) as claims_won,
   coalesce(b.claims_lost, 0) as claims_lost, coalesce(b.claims_stolen, 0) as claims_stolen,
@@ -61,6 +61,8 @@ comment on column pgrab.node.shards is
   'Shards it reads; the leftmost bit is shard 0. Null: it has not said yet. Readable form: pgrab.ownership.';
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks.';
+comment on column pgrab.node.ill is
+  'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
 comment on column pgrab.node.busy is
   'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
 comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';

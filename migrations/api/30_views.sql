@@ -75,6 +75,9 @@ begin
         then format('no live node has labels %s', t.require)
       when count(*) filter (where f.up and f.kind and f.labels) = 0
         then format('no live node runs kind %s and has labels %s', t.kind, t.require)
+      when count(*) filter (where f.up and f.kind and f.labels and not n.ill) = 0
+        then format('%s cannot record runs now: see the log', string_agg(n.name, ', ' order by n.name)
+          filter (where f.up and f.kind and f.labels))
       when t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null
         then 'at_most_once, and ' || pgrab_internal.may_lose(false)
       when exists (select from pgrab_internal.locked_by(t.id))
@@ -335,6 +338,7 @@ select n.name,
   n.claims_won as won, n.claims_lost as lost, n.claims_stolen as stolen,
   case when r.live and min(r.strategy) filter (where r.live) over ()
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
+    when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
     when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
@@ -360,7 +364,8 @@ comment on column pgrab.nodes.stolen is
   'How many of those it claimed came from shards of others, overdue by steal_after.';
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
-  'none. stopping: runs that were told to stop and have not ended; `pgrab doctor` says why.';
+  'none. cannot record runs: so it takes no tasks. stopping: runs that were told to stop and have not ended; '
+  '`pgrab doctor` says why.';
 
 -- As nodes themselves see it: one that is draining, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as

@@ -194,7 +194,7 @@ begin atomic
   select 'node ' || n.name,
     case when not (f.runs and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
       when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
-      when not f.free then 'waits' else 'ok' end,
+      when n.ill or not f.free then 'waits' else 'ok' end,
     case when n.state = 'down' then 'It is down.'
       when not f.live then format('It has been silent for %s.',
         date_trunc('second', statement_timestamp() - n.heartbeat_at))
@@ -207,6 +207,7 @@ begin atomic
       when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
+      when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
       when not f.free then format('Busy: %s of %s.', n.running, n.slots)
       else format('Free: %s of %s in use.', n.running, n.slots) end
   from (

@@ -172,7 +172,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
     int64_t *db_now_us_out, struct err *err)
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX], gauge[GAUGE__COUNT][NUMBER_MAX], add[COUNT__COUNT][NUMBER_MAX];
-	const char *params[6 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
+	const char *params[7 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
 	    number(inc, b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f"};
 	int n = 4;
 	PGresult *res = NULL;
@@ -184,6 +184,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		params[n++] = number(add[i], b->add[i]);
 	params[n++] = others != NULL ? "t" : "f";
 	params[n++] = b->busy ? "t" : "f";
+	params[n++] = b->ill ? "t" : "f";
 	rc = db_query(db, sql_text("node_beat"), n, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(

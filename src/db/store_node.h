@@ -97,7 +97,7 @@ CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarn
 
 struct node_beat {
 	int64_t node_id, incarnation;
-	bool draining, bell, busy;
+	bool draining, bell, busy, ill;
 	int64_t gauge[GAUGE__COUNT];
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
+#include "node/context.h"
+#include "node/health.h"
 #include "node/heartbeat_priv.h"
 
 /* Counters that others keep from their start go in as the increase since the last beat. */
@@ -37,11 +39,13 @@ struct node_beat
 heartbeat_figures(struct heartbeat *h)
 {
 	struct node *n = h->node;
+	bool ill = !health_may_claim(n);
 	struct node_beat b = {.node_id = atomic_load(&n->node_id),
 	    .incarnation = atomic_load(&n->incarnation),
 	    .draining = node_draining(n),
 	    .bell = atomic_load(&n->hungry) == 0,
-	    .busy = atomic_load(&n->busy)};
+	    .busy = ill || atomic_load(&n->busy),
+	    .ill = ill};
 
 	count_of_others(h);
 	read_gauges(h, b.gauge);

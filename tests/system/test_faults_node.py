@@ -1,12 +1,13 @@
 """A node's own faults: one connection of many that cannot be made, a name that is taken, a server that is not there yet or went back in time."""
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from cluster import clean_env, conninfo, pgrab_bin, stays, wait_until
+from cluster import clean_env, conninfo, pgrab_bin, run_pgrab, stays, wait_until
 from faulty import as_role, hang_up, proxy, role  # noqa: F401 (fixtures)
 
 
@@ -30,6 +31,24 @@ def test_a_node_that_cannot_start_hands_back_and_claims_nothing(db, nodes, role)
     db.query("insert into pgrab.task (kind, command) select 'shell', 'true' from generate_series(1, 60)")
     db.wait("select not exists (select from pgrab.task)", timeout=20)
     assert db.one("select count(*) > 0 from pgrab.run where node = 'n1' and finished_at > now() - interval '5 s'")
+
+
+def test_a_node_that_cannot_start_says_so_in_sql(db, nodes, role):
+    node = nodes.start("n1", dsn=as_role(db, role), allow="shell,noop")
+    db.wait_run(db.add(kind="shell", command="true"))
+    db.query(f"alter role {role} connection limit 0")
+    hang_up(db, "start")
+    task = db.add(kind="shell", command="true")
+    db.wait("select why = 'n1 cannot record runs now: see the log' from pgrab.late where id = %s", task, timeout=15)
+    assert db.one("select warning from pgrab.nodes") == "cannot record runs now: see its log"
+    assert db.query("select verdict, detail from pgrab.explain(%s) where gate = 'node n1'", task) == [
+        ("waits", "It cannot record runs now, so it takes no tasks: see its log.")]
+    doctor = run_pgrab("doctor", dsn=db.dsn, check=False).stdout
+    assert re.search("recording +fix +node n1 cannot record starts", doctor), doctor
+    db.query(f"alter role {role} connection limit -1")
+    node.wait_log("event=fault_over part=start")
+    assert db.wait_run(task).outcome == "succeeded"
+    db.wait("select not ill and not busy from pgrab.node")
 
 
 @pytest.mark.private_server

@@ -138,7 +138,12 @@ from (
     where x.live and (x.lease_left < x.heartbeat_every or x.round_trip > interval '1 s')
     order by x.lease_left limit 1)
   union all
-  select 23, 'shell and exec', coalesce((
+  select 23, 'recording', 'every node can record what it runs',
+    (select format('node %s cannot record starts or outcomes now, and takes no tasks until it can: its log '
+      'says why', string_agg(x.name, ', ' order by x.name))
+    from pgrab.node x where x.live and x.ill having count(*) > 0)
+  union all
+  select 24, 'shell and exec', coalesce((
     select case when c.roles then format('allowed for: %s, and the owner of pgrab', coalesce((
         select array_to_string((array_agg(r.rolname::text order by r.rolname))[1:10], ', ')
           || case when count(*) > 10 then ', ...' else '' end

@@ -8,17 +8,17 @@
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5.. its state in numbers: in hand, running, to start, to run,
 -- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
 -- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
--- dropped; $26 the others, too?; $27 busy.
+-- dropped; $26 the others, too?; $27 busy; $28 ill.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, in_hand, running,
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, in_hand, running,
     to_start, to_run, to_finish, children, connections, lease_left, round_trip,
     claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
     stale_finishes, fences, recovered, keepers_lost, log_dropped)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
-    $4::boolean, $27::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
+    $4::boolean, $27::boolean, $28::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
     $12::bigint * interval '1 us', nullif($13::bigint, 0) * interval '1 us',
     l.claims_attempted + $14::bigint, l.claims_won + $15::bigint, l.claims_lost + $16::bigint,
     l.claims_stolen + $17::bigint, l.runs_started + $18::bigint, l.runs_succeeded + $19::bigint,
