@@ -126,8 +126,8 @@ begin
       where e.extname operator(pg_catalog.<>) all ('{plpgsql,pg_stat_statements,pgcrypto,uuid-ossp,citext,
         hstore,ltree,pg_trgm,btree_gin,btree_gist,intarray,cube,earthdistance,fuzzystrmatch,isn,seg,unaccent,
         tablefunc,lo,bloom,pg_buffercache,pgstattuple,pageinspect,pg_visibility,pg_freespacemap,pgrowlocks,
-        pg_prewarm,amcheck,tsm_system_rows,tsm_system_time,dict_int,pgtap,postgis,vector,pg_cron,pg_partman}'
-        ::pg_catalog.name[])),
+        pg_prewarm,pg_walinspect,amcheck,tsm_system_rows,tsm_system_time,dict_int,pgtap,postgis,vector,
+        pg_cron,pg_partman}'::pg_catalog.name[])),
     pg_catalog.bool_or(not p.from_sql)
       and pg_catalog.bool_and(not (p.from_sql and pg_catalog.starts_with(p.name, 'pgrab_'))),
     pg_catalog.array_agg(p.name) filter (where p.from_sql)

@@ -84,6 +84,15 @@ def test_a_text_drops_them_where_an_extension_may_have_left_something_too(db, no
     assert db.one("select last_value from once") == 1
 
 
+@pytest.mark.direct("behind a pooler the server's process is not the node's choice")
+def test_a_connection_is_kept_beside_an_extension_that_keeps_nothing_in_it(db, nodes):
+    db.cluster.superuser("create extension pg_walinspect; create extension pg_stat_statements", db.name)
+    nodes.start(workers=1)
+    assert len({outcome(db, command="select pg_backend_pid()").output for _ in range(3)}) == 1
+    db.query("create extension tcn")  # is not known
+    assert len({outcome(db, command="select pg_backend_pid()").output for _ in range(3)}) > 1
+
+
 def test_a_text_cannot_put_something_else_in_the_place_of_its_finish(db, nodes):
     nodes.start(workers=1)
     for text in ("select 1", "select 2", "select 3"):
