@@ -179,7 +179,7 @@ static void
 do_duties(struct recover *r, bool first, int64_t now)
 {
 	struct err err = {0};
-	bool line = false, orphans = false, asked;
+	bool line = false, orphans = false, asked, answered;
 
 	if (first && now >= r->next_upkeep_us) {
 		enum rc rc = r->store->upkeep(r->db, r->node->set->retention_us, &err);
@@ -189,7 +189,8 @@ do_duties(struct recover *r, bool first, int64_t now)
 		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 	}
 	asked = atomic_exchange(&r->line, false);
-	if (r->store->duties(r->db, &line, &orphans, &err) != RC_OK) {
+	answered = r->store->duties(r->db, &line, &orphans, &err) == RC_OK;
+	if (!answered) {
 		log_debug("duties", "error=\"%s\"", err.text);
 		line = asked;
 	}
@@ -199,7 +200,7 @@ do_duties(struct recover *r, bool first, int64_t now)
 		r->stir_us = now;
 		sweep(r, 0);
 	}
-	r->next_duties_us = now + (is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
+	r->next_duties_us = now + (answered && is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
 }
 
 /* Returns whether this node will be asked again soon. */

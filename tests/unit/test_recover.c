@@ -159,6 +159,12 @@ a_quiet_cluster_is_asked_once_a_minute_until_something_stirs(void **unused)
 	assert_int_equal(t->status, FAKE_SCHEDULED);
 
 	go_on_for(100 * US_PER_S);
+	t = held_by(33, FAKE_CLAIMED);
+	fake.next[FAKE_DUTIES] = ANSWER_AGAIN; /* what was not answered is asked again soon */
+	go_on_for(68 * US_PER_S);
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+
+	go_on_for(100 * US_PER_S);
 	fake_node("new")->incarnation = 44;
 	look_around();
 	fake.calls[FAKE_DUTIES] = 0;
