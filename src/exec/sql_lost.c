@@ -38,6 +38,8 @@ sql_end_backend(const struct sql_work *k)
 		    text, sizeof text, "the server's process %s, whose connection was lost", k->session->pid);
 		k->host->waits_for(k->host->ctx, text);
 	}
+	if (k->host->stop(k->host->ctx) == PGRAB_STOP_FENCED)
+		return false; /* a silent server would keep this node from being done with it in time */
 	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
 	do {
 		if (sql_session_end_backend(k->session, &ignored) == RC_OK)

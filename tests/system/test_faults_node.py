@@ -73,6 +73,21 @@ def test_what_ended_before_the_fence_counts_after_it(cluster, db, nodes, probe, 
     assert "stale_finish" not in node.log()
 
 
+@pytest.mark.deadline(90)
+def test_a_node_whose_sql_run_cannot_be_asked_for_is_fenced_and_goes_on(db, nodes, proxy):
+    """With the default settings, the server silent for longer than dead_after."""
+    defaults = dict.fromkeys(("heartbeat", "fence_after", "dead_after", "kill_grace"))
+    node = nodes.start("n1", dsn=proxy.dsn, **defaults)
+    task = db.add(command="select pg_sleep(60)")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    proxy.silent = True
+    node.wait_log("event=waiting for=lease", timeout=40)
+    proxy.silent = False
+    db.query("update pgrab.task set command = 'select 1' where id = %s", task)
+    assert db.wait_run(task, 2, timeout=30).outcome == "succeeded"
+    assert node.running()
+
+
 def test_a_result_that_comes_when_another_has_the_task_changes_nothing(db, nodes, probe, proxy):
     """Cut off for longer than dead_after: the other node's run is the one that counts."""
     probe.close_gate()
