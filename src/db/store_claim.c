@@ -168,13 +168,15 @@ store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t
 }
 
 enum rc
-store_duties(struct db *db, bool *line_out, bool *orphans_out, struct err *err)
+store_duties(struct db *db, struct duties_left *left_out, struct err *err)
 {
 	PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("duties"), 0, NULL, &res, err);
 
-	*line_out = rc == RC_OK && db_bool(res, 0, 2);
-	*orphans_out = rc == RC_OK && db_bool(res, 0, 3);
+	*left_out = (struct duties_left){0};
+	if (rc == RC_OK)
+		*left_out = (struct duties_left){
+		    .line = db_bool(res, 0, 2), .orphans = db_bool(res, 0, 3), .upkeep = db_bool(res, 0, 4)};
 	PQclear(res);
 	return rc;
 }

@@ -111,9 +111,13 @@ CHECKED enum rc store_claim(struct db *db, struct claim *who, const struct candi
 CHECKED enum rc store_held(struct db *db, const struct claim *who, const struct candidate *c, size_t n,
     struct run **chain_out, size_t *won_out, struct err *err);
 
-/* What one node has to do for the whole cluster.  *line_out: tasks wait in line for a limit;
- * *orphans_out: something is held by nobody. */
-CHECKED enum rc store_duties(struct db *db, bool *line_out, bool *orphans_out, struct err *err);
+/* Does what one node has to do for the whole cluster.  What is left to do: nothing when not RC_OK. */
+struct duties_left {
+	bool line;    /* tasks wait in line for a limit */
+	bool orphans; /* something is held by nobody */
+	bool upkeep;  /* has not been done for two hours */
+};
+CHECKED enum rc store_duties(struct db *db, struct duties_left *left_out, struct err *err);
 
 /* Who has the runs.  contended: rows were locked lately, so none is waited for. */
 struct holder {

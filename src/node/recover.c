@@ -5,7 +5,8 @@
  *   dead node  Every node that saw it tries to mark the row down; the one whose update goes through puts the
  *              tasks back.  If that one dies before it is done, the tasks are orphans.
  *   orphans    Rows held by an incarnation that no node that is up has.  Looked for now and then by the
- *              first of the live nodes; when it falls silent another one is first.
+ *              first of the live nodes; when it falls silent another one is first.  It may be unable to: each
+ *              minute one of the others looks as well, in turn.
  *   leaks      Rows this node holds in the database but not in memory (recover_leaks.c).
  *   duties     What must be done once in the cluster, by the first node as well: lines of limits (also by
  *              nodes whose own tasks wait in one), lanes, partitions of the history.
@@ -28,6 +29,7 @@
 #define QUIET_AFTER_US  (30 * US_PER_S) /* that no node came, went or had anything in hand */
 #define LEAKS_EVERY_US  (15 * US_PER_S)
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
+#define TURN_US         (60 * US_PER_S)
 #define OVER_MAX        1000 /* rows of pgrab.hold at once */
 
 void
@@ -159,6 +161,18 @@ is_first(const struct recover *r)
 	return c != NULL && (c->view.self == 0 || c->view.n_nodes == 0);
 }
 
+/* So all nodes together ask once a minute, however many they are. */
+static bool
+is_its_turn(struct recover *r)
+{
+	const struct cluster *c = r->cluster;
+	int64_t minute = clock_wall_us() / TURN_US, before = r->minute;
+
+	r->minute = minute;
+	return before != minute && c != NULL && c->view.n_nodes > 0 &&
+	       (size_t)minute % c->view.n_nodes == c->view.self;
+}
+
 /* A busy node's claims delete what is over; this is for the last of them. */
 static void
 drop_holds(struct recover *r)
@@ -174,29 +188,39 @@ drop_holds(struct recover *r)
 		holds_give_back(&r->node->holds, incarnation, over, n);
 }
 
+static void
+keep_up(struct recover *r, int64_t now)
+{
+	struct err err = {0};
+	enum rc rc;
+
+	if (now < r->next_upkeep_us)
+		return;
+	rc = r->store->upkeep(r->db, r->node->set->retention_us, &err);
+	if (rc != RC_OK)
+		log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
+}
+
 /* What the first node does for all, and for lines whoever has put a task in one. */
 static void
 do_duties(struct recover *r, bool first, int64_t now)
 {
+	struct duties_left left;
 	struct err err = {0};
-	bool line = false, orphans = false, asked, answered;
+	bool asked, answered;
 
-	if (first && now >= r->next_upkeep_us) {
-		enum rc rc = r->store->upkeep(r->db, r->node->set->retention_us, &err);
-
-		if (rc != RC_OK)
-			log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-		r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
-	}
+	if (first)
+		keep_up(r, now);
 	asked = atomic_exchange(&r->line, false);
-	answered = r->store->duties(r->db, &line, &orphans, &err) == RC_OK;
-	if (!answered) {
+	answered = r->store->duties(r->db, &left, &err) == RC_OK;
+	if (!answered)
 		log_debug("duties", "error=\"%s\"", err.text);
-		line = asked;
-	}
-	if (line)
+	if (left.line || (asked && !answered))
 		atomic_store(&r->line, true);
-	if (orphans) {
+	if (left.upkeep)
+		keep_up(r, now);
+	if (left.orphans) {
 		r->stir_us = now;
 		sweep(r, 0);
 	}
@@ -213,7 +237,7 @@ routine(struct recover *r)
 	look_around(r, now);
 	first = is_first(r);
 	drop_holds(r);
-	if (line || (first && now >= r->next_duties_us))
+	if (line || (first ? now >= r->next_duties_us : is_its_turn(r)))
 		do_duties(r, first, now);
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
@@ -262,6 +286,7 @@ recover_create(struct node *n)
 	gate_init(&r->gate);
 	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
 	r->next_leaks_us = clock_mono_us() + LEAKS_EVERY_US;
+	r->minute = clock_wall_us() / TURN_US;
 	return r;
 }
 

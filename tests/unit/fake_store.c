@@ -571,6 +571,8 @@ upkeep(struct db *db, int64_t retention_us, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, true);
 
+	if (is_done(&c))
+		fake.no_upkeep = false;
 	return end(&c, err);
 }
 
@@ -630,16 +632,16 @@ hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, st
 }
 
 static enum rc
-duties(struct db *db, bool *line_out, bool *orphans_out, struct err *err)
+duties(struct db *db, struct duties_left *left_out, struct err *err)
 {
 	struct call c = begin(FAKE_DUTIES, false);
 
-	*line_out = is_done(&c) && fake.line;
-	*orphans_out = false;
+	*left_out =
+	    (struct duties_left){.line = is_done(&c) && fake.line, .upkeep = is_done(&c) && fake.no_upkeep};
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		const struct fake_task *t = &fake.task[i];
 
-		*orphans_out = *orphans_out || (t->incarnation != 0 && !is_up(t->incarnation));
+		left_out->orphans = left_out->orphans || (t->incarnation != 0 && !is_up(t->incarnation));
 	}
 	return end(&c, err);
 }

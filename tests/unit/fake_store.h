@@ -94,6 +94,7 @@ struct fake_store {
 	char sqlstate[6];                   /* of ANSWER_REFUSED */
 	bool not_durable;
 	bool line;           /* tasks wait in line for a limit */
+	bool no_upkeep;      /* for two hours */
 	bool refuse_ends;    /* a trigger that lets no run end */
 	unsigned generation; /* of the heartbeat's connection */
 	struct server_mark server;

@@ -111,29 +111,44 @@ only_who_buries_a_node_puts_back_what_it_held(void **unused)
 }
 
 static void
-orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other(void **unused)
-{
-	for (int first = 0; first < 2; first++) {
-		begin(first);
-		struct fake_task *t = held_by(33, FAKE_CLAIMED); /* of an incarnation that nobody has */
-		int64_t since = clock_mono_us();
-
-		while (clock_mono_us() < since + 30 * US_PER_S)
-			next();
-		assert_int_equal(t->status, first ? FAKE_SCHEDULED : FAKE_CLAIMED);
-		/* Every six seconds; others ask nobody. */
-		assert_in_range(fake.calls[FAKE_DUTIES], first ? 5 : 0, first ? 7 : 0);
-		parts_end(&p);
-	}
-}
-
-static void
 go_on_for(int64_t us)
 {
 	int64_t until = clock_mono_us() + us;
 
 	while (clock_mono_us() < until)
 		next();
+}
+
+static void
+orphans_are_looked_for_by_the_first_of_the_live_nodes(void **unused)
+{
+	begin(true);
+	struct fake_task *t = held_by(33, FAKE_CLAIMED); /* of an incarnation that nobody has */
+
+	go_on_for(30 * US_PER_S);
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+	assert_in_range(fake.calls[FAKE_DUTIES], 5, 7); /* every six seconds */
+	parts_end(&p);
+}
+
+static void
+the_others_look_in_turn_a_minute_each_in_case_the_first_cannot(void **unused)
+{
+	begin(false);
+	fake_node("third")->incarnation = 44;
+	parts_register(&p, 11, 3600 * US_PER_S);
+	go_on_for(180 * US_PER_S); /* a minute is also the first one's */
+	fake.calls[FAKE_DUTIES] = 0;
+	go_on_for(1800 * US_PER_S);
+	assert_int_equal(fake.calls[FAKE_DUTIES], 10);
+
+	struct fake_task *t = held_by(33, FAKE_CLAIMED);
+
+	fake.no_upkeep = true;
+	go_on_for(180 * US_PER_S);
+	assert_int_equal(t->status, FAKE_SCHEDULED);
+	assert_false(fake.no_upkeep);
+	parts_end(&p);
 }
 
 /* The picture of the cluster, as the heartbeat would publish it now. */
@@ -196,7 +211,7 @@ who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone(void **unuse
 	assert_in_range(fake.calls[FAKE_DUTIES], 24, 25);
 	fake.line = false;
 	go_on_for(60 * US_PER_S);
-	assert_in_range(fake.calls[FAKE_DUTIES], 25, 26);
+	assert_in_range(fake.calls[FAKE_DUTIES], 25, 27); /* and in its turn */
 	parts_end(&p);
 }
 
@@ -364,7 +379,8 @@ main(void)
 	    cmocka_unit_test(what_a_silent_node_held_is_put_back_and_what_ran_is_recorded_as_lost),
 	    cmocka_unit_test(a_node_that_has_beaten_since_keeps_its_tasks),
 	    cmocka_unit_test(only_who_buries_a_node_puts_back_what_it_held),
-	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes_and_by_no_other),
+	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes),
+	    cmocka_unit_test(the_others_look_in_turn_a_minute_each_in_case_the_first_cannot),
 	    cmocka_unit_test(a_quiet_cluster_is_asked_once_a_minute_until_something_stirs),
 	    cmocka_unit_test(who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone),
 	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
