@@ -65,9 +65,10 @@ def test_skip_next_by_command(db):
 
 
 def test_drain_and_undrain_by_command(db, nodes):
-    nodes.start("n1")
+    node = nodes.start("n1")
     row = json.loads(run_pgrab("drain", "n1", "--json", dsn=db.dsn).stdout)[0]
     assert (row["name"], row["state"]) == ("n1", "draining")
+    node.wait_log("event=drain")  # the command asks for it, and the node obeys with its next heartbeat
     task = db.add(kind="noop")
     stays(lambda: not db.runs(task), 1, "no run on a drained node")
     assert "up" in run_pgrab("undrain", "n1", dsn=db.dsn).stdout
