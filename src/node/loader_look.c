@@ -109,6 +109,17 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
 	return ask(l, marks, c, found, err);
 }
 
+/* Of what was not put off. */
+static bool
+any_for_now(const struct candidate *c, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && c[i].refused)
+		i++;
+	return i < n;
+}
+
 /* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
 static size_t
 claim_chosen(
@@ -136,10 +147,10 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 
 	if (rc != RC_OK)
 		return rc;
-	if (until_first(l, c, found) <= 0)
-		l->found_us = l->looked_us;
 	if (part == LANES_OWN)
 		look_anew(l, l->looked_us, loader_put_off(c, found, l->node->set->lookahead_us));
+	if (any_for_now(c, found))
+		l->found_us = l->looked_us;
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);

@@ -1,8 +1,8 @@
 """What many rows that cannot run cost the few that can: lateness, recovery, people's views, and each statement of the nodes.
 
 Beside FUTURE tasks that are due in a month and FOREIGN ones that are due now, of a kind that no node runs:
-    lateness   of sql tasks inserted one by one: from the insert to the start.  The first of all by itself: it waits for the node's
-               first look, which reads a page of each shard from the disk
+    lateness   of sql tasks inserted one by one: from the insert to the start.  The first is also shown by itself: it waits for the
+               node's first look, which reads a page of each shard from the disk
     killed     four runs of a node whose process is killed: until each runs on another node
     frozen     the same, but node and keeper stop as if the machine was lost: what is beyond dead_after
     overview   and the views of people; explain of one of the foreign tasks and of one of the future
@@ -52,7 +52,7 @@ def load(st, args, progress):
 
 
 def lateness(st, count, progress):
-    """Milliseconds, sorted."""
+    """Milliseconds, in the order in which they were inserted."""
     tasks = []
     with as_nodes(st):
         for i in range(count):
@@ -60,8 +60,8 @@ def lateness(st, count, progress):
             tasks.append(st.one("insert into pgrab.task (kind, command) values ('sql', 'select 1') returning id"))
             progress.show(f"lateness: {i + 1} of {count}")
     wait_until(lambda: st.one("select count(*) from pgrab.run where task_id = any (%s)", tasks) == count, 60, "their runs")
-    return sorted(row[0] for row in st.query(
-        "select (extract(epoch from started_at - created_at) * 1000)::float8 from pgrab.run where task_id = any (%s)", tasks))
+    return [row[0] for row in st.query("select (extract(epoch from started_at - created_at) * 1000)::float8 from pgrab.run "
+                                       "where task_id = any (%s) order by task_id", tasks)]
 
 
 def family(pid):
@@ -151,8 +151,9 @@ def run(st, args, progress):
     load(st, args, progress)
     node = st.start_node("alone")
     st.wait_up([node])
-    first = lateness(st, 1, progress)[0]
     late = lateness(st, args.tasks, progress)
+    first = late[0]
+    late.sort()
     node.end()
     killed = lost_node(st, "killed", signal.SIGKILL, progress)
     frozen = lost_node(st, "frozen", signal.SIGSTOP, progress)
