@@ -9,7 +9,9 @@
 -- and is in no index of due tasks.
 --
 -- No BEFORE UPDATE trigger for each row: with one, PostgreSQL locks each row before changing it, and every
--- claim would pay for that.
+-- claim would pay for that.  No generated column: from PostgreSQL 16 on, an UPDATE that changes nothing of
+-- what it is made of reads its expression anew for each row.  Which lane and shard a task is in, only the
+-- index of due tasks writes down.
 
 create table pgrab.task (
   id               bigint      generated always as identity,
@@ -22,6 +24,7 @@ create table pgrab.task (
   claimed_at       timestamptz,
   started_at       timestamptz,
   last_finished_at timestamptz,
+  succeeded_at     timestamptz,
   runs             bigint      not null default 0,
   fires            bigint      not null default 0,
   failures         bigint      not null default 0,
@@ -31,15 +34,6 @@ create table pgrab.task (
   met              integer,
   status           text        not null default 'scheduled',
   -- written by the system once, or rarely
-  shard            smallint    not null
-    generated always as ((hashint8extended(id, 0) & 1023)::smallint) stored,
-  lane             integer     not null
-    generated always as (
-      (hashtext(owner || ' ' || kind) # jsonb_hash(require)
-          # case delivery when 'at_most_once' then 1431655760 else 0 end)
-        & 2147483640
-      | case when priority = 0 then 2 when priority < 0 then 1 when priority < 10 then 3
-          when priority < 100 then 4 else 5 end) stored,
   settled          boolean     not null default false,
   created_at       timestamptz not null default now(),
   updated_at       timestamptz not null default now(),
@@ -113,6 +107,7 @@ comment on column pgrab.task.fire_at is
 comment on column pgrab.task.claimed_at is 'System: when the node claimed it.';
 comment on column pgrab.task.started_at is 'System: when the current or last run began.';
 comment on column pgrab.task.last_finished_at is 'System: when the last run ended.';
+comment on column pgrab.task.succeeded_at is 'System: when it last succeeded. Null: never.';
 comment on column pgrab.task.runs is 'System: runs that have ended.';
 comment on column pgrab.task.fires is
   'System: fires that have been carried out, whatever their outcome; max_runs counts these.';
@@ -131,13 +126,6 @@ comment on column pgrab.task.status is
   'System: waiting (for parents), scheduled, claimed (a node holds it and has not started it), running, '
   'parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a running chain '
   'ended.';
-comment on column pgrab.task.shard is
-  'System: which of 1024 virtual buckets the task belongs to, pgrab.shard(id). Strategies divide shards among'
-  ' nodes.';
-comment on column pgrab.task.lane is
-  'System: its lane of the due index: the band of its priority (the last three bits: 1 below zero,'
-  ' 2 zero, 3 up to 9, 4 up to 99, 5 above) and a hash of owner, kind, require and delivery. All tasks of a '
-  'lane can be run by the same nodes.';
 comment on column pgrab.task.settled is
   'System: true: its missed fires have been settled; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
@@ -194,8 +182,8 @@ comment on column pgrab.task.owner is 'System: current_user of the insert.';
 comment on column pgrab.task.require is
   'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
 comment on column pgrab.task.args is
-  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd; exec: argv, env, stdin, cwd; '
-  'http: method, headers, body, expect, follow; notify: payload.';
+  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd, umask; exec: argv, env, '
+  'stdin, cwd, umask; http: method, headers, body, expect, follow; notify: payload.';
 comment on column pgrab.task.on_failure is
   'A task to insert when a fire has failed for good: a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
@@ -205,17 +193,36 @@ comment on column pgrab.task.last_error is 'System: why the last run failed.';
 
 -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
 -- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
-create index task_due_idx on pgrab.task (lane, shard, due_at) where due_at is not null;
+--
+-- The first two are pgrab.lane_of() and pgrab.shard(), which PostgreSQL inlines: 11_task.sql says what they
+-- mean.  Nobody can choose an owner, so a quick hash will do for plain tasks.  What users write freely goes
+-- through a wide cryptographic one, which is longer than the other: nobody can get into the lane of others.
+create index task_due_idx on pgrab.task (
+  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
+    then int8send(hashtextextended(kind,
+      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
+    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
+      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
+      || require::text, '\', '\\'), 'escape')), 1, 16) end),
+  ((hashint8extended(id, 0) & 1023)::smallint),
+  due_at) where due_at is not null;
 comment on index pgrab.task_due_idx is
   'What is due, by lane and shard: the loaders scan it. Tasks that cannot run now have no due_at and are not '
   'in it.';
 -- Serves: pgrab.parked, pgrab.overview.  Its predicate names only due_at, which is in an index anyway: no
 -- HOT update is lost, and a task that runs when it is due never enters it.
-create index task_idle_idx on pgrab.task (id) where due_at is null;
-comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting.';
+-- By lane, as in task_due_idx, because a lane may go when nothing stands in it.
+create index task_idle_idx on pgrab.task (
+  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
+    then int8send(hashtextextended(kind,
+      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
+    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
+      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
+      || require::text, '\', '\\'), 'escape')), 1, 16) end)) where due_at is null;
+comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
 -- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; this is their line, ordered
--- by the band of their priority.
-create index task_line_idx on pgrab.task (limit_key, (lane & 7), fire_at)
+-- by the band of their priority (pgrab_internal.band).
+create index task_line_idx on pgrab.task (limit_key, width_bucket(priority, '{-32768,0,1,10,100}'), fire_at)
   where due_at is null and limit_key is not null and not paused;
 comment on index pgrab.task_line_idx is 'Tasks that wait for a place under a limit.';
 -- Serves: the end of a chain, and commands for a whole chain.  Written only when the graph changes.
@@ -230,7 +237,8 @@ comment on index pgrab.task_parent_idx is 'The children of a task.';
 -- row, and one open transaction would hold up every insert of its kind.  A duplicate lane does no harm.
 create table pgrab.lane (
   id       bigint  generated always as identity,
-  lane     integer not null,
+  lane     bytea   not null,
+  band     integer not null,
   owner    text    not null,
   kind     text    not null,
   require  jsonb   not null,
@@ -240,14 +248,15 @@ create table pgrab.lane (
 comment on table pgrab.lane is
   'Lanes of the due index: what tasks have in common that the same nodes can run and that are equally '
   'important. Kept by triggers.';
-comment on column pgrab.lane.id is 'Number of the row; nodes ask only for rows above the highest they know.';
-comment on column pgrab.lane.lane is 'pgrab.task.lane.';
+comment on column pgrab.lane.id is 'Number of the row, by which nodes name it.';
+comment on column pgrab.lane.lane is 'What stands for it in the due index: pgrab.lane_of() of its tasks.';
+comment on column pgrab.lane.band is 'The band of its tasks'' priority, from 1 (below zero) to 5.';
 comment on column pgrab.lane.owner is 'Owner of its tasks.';
 comment on column pgrab.lane.kind is 'Kind of its tasks.';
 comment on column pgrab.lane.require is 'Labels they require.';
 comment on column pgrab.lane.delivery is 'Their delivery.';
-create index lane_lane_idx on pgrab.lane (lane);
-comment on index pgrab.lane_lane_idx is 'Is this lane known?';
+create index lane_owner_idx on pgrab.lane (owner, lane);
+comment on index pgrab.lane_owner_idx is 'Is this lane known? How many has this owner?';
 
 -- Each claim writes down the ids it took, and its row is deleted when the last of those tasks has ended.
 -- Recovery finds what a dead node held by reading these rows, never by reading the due tasks.
@@ -365,8 +374,11 @@ comment on index pgrab.run_task_idx is 'Every attempt of one task.';
 -- they go to the rightmost page: 0.7 us a row.
 create index run_finished_idx on pgrab.run (finished_at);
 comment on index pgrab.run_finished_idx is 'The newest runs.';
+-- Serves: pgrab.overview, and whoever looks for failures among many successes, which are not in it.
+create index run_failed_idx on pgrab.run (finished_at) where outcome <> 'succeeded';
+comment on index pgrab.run_failed_idx is 'The newest runs that did not succeed.';
 -- Serves: pgrab.chain_runs, parent outputs.
-create index run_chain_idx on pgrab.run (chain_id) where chain_id is not null;
+create index run_chain_idx on pgrab.run (chain_id, task_id) where chain_id is not null;
 comment on index pgrab.run_chain_idx is 'The runs of one run of a chain.';
 
 -- Serves: pgrab_internal.runs_leave(), days_drop().  Empty as long as no task sets keep.
@@ -395,6 +407,7 @@ create table pgrab.registration (
   started_at      timestamptz      not null,
   shards          bit(1024),
   overlapping     boolean          not null default false,
+  down            boolean          not null default false,
   constraint registration_pkey primary key (id),
   constraint registration_name_key unique (name),
   constraint registration_weight_check check (weight >= 0 and weight < 'infinity')
@@ -430,6 +443,11 @@ comment on column pgrab.registration.shards is
   'Readable form: pgrab.ownership.';
 comment on column pgrab.registration.overlapping is
   'True: its strategy lets several nodes read the same shard.';
+comment on column pgrab.registration.down is
+  'True: it is down, so that nobody need look at its beats. False: its last beat says.';
+-- Serves: pgrab_internal.ring(), heartbeats, lanes.  Thousands of nodes may be down: each pod has its name.
+create index registration_up_idx on pgrab.registration (id) where not down;
+comment on index pgrab.registration_up_idx is 'Nodes that may be up.';
 
 -- Every beat is a new row, and the one before it is deleted: an index scan from the end meets the newest
 -- first, and never reads the dead rows that an old snapshot keeps behind it.  When a node that was thought
@@ -466,6 +484,7 @@ create table pgrab.beat (
   busy             boolean     not null default false,
   ill              boolean     not null default false,
   state            text        not null,
+  server_life      bigint,
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -511,6 +530,8 @@ comment on column pgrab.beat.ill is
   'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
 comment on column pgrab.beat.state is
   'up, draining (takes no new tasks), down (stopped, or declared dead).';
+comment on column pgrab.beat.server_life is
+  'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 
 create table pgrab.weight (
   node_id     bigint           not null,
@@ -782,13 +803,19 @@ comment on column pgrab.limit_start.key is 'The limit.';
 create table pgrab.duty (
   duty    text        not null,
   done_at timestamptz not null default 'epoch',
+  about   text,
+  next_id bigint,
   constraint duty_pkey primary key (duty)
 ) with (fillfactor = 10);
 comment on table pgrab.duty is
   'Internal: what is done for the whole cluster, by any one node at a time.';
 comment on column pgrab.duty.duty is 'Name of the duty.';
 comment on column pgrab.duty.done_at is 'When it was done last.';
-insert into pgrab.duty (duty) values ('lanes'), ('limit_audit'), ('limits'), ('upkeep');
+comment on column pgrab.duty.about is 'For strays: the server and the timeline that they were searched on.';
+comment on column pgrab.duty.next_id is
+  'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
+insert into pgrab.duty (duty)
+values ('chains'), ('lanes'), ('late'), ('limit_audit'), ('limits'), ('strays'), ('upkeep');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -816,6 +843,7 @@ create table pgrab.chain (
   chain_id bigint  not null default nextval('pgrab.chain_run_seq'),
   pending  integer,
   stuck    boolean not null default false,
+  since    timestamptz not null default clock_timestamp(),
   constraint chain_pkey primary key (chain),
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
@@ -829,6 +857,8 @@ comment on column pgrab.chain.chain_id is
 comment on column pgrab.chain.pending is
   'Links of a chain with a schedule that have not ended in this run. Null: the chain runs once, and nothing '
   'is counted.';
+comment on column pgrab.chain.since is
+  'When the first link of that run can have ended: older history has nothing of it.';
 comment on column pgrab.chain.stuck is
   'For a chain that runs once: a link has been parked, so skipped links are kept for a retry.';
 -- Serves: pgrab.chains, pgrab.chain_runs, pgrab.cancel of a root that has ended.
@@ -891,12 +921,14 @@ create table pgrab.event (
 ) partition by range (at);
 comment on table pgrab.event is
   'Who did what to tasks, limits and nodes, written in the transaction that did it. Daily partitions, kept '
-  'as long as the history. What nodes do is not in it, nor are inserts of plain one-shot tasks. Readable '
+  'as long as the history. What nodes do is not in it, but for fires that were missed, nor are '
+  'inserts of plain one-shot tasks. Readable '
   'form: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, delete_chain, '
-  'drain, undrain, limit, pause_all, resume_all, migrate.';
+  'drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node could run in time), '
+  'upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';
@@ -938,6 +970,24 @@ comment on index pgrab.edge_change_parent_idx is 'The changes to edges of a pare
 create index edge_change_child_idx on pgrab.edge_change (child_id);
 comment on index pgrab.edge_change_child_idx is 'The changes to edges of a child that starts.';
 
+create table pgrab.skipping (
+  task_id bigint      not null,
+  chain   bigint      not null,
+  result  text        not null,
+  fire_at timestamptz,
+  constraint skipping_pkey primary key (task_id)
+);
+comment on table pgrab.skipping is
+  'Internal: links that have ended and below which more links must be skipped than the end of a run does at '
+  'once. A node goes on with them; then the row is deleted.';
+comment on column pgrab.skipping.task_id is 'The link. Its row may have left pgrab.task.';
+comment on column pgrab.skipping.chain is 'Its chain.';
+comment on column pgrab.skipping.result is 'How it ended: failed, skipped, succeeded, cancelled.';
+comment on column pgrab.skipping.fire_at is 'The planned time of its run.';
+-- Serves: chain_lock(), and the end of a chain's run.
+create index skipping_chain_idx on pgrab.skipping (chain);
+comment on index pgrab.skipping_chain_idx is 'What a chain has left to be skipped.';
+
 create table pgrab.cluster (
   only_row  boolean     not null default true,
   paused    boolean     not null default false,
@@ -948,8 +998,11 @@ create table pgrab.cluster (
   roles     boolean     not null default false,
   submit_priority smallint not null default 9,
   submit_misfire_limit integer not null default 1000,
+  owner_lanes integer not null default 2000,
   constraint cluster_pkey primary key (only_row),
-  constraint cluster_only_row_check check (only_row)
+  constraint cluster_only_row_check check (only_row),
+  -- what an INSERT that leaves both alone has is never refused
+  constraint cluster_bounds_check check (submit_priority >= 0 and submit_misfire_limit >= 100)
 );
 comment on table pgrab.cluster is
   'What applies to all nodes: one row. Written by pgrab.pause_all() and pgrab.resume_all().';
@@ -966,6 +1019,8 @@ comment on column pgrab.cluster.submit_priority is
   '15 minutes of everybody else''s waiting.';
 comment on column pgrab.cluster.submit_misfire_limit is
   'With separate roles: the highest misfire_limit of such tasks, which is the number of catch-up runs.';
+comment on column pgrab.cluster.owner_lanes is
+  'In how many lanes (pgrab.lane) the tasks of one owner may stand.';
 comment on column pgrab.cluster.roles is
   'False: one role does everything. True: there are pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator '
   'and pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';
@@ -984,7 +1039,7 @@ create table pgrab.alert (
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,late,node_down,node_up}' and cardinality(events) > 0
+    events <@ '{failed,parked,recovered,late,missed,node_down,node_up}' and cardinality(events) > 0
     and array_position(events, null) is null)
 );
 comment on table pgrab.alert is
@@ -993,7 +1048,8 @@ comment on table pgrab.alert is
 comment on column pgrab.alert.name is 'Name of the alert.';
 comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
-  'recovered (a success after either, or after late), late (no success within expect_within); node_down (a '
+  'recovered (a success after either, or after late), late (no success within expect_within), missed (no '
+  'node could run a fire in time; at most once an hour for a task). For alerts of operators: node_down (a '
   'node has died or fallen silent; being stopped does not count), node_up (it is back).';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
@@ -1015,18 +1071,16 @@ create table pgrab.incident (
   event        text        not null,
   since        timestamptz not null,
   failures     bigint      not null default 1,
-  succeeded_at timestamptz,
   fault        text,
   constraint incident_pkey primary key (task_id),
   constraint incident_event_check check (event in ('failed', 'parked', 'late'))
-) with (fillfactor = 70);
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.incident is
   'Tasks whose last fire did not succeed, or that are late. Read it through pgrab.failing and pgrab.overdue.';
 comment on column pgrab.incident.task_id is 'The task.';
 comment on column pgrab.incident.event is 'How it began: failed, parked, late.';
 comment on column pgrab.incident.since is 'When it began.';
 comment on column pgrab.incident.failures is 'Fires that have failed since.';
-comment on column pgrab.incident.succeeded_at is 'When the task last succeeded before that. Null: never.';
 comment on column pgrab.incident.fault is 'Why an alert could not be inserted. Null: all is well.';
 
 -- The same for nodes, from the moment that one is declared dead until its name registers again.
@@ -1041,6 +1095,38 @@ comment on table pgrab.node_incident is
 comment on column pgrab.node_incident.node_id is 'The node.';
 comment on column pgrab.node_incident.since is 'When it was last heard from.';
 comment on column pgrab.node_incident.fault is 'Why an alert could not be inserted. Null: all is well.';
+
+-- What people are to be told of.  Written where it happens, in that transaction; the alerts are inserted
+-- later, because they are others' texts and may be many.
+create table pgrab_internal.notice (
+  id       bigint      generated always as identity,
+  task_id  bigint,
+  node_id  bigint,
+  next_at  timestamptz not null default clock_timestamp(),
+  tries    integer     not null default 0,
+  event    text        not null,
+  facts    jsonb       not null,
+  template jsonb,
+  after    text,
+  constraint notice_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab_internal.notice is
+  'Events of tasks and nodes whose alerts have yet to be inserted: see pgrab_internal.notices_tell().';
+comment on column pgrab_internal.notice.id is 'Number of the notice.';
+comment on column pgrab_internal.notice.task_id is 'The task. Null: it is of a node.';
+comment on column pgrab_internal.notice.node_id is 'The node. Null: it is of a task.';
+comment on column pgrab_internal.notice.next_at is 'When it is its turn: it takes turns with the others.';
+comment on column pgrab_internal.notice.tries is 'How often an alert met a lock.';
+comment on column pgrab_internal.notice.event is 'What has happened, as in pgrab.alert.events.';
+comment on column pgrab_internal.notice.facts is 'What is known of it, as strings.';
+comment on column pgrab_internal.notice.template is
+  'The on_failure of the task, if it is to be told of this.';
+comment on column pgrab_internal.notice.after is
+  'Alerts are inserted in the order of their names: up to this one they have been. Null: none has.';
+-- Serves: notices_tell().
+create index notice_next_idx on pgrab_internal.notice (next_at);
+comment on index pgrab_internal.notice_next_idx is 'Whose turn it is.';
+revoke all on pgrab_internal.notice from public;
 
 -- Serves: pgrab.overdue.  Claim, start and finish write none of its columns.
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;

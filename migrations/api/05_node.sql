@@ -1,3 +1,12 @@
+-- The life of the server: from a start of its shared memory to the end of all sessions.  A recovery after the
+-- crash of a process leaves the postmaster as it is and resets the statistics.  See ADR 29.
+create or replace function pgrab_internal.server_life() returns bigint
+language sql stable
+return (date_part('epoch', pg_postmaster_start_time()) * 1e6)::bigint
+  + (coalesce(date_part('epoch', pg_stat_get_bgwriter_stat_reset_time()), 0) * 1e6)::bigint;
+comment on function pgrab_internal.server_life() is
+  'A number that each start or recovery of the server changes. Only good for comparing.';
+
 -- What is known of each node, put together from its registration, its last beat, and the weight that an
 -- operator has given it.  Every query about nodes reads this view.
 
@@ -7,7 +16,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.users, r.slots,
   coalesce(b.state, 'down') as state,
   r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
-  r.heartbeat_every, r.dead_after, r.shards, r.overlapping, coalesce(b.bell, false) as bell,
+  r.heartbeat_every, r.dead_after, r.shards, r.overlapping, r.down, coalesce(b.bell, false) as bell,
   coalesce(b.busy, false) as busy, coalesce(b.ill, false) as ill,
   coalesce(b.in_hand, 0) as in_hand, coalesce(b.running, 0) as running,
   coalesce(b.claims_attempted, 0) as claims_attempted, coalesce(b.claims_won, 0) as claims_won,
@@ -19,6 +28,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.to_start, 0) as to_start, coalesce(b.to_run, 0) as to_run,
   coalesce(b.to_finish, 0) as to_finish, coalesce(b.children, 0) as children,
   coalesce(b.connections, 0) as connections, b.lease_left, b.round_trip,
+  b.server_life,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
 from pgrab.registration r
   left join lateral (
@@ -60,6 +70,8 @@ comment on column pgrab.node.dead_after is 'After this long without a heartbeat 
 comment on column pgrab.node.shards is
   'Shards it reads; the leftmost bit is shard 0. Null: it has not said yet. Readable form: pgrab.ownership.';
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
+comment on column pgrab.node.down is
+  'True: it is down. For statements that must not look at each node that is; others ask for its state.';
 comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks.';
 comment on column pgrab.node.ill is
   'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
@@ -89,6 +101,9 @@ comment on column pgrab.node.lease_left is
   'What was left of its lease when the last heartbeat was sent. Null: it is down.';
 comment on column pgrab.node.round_trip is
   'How long the heartbeat before the last one took. Null: it is down, or has just started.';
+comment on column pgrab.node.server_life is
+  'If its runs outlast a restart of the server: the life of the server in which it sent its last heartbeat. '
+  'In another life others wait for two and a half times dead_after. Null: they do not outlast one.';
 comment on column pgrab.node.live is
   'Has it been heard from lately, by the database''s clock? For readers only: nodes judge each other by '
   'beat.';

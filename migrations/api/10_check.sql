@@ -58,8 +58,10 @@ create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
   "sql":    {"params": "array", "transaction": "boolean"},
-  "shell":  {"env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
-  "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "limits": "object"},
+  "shell":  {"env": "object", "stdin": "string", "cwd": "string", "umask": "string",
+             "limits": "object"},
+  "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "umask": "string",
+             "limits": "object"},
   "http":   {"method": "string", "headers": "object", "body": "string object array",
              "expect": "array string number", "follow": "boolean"},
   "notify": {"payload": "string"},
@@ -82,6 +84,9 @@ begin
   elsif p_value <> 'null' and not jsonb_typeof(p_value) = any (string_to_array(c_types, ' ')) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s must be a JSON %s.', p_name, replace(c_types, ' ', ' or ')));
+  elsif p_name = 'umask' and p_value #>> '{}' !~ '^0?(?!000)[0-7]{3}$' then
+    perform pgrab_internal.refuse('args', format('{"umask": %s}', p_value),
+      'umask is an octal number from 001 to 777, for example "022".');
   elsif p_name in ('env', 'headers') and not pgrab_internal.args_values_fine(p_value) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s may hold plain values only, or {"secret": "name"} or {"file": "path"} in place of one; '

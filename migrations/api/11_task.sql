@@ -6,13 +6,34 @@ return (hashint8extended(p_id, 0) & 1023)::smallint;
 comment on function pgrab.shard(bigint) is
   'Which of the 1024 virtual buckets a task belongs to. Negative, huge and consecutive ids spread evenly.';
 
+create or replace function pgrab_internal.band(p_priority smallint) returns integer
+language sql immutable parallel safe
+return width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[]);
+comment on function pgrab_internal.band(smallint) is
+  'The band of a priority: 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.';
+
+-- The very expression of task_due_idx: inlined, it finds that index.
+create or replace function pgrab.lane_of(
+  p_owner text, p_kind text, p_require jsonb, p_delivery text, p_priority smallint)
+returns bytea
+language sql immutable parallel safe
+return case when p_delivery = 'at_least_once' and p_require = '{}' and p_kind in ('sql', 'shell', 'noop')
+  then int8send(hashtextextended(p_kind,
+    hashtextextended(p_owner, width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[]))))
+  else substring(sha256(decode(replace(width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[])::text
+    || ' ' || length(p_owner)::text || ' ' || p_owner || length(p_kind)::text || ' ' || p_kind || p_delivery
+    || p_require::text, '\', '\\'), 'escape')), 1, 16) end;
+comment on function pgrab.lane_of(text, text, jsonb, text, smallint) is
+  'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
+  'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
+
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
 -- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
 -- shards: look everywhere.
 create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql set enable_seqscan = off as $$
 begin
-  if exists (select from pgrab.node n where n.bell and n.state = 'up') then
+  if exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up') then
     perform pg_notify('pgrab',
       case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
   end if;
@@ -62,6 +83,7 @@ begin
   t.last_outcome := null;
   t.last_error := null;
   t.last_finished_at := null;
+  t.succeeded_at := null;
   t.chain := null;
   t.needs := null;
   t.met := null;
@@ -106,7 +128,7 @@ when ((
   and case new.kind when 'noop' then new.command = '' else btrim(new.command, E' \t\r\n') <> '' end
   and octet_length(coalesce(new.name, '-')) between 1 and 1000
   and octet_length(coalesce(new.key, '-')) between 1 and 1000
-  and octet_length(new.source) <= 1000 and new.paused is not null and new.priority < 10
+  and octet_length(new.source) <= 1000 and new.paused is not null and new.priority <= 0
   and new.timeout = '1 hour' and new.max_attempts = 3 and new.backoff = '5 s' and new.backoff_max = '1 hour'
   and new.delivery = 'at_least_once' and new.misfire = 'once' and new.misfire_after = '1 minute'
   and new.misfire_limit = 100 and new.jitter = '0' and new.run_if = 'success' and new.timezone = 'UTC'
@@ -116,7 +138,7 @@ when ((
   and new.created_at = now() and new.updated_at = now() and not new.settled
   and new.attempt = 0 and new.runs = 0 and new.fires = 0 and new.failures = 0
   and num_nonnulls(new.node_id, new.incarnation, new.claimed_at, new.started_at, new.last_finished_at,
-    new.chain, new.needs, new.met, new.last_outcome, new.last_error) = 0
+    new.succeeded_at, new.chain, new.needs, new.met, new.last_outcome, new.last_error) = 0
   ) is not true)
 execute function pgrab_internal.task_insert();
 
@@ -173,11 +195,48 @@ end $$;
 comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
   'The run_at of a task that a user has edited.';
 
+-- Will what a task runs be run once more, after the run or the end that its row stands for?
+create or replace function pgrab_internal.runs_again(t pgrab_internal.task) returns boolean
+language plpgsql stable as $$
+declare
+  r pgrab_internal.task;
+begin
+  if t.status not in ('running', 'done', 'cancelled', 'skipped') then
+    return true;
+  elsif t.chain is null then
+    return t.run_at > t.fire_at or pgrab_internal.fire_following(t, t.fires + 1) is not null;
+  end if;
+  select x.* into r from pgrab.chain c join pgrab.task x on x.id = c.root where c.chain = t.chain;
+  r.fires := r.fires + case when r.needs is not null then 1 else 0 end;
+  return pgrab_internal.chain_next(r) is not null;
+end $$;
+comment on function pgrab_internal.runs_again(pgrab_internal.task) is
+  'Does a task have a run to come in which an edit of what it runs would count?';
+
+-- What a task runs was edited, and a run is in progress: the new text must run, too.
+create or replace function pgrab_internal.edit_run_at(t pgrab_internal.task) returns timestamptz
+language plpgsql as $$
+begin
+  if pgrab_internal.runs_again(t) then
+    return t.run_at;
+  elsif t.chain is null and t.schedule is null then
+    return greatest(clock_timestamp(), t.fire_at + interval '1 us');
+  end if;
+  perform pgrab_internal.control_refuse(t, case
+    when t.chain is null then 'This is the last fire of its schedule: what you write would never run. Raise '
+      'max_runs or ends_at in the same statement, or insert a new task.'
+    else 'It has no other run in its chain: what you write would never run. Insert a new task.' end);
+end $$;
+comment on function pgrab_internal.edit_run_at(pgrab_internal.task) is
+  'The run_at of a task when kind, command or args have been edited: a one-shot that is running runs again. '
+  'Refuses an edit that could never run.';
+
 -- An edit of the definition.  A task that has not started is planned again, and a node that had claimed it
 -- finds a new version.  A running one finishes as it was started, because its fence (version, incarnation) is
--- left alone.  When the system plans a task again (re-arming, misfire) it raises the version itself; that is
--- not an edit, and the trigger ignores it.  It is an AFTER trigger for the reason given in 0001_schema.sql.
--- It reads the row as it is now, because the statement, or a user's trigger, may have edited it twice.
+-- left alone; what it runs from now on has a run of its own.  When the system plans a task again (re-arming,
+-- misfire) it raises the version itself; that is not an edit, and the trigger ignores it.  It is an AFTER
+-- trigger for the reason given in 0001_schema.sql.  It reads the row as it is now, because the statement, or
+-- a user's trigger, may have edited it twice.
 create or replace function pgrab_internal.task_edited() returns trigger
 language plpgsql as $$
 declare
@@ -206,6 +265,9 @@ begin
     perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
   end if;
   t.run_at := pgrab_internal.plan_edit(o, t);
+  if (t.kind, t.command, t.args) is distinct from (o.kind, o.command, o.args) then
+    t.run_at := pgrab_internal.edit_run_at(t);
+  end if;
   v_planned := t.status <> 'running' and t is distinct from o;
   if v_planned then
     t := pgrab_internal.edit_plan(o, t);
@@ -254,7 +316,7 @@ begin
     v_before := pgrab_internal.link_ends('on');
     update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
     perform set_config('pgrab.link_ends', v_before, true);
-    perform pgrab_internal.lane_add(p);
+    perform pgrab_internal.lanes_add(array[pgrab_internal.lane(p)], true);
     return;
   end if;
   update pgrab.task t
@@ -262,9 +324,9 @@ begin
     status = p.status, version = p.version, node_id = null, incarnation = null, claimed_at = null,
     updated_at = clock_timestamp()
   where t.id = p.id;
-  perform pgrab_internal.lane_add(p);
+  perform pgrab_internal.lanes_add(array[pgrab_internal.lane(p)], true);
   if p.due_at < now() + interval '20 s' then
-    perform pgrab_internal.ring(array[p.shard]);
+    perform pgrab_internal.ring(array[pgrab.shard(p.id)]);
   end if;
 end $$;
 comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
@@ -274,16 +336,19 @@ comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
 create or replace function pgrab.task_foreign() returns trigger
 language plpgsql as $$
 begin
-  if not pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'MEMBER') then
-    raise exception using errcode = '42501',
-      message = format('task %s belongs to %s: %s cannot change what it runs', new.id, new.owner,
-        current_user),
-      hint = 'Only the owner can change kind, command, args and on_failure; when and whether it runs, '
-        'operators can change, too.';
+  if pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'MEMBER')
+    or tg_nargs > 0 and pg_has_role(current_user, tg_argv[0], 'MEMBER') then
+    return null;
   end if;
-  return null;
+  raise exception using errcode = '42501',
+    message = format('task %s belongs to %s: %s cannot change %s', new.id, new.owner, current_user,
+      case tg_nargs when 0 then 'what it runs' else 'it' end),
+    hint = 'Only the owner can change kind, command, args and on_failure; when and whether it runs, '
+      'operators can change, too.';
 end $$;
-comment on function pgrab.task_foreign() is 'Trigger: only the owner of a task may change what it runs.';
+comment on function pgrab.task_foreign() is
+  'Trigger: only the owner of a task may change what it runs. With an argument: members of that role may '
+  'change the other columns.';
 create trigger task_05_foreign after update of kind, command, args, on_failure on pgrab.task for each row
 when (new.owner <> current_user and not pgrab_internal.in_call()
   and (old.kind, old.command, old.args, old.on_failure)
@@ -323,19 +388,87 @@ begin
     array_to_string(c_columns, ', new.'));
 end $$;
 
--- Compares all columns: the number is a hash, and two lanes with the same number are two rows.
-create or replace function pgrab_internal.lane_add(t pgrab_internal.task) returns setof void
-language sql as $$
-  insert into pgrab.lane (lane, owner, kind, require, delivery)
-  select t.lane, t.owner, t.kind, t.require, t.delivery
-  where not exists (
-    select from pgrab.lane l
-    where l.lane = t.lane and l.owner = t.owner and l.kind = t.kind and l.require = t.require
-      and l.delivery = t.delivery)
-  returning pg_notify('pgrab', 'lanes')
+-- Lanes that nothing stands in.  A task that is inserted at this moment, and not committed, may be in one of
+-- them: lanes_mend() adds that lane again.
+create or replace function pgrab_internal.lanes_empty(p_ids bigint[]) returns setof bigint
+language sql stable set enable_seqscan = off set enable_bitmapscan = off as $$
+  select l.id from pgrab.lane l
+  where l.id = any (p_ids)
+    and not exists (select from pgrab.task t
+      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        and t.due_at is not null)
+    and not exists (select from pgrab.task t
+      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane and t.due_at is null)
 $$;
-comment on function pgrab_internal.lane_add(pgrab_internal.task) is
-  'Makes the lane of a task known to the nodes.';
+comment on function pgrab_internal.lanes_empty(bigint[]) is
+  'Which of these lanes (pgrab.lane.id) nothing stands in: two probes for each.';
+
+-- The bound per owner.  Its first 64 lanes wait for nobody.  Whoever adds more changes the first one in vain:
+-- so those of one owner come one after the other, and no number of open transactions passes the bound.
+create or replace function pgrab_internal.lanes_bound(p_owner text) returns void
+language plpgsql as $$
+declare
+  c_most constant integer := (select c.owner_lanes from pgrab.cluster c);
+begin
+  if pgrab_internal.lanes_of(p_owner, least(64, c_most)) <= least(64, c_most) then
+    return;
+  end if;
+  update pgrab.lane l set band = l.band
+  where l.id = (select x.id from pgrab.lane x where x.owner = p_owner order by x.owner, x.lane limit 1);
+  if pgrab_internal.lanes_of(p_owner, c_most) > c_most then
+    delete from pgrab.lane l where l.id in (
+      select pgrab_internal.lanes_empty(array(
+        select x.id from pgrab.lane x where x.owner = p_owner for update skip locked)));
+    if pgrab_internal.lanes_of(p_owner, c_most) > c_most then
+      raise exception using errcode = '54000', schema = 'pgrab', table = 'task',
+        message = format('tasks of %s would stand in more than %s lanes', p_owner, c_most),
+        hint = 'Tasks are in one lane when kind, require and delivery are equal and their priorities in one '
+          'band (below 0, 0, up to 9, up to 99, above). Give them fewer different values of `require`, or '
+          'wait until others have ended. The bound is pgrab.cluster.owner_lanes.';
+    end if;
+  end if;
+end $$;
+comment on function pgrab_internal.lanes_bound(text) is
+  'Refuses more lanes than one owner may have. Empty ones are removed first.';
+
+-- Volatile: it has to see what the caller has just inserted, and what others have committed meanwhile.
+create or replace function pgrab_internal.lanes_of(p_owner text, p_most integer) returns bigint
+language sql as $$
+  select count(*) from (select from pgrab.lane l where l.owner = p_owner limit p_most + 1) x
+$$;
+comment on function pgrab_internal.lanes_of(text, integer) is
+  'How many lanes an owner has; it counts no further than to one more than p_most.';
+
+-- What is missing of these lanes; a lane may be named twice.
+create or replace function pgrab_internal.lanes_add(p_lanes pgrab_internal.lane[], p_bounded boolean)
+returns bigint
+language plpgsql as $$
+declare
+  v_n bigint;
+begin
+  insert into pgrab.lane (lane, band, owner, kind, require, delivery)
+  select distinct on (n.lane) n.lane, n.band, n.owner, n.kind, n.require, n.delivery
+  from unnest(p_lanes) n
+  where not exists (select from pgrab.lane l where l.owner = n.owner and l.lane = n.lane);
+  get diagnostics v_n = row_count;
+  if v_n > 0 then
+    perform pg_notify('pgrab', 'lanes');
+    perform pgrab_internal.lanes_bound(o.owner)
+    from (select distinct n.owner from unnest(p_lanes) n order by n.owner) o where p_bounded;
+  end if;
+  return v_n;
+end $$;
+comment on function pgrab_internal.lanes_add(pgrab_internal.lane[], boolean) is
+  'Makes lanes known to the nodes; with p_bounded no more than their owner may have. Returns how many were '
+  'not known.';
+
+create or replace function pgrab_internal.lane(t pgrab_internal.task) returns pgrab_internal.lane
+language sql immutable
+begin atomic
+  select (null, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
+    pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery)::pgrab_internal.lane;
+end;
+comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
 
 create or replace function pgrab_internal.task_inserted() returns trigger
 language plpgsql as $$
@@ -343,23 +476,25 @@ declare
   v_shards smallint[];
   v_links boolean;
   v_schedules boolean;
+  v_lanes pgrab_internal.lane[];
 begin
   perform pgrab_internal.kind_refuse(n.owner, n.kind)
   from (select distinct t.owner, t.kind from new_task t) n
   where (select c.roles from pgrab.cluster c) and not pgrab_internal.may_kind(n.owner, n.kind);
-  insert into pgrab.lane (lane, owner, kind, require, delivery)
-  select n.lane, n.owner, n.kind, n.require, n.delivery
-  from (select distinct t.lane, t.owner, t.kind, t.require, t.delivery from new_task t) n
-  where not exists (
-    select from pgrab.lane l
-    where l.lane = n.lane and l.owner = n.owner and l.kind = n.kind and l.require = n.require
-      and l.delivery = n.delivery);
-  if found then
-    perform pg_notify('pgrab', 'lanes');
+  select array_agg((null, n.lane, pgrab_internal.band(n.priority), n.owner, n.kind, n.require,
+    n.delivery)::pgrab_internal.lane) into v_lanes
+  from (
+    select pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane, t.*
+    from (select distinct t.owner, t.kind, t.require, t.delivery, t.priority from new_task t) t) n
+  where not exists (select from pgrab.lane l where l.owner = n.owner and l.lane = n.lane);
+  if v_lanes is not null then
+    perform pgrab_internal.lanes_add(v_lanes, true);
   end if;
   -- 17 shards are enough to know that there are more than 16
   select array_agg(s.shard) into v_shards
-  from (select distinct t.shard from new_task t where t.due_at < now() + interval '20 s' limit 17) s;
+  from (
+    select distinct pgrab.shard(t.id) as shard from new_task t where t.due_at < now() + interval '20 s'
+    limit 17) s;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;

@@ -122,12 +122,12 @@ end $$;
 comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_internal.task) is
   'Keeps the definition that a task had before an edit, and the one it has now.';
 
--- A task that ended, or was deleted by pgrab.delete(), has its definition in the history.
+-- What was running, or is deleted by pgrab.delete(), has its definition in the history.
 create or replace function pgrab_internal.definition_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if (t.schedule is not null or t.attempt > 0 or t.runs > 0)
-    and not exists (select from pgrab.run r where r.task_id = t.id and r.ended is not null) then
+    and t.status <> 'running' and pgrab_internal.call_verb() is distinct from 'delete' then
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
   end if;
 end $$;
@@ -167,6 +167,20 @@ end;
 comment on function pgrab.definition_of(bigint, bigint) is
   'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Works '
   'for tasks that were edited or deleted since. Defaults are left out.';
+
+-- An edit takes a task back from a node that has not started it: one that was edited since it was claimed is
+-- running, or was.
+create or replace function pgrab_internal.definition_ran(t pgrab_internal.task) returns jsonb
+language plpgsql stable as $$
+begin
+  if t.updated_at > t.claimed_at then
+    return pgrab.definition_of(t.id, t.version) - '{kind,name}'::text[]
+      || coalesce(pgrab_internal.edges_above(t.id), '{}');
+  end if;
+  return pgrab_internal.definition(t);
+end $$;
+comment on function pgrab_internal.definition_ran(pgrab_internal.task) is
+  'pgrab_internal.definition() as it was when the run of this task was started.';
 
 -- Netstrings, so that no user's JSON is parsed outside the database.
 create or replace function pgrab_internal.netstring(p_text text) returns text

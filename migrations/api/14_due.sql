@@ -10,56 +10,110 @@ return p_kind = any (p_kinds) and (p_kind <> 'sql' or p_owner = any (p_owners))
 comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
   'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
 
--- What is due, for views: one probe of the due index for each pair of lane and shard that is not empty.
-create or replace function pgrab.due_heads() returns table (lane integer, shard smallint)
+-- The due index begins with expressions.  A condition on them might show what row security hides, so it would
+-- not be used for a role that sees only its own tasks.  So functions that run as the owner of pgrab find the
+-- numbers of tasks, and their callers read these tasks as themselves.
+
+-- Keeps a role from walking past the tasks of others; row security decides what it sees.
+create or replace function pgrab_internal.sees_only() returns text
 language sql stable
 begin atomic
-  with recursive head as (
-    (select t.lane, t.shard from pgrab.task t where t.due_at is not null order by t.lane, t.shard limit 1)
-    union all
-    select n.lane, n.shard
-    from head h cross join lateral (
-      select t.lane, t.shard from pgrab.task t
-      where t.due_at is not null and (t.lane, t.shard) > (h.lane, h.shard)
-      order by t.lane, t.shard limit 1) n)
-  select h.lane, h.shard from head h;
+  select case when row_security_active('pgrab.task'::regclass) and not exists (
+    select from pg_roles r where r.rolname in ('pgrab_operator', 'pgrab_read', 'pgrab_node')
+      and pg_has_role(r.oid, 'USAGE')) then current_user::text end;
 end;
-comment on function pgrab.due_heads() is
-  'The pairs of lane and shard that hold planned tasks.';
+comment on function pgrab_internal.sees_only() is
+  'The owner of the tasks that the current user sees. Null: it sees those of all.';
 
--- Meant to be inlined: then the time is a condition of the index scans.  The argument must be a stable
--- expression, or it is evaluated for every row.
-create or replace function pgrab.due_until(p_until timestamptz) returns setof pgrab_internal.task
+-- One probe of the due index for each pair of lane and shard that is not empty, and one for each lane.
+create or replace function pgrab_internal.due_heads(p_owner text) returns table (lane bytea, shard smallint)
+language sql stable
+begin atomic
+  select l.lane, h.shard
+  from (select distinct x.lane from pgrab.lane x where p_owner is null or x.owner = p_owner) l
+    cross join lateral (
+      with recursive head as (
+        (select pgrab.shard(t.id) as shard from pgrab.task t
+        where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+          and t.due_at is not null
+        order by pgrab.shard(t.id) limit 1)
+        union all
+        select n.shard
+        from head h cross join lateral (
+          select pgrab.shard(t.id) as shard from pgrab.task t
+          where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+            and pgrab.shard(t.id) > h.shard and t.due_at is not null
+          order by pgrab.shard(t.id) limit 1) n)
+      select h.shard from head h) h;
+end;
+comment on function pgrab_internal.due_heads(text) is
+  'The pairs of lane and shard that hold planned tasks of an owner, or of all (null).';
+
+create or replace function pgrab_internal.due_ids(
+  p_owner text, p_until timestamptz, p_statuses text[], p_each bigint) returns setof bigint
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+  select f.id
+  from pgrab_internal.due_heads(p_owner) h cross join lateral (
+    select t.id from pgrab.task t
+    where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      and pgrab.shard(t.id) = h.shard and t.due_at <= p_until
+      and (p_statuses is null or t.status = any (p_statuses))
+    order by t.due_at limit p_each) f
+$$;
+comment on function pgrab_internal.due_ids(text, timestamptz, text[], bigint) is
+  'Tasks of an owner, or of all (null), that are due by then and have one of these statuses (null: any); of '
+  'each lane and shard the first p_each (null: all).';
+
+-- The tasks come one by one: who needs only the first few reads no more.
+create or replace function pgrab.due_until(
+  p_until timestamptz, p_statuses text[] default null, p_each bigint default null)
+returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.*
-  from pgrab.due_heads() h
-    join pgrab.task t on t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until;
+  from (
+    select pgrab_internal.due_ids(pgrab_internal.sees_only(), p_until, p_statuses, p_each) as id) d
+    cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t;
 end;
-comment on function pgrab.due_until(timestamptz) is
-  'Tasks that are due by then, held or not, found by index.';
+comment on function pgrab.due_until(timestamptz, text[], bigint) is
+  'Tasks that are due by then and have one of these statuses (null: any), held or not, found by index; of '
+  'each lane and shard the first p_each (null: all).';
 
 -- Two steps: the first few of each head give a time by which p_limit tasks are due; the second step reads no
 -- further than that.
-create or replace function pgrab.due_first(
-  p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab_internal.task
-language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
-begin atomic
-  with head as materialized (select h.lane, h.shard from pgrab.due_heads() h),
+create or replace function pgrab_internal.due_first_ids(
+  p_owner text, p_until timestamptz, p_statuses text[], p_limit integer) returns setof bigint
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+  with head as materialized (select h.lane, h.shard from pgrab_internal.due_heads(p_owner) h),
   bound as materialized (
     select f.due_at
     from head h cross join lateral (
       select t.due_at from pgrab.task t
-      where t.lane = h.lane and t.shard = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
+      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+        and pgrab.shard(t.id) = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
       order by t.due_at limit 1 + p_limit / 256) f
     order by f.due_at offset p_limit - 1 limit 1)
-  select f.*
+  select f.id
   from head h cross join lateral (
-    select t.* from pgrab.task t
-    where t.lane = h.lane and t.shard = h.shard and t.status = any (p_statuses)
+    select t.id, t.due_at from pgrab.task t
+    where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      and pgrab.shard(t.id) = h.shard and t.status = any (p_statuses)
       and t.due_at <= coalesce((select b.due_at from bound b), p_until)
     order by t.due_at limit p_limit) f
-  order by f.due_at limit p_limit;
+  order by f.due_at limit p_limit
+$$;
+comment on function pgrab_internal.due_first_ids(text, timestamptz, text[], integer) is
+  'The first p_limit tasks of an owner, or of all (null), that are due by then, without reading the others.';
+
+create or replace function pgrab.due_first(
+  p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab_internal.task
+language sql stable
+begin atomic
+  select t.*
+  from (
+    select pgrab_internal.due_first_ids(pgrab_internal.sees_only(), p_until, p_statuses, p_limit) as id) d
+    cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t
+  order by t.due_at;
 end;
 comment on function pgrab.due_first(timestamptz, text[], integer) is
   'The first p_limit tasks that are due by then, in order, without reading the others.';
@@ -75,18 +129,26 @@ begin atomic
 end;
 comment on function pgrab.in_hand() is 'Tasks that nodes hold, claimed or running.';
 
--- Only numbers: the owners of lanes, and what they require, are not for every user to see.
-create or replace function pgrab_internal.lanes_of(p_kind text) returns setof integer
-language sql stable as $$ select distinct l.lane from pgrab.lane l where l.kind = p_kind $$;
-comment on function pgrab_internal.lanes_of(text) is
-  'The lanes of a kind. Tasks of other kinds may share their numbers.';
+create or replace function pgrab_internal.kind_ids(p_owner text, p_kind text) returns setof bigint
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+  select t.id
+  from (
+    select distinct l.lane from pgrab.lane l
+    where l.kind = p_kind and (p_owner is null or l.owner = p_owner)) l
+    cross join lateral (
+      select x.id from pgrab.task x
+      where pgrab.lane_of(x.owner, x.kind, x.require, x.delivery, x.priority) = l.lane
+        and x.due_at is not null) t
+$$;
+comment on function pgrab_internal.kind_ids(text, text) is
+  'The planned tasks of a kind and an owner, or of all (null).';
 
 create or replace function pgrab.of_kind(p_kind text) returns setof bigint
-language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
+language sql stable
 begin atomic
   select t.id
-  from pgrab_internal.lanes_of(p_kind) l(lane) cross join lateral (
-    select x.id, x.kind from pgrab.task x where x.lane = l.lane and x.due_at is not null offset 0) t
+  from (select pgrab_internal.kind_ids(pgrab_internal.sees_only(), p_kind) as id) k
+    cross join lateral (select x.id, x.kind from pgrab.task x where x.id = any (array[k.id]) offset 0) t
   where t.kind = p_kind
   union all
   select t.id from pgrab.task t where t.due_at is null and t.kind = p_kind;

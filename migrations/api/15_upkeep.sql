@@ -1,5 +1,5 @@
 -- Periodic upkeep of the cluster's tables: makes daily partitions of the history ahead of time and drops old
--- ones; removes nodes and lanes that no longer exist.  Done by any one node (pgrab.duty), at start and every
+-- ones; removes nodes that no longer exist.  Done by any one node (pgrab.duty), at start and every
 -- hour.
 
 -- The first node to ask when it is time takes the duty; the others skip it.
@@ -88,14 +88,20 @@ comment on function pgrab_internal.days_make(integer) is
   'Makes the missing partitions, this many days ahead.';
 
 -- The history of tasks with a `keep` shorter than the retention.  Of a live task, at most ten thousand rows
--- at once.  Of a task that has ended, the last run carries `keep`, and the attempts before it go with it.
+-- at once, and no more tasks than two seconds allow: in any order, so that each has its turn.  Of a task that
+-- has ended, the last run carries `keep`, and the attempts before it go with it.
 -- Runs that a running chain may still need stay.
 create or replace function pgrab_internal.runs_leave() returns void
 language plpgsql set enable_seqscan = off as $$
 declare
+  c_until constant timestamptz := clock_timestamp() + interval '2 s';
   t record;
 begin
-  for t in select x.id, clock_timestamp() - x.keep as before from pgrab.task x where x.keep is not null loop
+  for t in
+    select x.id, clock_timestamp() - x.keep as before from pgrab.task x where x.keep is not null
+    order by random()
+  loop
+    exit when clock_timestamp() > c_until;
     delete from pgrab.run r
     where r.task_id = t.id and r.finished_at <= (
         select max(o.finished_at) from (
@@ -105,7 +111,13 @@ begin
   end loop;
   with gone as (
     delete from pgrab.run r
-    where r.definition ? 'keep' and r.finished_at < clock_timestamp() - (r.definition ->> 'keep')::interval
+    where r.definition ? 'keep' and r.finished_at <= (
+        select max(o.finished_at) from (
+          select x.finished_at from pgrab.run x
+          where x.definition ? 'keep'
+            and x.finished_at < clock_timestamp() - (x.definition ->> 'keep')::interval
+          order by x.finished_at limit 10000) o)
+      and r.finished_at < clock_timestamp() - (r.definition ->> 'keep')::interval
       and not exists (select from pgrab.chain c where c.chain_id = r.chain_id)
     returning r.task_id)
   delete from pgrab.run r using gone g
@@ -115,8 +127,9 @@ comment on function pgrab_internal.runs_leave() is
   'Deletes history that is older than its task''s `keep`.';
 
 -- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
--- deleted.
-create or replace function pgrab_internal.day_drop(p_name text, p_day date) returns boolean
+-- deleted, p_rows at once.
+create or replace function pgrab_internal.day_drop(p_name text, p_day date, p_rows integer default 200000)
+returns boolean
 language plpgsql as $$
 declare
   c_age constant interval := clock_timestamp() - p_day::timestamp at time zone 'UTC';
@@ -132,21 +145,23 @@ begin
     into v_kept using c_kept;
   end if;
   if v_kept then
-    execute format('delete from pgrab.%I r where r.task_id <> all ($1)', p_name) using c_kept;
+    execute format('delete from pgrab.%1$I r where r.ctid = any (array(
+      select x.ctid from pgrab.%1$I x where x.task_id <> all ($1) limit $2))', p_name) using c_kept, p_rows;
   else
     execute format('drop table pgrab.%I', p_name);
   end if;
   return not v_kept;
 end $$;
-comment on function pgrab_internal.day_drop(text, date) is
-  'Drops a partition of the history or the events, or deletes what need not be kept of it. True: it was '
-  'dropped.';
+comment on function pgrab_internal.day_drop(text, date, integer) is
+  'Drops a partition of the history or the events, or deletes some of what need not be kept of it. True: it '
+  'was dropped.';
 
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits only briefly
 -- for readers of the history: the next round tries again.
 create or replace function pgrab_internal.days_drop(p_retention interval) returns setof text
 language plpgsql set lock_timeout = '100ms' as $$
 declare
+  c_until constant timestamptz := clock_timestamp() + interval '2 s';
   v_name text;
 begin
   for v_name in
@@ -154,8 +169,9 @@ begin
     where i.inhparent in ('pgrab.run'::regclass, 'pgrab.event'::regclass)
       and c.relname ~ '^(run|event)_[0-9]{8}$' and to_date(right(c.relname, 8), 'YYYYMMDD') + 1
         <= (clock_timestamp() at time zone 'UTC' - p_retention)::date
-    order by 1
+    order by random()
   loop
+    exit when clock_timestamp() > c_until; -- the next round goes on
     if pgrab_internal.day_drop(v_name, to_date(right(v_name, 8), 'YYYYMMDD')) then
       return next v_name;
     end if;
@@ -168,16 +184,33 @@ comment on function pgrab_internal.days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
--- A node that registers again at this moment has a new started_at by the time its row is locked.
+-- Who takes a node down says so in its registration, unless another session has that locked.  A node that
+-- registers again at this moment has a new started_at by the time its row is locked.
+create or replace function pgrab_internal.nodes_down() returns void
+language sql
+begin atomic
+  update pgrab.registration r set down = true
+  where r.id in (
+    select x.id from pgrab.registration x join pgrab.node n on n.id = x.id and n.started_at = x.started_at
+    where not n.down and n.state = 'down'
+    for update of x skip locked);
+end;
+comment on function pgrab_internal.nodes_down() is 'Marks the registrations of nodes that are down.';
+
+-- Of those that are down the last hundred stay until the retention is over, and what went down within the
+-- last hour.  A node that registers again at this moment has a new started_at by the time its row is locked.
 create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
 language sql
 begin atomic
   with gone as (
     delete from pgrab.registration r
     where r.id in (
-      select x.id from pgrab.registration x join pgrab.node n on n.id = x.id
-      where n.state = 'down' and n.heartbeat_at < clock_timestamp() - p_retention
-        and x.started_at < clock_timestamp() - p_retention
+      select x.id
+      from pgrab.registration x join (
+        select d.*, row_number() over (order by d.heartbeat_at desc, d.id) as place
+        from pgrab.node d where d.state = 'down') n on n.id = x.id and n.started_at = x.started_at
+      where greatest(n.heartbeat_at, n.started_at) < clock_timestamp()
+          - case when n.place > 100 then least(p_retention, interval '1 hour') else p_retention end
         and not exists (select from pgrab.hold h where h.incarnation = n.incarnation)
       for update of x skip locked)
     returning r.id, r.name),
@@ -188,7 +221,8 @@ begin atomic
   select g.name from gone g;
 end;
 comment on function pgrab_internal.nodes_leave(interval) is
-  'Removes the nodes that have been down for longer than the retention.';
+  'Removes the nodes that have been down for longer than the retention; or for an hour, when a hundred '
+  'others went down later.';
 
 -- A beat deletes the one before it, unless another session has that locked.
 create or replace function pgrab_internal.beats_leave() returns void
@@ -206,83 +240,83 @@ comment on function pgrab_internal.beats_leave() is
 
 -- ----------------------------------------------------------------------------------------------------- lanes
 
--- From one lane of the due index to the next, one probe each.
-create or replace function pgrab_internal.lanes_due() returns setof integer
+-- From one lane of the due index to the next, one probe each: a task of each.
+create or replace function pgrab_internal.lanes_due() returns setof pgrab_internal.task
 language sql stable
 begin atomic
-  with recursive lane(lane) as (
-    (select t.lane from pgrab.task t where t.due_at is not null order by t.lane limit 1)
+  with recursive head(id, lane) as (
+    (select t.id, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) from pgrab.task t
+    where t.due_at is not null
+    order by pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) limit 1)
     union all
-    select n.lane from lane l cross join lateral (
-      select t.lane from pgrab.task t where t.due_at is not null and t.lane > l.lane
-      order by t.lane limit 1) n)
-  select l.lane from lane l;
+    select n.id, n.lane from head h cross join lateral (
+      select t.id, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane from pgrab.task t
+      where t.due_at is not null
+        and pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) > h.lane
+      order by pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) limit 1) n)
+  select t.* from head h cross join lateral (
+    select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t;
 end;
-comment on function pgrab_internal.lanes_due() is 'The lanes that are not empty.';
+comment on function pgrab_internal.lanes_due() is 'One task of each lane that is not empty.';
 
 -- A task whose lane is missing would never be found.  The lane may have been removed while the transaction
 -- that inserted the task was open and still saw it.
 create or replace function pgrab_internal.lanes_mend() returns bigint
-language plpgsql set enable_seqscan = off as $$
-declare
-  v_n bigint;
-begin
-  insert into pgrab.lane (lane, owner, kind, require, delivery)
-  select distinct t.lane, t.owner, t.kind, t.require, t.delivery
-  from pgrab_internal.lanes_due() d(lane)
-    cross join lateral (
-      select x.* from pgrab.task x where x.lane = d.lane and x.due_at is not null limit 1) t
-  where not exists (
-    select from pgrab.lane l
-    where l.lane = d.lane and l.owner = t.owner and l.kind = t.kind and l.require = t.require);
-  get diagnostics v_n = row_count;
-  if v_n > 0 then
-    perform pg_notify('pgrab', 'lanes');
-  end if;
-  return v_n;
-end $$;
+language sql set enable_seqscan = off as $$
+  select coalesce(pgrab_internal.lanes_add(
+    array_agg(pgrab_internal.lane(row(t.*)::pgrab_internal.task)), false), 0)
+  from pgrab_internal.lanes_due() t
+$$;
 comment on function pgrab_internal.lanes_mend() is
   'Adds missing lanes that are not empty. Returns how many.';
 
--- Serves: duties.sql, which may be asked only once a minute: 50 s, so that none of these comes a moment too
--- early.
-create or replace function pgrab_internal.lanes_tick() returns bigint
-language sql as $$
-  select case when pgrab_internal.duty_take('lanes', '50 s') then pgrab_internal.lanes_mend() end
-$$;
-comment on function pgrab_internal.lanes_tick() is 'Once a minute, on one node: adds missing lanes.';
-
--- Lanes of tasks that cannot run now stay, because nothing would add them when the tasks become due.
-create or replace function pgrab_internal.lanes_leave() returns bigint
+-- Empty lanes go in 64 slices.  Those of tasks that cannot run now stay, because nothing would add them when
+-- the tasks become due.
+create or replace function pgrab_internal.lanes_leave(p_slice bigint) returns bigint
 language plpgsql as $$
 declare
-  v_unused integer[];
   v_n bigint;
 begin
-  select array_agg(l.lane) into v_unused from pgrab.lane l
-  where not exists (select from pgrab.task t where t.lane = l.lane and t.due_at is not null);
-  delete from pgrab.lane l
-  where l.lane = any (v_unused) and l.lane not in (select t.lane from pgrab.task t where t.due_at is null);
+  delete from pgrab.lane l where l.id in (
+    select pgrab_internal.lanes_empty(array(
+      select x.id from pgrab.lane x where x.id % 64 = p_slice % 64 limit 1000 for update skip locked)));
   get diagnostics v_n = row_count;
   return v_n;
 end $$;
-comment on function pgrab_internal.lanes_leave() is
-  'Removes empty lanes. Returns how many.';
+comment on function pgrab_internal.lanes_leave(bigint) is
+  'Removes empty lanes, a thousand at most, of one of 64 slices. Returns how many.';
+
+-- Serves: duties.sql, which may be asked only once a minute: 50 s, so that none of these comes a moment too
+-- early.  So each lane is looked at about once in an hour.
+create or replace function pgrab_internal.lanes_tick() returns bigint
+language sql as $$
+  select case when pgrab_internal.duty_take('lanes', '50 s')
+    then pgrab_internal.lanes_leave(extract(epoch from clock_timestamp())::bigint / 60)
+      + pgrab_internal.lanes_mend() end
+$$;
+comment on function pgrab_internal.lanes_tick() is
+  'Once a minute, on one node: adds missing lanes, and removes some of the empty ones.';
 
 -- ------------------------------------------------------------------------------------------------- all of it
 
--- Slow steps come first; those that take locks others wait for come last.
-create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
-returns table (what text, partition text)
-language plpgsql security definer
-set lock_timeout = '2s'
-set search_path = pg_catalog, pg_temp
-set timezone = 'UTC' as $$
+-- Serves: days.sql.  In a transaction of its own, so that nothing else keeps the partitions from being made.
+create or replace function pgrab_internal.days_ahead() returns bigint
+language plpgsql set lock_timeout = '2s' set timezone = 'UTC' as $$
 begin
   perform from pgrab.duty d where d.duty = 'upkeep' for update skip locked;
   if not found then
-    return; -- another node is doing it
+    return 0; -- another node is doing it
   end if;
+  perform pgrab_internal.rest_make();
+  return (select count(*) from pgrab_internal.days_make(3));
+end $$;
+comment on function pgrab_internal.days_ahead() is
+  'Makes the partitions of the coming days. Returns how many.';
+
+-- The slow steps: they take no locks that others wait for.
+create or replace function pgrab_internal.over_leaves(p_retention interval) returns void
+language plpgsql as $$
+begin
   update pgrab.duty d set done_at = clock_timestamp() where d.duty = 'upkeep';
   begin
     -- chains whose last two links ended at the same moment
@@ -301,17 +335,55 @@ begin
     union select o.incarnation from pgrab.live_output o) x
   where x.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
   perform pgrab_internal.lanes_mend();
-  perform pgrab_internal.lanes_leave();
+  perform pgrab_internal.nodes_down();
   perform pgrab_internal.nodes_leave(p_retention);
   perform pgrab_internal.beats_leave();
   perform pgrab_internal.node_incidents_end();
   perform pgrab_internal.runs_leave();
   perform pgrab_internal.definitions_leave(p_retention);
+end $$;
+comment on function pgrab_internal.over_leaves(interval) is
+  'Removes what is over: rows of chains, requests, nodes, lanes, history that its task does not want kept.';
+
+-- Serves: upkeep.sql.
+create or replace function pgrab_internal.upkeep(p_retention interval) returns setof text
+language plpgsql set lock_timeout = '2s' set timezone = 'UTC' as $$
+begin
+  perform from pgrab.duty d where d.duty = 'upkeep' for update skip locked;
+  if not found then
+    return; -- another node is doing it
+  end if;
+  perform pgrab_internal.over_leaves(p_retention);
+  return query select pgrab_internal.days_drop(p_retention);
+end $$;
+comment on function pgrab_internal.upkeep(interval) is
+  'Removes what is over, and drops the partitions that are older than the retention. Returns those.';
+
+create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)
+returns table (what text, partition text)
+language plpgsql security definer
+set lock_timeout = '2s'
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC' as $$
+begin
+  if (p_retention >= interval '1 day' and p_days_ahead between 0 and 366) is not true then
+    raise exception using errcode = '22023',
+      message = format('upkeep cannot keep %s of the history and make %s days ahead',
+        coalesce(p_retention::text, 'null'), coalesce(p_days_ahead::text, 'null')),
+      hint = 'Keep 1 day or more, and make 0 to 366 days ahead.';
+  end if;
+  perform from pgrab.duty d where d.duty = 'upkeep' for update skip locked;
+  if not found then
+    return; -- another node is doing it
+  end if;
+  insert into pgrab.event (what, role, detail)
+  values ('upkeep', session_user, jsonb_build_object('retention', p_retention, 'days_ahead', p_days_ahead));
+  perform pgrab_internal.over_leaves(p_retention);
   perform pgrab_internal.rest_make();
   return query select 'made', m from pgrab_internal.days_make(p_days_ahead) m;
   return query select 'dropped', d from pgrab_internal.days_drop(p_retention) d;
 end $$;
 comment on function pgrab.upkeep(interval, integer) is
   'Makes the coming daily partitions of the history and drops those older than the retention; removes nodes '
-  'that have been down for longer than that, and unused lanes. Nodes call it; calling it by hand does no '
-  'harm.';
+  'that have been down for longer than that, and all but the last hundred after an hour. Nodes do the same '
+  'by themselves. Recorded as an event.';

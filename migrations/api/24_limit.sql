@@ -69,12 +69,12 @@ comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_in
 
 -- ------------------------------------------------------------------------------------------------ the line
 
-create or replace function pgrab_internal.limit_band(p_lane integer) returns interval
+create or replace function pgrab_internal.limit_band(p_priority smallint) returns interval
 language sql immutable
 begin atomic
-  select (p_lane & 7) * interval '15 minutes';
+  select pgrab_internal.band(p_priority) * interval '15 minutes';
 end;
-comment on function pgrab_internal.limit_band(integer) is
+comment on function pgrab_internal.limit_band(smallint) is
   'How much waiting the priority of a task is worth.';
 
 create or replace function pgrab_internal.limit_line(p_key text) returns boolean
@@ -90,11 +90,11 @@ create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) re
 language sql as $$
   select coalesce(array_agg(f.id order by f.at), '{}')
   from (
-    select t.id, t.fire_at - pgrab_internal.limit_band(t.lane) as at
+    select t.id, t.fire_at - pgrab_internal.limit_band(t.priority) as at
     from generate_series(1, 5) b(band) cross join lateral (
       select x.* from pgrab.task x
-      where x.limit_key = p_key and (x.lane & 7) = b.band and x.due_at is null and not x.paused
-        and x.status = 'scheduled'
+      where x.limit_key = p_key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
+        and not x.paused and x.status = 'scheduled'
       order by x.fire_at limit p_n for update skip locked) t
     order by at limit p_n) f
 $$;
@@ -143,7 +143,8 @@ begin
     returning xmax = 0 as new),
   due as (
     update pgrab.task t set due_at = w.at, version = t.version + 1
-    from woken w where t.id = any (array[w.id]) returning t.shard)
+    from woken w where t.id = any (array[w.id])
+    returning pgrab.shard(t.id) as shard)
   select (select count(*) from kept k where k.new), array_agg(distinct d.shard) into v_new, v_shards
   from due d;
   if v_ids <> '{}' then
@@ -172,7 +173,7 @@ returns table (id bigint, version bigint, n bigint, kept boolean, placed boolean
 language sql as $$
   select t.id, t.version, row_number() over line, t.kept, t.placed, sum((not t.placed)::integer) over line
   from (
-    select x.id, x.version, x.due_at - pgrab_internal.limit_band(x.lane) as at,
+    select x.id, x.version, x.due_at - pgrab_internal.limit_band(x.priority) as at,
       p.at is not null and not p.over and not p.started as kept, p.at is not null as placed
     from unnest(p_ids, p_versions) c(id, version)
       join pgrab.task x on x.id = any (array[c.id])
@@ -282,6 +283,31 @@ comment on function pgrab_internal.limit_take_key(
   pgrab_internal.limit, pgrab_internal.limit_use, pgrab_internal.limit_chosen[], bigint) is
   'Gives the places of a key to the chosen tasks, and hands back the others.';
 
+-- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
+create or replace function pgrab_internal.limit_strangers(l pgrab_internal.limit, p_ids bigint[])
+returns bigint[]
+language plpgsql as $$
+begin
+  if pgrab_internal.may_operate(l.owner) then
+    return '{}';
+  end if;
+  return array(
+    select t.id from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
+    where t.limit_key = l.key and t.owner <> l.owner);
+end $$;
+comment on function pgrab_internal.limit_strangers(pgrab_internal.limit, bigint[]) is
+  'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
+
+create or replace function pgrab_internal.limit_only(p_ids bigint[], p_some bigint[], p_them boolean)
+returns bigint[]
+language sql immutable
+begin atomic
+  select array_agg(case when (i.id = any (p_some)) = p_them then i.id end order by i.n)
+  from unnest(p_ids) with ordinality i(id, n);
+end;
+comment on function pgrab_internal.limit_only(bigint[], bigint[], boolean) is
+  'The ids with a null for each that is not one of some; or, when p_them is false, for each that is.';
+
 -- Serves: limit_start.sql.
 create or replace function pgrab_internal.limit_take(
   p_ids bigint[], p_versions bigint[], p_incarnation bigint)
@@ -293,6 +319,7 @@ declare
   o pgrab_internal.limit_use;
   c pgrab_internal.limit_chosen[];
   v_key text;
+  v_free bigint[];
 begin
   for v_key in
     select distinct t.limit_key from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
@@ -314,8 +341,14 @@ begin
       return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
       continue;
     end if;
+    v_free := pgrab_internal.limit_strangers(l, p_ids);
+    if v_free <> '{}' then
+      return query select a.id from pgrab_internal.limit_asking(v_key, pgrab_internal.limit_only(
+        p_ids, v_free, true), p_versions, p_incarnation) a;
+    end if;
     select array_agg(x::pgrab_internal.limit_chosen order by x.n) into c
-    from pgrab_internal.limit_choose(l, o, p_ids, p_versions, p_incarnation) x;
+    from pgrab_internal.limit_choose(l, o, pgrab_internal.limit_only(p_ids, v_free, false), p_versions,
+      p_incarnation) x;
     u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
     if u.waits then
       u := pgrab_internal.limit_wake(l, u);
@@ -401,7 +434,8 @@ language sql as $$
     and not exists (select from pgrab.task t where t.id = any (array[p.task_id]) and t.version = p.version
       and t.incarnation = p.incarnation)
     and not exists (select from pg_stat_activity a
-      where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation)
+      where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation
+        and exists (select from pgrab.registration n where a.usename = any (n.owners)))
   having count(*) > 0
 $$;
 comment on function pgrab_internal.limit_recover(bigint) is

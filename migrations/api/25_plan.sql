@@ -126,7 +126,8 @@ begin
     version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
   where x.id = t.id returning x.* into t;
   -- The fire that was given up counts as a run of its chain, in which nothing ran.
-  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq') where c.chain = t.chain;
+  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq'), since = clock_timestamp()
+  where c.chain = t.chain;
   return t;
 end $$;
 comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text, text) is
@@ -162,16 +163,19 @@ declare
   c_keep constant integer := case t.misfire when 'once' then 1 when 'all' then t.misfire_limit else 0 end;
   c_until constant timestamptz :=
     least(case when t.misfire = 'skip' then p_now - t.misfire_after else p_now end, t.ends_at);
+  c_fire constant timestamptz := t.fire_at;
   v_keep timestamptz; -- the first fire to keep
 begin
   if c_walks then
     v_keep := pgrab_internal.nth_last_fire(t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1));
     if v_keep is not null then
       perform pgrab_internal.note_missed(t, v_keep);
+      perform pgrab_internal.missed(t, c_fire, c_why);
       t.fire_at := v_keep;
     end if;
   end if;
   if c_keep = 0 and (c_walks or t.misfire = 'skip') then
+    perform pgrab_internal.missed(t, c_fire, c_why);
     perform pgrab_internal.give_up_fire(t, 'missed', case when c_walks then 'done' else 'skipped' end, c_why);
     return;
   end if;

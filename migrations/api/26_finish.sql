@@ -10,7 +10,8 @@
 
 -- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked.  Times
 -- are microseconds before now, on the node's monotonic clock.  retries_us: the wait before the next attempt
--- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.
+-- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
+-- that was lost: another run is to blame, and the attempt is not counted.
 create type pgrab_internal.batch as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
@@ -45,7 +46,7 @@ create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_
 returns pgrab_internal.ended[]
 language plpgsql as $$
 declare
-  v_edges constant boolean := exists (select from pgrab.edge);
+  v_edges constant boolean := pg_relation_size('pgrab.edge') > 0;
   v_ended pgrab_internal.ended[];
 begin
   with gone as (
@@ -54,7 +55,7 @@ begin
     where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version
       and t.incarnation = f.incarnation
       and case when t.status = 'running' and t.schedule is null and t.limit_key is null
-          and (t.chain is not null or t.run_at <= t.fire_at)
+          and (t.chain is not null or t.run_at <= t.fire_at) and t.updated_at <= t.claimed_at
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
       t.owner, t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
@@ -82,23 +83,24 @@ comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, tex
 -- The same for a single run of a task that is not a link: the usual case with few busy workers, and for every
 -- sql task, in its own transaction.  There the cost of a function is that of its expressions, each of which
 -- is prepared once per transaction; arrays and plans for many rows would cost three times as much as the two
--- writes.  For a plain task, any value of pgrab.link_ends tells the delete trigger that this is no user's
--- delete.  (It is set by assignments, which PL/pgSQL evaluates without the executor that PERFORM starts.)
+-- writes.  (The setting for the delete trigger, see link_ends(), is made by assignments, which PL/pgSQL
+-- evaluates without the executor that PERFORM starts.)  A cancel that committed while this waited for the row
+-- is seen by a statement of its own.
 create or replace function pgrab_internal.finish_one(
   p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
   p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
 returns boolean
 language plpgsql set enable_seqscan = off as $$
 declare
-  v_setting text := set_config('pgrab.link_ends', 'plain', true);
+  v_setting text := set_config('pgrab.link_ends',
+    (select k.value from pgrab_internal.key k where k.name = 'link_ends'), true);
   v_failed_before boolean;
-  v_cancelled boolean;
 begin
   with gone as (
     delete from pgrab.task t
     where t.id = any (array[p_id]) and t.version = p_version and t.incarnation = p_incarnation
       and case when t.status = 'running' and t.schedule is null and t.limit_key is null
-          and t.chain is null and t.run_at <= t.fire_at
+          and t.chain is null and t.run_at <= t.fire_at and t.updated_at <= t.claimed_at
         then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
       t.owner, t.key, t.name, pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
@@ -113,12 +115,11 @@ begin
       coalesce(p_truncated, false), 'succeeded', 'done', g.kind, p_node, g.owner, g.key, g.name, p_output,
       g.definition
     from gone g)
-  select exists (select from pgrab.incident i where i.task_id = any (array[g.id])),
-    exists (select from pgrab.cancel_request c where c.task_id = any (array[g.id]))
-  into v_failed_before, v_cancelled
+  select exists (select from pgrab.incident i where i.task_id = any (array[g.id]))
+  into v_failed_before
   from gone g;
   v_setting := set_config('pgrab.link_ends', '', true);
-  if v_cancelled then
+  if exists (select from pgrab.cancel_request) then
     delete from pgrab.cancel_request c where c.task_id = p_id and c.version = p_version;
   end if;
   if v_failed_before then
@@ -134,14 +135,14 @@ comment on function pgrab_internal.finish_one(
   'finish() for one run that succeeded and was the last of a task that is not a link. False: it does not '
   'apply, and nothing was done.';
 
--- again: the run will be tried again.  moved: the new run_at that a user wrote while it ran.  schedule,
--- timezone, after: set when the next fire must be looked up.  once: the task is a link of a chain that runs
--- once.
+-- kind: that of the run.  again: the run will be tried again.  moved: the new run_at of an edit while it ran.
+-- schedule, timezone, after: set when the next fire must be looked up.  once: the task is a link of a chain
+-- that runs once.
 create type pgrab_internal.ending as (
   id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   exit_code integer, output text, truncated boolean, error text, outcome text, again boolean, attempt integer,
   fired timestamptz, claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text,
-  timezone text, after timestamptz, chain bigint, run bigint, once boolean, retry_us bigint);
+  timezone text, after timestamptz, chain bigint, run bigint, once boolean, retry_us bigint, kind text);
 comment on type pgrab_internal.ending is 'A run that has ended, and what its task says at that moment.';
 
 -- The rows are locked by a statement of their own, so that the next one sees the chains that the tasks became
@@ -159,7 +160,9 @@ begin
     case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
     case when o.plan then t.schedule end, case when o.plan then t.timezone end,
     case when o.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end,
-    h.chain, h.chain_id, h.root is null, f.retry_us)::pgrab_internal.ending order by f.n)
+    h.chain, h.chain_id, h.root is null, f.retry_us,
+    case when t.updated_at > t.claimed_at then pgrab.definition_of(t.id, t.version) ->> 'kind' else t.kind end
+    )::pgrab_internal.ending order by f.n)
   into v_endings
   from pgrab_internal.batch_rows(b) f
     join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
@@ -170,7 +173,8 @@ begin
           select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
         then 'cancelled' else f.outcome end as outcome) w
     cross join lateral (
-      select w.outcome not in ('succeeded', 'cancelled') and t.attempt < t.max_attempts
+      select w.outcome not in ('succeeded', 'cancelled')
+        and (t.attempt < t.max_attempts or w.outcome = 'lost' and f.retry_us is not null)
         and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
         and (t.run_at <= t.fire_at or t.chain is not null) as again) a
     cross join lateral (
@@ -270,32 +274,34 @@ begin
     where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
       and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.kind, t.owner, t.key, t.name,
+    returning f.*, t.created_at, t.owner, t.key, t.name,
       pgrab_internal.status_after(f.outcome, false) as ended,
-      pgrab_internal.definition(row(t.*)::pgrab_internal.task) as definition,
-      null::timestamptz as due_at, t.shard),
+      pgrab_internal.definition_ran(row(t.*)::pgrab_internal.task) as definition,
+      null::timestamptz as due_at),
   kept as (
     update pgrab.task t
     set status = pgrab_internal.status_after(f.outcome, f.again or f.fire is not null),
       fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
       due_at = case when t.paused then null
         when f.fire is not null then f.fire + pgrab_internal.jitter_of(t.id, t.jitter)
-        when f.again and f.outcome = 'lost' then t.due_at
+        when f.again and f.outcome = 'lost' then least(t.due_at, clock_timestamp())
         when f.again then pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end,
-      attempt = case when f.fire is not null then 0 else t.attempt end,
+      attempt = case when f.fire is not null then 0
+        else t.attempt - (f.again and f.outcome = 'lost' and f.retry_us is not null)::int end,
       settled = t.settled and f.fire is null, needs = case when f.again then t.needs end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
       runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
       failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end,
-      last_outcome = f.outcome, last_error = left(f.error, 1000), last_finished_at = f.finished_at
+      last_outcome = f.outcome, last_error = left(f.error, 1000), last_finished_at = f.finished_at,
+      succeeded_at = case f.outcome when 'succeeded' then f.finished_at else t.succeeded_at end
     from f
     where (f.again or f.fire is not null or not f.once or f.outcome not in ('succeeded', 'cancelled'))
       and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
       and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.kind, t.owner, t.key, t.name, null::text as ended,
-      null::jsonb as definition, t.due_at, t.shard),
+    returning f.*, t.created_at, t.owner, t.key, t.name, null::text as ended,
+      null::jsonb as definition, t.due_at),
   bell as (
-    select pgrab_internal.ring(array_agg(distinct k.shard))
+    select pgrab_internal.ring(array_agg(distinct pgrab.shard(k.id)))
     from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0),
   e as (
     select g.* from gone g union all select k.* from kept k left join bell on true),
@@ -332,7 +338,7 @@ begin
   into v_links, v_chains, v_results, v_fires, v_left, v_counted
   from unnest(p_ended) e where e.result is not null;
   if v_links is not null then
-    if v_left is not null and exists (select from pgrab.edge) then
+    if v_left is not null and pg_relation_size('pgrab.edge') > 0 then
       perform pgrab_internal.edges_leave(v_left);
     end if;
     perform pgrab_internal.chain_advance(v_links, v_chains, v_results, v_fires, v_counted);
@@ -365,10 +371,10 @@ begin
   end if;
   perform pgrab_internal.alert(b, v_ended, p_node);
   perform pgrab_internal.finish_links(v_ended);
-  if exists (select from pgrab.limit_place) then
+  if pg_relation_size('pgrab.limit_place') > 0 then
     perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
   end if;
-  if exists (select from pgrab.cancel_request) then
+  if pg_relation_size('pgrab.cancel_request') > 0 then
     delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
     where c.task_id = any (array[f.id]) and c.version = f.version;
   end if;

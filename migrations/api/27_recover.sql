@@ -18,7 +18,8 @@ create or replace function pgrab_internal.orphans() returns setof bigint
 language sql stable
 begin atomic
   select distinct h.incarnation from pgrab.hold h
-  where h.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
+  where h.incarnation <> all (
+    array(select n.incarnation from pgrab.node n where not n.down and n.state <> 'down'));
 end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that hold something but belong to no node that is up.';
@@ -38,7 +39,8 @@ language sql as $$
       for update skip locked) free
   where h.status = 'running' and not (h.kind = 'sql' and exists (
     select from pg_stat_activity a
-    where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation))
+    where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation
+      and a.usename = h.owner)) -- anybody can call himself so
 $$;
 comment on function pgrab_internal.lost_batch(bigint, text) is
   'The runs that an incarnation has left behind and that have stopped, locked.';
@@ -126,7 +128,7 @@ begin
     set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
     from free f
     where t.id = any (array[f.id]) and t.version = f.version and t.status = 'claimed'
-    returning t.shard)
+    returning pgrab.shard(t.id) as shard)
   select count(*), array_agg(distinct b.shard) into v_count, v_shards from back b;
   if v_count > 0 then
     perform pgrab_internal.ring(v_shards);
@@ -203,3 +205,45 @@ end $$;
 comment on function pgrab_internal.recover(text, bigint) is
   'Puts back what an incarnation holds. Null: all incarnations that belong to no node that is up. Returns '
   'how many tasks it put back, how many of them had been running, and how many were parked.';
+
+-- A server that went back (a promoted standby that lacked the last commits) may show tasks as held whose
+-- claim has been deleted as over: nothing would ever find them.  So whenever another server or timeline
+-- answers, and once a day, all tasks are read once, a slice at a time, and what is missing in pgrab.hold is
+-- written there: then recovery finds it, or the node that knows nothing of it.
+-- Serves: duties.sql.  Cost: a slice reads 20,000 rows by their key, about 10 ms.
+create or replace function pgrab_internal.strays_tick() returns boolean
+language plpgsql set enable_seqscan = off set enable_hashjoin = on set jit = off as $$
+declare
+  c_slice constant integer := 20000;
+  c_server constant text := (select s.system_identifier from pg_control_system() s) || ' '
+    || left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  v_next bigint;
+begin
+  select case when d.about = c_server then d.next_id end into v_next
+  from pgrab.duty d
+  where d.duty = 'strays' and (d.about is distinct from c_server or d.next_id is not null
+    or d.done_at < clock_timestamp() - interval '1 day')
+  for update skip locked;
+  if not found then
+    return false;
+  end if;
+  with slice as materialized (
+    select t.id, t.status, t.incarnation from pgrab.task t
+    where t.id > coalesce(v_next, -9223372036854775808) order by t.id limit c_slice),
+  listed as materialized (
+    select h.incarnation, i.id from pgrab.hold h cross join unnest(h.ids) i(id)),
+  noted as (
+    insert into pgrab.hold (incarnation, batch, ids)
+    select s.incarnation, -max(s.id), array_agg(s.id)
+    from slice s
+    where s.incarnation is not null and s.status in ('claimed', 'running')
+      and not exists (select from listed l where l.incarnation = s.incarnation and l.id = s.id)
+    group by s.incarnation
+    on conflict do nothing)
+  select max(s.id) into v_next from slice s having count(*) = c_slice;
+  update pgrab.duty d set about = c_server, next_id = v_next, done_at = clock_timestamp()
+  where d.duty = 'strays';
+  return v_next is not null;
+end $$;
+comment on function pgrab_internal.strays_tick() is
+  'Searches for tasks that are held without a claim that says so, a slice at a time. Is there more to do?';

@@ -3,6 +3,7 @@
 --   28_chain_graph.sql  this file
 --   28_chain_link.sql   what the end of a link sets in motion
 --   28_chain_run.sql    a chain's run: its beginning, its end, and the next one
+--   28_chain_skip.sql   what can never start any more
 --   29_chain_edge.sql   changes by users: edges
 --   29_chain_edit.sql   changes by users: new links, schedules, deletes, retries
 --   29_chain_read.sql   outputs passed to children, trees, results
@@ -28,7 +29,9 @@
 -- and pgrab.task too if they have ended (chain_part_leaves).
 --
 -- Locks are taken in this order: tasks by id, parents before children (only users lock a child that waits),
--- then chains by number.
+-- then chains by number.  A lock says nothing to a repeatable read transaction, which goes on with what it
+-- saw before; a changed row does (40001).  So whoever changes the graph also writes the rows that others lock
+-- before they look at it: its chain (chain_lock), and the parent of a new link (link_touch).
 --
 -- The settings of the functions, and conditions like `id = any (array[...])`, keep their plans stable: see
 -- the head of 26_finish.sql.  Functions that run in users' sessions have them, too: a plan that was made
@@ -176,6 +179,47 @@ comment on function pgrab_internal.chain_under_way(bigint) is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
   'its graph then counts from the next fire on.';
 
+create or replace function pgrab_internal.chain_settled(p_chains bigint[]) returns void
+language plpgsql as $$
+declare
+  v_task bigint;
+begin
+  select s.task_id into v_task from pgrab.skipping s where s.chain = any (p_chains) limit 1;
+  if found then
+    raise exception using errcode = '55000', schema = 'pgrab', table = 'task',
+      message = format('what hangs below task %s is being skipped', v_task),
+      hint = 'Its chain is long. Try again in a few seconds, when all of it has been skipped.';
+  end if;
+end $$;
+comment on function pgrab_internal.chain_settled(bigint[]) is
+  'Refuses to change a chain as long as links are left to be skipped.';
+
+-- The rows are written once per transaction: each version of a row makes the next search for it longer.
+create or replace function pgrab_internal.chain_lock(p_chains bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  perform from pgrab.chain c where c.chain = any (p_chains) order by c.chain for update;
+  perform pgrab_internal.chain_settled(p_chains);
+  update pgrab.chain c set chain_id = c.chain_id
+  where c.chain = any (p_chains) and c.xmin <> pg_current_xact_id()::xid;
+end $$;
+comment on function pgrab_internal.chain_lock(bigint[]) is
+  'Locks chains whose graph is about to change, so that what another transaction changes is either seen, or '
+  'waits, or fails because its snapshot is too old.';
+
+create or replace function pgrab_internal.link_touch(p_id bigint) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if current_setting('pgrab.touched', true) is distinct from p_id::text then
+    update pgrab.task t set chain = t.chain
+    where t.id = any (array[p_id]) and t.xmin <> pg_current_xact_id()::xid;
+    perform set_config('pgrab.touched', p_id::text, true); -- in a savepoint xmin does not tell
+  end if;
+end $$;
+comment on function pgrab_internal.link_touch(bigint) is
+  'Writes the row of a task that is given a child or a parent, so that an older snapshot can neither end nor '
+  'delete it without them.';
+
 -- Checks the parent only; the caller checks the other rules for edges.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
 returns pgrab_internal.task
@@ -206,6 +250,7 @@ begin
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status,
       'Give the new task another parent, or none.');
   end if;
+  perform pgrab_internal.link_touch(p_parent);
   return p;
 end $$;
 comment on function pgrab_internal.chain_parent(bigint, bigint, text) is
@@ -239,15 +284,13 @@ $$;
 comment on function pgrab_internal.chain_recount(bigint[]) is
   'Recounts the links that chains with a schedule wait for.';
 
--- Both rows are locked, the lower number first, until the end of the transaction: so one of two transactions
--- that would close a cycle together waits here for the other.
+-- The caller has locked both.
 create or replace function pgrab_internal.chain_merge(a bigint, b bigint) returns bigint
 language plpgsql as $$
 declare
   v_into pgrab_internal.chain;
   v_from pgrab_internal.chain;
 begin
-  perform from pgrab.chain c where c.chain in (a, b) order by c.chain for update;
   if a <> b then
     select * into v_into from pgrab.chain c where c.chain = least(a, b);
     delete from pgrab.chain c where c.chain = greatest(a, b) returning * into v_from;
@@ -256,7 +299,8 @@ begin
     update pgrab.run r set chain_id = v_into.chain_id where r.chain_id = v_from.chain_id;
     v_into.root := coalesce(v_into.root, v_from.root);
     update pgrab.chain c
-    set root = v_into.root, stuck = v_into.root is null and (c.stuck or v_from.stuck)
+    set root = v_into.root, stuck = v_into.root is null and (c.stuck or v_from.stuck),
+      since = least(c.since, v_from.since)
     where c.chain = v_into.chain;
     perform pgrab_internal.chain_recount(array[v_into.chain]);
   end if;
@@ -300,7 +344,8 @@ language plpgsql as $$
 declare
   v_new pgrab_internal.chain;
 begin
-  insert into pgrab.chain (root, stuck) values (case when h.root = any (p_part) then h.root end, h.stuck)
+  insert into pgrab.chain (root, stuck, since)
+  values (case when h.root = any (p_part) then h.root end, h.stuck, h.since)
   returning * into v_new;
   update pgrab.task t set chain = v_new.chain where t.chain = h.chain and t.id = any (p_part);
   -- links that have left

@@ -83,6 +83,9 @@ begin
   if exists (select from pgrab.edge_change) then
     delete from pgrab.edge_change g where g.chain = any (v_over);
   end if;
+  if exists (select from pgrab.skipping) then
+    delete from pgrab.skipping s where s.chain = any (v_over);
+  end if;
 end $$;
 comment on function pgrab_internal.chains_end(bigint[]) is
   'Removes those of these chains that run once and have ended.';
@@ -107,7 +110,7 @@ begin
       due_at = pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)
     from unnest((select p_ids), (select p_fires)) f(id, fire)
     where t.id = any (array[f.id]) and t.status = 'waiting'
-    returning t.shard)
+    returning pgrab.shard(t.id) as shard)
   select array_agg(distinct f.shard) into v_shards from free f;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
@@ -182,9 +185,9 @@ end $$;
 comment on function pgrab_internal.links_below_only(bigint[], text[], timestamptz[]) is
   'The children that the ends of links concern, for links that have children by parent_id alone.';
 
--- skipped, fires: links that can never start now.  going: chains of the others.
+-- skipped, chains, fires: links that can never start now.  going: chains of the others.
 create type pgrab_internal.links_counted as (
-  skipped bigint[], fires timestamptz[], going bigint[], shards smallint[]);
+  skipped bigint[], chains bigint[], fires timestamptz[], going bigint[], shards smallint[]);
 comment on type pgrab_internal.links_counted is 'What has become of links that were counted down.';
 
 -- Another parent may have counted the link down a moment ago, so the row decides as it is under its lock.
@@ -207,9 +210,10 @@ begin
     from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
       c(child, n, bad, ran, fire)
     where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
-    returning t.id, t.status, t.chain, t.shard, t.fire_at, t.due_at)
+    returning t.id, t.status, t.chain, pgrab.shard(t.id) as shard, t.fire_at, t.due_at)
   select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'),
-    array_agg(k.fire_at) filter (where k.status = 'skipped'),
+    coalesce(array_agg(k.chain) filter (where k.status = 'skipped'), '{}'),
+    coalesce(array_agg(k.fire_at) filter (where k.status = 'skipped'), '{}'),
     coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'),
     array_agg(distinct k.shard) filter (where k.due_at is not null)
   into v_counted
@@ -260,51 +264,41 @@ $$;
 comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
   'Marks the chains that run once and have a link parked.';
 
--- The children of the links count down; then the children of those that are skipped, and so on, a wave at a
--- time.  p_chains: the links' chains.  p_fires: the planned times of their runs.  p_counted: some of these
--- chains have a schedule.  The caller has recorded the ends, and holds the locks of links that still exist.
+-- The children of the links count down; then what hangs below those that are skipped, see 28_chain_skip.sql.
+-- p_chains: the links' chains.  p_fires: the planned times of their runs.  p_counted: some of these chains
+-- have a schedule.  The caller has recorded the ends, and holds the locks of links that still exist.
 create or replace function pgrab_internal.chain_advance(
   p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_ids bigint[] := p_ids;
-  v_results text[] := p_results;
-  v_fires timestamptz[] := p_fires;
-  v_all bigint[] := p_ids; -- with those that were skipped
-  v_over bigint[] := p_chains; -- those of which these links may have been the last
   v_below pgrab_internal.links_below;
   v_counted pgrab_internal.links_counted;
-  v_on bigint[]; -- those in which a child goes on
+  v_skipped bigint[] := '{}';
+  v_over bigint[] := p_chains; -- those of which these links may have been the last
   v_changes constant boolean := exists (select from pgrab.edge_change);
 begin
-  while v_ids <> '{}' loop
-    if v_changes or exists (select from pgrab.edge d where d.parent_id = any (v_ids)) then
-      v_below := pgrab_internal.links_below(v_ids, v_results, v_fires, v_changes);
-    else
-      v_below := pgrab_internal.links_below_only(v_ids, v_results, v_fires);
-    end if;
-    v_ids := '{}';
-    v_on := '{}'; -- this wave may skip links that an earlier one left waiting
-    if v_below.child is not null then
-      v_counted := pgrab_internal.links_count(v_below);
-      v_ids := v_counted.skipped;
-      v_fires := v_counted.fires;
-      v_on := v_counted.going;
-    end if;
-    if 'failed' = any (v_results) then
-      perform pgrab_internal.chains_stuck(p_chains, v_results);
-    end if;
-    if v_ids <> '{}' then
-      v_results := array_fill('skipped'::text, array[cardinality(v_ids)]);
-      v_all := v_all || v_ids;
-      perform pgrab_internal.links_skip(v_ids);
-    end if;
-  end loop;
-  if p_counted then
-    perform pgrab_internal.chain_count(v_all);
+  if v_changes or exists (select from pgrab.edge d where d.parent_id = any (p_ids)) then
+    v_below := pgrab_internal.links_below(p_ids, p_results, p_fires, v_changes);
+  else
+    v_below := pgrab_internal.links_below_only(p_ids, p_results, p_fires);
   end if;
-  if v_on <> '{}' or cardinality(p_chains) > 1 then
-    v_over := array(select unnest(p_chains) except select unnest(v_on));
+  if 'failed' = any (p_results) then
+    perform pgrab_internal.chains_stuck(p_chains, p_results);
+  end if;
+  if cardinality(array_positions(v_below.bad, true)) > pgrab_internal.skip_slice() then
+    v_skipped := pgrab_internal.skip_below((p_ids, p_chains, p_results, p_fires)::pgrab_internal.skips);
+  elsif v_below.child is not null then
+    v_counted := pgrab_internal.links_count(v_below);
+    if v_counted.skipped <> '{}' then
+      perform pgrab_internal.links_skip(v_counted.skipped);
+      v_skipped := v_counted.skipped
+        || pgrab_internal.skip_below(pgrab_internal.skips_add(('{}', '{}', '{}', '{}'), v_counted));
+    elsif v_counted.going <> '{}' or cardinality(p_chains) > 1 then
+      v_over := array(select unnest(p_chains) except select unnest(v_counted.going));
+    end if;
+  end if;
+  if p_counted then
+    perform pgrab_internal.chain_count(p_ids || v_skipped);
   end if;
   if v_over <> '{}' then
     perform pgrab_internal.chains_end(v_over);

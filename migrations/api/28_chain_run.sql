@@ -52,7 +52,8 @@ begin
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
   update pgrab.run x
-  set ended = t.status, definition = pgrab_internal.definition(row(t.*)::pgrab_internal.task)
+  set ended = t.status, definition = pgrab.definition_of(t.id, x.version) - '{kind,name}'::text[]
+      || coalesce(pgrab_internal.edges_above(t.id), '{}')
   from pgrab.task t
   where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
     and x.chain_id = h.chain_id and x.finished_at = (
@@ -92,7 +93,8 @@ begin
   v_below := pgrab_internal.chain_below(h.root, h.chain_id);
   v_lost := array(select t.id from pgrab.task t where t.chain = h.chain and t.id <> all (v_below));
   if v_lost <> '{}' then
-    insert into pgrab.chain (root, chain_id) values (null, h.chain_id) returning chain into v_new;
+    insert into pgrab.chain (root, chain_id, since) values (null, h.chain_id, h.since)
+    returning chain into v_new;
     update pgrab.task t set chain = v_new where t.id = any (v_lost);
     perform pgrab_internal.chain_once(v_new);
   end if;
@@ -128,11 +130,13 @@ begin
   set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = p_next, run_at = p_next,
     due_at = case when not t.paused then p_next + pgrab_internal.jitter_of(t.id, t.jitter) end,
     version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-  where t.id = h.root returning t.shard into v_shard;
-  update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq'), pending = (
+  where t.id = h.root returning pgrab.shard(t.id) into v_shard;
+  update pgrab.chain c
+  set chain_id = nextval('pgrab.chain_run_seq'), since = clock_timestamp(), pending = (
     select count(*) from pgrab.task t where t.chain = h.chain and t.needs is not null)
   where c.chain = h.chain;
   delete from pgrab.edge_change g where g.chain = h.chain;
+  delete from pgrab.skipping s where s.chain = h.chain;
   if p_next < clock_timestamp() + interval '1 s' then
     perform pgrab_internal.ring(array[v_shard]);
   end if;

@@ -56,8 +56,6 @@ end $$;
 comment on function pgrab_internal.edge_shape_check(bigint, bigint, bigint) is
   'Refuses an edge that would close a cycle, or give a recurring chain a second root.';
 
--- The chains are locked before the graph is walked, so that what another transaction adds is either seen, or
--- waits.
 create or replace function pgrab_internal.edge_chain(p pgrab_internal.task, c pgrab_internal.task)
 returns bigint
 language plpgsql as $$
@@ -65,7 +63,6 @@ declare
   v_to constant bigint := coalesce(p.chain, pgrab_internal.chain_new(p));
   v_from constant bigint := coalesce(c.chain, pgrab_internal.chain_new(c));
 begin
-  perform from pgrab.chain h where h.chain in (v_to, v_from) order by h.chain for update;
   if v_to <> v_from and pgrab_internal.chain_under_way(v_to) then
     -- Everything below the child comes with it, and takes no part in the current run, either.
     update pgrab.task t
@@ -76,7 +73,7 @@ begin
   return pgrab_internal.chain_merge(v_to, v_from);
 end $$;
 comment on function pgrab_internal.edge_chain(pgrab_internal.task, pgrab_internal.task) is
-  'Makes the chains of two tasks one, which it returns.';
+  'Makes the chains of two tasks, which are locked, one; returns it.';
 
 create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text)
 returns void
@@ -93,11 +90,13 @@ begin
       'Insert the child first.');
   end if;
   p := pgrab_internal.chain_parent(p_parent, p_child, c.owner);
+  perform pgrab_internal.chain_lock(array[p.chain, c.chain]);
   perform pgrab_internal.edge_check(p, c);
   v_chain := pgrab_internal.edge_chain(p, c);
   perform pgrab_internal.edge_shape_check(v_chain, p_parent, p_child);
   if pgrab_internal.chain_under_way(v_chain) then
     insert into pgrab.edge_change values (v_chain, p_parent, p_child, p_run_if, true);
+    perform pgrab_internal.link_touch(p_child);
     return;
   elsif p.status = 'parked' then
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is parked',
@@ -131,7 +130,8 @@ begin
   perform from pgrab.task t where t.id in (p_parent, p_child) order by t.id for update;
   select * into p from pgrab.task t where t.id = p_parent;
   select * into c from pgrab.task t where t.id = p_child;
-  select * into h from pgrab.chain x where x.chain = c.chain for update;
+  perform pgrab_internal.chain_lock(array[c.chain]);
+  select * into h from pgrab.chain x where x.chain = c.chain;
   if not found then
     return;
   end if;

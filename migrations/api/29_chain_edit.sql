@@ -9,6 +9,7 @@ declare
   p constant pgrab_internal.task := pgrab_internal.chain_parent(t.parent_id, t.id, t.owner);
 begin
   t.chain := coalesce(p.chain, pgrab_internal.chain_new(p));
+  perform from pgrab.chain c where c.chain = t.chain for key share; -- against chain_lock()
   t.status := 'waiting';
   t.due_at := null;
   t.fire_at := p.fire_at;
@@ -56,6 +57,7 @@ begin
     perform pgrab_internal.chain_once(new.chain);
     return null;
   end if;
+  perform pgrab_internal.chain_lock(array[new.chain]);
   perform pgrab_internal.chain_schedule_check(row(new.*)::pgrab_internal.task);
   update pgrab.chain c set root = new.id, stuck = false where c.chain = new.chain;
   perform pgrab_internal.chain_recount(array[new.chain]);
@@ -131,7 +133,7 @@ begin
     (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, t.claimed_at, t.started_at,
     clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
     (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
-    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab_internal.definition(t));
+    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab_internal.definition_ran(t));
   insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
   values (t.id, t.version, t.incarnation, pgrab_internal.caller())
   on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
@@ -161,10 +163,9 @@ end $$;
 comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a task.';
 
 -- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
--- the key's (link_ends()).  For a plain task it is enough that the setting is not empty: a user who sets it
--- misleads nobody else.  A parent must not leave children behind, but both may be deleted in one statement;
--- so the check comes afterwards.  (And a BEFORE trigger would make every finish lock the row of its task
--- first.)
+-- the key's (link_ends()), or a user could delete without a trace.  A parent must not leave children behind,
+-- but both may be deleted in one statement; so the check comes afterwards.  (And a BEFORE trigger would make
+-- every finish lock the row of its task first.)
 do $$
 declare
   v_person text;
@@ -175,9 +176,7 @@ begin
   select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
   into v_person from pgrab_internal.key s where s.name = 'link_ends';
   v_task := $sql$ after delete on pgrab.task for each row
-    when (case when old.chain is null and old.schedule is null
-      then coalesce(current_setting('pgrab.link_ends', true), '') = ''
-      else $sql$ || v_person || ' end';
+    when ($sql$ || v_person;
   execute 'create trigger task_09_deleter' || v_task
     || ' and not pgrab_internal.in_call()) execute function pgrab.note_caller()';
   execute 'create trigger task_20_deleted' || v_task || ') execute function pgrab_internal.task_deleted()';
@@ -195,6 +194,7 @@ declare
 begin
   perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   select * into h from pgrab.chain c where c.chain = p_chain for update;
+  delete from pgrab.skipping s where s.chain = p_chain;
   return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
   v_ids := array(
     select t.id from pgrab.task t
@@ -226,15 +226,17 @@ comment on function pgrab_internal.chain_cancel(bigint, text) is
 
 create or replace function pgrab_internal.chain_of_ended(p_id bigint)
 returns table (chain bigint, root boolean)
-language sql stable
-begin atomic
-  select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
+language plpgsql stable as $$
+begin
+  if exists (select from pgrab.task t where t.id = p_id) then
+    return; -- the history, all days of it, is not even looked at
+  end if;
+  return query select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.run r join pgrab.chain c on c.chain_id = r.chain_id
-  where r.task_id = p_id and r.ended is not null and not exists (select from pgrab.task t where t.id = p_id)
-    and exists (
-      select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'))
+  where r.task_id = p_id and r.ended is not null and exists (
+    select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'))
   limit 1;
-end;
+end $$;
 comment on function pgrab_internal.chain_of_ended(bigint) is
   'The chain that a link has left and that goes on without it, and whether the link was a root.';
 
@@ -275,6 +277,7 @@ begin
   end if;
   perform from pgrab.task t where t.chain = v_chain order by t.id for update;
   perform from pgrab.chain c where c.chain = v_chain for update;
+  perform pgrab_internal.chain_settled(array[v_chain]);
   v_open := pgrab_internal.links_to_reopen(p_id);
   update pgrab.task t
   set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
@@ -313,6 +316,8 @@ begin
     select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
   perform pgrab_internal.run_deleted(row(t.*)::pgrab_internal.task) from pgrab.task t
   where t.id = any (v_ids) and t.status = 'running';
+  perform pgrab_internal.note_fire(row(t.*)::pgrab_internal.task, t.fire_at, 'cancelled',
+    'deleted by ' || p_by, 'cancelled') from pgrab.task t where t.id = any (v_ids) and t.status <> 'running';
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
   perform pgrab_internal.links_leave(v_ids);
   if h.root = any (v_ids) then

@@ -10,7 +10,7 @@ exception when others then
 end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'A text as JSON if it is JSON, else as a JSON string.';
 
--- Finds the runs of each parent by its id, not by run_finished_idx or run_chain_idx.
+-- A day more than since, in case the clock was set back; days before that are not looked at.
 create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
 returns table (id bigint, name text, output text)
 language sql stable
@@ -28,7 +28,9 @@ begin atomic
         (array_agg(r.output order by r.finished_at desc))[1] as output
       from pgrab.run r
       where r.task_id = any (array[p.id])
-        and r.chain_id + 0 = (select c.chain_id from pgrab.chain c where c.chain = any (array[p_chain]))) x
+        and r.chain_id = (select c.chain_id from pgrab.chain c where c.chain = any (array[p_chain]))
+        and r.finished_at
+          > (select c.since - interval '1 day' from pgrab.chain c where c.chain = any (array[p_chain]))) x
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
 end;
 comment on function pgrab_internal.parent_outputs(bigint, bigint) is

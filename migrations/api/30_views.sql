@@ -201,8 +201,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.at
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
-  select d.* from pgrab.due_until(statement_timestamp()) d
-  where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab.due_until(statement_timestamp(), '{scheduled,claimed}') d
   union all
   select l.* from pgrab.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
@@ -250,8 +249,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by,
   pgrab_internal.why(t) as why
 from (
-  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s') d
-  where d.status in ('scheduled', 'claimed')
+  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}') d
   union all
   select l.* from pgrab.in_line() l
   where l.fire_at <= statement_timestamp() - interval '2 s') t;
@@ -279,7 +277,7 @@ comment on column pgrab.parked.parked_at is 'When the last attempt ended.';
 comment on column pgrab.parked.error is 'The first 36 characters of its error.';
 
 create or replace view pgrab.history as
-select r.task_id, coalesce(r.name, r.key) as name, r.attempt, r.outcome, r.node, r.finished_at,
+select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
   pgrab_internal.brief(r.error, 30) as error
 from pgrab.run r
@@ -288,6 +286,7 @@ comment on view pgrab.history is
   'Every attempt that has ended, newest first. For all details see pgrab.run or `pgrab show ID`.';
 comment on column pgrab.history.task_id is 'The task.';
 comment on column pgrab.history.name is 'Its name, or its key.';
+comment on column pgrab.history.kind is 'What carried it out.';
 comment on column pgrab.history.attempt is 'Which attempt at that fire.';
 comment on column pgrab.history.outcome is
   'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
@@ -385,7 +384,7 @@ cross join lateral (
   from live l where get_bit(l.shards, s.shard) = 1) o;
 comment on view pgrab.ownership is
   'Which node takes the tasks of which shard, as the nodes last reported: one row per shard. A task''s shard '
-  'is pgrab.task.shard.';
+  'is pgrab.shard(id).';
 comment on column pgrab.ownership.shard is 'Number of the shard, 0 to 1023.';
 comment on column pgrab.ownership.node is
   'Its owner. Null: no live node owns it. (first come): the strategy lets all nodes read it. '

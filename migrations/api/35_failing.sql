@@ -5,9 +5,9 @@
 -- reads the tasks that have an expect_within (task_expect_idx).
 
 create or replace view pgrab.failing as
-select t.id, coalesce(t.name, t.key) as name, t.status,
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.status,
   date_trunc('second', coalesce(i.since, t.last_finished_at)) as since, coalesce(i.failures, 1) as failures,
-  t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 30) as error
+  t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 28) as error
 from (
   select i.task_id from pgrab.incident i where i.event <> 'late'
   union all
@@ -20,42 +20,31 @@ comment on view pgrab.failing is
   'Tasks and schedules whose last fire did not succeed: since when, how often in a row, and why.';
 comment on column pgrab.failing.id is 'Number of the task.';
 comment on column pgrab.failing.name is 'Its name, or its key.';
+comment on column pgrab.failing.kind is 'What carries it out.';
 comment on column pgrab.failing.status is
   'parked: it waits for a person; otherwise its next fire is planned.';
 comment on column pgrab.failing.since is 'When the first of these fires failed.';
 comment on column pgrab.failing.failures is 'Fires that have failed in a row.';
 comment on column pgrab.failing.outcome is 'Outcome of the last run.';
 comment on column pgrab.failing.error is
-  'The first 30 characters of its error. All of it: pgrab.task.last_error, `pgrab show ID`.';
-
--- The history is searched only between the first failed attempt at a fire and the end of that fire.  Before
--- that the row knows the last success; afterwards the incident does.
-create or replace function pgrab_internal.last_success(t pgrab_internal.task) returns timestamptz
-language sql stable
-begin atomic
-  select case when t.last_outcome = 'succeeded' then t.last_finished_at
-    when t.last_outcome is null then null
-    when i.task_id is not null then i.succeeded_at
-    else (select max(r.finished_at) from pgrab.run r where r.task_id = t.id and r.outcome = 'succeeded') end
-  from (select) one left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
-end;
-comment on function pgrab_internal.last_success(pgrab_internal.task) is
-  'When a task last succeeded. Null: never.';
+  'The first 28 characters of its error. All of it: pgrab.task.last_error, `pgrab show ID`.';
 
 create or replace view pgrab.overdue as
-select t.id, coalesce(t.name, t.key) as name, date_trunc('second', s.at) as last_success, t.expect_within,
-  date_trunc('second', statement_timestamp() - coalesce(s.at, t.created_at) - t.expect_within) as overdue_by,
+select t.id, coalesce(t.name, t.key) as name, t.kind,
+  date_trunc('second', t.succeeded_at) as last_success, t.expect_within,
+  date_trunc('second', statement_timestamp() - coalesce(t.succeeded_at, t.created_at) - t.expect_within)
+    as overdue_by,
   case t.status when 'running'
     then format('runs for %s', date_trunc('second', statement_timestamp() - t.started_at))
     else pgrab_internal.brief(pgrab_internal.why(row(t.*)::pgrab_internal.task), 36) end as why
-from pgrab.task t cross join lateral (
-    select pgrab_internal.last_success(row(t.*)::pgrab_internal.task) as at) s
+from pgrab.task t
 where t.expect_within is not null
-  and coalesce(s.at, t.created_at) + t.expect_within < statement_timestamp();
+  and coalesce(t.succeeded_at, t.created_at) + t.expect_within < statement_timestamp();
 comment on view pgrab.overdue is
   'Tasks that have not succeeded within their expect_within: missing, late, failing or running too long.';
 comment on column pgrab.overdue.id is 'Number of the task.';
 comment on column pgrab.overdue.name is 'Its name, or its key.';
+comment on column pgrab.overdue.kind is 'What carries it out.';
 comment on column pgrab.overdue.last_success is
   'When it last succeeded. Null: never; then its creation counts.';
 comment on column pgrab.overdue.expect_within is 'It should succeed at least this often.';
@@ -68,8 +57,7 @@ language sql stable set jit = off
 begin atomic
   select count(*)
   from (
-    select from pgrab.due_until(statement_timestamp() - p_for) d
-    where d.status in ('scheduled', 'claimed')
+    select from pgrab.due_until(statement_timestamp() - p_for, '{scheduled,claimed}') d
     union all
     select from pgrab.in_line() l where l.fire_at <= statement_timestamp() - p_for
     limit 10000) w;
@@ -82,12 +70,8 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
 begin atomic
   select date_trunc('second', statement_timestamp() - min(w.since))
   from (
-    select f.since
-    from pgrab.due_heads() h cross join lateral (
-      select t.due_at as since from pgrab.task t
-      where t.lane = h.lane and t.shard = h.shard and t.status in ('scheduled', 'claimed')
-        and t.due_at <= statement_timestamp() - interval '2 s'
-      order by t.due_at limit 1) f
+    select d.due_at as since
+    from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}', 1) d
     union all
     (select l.fire_at from pgrab.in_line() l
     where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
@@ -98,14 +82,19 @@ comment on function pgrab_internal.oldest_late() is
 create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
 language sql stable set jit = off
 begin atomic
-  select count(*), count(*) filter (where x.outcome in ('failed', 'timed_out', 'lost'))
-  from (
-    select r.outcome from pgrab.run r
-    where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
-    order by r.finished_at desc limit 10000) x;
+  select (
+    select count(*) from (
+      select from pgrab.run r
+      where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
+      limit 10000) x), (
+    select count(*) from (
+      select from pgrab.run r
+      where r.finished_at > statement_timestamp() - p_within
+        and r.outcome <> 'succeeded' and r.outcome in ('failed', 'timed_out', 'lost')
+      limit 10000) x);
 end;
 comment on function pgrab_internal.counts_runs(interval) is
-  'How many runs have ended lately, at most 10000, and how many of them failed.';
+  'How many runs have ended lately, and how many of all of them failed; each at most 10000.';
 
 -- Reads at most fifty thousand of the tasks that cannot run.
 create or replace function pgrab_internal.counts_parked(out parked bigint, out failing bigint)
@@ -146,10 +135,10 @@ comment on column pgrab.overview.late is
 comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
 comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
 comment on column pgrab.overview.failed_1m is
-  'How many of these (of the last ten thousand) failed, timed out or were lost.';
+  'Runs that failed, timed out or were lost in that time.';
 comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
 comment on column pgrab.overview.failed_1h is
-  'How many of these (of the last ten thousand) failed, timed out or were lost.';
+  'Runs that failed, timed out or were lost in that time.';
 comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
 comment on column pgrab.overview.overdue is
   'Tasks that have not succeeded within their expect_within: pgrab.overdue.';

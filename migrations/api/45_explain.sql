@@ -296,16 +296,16 @@ language sql stable
 begin atomic
   select 'owner', case when w.node is not null then 'ok' else 'waits' end, case
     when w.node is null then format('Shard %s has no owner at the moment; any free node takes the task after '
-      'steal_after.', t.shard)
+      'steal_after.', pgrab.shard(t.id))
     when w.node = '(first come)' then 'The first node to look takes it.'
     when w.node like 'one of %' then format('%s takes it; another of them when it is overdue by '
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
-    else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.', t.shard,
-      w.node) end
+    else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
+      pgrab.shard(t.id), w.node) end
   from (
     select pgrab_internal.likely(pgrab.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
-      (select o.node from pgrab.ownership o where o.shard = t.shard)) as node) w
+      (select o.node from pgrab.ownership o where o.shard = pgrab.shard(t.id))) as node) w
   where pgrab.able(t.kind, t.owner, t.require) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
@@ -402,8 +402,8 @@ begin atomic
   with owner as materialized (
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
-    select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.shard,
-      f.at
+    select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule,
+      pgrab.shard(t.id) as shard, f.at
     from pgrab.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)

@@ -97,7 +97,7 @@ begin
   where t.id = any (p_ids) and t.chain is not null;
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
   perform pgrab_internal.ring(
-    (select array_agg(distinct t.shard) from pgrab.task t where t.id = any (p_ids)));
+    (select array_agg(distinct pgrab.shard(i)) from unnest(p_ids) i));
 end $$;
 comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a caller.';
 
@@ -184,9 +184,9 @@ declare
 begin
   for r in
     select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
-    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e
-      join pgrab.run x on x.task_id = i and x.ended is not null
-    where e.root and (x.owner = p_by or pgrab_internal.may_operate(p_by))
+    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e cross join lateral (
+      select y.* from pgrab.run y where e.root and y.task_id = i and y.ended is not null offset 0) x
+    where (x.owner = p_by or pgrab_internal.may_operate(p_by))
   loop
     v_stop := array(select (c).id from pgrab_internal.chain_cancel(r.chain, p_why) c);
     perform pgrab_internal.wish_stop(v_stop);
@@ -229,7 +229,8 @@ begin
     end if;
     return next pgrab_internal.cancel_one(v_task, v_why);
   end loop;
-  return query select * from pgrab_internal.cancel_ended(p_ids, v_why, p_by);
+  return query select * from pgrab_internal.cancel_ended(
+    array(select i from unnest(p_ids) i where i <> all (v_live)), v_why, p_by);
 end $$;
 comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
 
@@ -277,11 +278,105 @@ begin
     if t.status <> 'running' then
       perform pgrab_internal.note_fire(t, t.fire_at, 'cancelled', 'deleted by ' || p_by, 'cancelled');
     end if;
-    delete from pgrab.task x where x.id = t.id;
     t.status := 'cancelled';
     t.due_at := null;
     return next t;
   end loop;
+  -- together, because links that wait for each other can only go together
+  delete from pgrab.task x where x.id = any (p_ids);
   delete from pgrab.incident i where i.task_id = any (p_ids);
 end $$;
 comment on function pgrab_internal.delete(bigint[], text) is 'pgrab.delete() for a caller.';
+
+-- ------------------------------------------------------------------------------------------------- undelete
+
+-- What was kept of a task that a user has deleted.  pgrab.definition has what a DELETE took; the history has
+-- what pgrab.delete() took, and when it was planned.
+create or replace function pgrab_internal.deleted(
+  p_id bigint, p_by text, out definition jsonb, out owner text, out fire_at timestamptz)
+language plpgsql stable as $$
+declare
+  c_all constant boolean := pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner());
+  v_ended text;
+begin
+  select r.ended into v_ended from pgrab.run r
+  where r.task_id = p_id and r.ended is not null and coalesce(r.error not like 'deleted by %', true)
+    and (c_all or r.owner = p_by) limit 1;
+  if v_ended is not null
+    or exists (select from pgrab.task t where t.id = p_id and (c_all or t.owner = p_by)) then
+    raise exception using errcode = '55000',
+      message = format('task %s was not deleted: it %s', p_id, coalesce('has ended: ' || v_ended, 'is live')),
+      hint = 'pgrab.undelete() brings back what a user has deleted. Insert a new task to run this one again.';
+  end if;
+  select x.definition, x.owner, x.fire_at into definition, owner, fire_at from (
+    select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
+      || coalesce(r.definition, '{}') as definition, r.owner, r.fire_at, r.finished_at as at
+    from pgrab.run r where r.task_id = p_id and r.ended is not null
+    union all
+    select d.definition, d.owner, null, d.until from pgrab.definition d where d.task_id = p_id) x
+  where x.owner = p_by or c_all
+  order by x.at desc limit 1;
+  if definition is null then
+    raise exception using errcode = 'P0002', message = format('nothing is kept of task %s', p_id),
+      hint = 'A DELETE keeps the definition of schedules and of tasks that had run, pgrab.delete() that of '
+        'all; for as long as the history, and for the owner.';
+  end if;
+end $$;
+comment on function pgrab_internal.deleted(bigint, text) is
+  'The definition of a task that was deleted; refuses other tasks.';
+
+-- p_new: the new ids of tasks that have just come back, by their old ones.
+create or replace function pgrab_internal.undelete_one(p_id bigint, p_new jsonb, p_by text)
+returns pgrab_internal.task
+language plpgsql as $$
+declare
+  d record;
+  v_parents bigint[];
+  v_missing bigint;
+  v_want jsonb;
+  t pgrab_internal.task;
+begin
+  d := pgrab_internal.deleted(p_id, p_by);
+  select array_agg(coalesce((p_new ->> p.id)::bigint, p.id::bigint) order by p.n),
+    min(p.id::bigint) filter (where not p_new ? p.id
+      and not exists (select from pgrab.task x where x.id = p.id::bigint))
+  into v_parents, v_missing
+  from (select d.definition ->> 'parent_id' as id, 0 as n union all
+    select e.edge ->> 'parent_id', e.n
+    from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n)) p
+  where p.id is not null;
+  if v_missing is not null then
+    raise exception using errcode = '55000',
+      message = format('task %s cannot come back: its parent %s is not there', p_id, v_missing),
+      hint = 'Bring back both in one call: pgrab.undelete(array[...]).';
+  end if;
+  v_want := d.definition - 'parents' || jsonb_strip_nulls(jsonb_build_object('parent_id', v_parents[1],
+    'run_at', case when d.definition ->> 'schedule' is null and v_parents is null then d.fire_at end));
+  execute format('insert into pgrab.task (owner, %s) select $2, %1$s '
+    'from jsonb_populate_record(null::pgrab_internal.task, $1) returning *',
+    (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_want) k))
+  into t using v_want, d.owner;
+  insert into pgrab.edge (parent_id, child_id, run_if)
+  select v_parents[e.n + 1], t.id, e.edge ->> 'run_if'
+  from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n);
+  return t;
+end $$;
+comment on function pgrab_internal.undelete_one(bigint, jsonb, text) is
+  'Inserts a task that was deleted again.';
+
+create or replace function pgrab_internal.undelete(p_ids bigint[], p_by text)
+returns setof pgrab_internal.task
+language plpgsql as $$
+declare
+  v_id bigint;
+  v_new jsonb := '{}';
+  t pgrab_internal.task;
+begin
+  for v_id in select distinct i from unnest(p_ids) i order by i loop
+    t := pgrab_internal.undelete_one(v_id, v_new, p_by);
+    v_new := v_new || jsonb_build_object(v_id, t.id);
+  end loop;
+  return query select x.* from jsonb_each_text(v_new) n join pgrab.task x on x.id = n.value::bigint
+    order by x.id;
+end $$;
+comment on function pgrab_internal.undelete(bigint[], text) is 'pgrab.undelete() for a caller.';

@@ -17,6 +17,7 @@ begin
     when 'cancel' then return query select * from pgrab_internal.cancel(p_ids, p_by);
     when 'skip_next' then return query select * from pgrab_internal.skip_next(p_ids, p_by);
     when 'delete' then return query select * from pgrab_internal.delete(p_ids, p_by);
+    when 'undelete' then return query select * from pgrab_internal.undelete(p_ids, p_by);
     when 'delete_chain' then return query select * from pgrab_internal.delete_chain(p_ids[1], p_by);
   end case;
 end $$;
@@ -39,15 +40,44 @@ end $$;
 comment on function pgrab_internal.call_cluster(pgrab_internal.call) is
   'Carries out a public function on a node or the cluster.';
 
+-- What is not the caller's own is left alone, as if it did not exist.
+create or replace function pgrab_internal.call_delete(c pgrab_internal.call) returns boolean
+language plpgsql as $$
+declare
+  c_all constant boolean := pgrab_internal.may_operate(c.caller);
+begin
+  case c.verb
+    when 'delete_edge' then
+      delete from pgrab.edge e
+      where e.parent_id = c.ids[1] and e.child_id = c.ids[2] and (c_all or exists (
+        select from pgrab.task t where t.id = e.child_id and t.owner = c.caller));
+    when 'delete_limit' then
+      delete from pgrab.limit l where l.key = c.word and (c_all or l.owner = c.caller);
+    when 'delete_alert' then
+      delete from pgrab.alert a where a.name = c.word and (c_all or a.set_by = c.caller);
+    when 'delete_secret' then
+      delete from pgrab.secret s where s.name = c.word and s.owner = c.caller;
+    when 'delete_token' then
+      delete from pgrab.token t
+      where t.name = c.word and (c_all or pgrab_internal.is_member(c.caller, t.role));
+  end case;
+  return found;
+end $$;
+comment on function pgrab_internal.call_delete(pgrab_internal.call) is
+  'Deletes rows of tables on which who submits has no DELETE.';
+
 create or replace function pgrab_internal.called() returns trigger
 language plpgsql as $$
 declare
   c_before constant text[] := pgrab_internal.call_begin(new.verb, new.caller);
 begin
+  perform pgrab_internal.call_check(new.verb, new.caller);
   if new.verb = 'apply' then
     new.n := pgrab_internal.apply(new.file, new.word, new.done, new.caller);
   elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all') then
     new := pgrab_internal.call_cluster(new);
+  elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token') then
+    new.done := pgrab_internal.call_delete(new);
   else
     new.tasks := array(select t from pgrab_internal.call_tasks(new.verb, new.ids, new.caller) t);
     perform pgrab_internal.event(new.verb, new.caller, t) from unnest(new.tasks) t;
@@ -232,6 +262,88 @@ begin atomic
 end;
 comment on function pgrab.delete_chain(bigint) is
   'Deletes a task with everything below it; runs in progress are stopped. Returns the ids.';
+
+-- DELETE on a table would give LOCK TABLE in any mode on it, too; on a view it gives none on what is below.
+create or replace function pgrab.tasks_delete() returns trigger
+language plpgsql as $$
+begin
+  if not exists (select from pgrab.task t where t.id = old.id) then
+    return null; -- it has ended: the history stays
+  end if;
+  perform pgrab.delete(old.id);
+  return old;
+end $$;
+comment on function pgrab.tasks_delete() is 'Trigger: DELETE of pgrab.tasks is pgrab.delete().';
+create trigger tasks_10_delete instead of delete on pgrab.tasks
+  for each row execute function pgrab.tasks_delete();
+
+create or replace function pgrab.delete_edge(p_parent bigint, p_child bigint) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, ids) values ('delete_edge', array[p_parent, p_child])
+    returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_edge(bigint, bigint) is
+  'The child no longer waits for that parent. False: there was no such edge. A parent that is '
+  'pgrab.task.parent_id: set that to null.';
+
+create or replace function pgrab.delete_limit(p_key text) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word) values ('delete_limit', p_key) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_limit(text) is
+  'Deletes a limit; tasks in line become due. False: there was none that the caller may delete.';
+
+create or replace function pgrab.delete_alert(p_name text) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word) values ('delete_alert', p_name) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_alert(text) is
+  'Deletes an alert. False: there was none that the caller may delete.';
+
+create or replace function pgrab.delete_secret(p_name text) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word) values ('delete_secret', p_name) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_secret(text) is 'Deletes a secret of the caller. False: there was none.';
+
+create or replace function pgrab.delete_token(p_name text) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word) values ('delete_token', p_name) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_token(text) is
+  'Revokes at once the tokens of that name whose role the caller is a member of. False: there was none.';
+
+create or replace function pgrab.undelete(p_ids bigint[]) returns setof pgrab_internal.task
+language sql
+begin atomic
+  with done as (insert into pgrab_internal.call (verb, ids) values ('undelete', p_ids) returning tasks)
+  select t.* from done d cross join unnest(d.tasks) t;
+end;
+comment on function pgrab.undelete(bigint[]) is
+  'Inserts tasks that were deleted again, as they were last defined, with new ids: schedules are planned '
+  'from now on, other tasks have the time that they had. Links of a chain come back together.';
+create or replace function pgrab.undelete(p_id bigint) returns setof pgrab_internal.task
+language sql
+begin atomic
+  select * from pgrab.undelete(array[p_id]);
+end;
+comment on function pgrab.undelete(bigint) is
+  'Inserts a task that was deleted again, as it was last defined, with a new id.';
 
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language sql

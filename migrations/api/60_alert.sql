@@ -1,11 +1,14 @@
 -- Alerts: an incident begins with the first fire of a task that fails for good, and ends with the task's next
--- success.  It is reported once when it begins and once when it ends, by ordinary tasks that are inserted in
--- the transaction of the finish: so what is recorded is reported, and nothing else.
+-- success.  It is reported once when it begins and once when it ends, by ordinary tasks:
 --
 --   pgrab.task.on_failure   for one task
 --   pgrab.alert             for many, by owner, name and source
 --
--- Cost: a batch of successes only checks whether there is any incident.
+-- The finish only writes a row of pgrab_internal.notice, in its transaction: so what is recorded is reported,
+-- and nothing else, and no alert can keep a finish waiting, however many there are.  One node goes through
+-- the notices and inserts the tasks, a slice at a time (notices_tell()).
+--
+-- Cost: a batch of successes looks for incidents of its own tasks, if there may be any.
 
 create or replace function pgrab_internal.template_refuse(p_value text, p_hint text) returns void
 language plpgsql as $$
@@ -38,9 +41,9 @@ begin
       format('It may have: %s.', array_to_string(c_columns, ', ')));
   end if;
   if p_template ? 'events' and not (jsonb_typeof(p_template -> 'events') = 'array'
-      and p_template -> 'events' <@ '["failed", "parked", "recovered"]') then
+      and p_template -> 'events' <@ '["failed", "parked", "recovered", "missed"]') then
     perform pgrab_internal.template_refuse(p_template ->> 'events',
-      'events is an array of failed, parked, recovered; the default is failed, parked.');
+      'events is an array of failed, parked, recovered, missed; the default is failed, parked.');
   end if;
   perform pgrab_internal.task_check(
     jsonb_populate_record(null::pgrab_internal.task, c_defaults || (p_template - 'events')));
@@ -50,32 +53,40 @@ end $$;
 comment on function pgrab_internal.template_check(jsonb, text) is
   'Refuses a template from which no task could be made.';
 
+-- Operators' alerts are told of everybody's tasks; a limit for each role keeps the list short.
 create or replace function pgrab_internal.alert_changed() returns trigger
 language plpgsql as $$
 declare
-  v_before text[];
+  c_most constant integer := 100;
+  c_like constant text := (
+    select p from unnest(array[new.task_like, new.node_like]) p where p ~ E'^([^\\\\]|\\\\.)*\\\\$' limit 1);
 begin
-  perform pgrab_internal.template_check(new.template - 'events', new.set_by);
-  if 'late' = any (new.events) then
-    v_before := pgrab_internal.call_begin('alert', new.set_by);
-    insert into pgrab.task (owner, key, kind, command, schedule, misfire, source)
-    values (new.set_by, 'pgrab.alert_late', 'sql', 'select pgrab.alert_late()', '@every 1m', 'skip',
-      'pgrab.alert')
-    on conflict (key) do nothing;
-    perform pgrab_internal.call_end(v_before);
+  if c_like is not null then
+    raise exception using errcode = '22025',
+      message = format('the pattern of alert %s cannot be %s', quote_literal(new.name),
+        quote_literal(c_like)),
+      hint = 'A backslash makes the next character an ordinary one, so it cannot be the last.';
+  elsif (select count(*) from pgrab.alert a where a.set_by = new.set_by and a.name <> new.name) >= c_most then
+    raise exception using errcode = '54000',
+      message = format('alert %s cannot be set: %s has %s already', quote_literal(new.name), new.set_by,
+        c_most),
+      hint = 'Delete some, or let one alert apply to more tasks.';
   end if;
+  perform pgrab_internal.template_check(new.template - 'events', new.set_by);
   return new;
 end $$;
 comment on function pgrab_internal.alert_changed() is
-  'Checks an alert; the first one for late tasks also schedules the search for them.';
+  'Checks an alert: its template, its patterns, and how many its role has.';
 create or replace function pgrab.alert_set_by() returns trigger
 language plpgsql as $$
 begin
-  new.set_by := current_user;
+  -- an operator who only switches an alert off and on does not make its template his own
+  new.set_by := case when tg_op = 'UPDATE' and new.template = old.template then old.set_by
+    else current_user end;
   return new;
 end $$;
 comment on function pgrab.alert_set_by() is
-  'Trigger: the tasks that an alert inserts belong to the role that last wrote the alert.';
+  'Trigger: the tasks that an alert inserts belong to the role that last wrote its template.';
 create or replace trigger alert_05_set_by before insert or update on pgrab.alert
   for each row execute function pgrab.alert_set_by();
 create or replace trigger alert_10_changed before insert or update on pgrab.alert
@@ -91,6 +102,8 @@ begin atomic
       then format('%s has recovered: it was late since %s', p_called, pgrab_internal.cut(i.since))
       else format('%s has recovered: %s %s since %s', p_called, i.failures,
         case i.failures when 1 then 'failure' else 'failures' end, pgrab_internal.cut(i.since)) end
+    when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
+      t.last_error)
     when 'late' then format('%s is late: no success within %s', p_called, t.expect_within)
     when 'parked' then format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
       coalesce(t.last_error, t.last_outcome))
@@ -178,43 +191,32 @@ end $$;
 comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
   'Inserts the task that reports an incident; it belongs to the role that set the alert.';
 
-create or replace function pgrab_internal.alert_templates(p_event text, t pgrab_internal.task)
-returns table (template jsonb, owner text)
-language sql stable
-begin atomic
-  select t.on_failure, t.owner
-  where t.on_failure is not null and coalesce(t.on_failure -> 'events', '["failed", "parked"]') ? p_event
-  union all
-  select a.template, a.set_by from pgrab.alert a
-  where a.enabled and p_event = any (a.events) and coalesce(a.owner = t.owner, true)
-    and (a.set_by = t.owner or pgrab_internal.may_operate(a.set_by))
-    and coalesce(a.source = t.source, true)
-    and (a.task_like is null or coalesce(t.name, t.key, '') like a.task_like);
-end;
-comment on function pgrab_internal.alert_templates(text, pgrab_internal.task) is
-  'The templates that apply to an event of a task.';
+-- ---------------------------------------------------------------------------------------- what is to be told
 
--- The run's end is recorded even if something is wrong with a template.
-create or replace function pgrab_internal.alert_tell(
+-- Returns whether somebody is to be told.
+create or replace function pgrab_internal.notice_add(
   p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
-returns void
+returns boolean
 language plpgsql as $$
+declare
+  c_own constant jsonb := case when coalesce(t.on_failure -> 'events', '["failed", "parked"]') ? p_event
+    then t.on_failure end;
 begin
-  if t.source = 'pgrab.alert' then
-    return;
+  if t.source = 'pgrab.alert' or (c_own is null and not exists (select from pgrab.alert)) then
+    return false;
   end if;
-  perform pgrab_internal.alert_insert(a.template, a.owner,
-    pgrab_internal.alert_facts(p_event, t, i, p_node))
-  from pgrab_internal.alert_templates(p_event, t) a;
-exception when others then
-  update pgrab.incident x set fault = left(sqlerrm, 1000) where x.task_id = t.id;
-  raise warning 'an alert for task % could not be inserted: %', t.id, sqlerrm;
+  insert into pgrab_internal.notice (event, facts, task_id, template)
+  values (p_event, pgrab_internal.alert_facts(p_event, t, i, p_node), t.id, c_own);
+  perform pg_notify('pgrab', 'alerts');
+  return true;
 end $$;
-comment on function pgrab_internal.alert_tell(text, pgrab_internal.task, pgrab_internal.incident, text) is
-  'Inserts the alerts for an event of a task.';
+comment on function pgrab_internal.notice_add(
+  text, pgrab_internal.task, pgrab_internal.incident, text) is
+  'Writes down an event of a task that people are to be told of.';
 
--- A task that has left is known only from its history.
-create or replace function pgrab_internal.alert_task(p_id bigint) returns pgrab_internal.task
+-- A task that has left is known only from its history; p_at: when its last run ended.
+create or replace function pgrab_internal.alert_task(p_id bigint, p_at timestamptz)
+returns pgrab_internal.task
 language plpgsql stable as $$
 declare
   t pgrab_internal.task;
@@ -222,68 +224,60 @@ begin
   select * into t from pgrab.task x where x.id = any (array[p_id]);
   if not found then
     select x.* into t
-    from (select y.* from pgrab.run y where y.task_id = p_id offset 0) r
+    from (select y.* from pgrab.run y where y.task_id = p_id and y.finished_at = p_at offset 0) r
       cross join lateral jsonb_populate_record(null::pgrab_internal.task,
       coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key,
         'kind', r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
         'source', coalesce(r.definition ->> 'source', ''))) x
     where r.ended is not null
-    order by r.finished_at desc limit 1;
+    limit 1;
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.alert_task(bigint) is 'A task as it is, or as it ended.';
+comment on function pgrab_internal.alert_task(bigint, timestamptz) is 'A task as it is, or as it ended.';
 
 create or replace function pgrab_internal.incidents_end(
   b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text) returns void
-language plpgsql as $$
-declare
-  i pgrab_internal.incident;
-begin
-  for i in
+language sql as $$
+  with gone as (
     delete from pgrab.incident x
     using pgrab_internal.batch_rows(b) f join unnest(p_ended) e on e.task_id = f.id
-    where f.outcome = 'succeeded' and x.task_id = any (array[f.id]) returning x.*
-  loop
-    perform pgrab_internal.alert_tell('recovered', pgrab_internal.alert_task(i.task_id), i, p_node);
-  end loop;
-end $$;
+    where f.outcome = 'succeeded' and x.task_id = any (array[f.id]) returning x.*, f.finished_at)
+  select pgrab_internal.notice_add('recovered', pgrab_internal.alert_task(g.task_id, g.finished_at),
+    row(g.task_id, g.event, g.since, g.failures, g.fault)::pgrab_internal.incident, p_node)
+  from gone g
+$$;
 comment on function pgrab_internal.incidents_end(pgrab_internal.batch, pgrab_internal.ended[], text) is
   'Ends the incidents of tasks that have succeeded.';
 
 -- A plain one-shot task that no alert covers has no incident: that it is parked says as much.
 create or replace function pgrab_internal.incidents_begin(p_ended pgrab_internal.ended[], p_node text)
 returns void
-language plpgsql as $$
-declare
-  c_alerts constant boolean := exists (select from pgrab.alert);
-  t pgrab_internal.task;
-  i pgrab_internal.incident;
-begin
-  for t in
-    select x.* from unnest(p_ended) e cross join lateral (
-      select k.* from pgrab.task k where k.id = any (array[e.task_id]) offset 0) x
-    where x.last_outcome in ('failed', 'timed_out', 'lost') and (x.status = 'parked' or x.attempt = 0)
-      and (c_alerts or x.on_failure is not null or x.schedule is not null or x.chain is not null)
-    order by x.id
-  loop
-    update pgrab.incident x
-    set failures = x.failures + 1, event = case t.status when 'parked' then 'parked' else 'failed' end,
-      since = case x.event when 'late' then t.last_finished_at else x.since end
-    where x.task_id = any (array[t.id]);
-    continue when found;
-    insert into pgrab.incident (task_id, event, since, succeeded_at)
-    values (t.id, case t.status when 'parked' then 'parked' else 'failed' end, t.last_finished_at,
-      case when t.runs > t.failures then (select max(r.finished_at) from pgrab.run r
-        where r.task_id = t.id and r.outcome = 'succeeded') end)
-    returning * into i;
-    perform pgrab_internal.alert_tell(i.event, t, i, p_node);
-  end loop;
-end $$;
+language sql as $$
+  with over as materialized (
+    select row(k.*)::pgrab_internal.task as t, i.task_id is null as fresh
+    from unnest(p_ended) e cross join lateral (
+        select x.* from pgrab.task x where x.id = any (array[e.task_id]) offset 0) k
+      left join pgrab.incident i on i.task_id = any (array[k.id])
+    where k.last_outcome in ('failed', 'timed_out', 'lost') and (k.status = 'parked' or k.attempt = 0)
+      and (k.on_failure is not null or k.schedule is not null or k.chain is not null
+        or exists (select from pgrab.alert))),
+  noted as (
+    insert into pgrab.incident as x (task_id, event, since)
+    select (o.t).id, case (o.t).status when 'parked' then 'parked' else 'failed' end, (o.t).last_finished_at
+    from over o order by 1
+    on conflict (task_id) do update
+    set failures = x.failures + 1, event = excluded.event,
+      since = case x.event when 'late' then excluded.since else x.since end
+    returning x.*)
+  select pgrab_internal.notice_add(n.event, o.t, row(n.*)::pgrab_internal.incident, p_node)
+  from noted n join over o on (o.t).id = n.task_id where o.fresh
+$$;
 comment on function pgrab_internal.incidents_begin(pgrab_internal.ended[], text) is
   'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs.';
 
--- Serves: finish(), after the tasks have been updated.
+-- Serves: finish(), after the tasks have been updated.  The size of an empty table is 0, however many dead
+-- rows an old snapshot would make a query read; else each task of the batch is looked for by its key.
 create or replace function pgrab_internal.alert(
   b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text)
 returns void
@@ -292,34 +286,160 @@ begin
   if 'succeeded' <> any (b.outcomes) then
     perform pgrab_internal.incidents_begin(p_ended, p_node);
   end if;
-  if 'succeeded' = any (b.outcomes) and exists (select from pgrab.incident) then
+  if 'succeeded' = any (b.outcomes) and pg_relation_size('pgrab.incident') > 0 then
     perform pgrab_internal.incidents_end(b, p_ended, p_node);
   end if;
 end $$;
 comment on function pgrab_internal.alert(pgrab_internal.batch, pgrab_internal.ended[], text) is
-  'Keeps pgrab.incident up to date, and inserts the alerts.';
+  'Keeps pgrab.incident up to date, and writes down what people are to be told.';
 
--- Serves: the task pgrab.alert_late, which the first alert for late tasks makes.
-create or replace function pgrab.alert_late() returns bigint
-language plpgsql security definer as $$
-declare
-  v_id bigint;
-  i pgrab_internal.incident;
-  v_told bigint := 0;
+-- Serves: misfire_one().  p_fire: the first fire that was missed.  At most once an hour for a task: one that
+-- fires each second would fill the events.
+create or replace function pgrab_internal.missed(t pgrab_internal.task, p_fire timestamptz, p_why text)
+returns void
+language plpgsql as $$
 begin
-  delete from pgrab.incident x where not exists (select from pgrab.task t where t.id = x.task_id);
-  for v_id in select o.id from pgrab.overdue o order by o.id loop
-    insert into pgrab.incident (task_id, event, since, failures, succeeded_at)
-    select t.id, 'late', statement_timestamp(), 0,
-      pgrab_internal.last_success(row(t.*)::pgrab_internal.task)
-    from pgrab.task t where t.id = v_id
-    on conflict (task_id) do nothing returning * into i;
-    if found then
-      perform pgrab_internal.alert_tell('late', pgrab_internal.alert_task(v_id), i, null);
-      v_told := v_told + 1;
-    end if;
-  end loop;
-  return v_told;
+  if exists (select from pgrab.event e
+      where e.task_id = t.id and e.what = 'missed' and e.at > statement_timestamp() - interval '1 hour') then
+    return;
+  end if;
+  perform pgrab_internal.event('missed', session_user, t,
+    jsonb_build_object('fire_at', p_fire, 'why', p_why));
+  t.last_outcome := 'missed';
+  t.last_error := p_why;
+  perform pgrab_internal.notice_add('missed', t, (t.id, 'missed', p_fire, 0, null)::pgrab_internal.incident,
+    null);
 end $$;
-comment on function pgrab.alert_late() is
-  'Reports tasks that have not succeeded within their expect_within, once each. Returns how many are new.';
+comment on function pgrab_internal.missed(pgrab_internal.task, timestamptz, text) is
+  'Records that fires of a task were missed, once an hour.';
+
+-- Serves: tell.sql.
+create or replace function pgrab_internal.late_tick() returns bigint
+language plpgsql set enable_seqscan = off as $$
+declare
+  c_most constant integer := 1000; -- the others are found by the next search
+  v_late bigint;
+begin
+  if not exists (select from pgrab.alert a where a.enabled and 'late' = any (a.events))
+      or not pgrab_internal.duty_take('late', '50 s') then
+    return 0;
+  end if;
+  with late as (
+    insert into pgrab.incident (task_id, event, since, failures)
+    select o.id, 'late', statement_timestamp(), 0 from pgrab.overdue o
+    where not exists (select from pgrab.incident i where i.task_id = any (array[o.id])) limit c_most
+    on conflict (task_id) do nothing returning *)
+  select count(pgrab_internal.notice_add('late', row(t.*)::pgrab_internal.task,
+    row(l.*)::pgrab_internal.incident, null)) into v_late
+  from late l join pgrab.task t on t.id = any (array[l.task_id]);
+  return v_late;
+end $$;
+comment on function pgrab_internal.late_tick() is
+  'Once a minute, on one node: tasks that have not succeeded within their expect_within, each once.';
+
+-- -------------------------------------------------------------------------------------------------- telling
+
+-- In the order of their names, so that p_after says how far one has come; a task's own template is first.
+create or replace function pgrab_internal.alerts_for(
+  p_event text, p_facts jsonb, p_template jsonb, p_after text)
+returns table (name text, template jsonb, owner text)
+language sql stable
+begin atomic
+  select '', p_template, p_facts ->> 'owner' where p_template is not null and p_after is null
+  union all
+  (select a.name, a.template, a.set_by from pgrab.alert a
+  where a.name > coalesce(p_after, '') and a.enabled and p_event = any (a.events)
+    and case when p_event in ('node_down', 'node_up')
+      then pgrab_internal.may_operate(a.set_by) and coalesce(p_facts ->> 'name' like a.node_like, true)
+      else coalesce(a.owner = p_facts ->> 'owner', true) and coalesce(a.source = p_facts ->> 'source', true)
+        and (a.set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(a.set_by))
+        and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like a.task_like, true) end
+  order by a.name);
+end;
+comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is
+  'The templates that apply to an event, behind the alert p_after.';
+
+create or replace function pgrab_internal.alert_fault(p_task bigint, p_node bigint, p_fault text)
+returns void
+language sql as $$
+  update pgrab.incident i set fault = left(p_fault, 1000)
+  where i.task_id = any (array(
+    select x.task_id from pgrab.incident x where x.task_id = p_task for update skip locked));
+  update pgrab.node_incident i set fault = left(p_fault, 1000)
+  where i.node_id = any (array(
+    select x.node_id from pgrab.node_incident x where x.node_id = p_node for update skip locked))
+$$;
+comment on function pgrab_internal.alert_fault(bigint, bigint, text) is
+  'Notes why an alert could not be inserted, unless the row is locked.';
+
+-- What is no fault of the template is tried again: then true is returned, and nothing was inserted.
+create or replace function pgrab_internal.alert_try(
+  p_template jsonb, p_owner text, p_facts jsonb, p_task bigint, p_node bigint)
+returns boolean
+language plpgsql as $$
+begin
+  perform pgrab_internal.alert_insert(p_template, p_owner, p_facts);
+  return false;
+exception
+  when lock_not_available or transaction_rollback or insufficient_resources or object_in_use then
+    return true;
+  when others then
+    perform pgrab_internal.alert_fault(p_task, p_node, sqlerrm);
+    raise warning 'an alert for % could not be inserted: %', p_facts ->> 'task', sqlerrm;
+    return false;
+end $$;
+comment on function pgrab_internal.alert_try(jsonb, text, jsonb, bigint, bigint) is
+  'Inserts the task of one alert. True: not now, because something was locked.';
+
+-- The caller has the row locked.  Between its slices a notice lets the others go first; the wait after a lock
+-- grows to a minute.
+create or replace function pgrab_internal.notice_tell(p_id bigint) returns void
+language plpgsql as $$
+declare
+  c_slice constant integer := 20;
+  n record;
+  a record;
+  v_told integer := 0;
+begin
+  select * into n from pgrab_internal.notice x where x.id = p_id;
+  for a in
+    select * from pgrab_internal.alerts_for(n.event, n.facts, n.template, n.after) limit c_slice
+  loop
+    if pgrab_internal.alert_try(a.template, a.owner, n.facts, n.task_id, n.node_id) then
+      update pgrab_internal.notice x
+      set after = n.after, tries = x.tries + 1,
+        next_at = clock_timestamp() + least(power(2, x.tries), 60) * interval '1 s'
+      where x.id = p_id;
+      return;
+    end if;
+    n.after := a.name;
+    v_told := v_told + 1;
+  end loop;
+  if v_told < c_slice then
+    delete from pgrab_internal.notice x where x.id = p_id;
+  else
+    update pgrab_internal.notice x set after = n.after, next_at = clock_timestamp() where x.id = p_id;
+  end if;
+end $$;
+comment on function pgrab_internal.notice_tell(bigint) is 'Inserts the next alerts of a notice, at most 20.';
+
+-- Serves: tell.sql.  left_over: notices are left, so ask again; at once if some were told now.
+create or replace function pgrab_internal.notices_tell(out told bigint, out left_over boolean)
+language plpgsql set enable_seqscan = off set lock_timeout = '100ms' as $$
+declare
+  c_until constant timestamptz := clock_timestamp() + interval '200 ms';
+  v_id bigint;
+begin
+  told := 0;
+  loop
+    select x.id into v_id from pgrab_internal.notice x
+    where x.next_at <= clock_timestamp() order by x.next_at limit 1 for update skip locked;
+    exit when not found;
+    perform pgrab_internal.notice_tell(v_id);
+    told := told + 1;
+    exit when clock_timestamp() > c_until;
+  end loop;
+  left_over := exists (select from pgrab_internal.notice);
+end $$;
+comment on function pgrab_internal.notices_tell() is
+  'Inserts the tasks that tell people of what has happened, for 200 ms.';

@@ -1,5 +1,6 @@
--- Alerts for nodes: a node that has died or fallen silent is reported once, in the transaction that marks it
--- down, and once more when its name registers again.  A node that was stopped in good order is not reported.
+-- Alerts for nodes: a node that has died or fallen silent is reported once, by a notice in the transaction
+-- that marks it down, and once more when its name registers again.  A node that was stopped in good order is
+-- not reported.
 
 -- The same facts as for a task, so that one template suits both.
 create or replace function pgrab_internal.node_facts(
@@ -21,25 +22,22 @@ end;
 comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
   'What is known of a node that has died or is back, as strings.';
 
--- The death is recorded, and the node can register again, even if something is wrong with a template.
-create or replace function pgrab_internal.node_tell(
+create or replace function pgrab_internal.node_notice(
   p_event text, p_node_id bigint, p_since timestamptz, p_why text)
 returns void
 language plpgsql as $$
 declare
   n pgrab.node;
 begin
-  select * into n from pgrab.node x where x.id = p_node_id;
-  perform pgrab_internal.alert_insert(a.template, a.set_by,
-    pgrab_internal.node_facts(p_event, n, p_since, p_why))
-  from pgrab.alert a
-  where a.enabled and p_event = any (a.events) and coalesce(n.name like a.node_like, true);
-exception when others then
-  update pgrab.node_incident i set fault = left(sqlerrm, 1000) where i.node_id = p_node_id;
-  raise warning 'an alert for node % could not be inserted: %', n.name, sqlerrm;
+  if exists (select from pgrab.alert) then
+    select * into n from pgrab.node x where x.id = p_node_id;
+    insert into pgrab_internal.notice (event, facts, node_id)
+    values (p_event, pgrab_internal.node_facts(p_event, n, p_since, p_why), p_node_id);
+    perform pg_notify('pgrab', 'alerts');
+  end if;
 end $$;
-comment on function pgrab_internal.node_tell(text, bigint, timestamptz, text) is
-  'Inserts the alerts for an event of a node.';
+comment on function pgrab_internal.node_notice(text, bigint, timestamptz, text) is
+  'Writes down an event of a node that operators are to be told of.';
 
 -- Serves: declare_dead.sql, node_leave.sql.
 create or replace function pgrab_internal.node_died(p_node_id bigint, p_heard_at timestamptz, p_why text)
@@ -48,7 +46,7 @@ language plpgsql as $$
 begin
   insert into pgrab.node_incident (node_id, since) values (p_node_id, p_heard_at) on conflict do nothing;
   if found then
-    perform pgrab_internal.node_tell('node_down', p_node_id, p_heard_at, p_why);
+    perform pgrab_internal.node_notice('node_down', p_node_id, p_heard_at, p_why);
   end if;
 end $$;
 comment on function pgrab_internal.node_died(bigint, timestamptz, text) is
@@ -65,7 +63,7 @@ begin
     select x.node_id from pgrab.node_incident x where x.node_id = p_node_id for update skip locked)
   returning i.since into v_since;
   if found then
-    perform pgrab_internal.node_tell('node_up', p_node_id, v_since, null);
+    perform pgrab_internal.node_notice('node_up', p_node_id, v_since, null);
   end if;
 end $$;
 comment on function pgrab_internal.node_back(bigint) is

@@ -18,14 +18,24 @@ return '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "U
 comment on function pgrab_internal.apply_defaults() is
   'The columns that a file may leave out, with their defaults.';
 
+create or replace function pgrab_internal.apply_called(p_task jsonb) returns text
+language sql immutable
+return coalesce('task ' || quote_literal(p_task ->> 'key'), left(p_task::text, 100));
+comment on function pgrab_internal.apply_called(jsonb) is 'What to call a task of a file in messages.';
+
 create or replace function pgrab_internal.apply_refuse(p_task jsonb, p_what text, p_hint text) returns void
 language plpgsql as $$
 begin
   raise exception using errcode = '22023', hint = p_hint,
-    message = format('%s: %s',
-      coalesce('task ' || quote_literal(p_task ->> 'key'), left(p_task::text, 100)), p_what);
+    message = pgrab_internal.apply_called(p_task) || ': ' || p_what;
 end $$;
 comment on function pgrab_internal.apply_refuse(jsonb, text, text) is 'Refuses a task of a file.';
+
+create or replace function pgrab_internal.apply_parent_keys(p_task jsonb) returns text[]
+language sql immutable
+return array(select jsonb_array_elements_text(
+  case jsonb_typeof(p_task -> 'parents') when 'array' then p_task -> 'parents' end));
+comment on function pgrab_internal.apply_parent_keys(jsonb) is 'The parents that a task of a file names.';
 
 create or replace function pgrab_internal.apply_check(p_task jsonb) returns void
 language plpgsql as $$
@@ -124,6 +134,67 @@ begin
 end $$;
 comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what the file says.';
 
+-- A child of a task that is refused is not spoken of.
+create or replace function pgrab_internal.apply_faults(p_tasks jsonb, p_source text, p_by text)
+returns table (key text, state text, what text, hint text)
+language plpgsql as $$
+declare
+  v_task jsonb;
+  v_bad text[] := '{}';
+begin
+  for v_task in select * from jsonb_array_elements(p_tasks) loop
+    key := coalesce(v_task ->> 'key', left(v_task::text, 100));
+    if pgrab_internal.apply_parent_keys(v_task) && v_bad then
+      v_bad := v_bad || key;
+      continue;
+    end if;
+    begin
+      perform pgrab_internal.apply_check(v_task);
+      perform pgrab_internal.apply_task(v_task, p_source, p_by);
+    exception when data_exception or integrity_constraint_violation or insufficient_privilege
+      or undefined_object or program_limit_exceeded then
+      get stacked diagnostics state = returned_sqlstate, what = message_text, hint = pg_exception_hint;
+      what := case when starts_with(what, pgrab_internal.apply_called(v_task)) then what
+        else pgrab_internal.apply_called(v_task) || ': ' || what end;
+      v_bad := v_bad || key;
+      return next;
+    end;
+  end loop;
+end $$;
+comment on function pgrab_internal.apply_faults(jsonb, text, text) is
+  'Applies the tasks of a file one by one; what is wrong with those that are refused.';
+
+-- One task that is refused is the error; of several each has a notice.
+create or replace function pgrab_internal.apply_tasks(p_tasks jsonb, p_source text, p_by text) returns void
+language plpgsql as $$
+declare
+  f record;
+begin
+  perform pgrab_internal.apply_check(x) from jsonb_array_elements(p_tasks) x;
+  perform pgrab_internal.apply_task(x.task, p_source, p_by)
+  from (select task from jsonb_array_elements(p_tasks) with ordinality x(task, n) order by n) x;
+exception when data_exception or integrity_constraint_violation or insufficient_privilege
+  or undefined_object or program_limit_exceeded then
+  for f in
+    select x.*, count(*) over () as n, row_number() over () as i,
+      array_to_string((array_agg(x.key) over ())[:10], ', ') as keys
+    from pgrab_internal.apply_faults(p_tasks, p_source, p_by) x
+  loop
+    if f.n = 1 then
+      raise exception using errcode = f.state, message = f.what, hint = f.hint;
+    end if;
+    raise notice using message = f.what, hint = f.hint;
+    if f.i = f.n then
+      raise exception using errcode = f.state, hint = 'The notices say why; nothing was changed.',
+        message = format('%s of %s tasks of the file are refused: %s', f.n, jsonb_array_length(p_tasks),
+          f.keys || case when f.n > 10 then ', ...' else '' end);
+    end if;
+  end loop;
+  raise;
+end $$;
+comment on function pgrab_internal.apply_tasks(jsonb, text, text) is
+  'Makes the tasks what the file says, or says all that is wrong with it.';
+
 create or replace function pgrab_internal.apply_limits(p_limits jsonb, p_by text) returns void
 language sql as $$
   insert into pgrab.limit as l (key, max_running, per_second, owner)
@@ -150,12 +221,10 @@ begin
     raise exception using errcode = '22023', message = 'tasks that are missing from the file can only be '
       'deleted within one source', hint = 'Name the source.';
   end if;
-  perform pgrab_internal.apply_check(x) from jsonb_array_elements(c_tasks) x;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
     perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
   end if;
-  perform pgrab_internal.apply_task(x.task, c_source, p_by)
-  from (select task from jsonb_array_elements(c_tasks) with ordinality x(task, n) order by n) x;
+  perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then
     perform pgrab_internal.event('delete', p_by, d)
     from pgrab_internal.delete(array(

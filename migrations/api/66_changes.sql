@@ -8,12 +8,22 @@ begin atomic
       or exists (select from pgrab.task t where p_task in (t.key, t.name))
     then pgrab.id_of(p_task) else d.task_id end
   from (select) one left join (
-    select x.task_id from pgrab.definition x
+    select x.task_id, coalesce(x.until, x.since) as at from pgrab.definition x
     where p_task in (x.definition ->> 'key', x.definition ->> 'name')
-    order by x.since desc limit 1) d on true;
+    union all
+    select r.task_id, r.finished_at from pgrab.run r
+    where (r.key = p_task or r.name = p_task) and r.ended is not null
+    order by at desc limit 1) d on true;
 end;
 comment on function pgrab.defined_id(text) is
   'Like pgrab.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
+
+create or replace function pgrab.undelete(p_task text) returns setof pgrab_internal.task
+language sql
+begin atomic
+  select * from pgrab.undelete(array[pgrab.defined_id(p_task)]);
+end;
+comment on function pgrab.undelete(text) is 'The same for a task given by the last key or name that it had.';
 
 create or replace function pgrab.changes(p_id bigint)
 returns table (at timestamptz, role text, version bigint, changed text, before text, after text)

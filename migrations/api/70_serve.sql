@@ -95,11 +95,7 @@ begin atomic
     count(*) filter (where t.status = 'running'), count(*) > 0,
     coalesce(extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
       and t.due_at <= statement_timestamp())), 0)
-  from pgrab.due_heads() h
-  cross join lateral (
-    select t.status, t.due_at from pgrab.task t
-    where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp() + p_within
-    order by t.due_at limit 20) t;
+  from pgrab.due_until(statement_timestamp() + p_within, null, 20) t;
 end;
 comment on function pgrab_internal.scale_due(interval) is
   'What is due, running, or due soon; counts at most twenty tasks of each lane and shard.';

@@ -53,8 +53,9 @@ grant execute on function pgrab_internal.in_call(), pgrab_internal.call_verb() t
 do $$
 begin
   if (select c.roles from pgrab.cluster c) then
+    perform pgrab_internal.rights_rows();
     perform pgrab_internal.rights_tables();
-    perform pgrab_internal.rights_people();
+    perform pgrab_internal.rights_when();
     perform pgrab_internal.rights_routines();
     perform pgrab_internal.rights_node();
   end if;

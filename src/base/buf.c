@@ -37,6 +37,15 @@ buf_reset(struct buf *b)
 }
 
 void
+buf_drop(struct buf *b, size_t n)
+{
+	if (n == 0)
+		return;
+	b->len -= n;
+	memmove(b->data, b->data + n, b->len + 1);
+}
+
+void
 buf_add(struct buf *b, const void *p, size_t n)
 {
 	reserve(b, n);

@@ -15,8 +15,9 @@ struct buf {
 	size_t cap;
 };
 
-void buf_fini(struct buf *b);  /* frees, leaves it empty */
-void buf_reset(struct buf *b); /* empties, keeps the memory */
+void buf_fini(struct buf *b);           /* frees, leaves it empty */
+void buf_reset(struct buf *b);          /* empties, keeps the memory */
+void buf_drop(struct buf *b, size_t n); /* the first n bytes */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_addc(struct buf *b, char c);
 void buf_adds(struct buf *b, const char *s);

@@ -31,6 +31,7 @@ err_set(struct err *e, enum rc rc, const char *fmt, ...)
 	e->sqlstate[0] = '\0';
 	e->place[0] = '\0';
 	e->hint_at = 0;
+	e->silent = false;
 	va_start(ap, fmt);
 	store(e, text, vsnprintf(text, sizeof text, fmt, ap));
 	va_end(ap);

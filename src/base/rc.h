@@ -4,6 +4,7 @@
 #ifndef PGRAB_BASE_RC_H
 #define PGRAB_BASE_RC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define CHECKED              __attribute__((warn_unused_result))
@@ -27,6 +28,7 @@ struct err {
 	char place[32];   /* the server's own function that raised it; the message may be in any language */
 	char text[512];   /* plain English: what was being done, what went wrong, what to do */
 	size_t hint_at;   /* where in the text the server's hint begins; 0: it gave none */
+	bool silent;      /* the connection was good, but the answer did not come in time */
 };
 
 /* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */

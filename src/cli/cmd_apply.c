@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "db/report.h"
@@ -30,6 +32,40 @@ static const struct option_key apply_keys[] = {
     CLI_LAST_ROW,
 };
 
+/* Of tasks of a file that are refused: pgrab.apply() says a line of each. */
+static void
+print_notice(void *arg, const PGresult *r)
+{
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE),
+		   *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY),
+		   *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
+	struct cli *c = arg;
+
+	if (text != NULL && state != NULL && strcmp(state, "00000") == 0)
+		(void)cli_failed(c, "%s%s%s", text, hint != NULL ? ". " : "", hint != NULL ? hint : "");
+}
+
+/* False: the text is no JSON, and it was said where. */
+static bool
+is_json(struct cli *c, const char *path, const char *text)
+{
+	const char *end = text;
+	cJSON *file = cJSON_ParseWithOpts(text, &end, true);
+	int line = 1, column = 1;
+
+	if (file != NULL) {
+		cJSON_Delete(file);
+		return true;
+	}
+	for (const char *p = text; p < end; p++) {
+		column = *p == '\n' ? 1 : column + 1;
+		line += *p == '\n';
+	}
+	(void)cli_failed(c, "%s, line %d, column %d: it is not JSON here: %.*s", path, line, column,
+	    (int)(*end == '\0' ? 7 : strcspn(end, "\n")), *end == '\0' ? "it ends" : end);
+	return false;
+}
+
 enum rc
 cli_apply(struct cli *c, const char *text, const char *source, bool prune)
 {
@@ -42,6 +78,8 @@ cli_apply(struct cli *c, const char *text, const char *source, bool prune)
 		rc = report_rows(db, "cli_apply_before", 0, NULL, &r, &c->err);
 	PQclear(r);
 	r = NULL;
+	if (rc == RC_OK)
+		PQsetNoticeReceiver(db_conn(db), print_notice, c);
 	if (rc == RC_OK && (*first == '{' || *first == '['))
 		rc = report_rows(db, "cli_apply_json", 3, params, &r, &c->err);
 	else if (rc == RC_OK)
@@ -69,7 +107,11 @@ run_apply(struct cli *c)
 	struct buf text = {0};
 	int code = cli_read_file(c, c->operands[0], &text);
 	enum rc rc;
+	char first;
 
+	first = buf_str(&text)[strspn(buf_str(&text), " \t\r\n")];
+	if (code == CLI_DONE && (first == '{' || first == '[') && !is_json(c, c->operands[0], buf_str(&text)))
+		code = CLI_FAILED;
 	if (code == CLI_DONE) {
 		rc = cli_apply(c, buf_str(&text), o->source, o->prune);
 		code = rc == RC_OK ? cli_apply_end(c, o->dry_run) : cli_fail(c, rc, c->operands[0]);

@@ -1,6 +1,6 @@
 /*
- * pgrab pause, resume, cancel, retry, run-now, skip-next, delete: the functions of the same names.  A task is
- * named by its id, its key or its name.
+ * pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete: the functions of the same
+ * names.  A task is named by its id, its key or its name.
  */
 #include <stddef.h>
 #include <string.h>
@@ -98,6 +98,12 @@ run_delete(struct cli *c)
 	return control(c, "cli_delete", "Nothing to do.");
 }
 
+static int
+run_undelete(struct cli *c)
+{
+	return control(c, "cli_undelete", "Nothing to do.");
+}
+
 #define CONTROL_ROW(word, what, fn)                                                             \
 	{                                                                                       \
 		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what, \
@@ -134,3 +140,5 @@ const struct command cmd_skip_next =
     CONTROL_ROW("skip-next", "skip the next fire of schedules and plan the one after it", run_skip_next);
 const struct command cmd_delete = CONTROL_ROW(
     "delete", "delete tasks and their schedules; running ones are stopped, the history stays", run_delete);
+const struct command cmd_undelete = CONTROL_ROW(
+    "undelete", "insert deleted tasks again, as they were; schedules are planned from now on", run_undelete);

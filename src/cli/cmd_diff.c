@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "cli/commands.h"
+#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -24,8 +25,13 @@ run_diff(struct cli *c)
 	const struct options *o = c->options;
 	struct cli_time since;
 	const char *params[] = {c->operands[0], cli_time(o->since, &since)};
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_diff_nothing", 2, params, &r, &c->err);
+	int code = rc == RC_OK ? cli_list_some(c, "cli_diff", 2, params, o->limit, db_text(r, 0, 0))
+			       : cli_fail(c, rc, NULL);
 
-	return cli_list_some(c, "cli_diff", 2, params, o->limit, "its definition has not changed");
+	PQclear(r);
+	return code;
 }
 
 const struct command cmd_diff = {

@@ -7,7 +7,7 @@ static bool
 all_ok(const PGresult *r)
 {
 	for (int row = 0; row < PQntuples(r); row++) {
-		if (*db_text(r, row, 1) != 'o')
+		if (*db_text(r, row, 1) == 'f') /* fix */
 			return false;
 	}
 	return true;

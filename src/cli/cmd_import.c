@@ -7,10 +7,11 @@
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "cli/import.h"
+#include "db/report.h"
 
 struct options {
 	struct cli_common common;
-	char *timezone, *source, *database, *role;
+	char *timezone, *source, *database, *role, *user;
 	bool system, apply, dry_run;
 };
 
@@ -27,6 +28,8 @@ static const struct option_key keys[] = {
 	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)", false},
     {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
 	"of pg_cron: only the jobs of this role", false},
+    {"user", 0, OPTION_TEXT, offsetof(struct options, user), NULL, 0, 0, NULL, "USER",
+	"of a crontab: whose it is (default: yours); with --system: only the jobs of this user", false},
     {"apply", 0, OPTION_FLAG, offsetof(struct options, apply), NULL, 0, 0, NULL, NULL,
 	"apply the tasks instead of printing the file", false},
     {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
@@ -85,11 +88,24 @@ key_taken(const cJSON *tasks, const char *key)
 	return false;
 }
 
+static void
+put_default(cJSON *task, const char *column, const char *value)
+{
+	if (!cJSON_HasObjectItem(task, column))
+		cJSON_AddStringToObject(task, column, value);
+}
+
 void
-import_add(struct import *m, cJSON *task)
+import_add(struct import *m, cJSON *task, const char *place)
 {
 	cJSON *key = cJSON_GetObjectItemCaseSensitive(task, "key");
 	struct buf numbered = {0};
+
+	if (cJSON_HasObjectItem(task, "schedule"))
+		put_default(task, "misfire", "once");
+	put_default(task, "timeout", "7 days");
+	if (!cJSON_HasObjectItem(task, "max_attempts"))
+		cJSON_AddNumberToObject(task, "max_attempts", 1);
 
 	buf_adds(&numbered, cJSON_GetStringValue(key));
 	for (int n = 2; key_taken(m->tasks, buf_str(&numbered)); n++) {
@@ -98,7 +114,78 @@ import_add(struct import *m, cJSON *task)
 	}
 	cJSON_SetValuestring(key, buf_str(&numbered));
 	cJSON_AddItemToArray(m->tasks, task);
+	cJSON_AddItemToArray(m->places, cJSON_CreateString(place));
 	buf_fini(&numbered);
+}
+
+static bool
+is_key_of(const cJSON *refused, const char *key)
+{
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, refused)
+	{
+		if (strcmp(cJSON_GetStringValue(one), key) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Why pgrab apply would refuse it; NULL: it would not.  The database knows, and nothing here does. */
+static const char *
+fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_out)
+{
+	const cJSON *parent = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(task, "parents"), 0);
+	const char *params[] = {cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "schedule")),
+	    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "timezone")), NULL};
+	PGresult *r = NULL;
+
+	*rc_out = RC_OK;
+	if (parent != NULL)
+		return is_key_of(refused, cJSON_GetStringValue(parent)) ? "its parent is left out" : NULL;
+	if (params[0] == NULL)
+		return NULL;
+	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 3, params, &r, &m->c->err);
+	PQclear(r);
+	if (*rc_out == RC_OK || strcmp(m->c->err.sqlstate, "22023") != 0)
+		return NULL;
+	*rc_out = RC_OK;
+	return m->c->err.text;
+}
+
+/*
+ * Leaves out what pgrab apply would refuse.  Without a database the file is printed as it is, because it may
+ * be for another machine; that is said.
+ */
+static void
+check_all(struct import *m)
+{
+	cJSON *refused = cJSON_CreateArray();
+	enum rc rc = RC_OK;
+
+	for (int i = 0; i < cJSON_GetArraySize(m->tasks);) {
+		const cJSON *task = cJSON_GetArrayItem(m->tasks, i);
+		const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
+		const char *why = fault_of(m, task, refused, &rc);
+		struct buf what = {0};
+
+		if (rc != RC_OK) {
+			import_note(m, "the schedules are not checked", m->c->err.text);
+			break;
+		}
+		if (why == NULL) {
+			i++;
+			continue;
+		}
+		buf_addf(
+		    &what, "%s, task '%s',", cJSON_GetStringValue(cJSON_GetArrayItem(m->places, i)), key);
+		import_leave_out(m, buf_str(&what), why);
+		buf_fini(&what);
+		cJSON_AddItemToArray(refused, cJSON_CreateString(key));
+		cJSON_DeleteItemFromArray(m->tasks, i);
+		cJSON_DeleteItemFromArray(m->places, i);
+	}
+	cJSON_Delete(refused);
 }
 
 static int
@@ -138,12 +225,16 @@ run_import(struct cli *c)
 	    .timezone = o->timezone,
 	    .database = o->database,
 	    .role = o->role,
+	    .user = o->user,
 	    .system = o->system,
-	    .tasks = cJSON_CreateArray()};
+	    .tasks = cJSON_CreateArray(),
+	    .places = cJSON_CreateArray()};
 	cJSON *file = cJSON_CreateObject();
 	char *printed;
 	int code = read_source(&m, c->operands[0], c->operands[1]);
 
+	if (code == CLI_DONE)
+		check_all(&m);
 	if (code == CLI_DONE && m.left_out > 0)
 		fprintf(stderr, "pgrab import: tasks: %d, left out: %d\n", cJSON_GetArraySize(m.tasks),
 		    m.left_out);
@@ -154,6 +245,7 @@ run_import(struct cli *c)
 		code = give(c, o, printed);
 	cJSON_free(printed);
 	cJSON_Delete(file);
+	cJSON_Delete(m.places);
 	return code == CLI_DONE && m.left_out > 0 ? CLI_FAILED : code;
 }
 
@@ -168,7 +260,7 @@ const struct command cmd_import = {
 	"  pgrab import pg_cron 'host=db dbname=postgres' --database app > tasks.json\n"
 	"  pgrab import systemd /etc/systemd/system > tasks.json\n"
 	"Jobs that have no counterpart are left out and named, and the exit status is 1. Nodes need --allow\n"
-	"shell for a crontab, --allow exec for units. See docs/moving.md.",
+	"shell (and exec, if it sets SHELL) for a crontab, --allow exec for units. See docs/moving.md.",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 2,

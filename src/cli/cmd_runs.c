@@ -7,7 +7,7 @@
 
 struct options {
 	struct cli_common common;
-	char *task, *name, *key, *node, *source, *since, *until;
+	char *task, *name, *key, *node, *source, *since, *until, *started_since, *started_until;
 	int outcome;
 	int64_t limit;
 };
@@ -26,6 +26,8 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(since, 0, "TIME",
 	"that ended at or after this: 2h (ago), or a time in any form that PostgreSQL accepts"),
     CLI_TEXT_ROW(until, 0, "TIME", "that ended before this"),
+    CLI_TEXT_ROW(started_since, 0, "TIME", "that started at or after this"),
+    CLI_TEXT_ROW(started_until, 0, "TIME", "that started before this"),
     {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed", false},
     CLI_LIMIT_ROW,
@@ -36,15 +38,16 @@ static int
 run_runs(struct cli *c)
 {
 	const struct options *o = c->options;
-	struct cli_time since, until;
+	struct cli_time since, until, started_since, started_until;
 	char id[CLI_ID_SIZE] = "";
 	int code = o->task == NULL ? CLI_DONE : cli_task_id(c, o->task, id);
 	const char *params[] = {*id != '\0' ? id : NULL, o->outcome == 0 ? NULL : outcomes[o->outcome],
-	    o->name, o->key, o->node, o->source, cli_time(o->since, &since), cli_time(o->until, &until)};
+	    o->name, o->key, o->node, o->source, cli_time(o->since, &since), cli_time(o->until, &until),
+	    cli_time(o->started_since, &started_since), cli_time(o->started_until, &started_until)};
 
 	if (code != CLI_DONE)
 		return code;
-	return cli_list_some(c, "cli_runs", 8, params, o->limit, "no such runs");
+	return cli_list_some(c, "cli_runs", 10, params, o->limit, "no such runs");
 }
 
 const struct command cmd_runs = {
@@ -53,7 +56,8 @@ const struct command cmd_runs = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "list attempts that have ended, newest first",
-    .details = "The view pgrab.history. For the output of a run see pgrab show TASK.",
+    .details = "The view pgrab.history. For the output of a run see pgrab show TASK. What ran at three:\n"
+	       "pgrab runs --started-since '2026-11-23 03:00' --started-until '2026-11-23 03:05'",
     .options = keys,
     .options_size = sizeof(struct options),
     .exec = run_runs,

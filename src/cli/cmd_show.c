@@ -13,7 +13,8 @@ static int
 absent(struct cli *c)
 {
 	return cli_absent(c,
-	    "there is no task %s, neither live nor in the history (nodes drop old history: `retention`)",
+	    "there is no task %s, neither live nor in the history (nodes drop old history: `retention`); "
+	    "pgrab undelete may know a task that was deleted",
 	    c->operands[0]);
 }
 

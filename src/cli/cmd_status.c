@@ -37,9 +37,9 @@ print_overview(const PGresult *r)
 	    more(r, "late"), *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "",
 	    field(r, "parked"), more(r, "parked"), field(r, "failing"), more(r, "failing"),
 	    field(r, "overdue"), more(r, "overdue"));
-	printf("runs     last minute %s%s (%s failed), last hour %s%s (%s failed)\n", field(r, "runs_1m"),
-	    more(r, "runs_1m"), field(r, "failed_1m"), field(r, "runs_1h"), more(r, "runs_1h"),
-	    field(r, "failed_1h"));
+	printf("runs     last minute %s%s (%s%s failed), last hour %s%s (%s%s failed)\n", field(r, "runs_1m"),
+	    more(r, "runs_1m"), field(r, "failed_1m"), more(r, "failed_1m"), field(r, "runs_1h"),
+	    more(r, "runs_1h"), field(r, "failed_1h"), more(r, "failed_1h"));
 }
 
 static void

@@ -22,6 +22,7 @@
 #define END_US             (US_PER_S / 5) /* for the reader, when we leave */
 #define LIST_MAX           200            /* rows of each list, more than any screen shows */
 #define NAME_MAX_ON_SCREEN 24
+#define NAME_MAX_NARROW    14 /* so that a reason fits a line of 80 columns */
 #define EVERYTHING         INT32_MAX
 
 struct options {
@@ -237,7 +238,8 @@ run_live(struct cli *c)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	t.good_us = t.next_us = clock_mono_us();
-	t.reader = top_reader_start(cli_db(c, DEADLINE_US), LIST_MAX, NAME_MAX_ON_SCREEN);
+	t.reader = top_reader_start(cli_db(c, DEADLINE_US), LIST_MAX,
+	    t.terminal.columns < 100 ? NAME_MAX_NARROW : NAME_MAX_ON_SCREEN);
 	rc = live(&t);
 	terminal_close(&t.terminal);
 	top_data_fini(&t.shown);

@@ -35,6 +35,7 @@ const struct command *const cli_commands[] = {
     &cmd_run_now,
     &cmd_skip_next,
     &cmd_delete,
+    &cmd_undelete,
     &cmd_wait,
     &cmd_limit,
     &cmd_drain,

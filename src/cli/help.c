@@ -68,6 +68,37 @@ cli_help_command(const struct command *cmd)
 		print_sections();
 }
 
+/* What other tools call it. */
+static const char *
+other_word(const char *name)
+{
+	static const struct {
+		const char *words, *command;
+	} others[] = {
+	    {" kill stop abort terminate ", "cancel"},
+	    {" rm remove drop unschedule ", "delete"},
+	    {" ls list jobs queue crontab ", "tasks"},
+	    {" log output tail ", "logs"},
+	    {" info describe inspect get ", "show"},
+	    {" start trigger exec ", "run-now"},
+	    {" schedule submit create insert enqueue ", "add"},
+	    {" restore recover ", "undelete"},
+	    {" worker agent ", "run"},
+	    {" disable suspend hold ", "pause"},
+	    {" enable unpause continue ", "resume"},
+	    {" rerun restart ", "retry"},
+	    {" install init upgrade ", "migrate"},
+	};
+	char word[40];
+
+	snprintf(word, sizeof word, " %.36s ", name);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (strstr(others[i].words, word) != NULL)
+			return others[i].command;
+	}
+	return NULL;
+}
+
 int
 cli_unknown(const char *name)
 {
@@ -78,7 +109,7 @@ cli_unknown(const char *name)
 	/* option_nearest reads names only. */
 	for (size_t i = 0; i < CLI_COMMANDS_MAX && cli_commands[i] != NULL; i++)
 		words[i].name = cli_commands[i]->name;
-	near = option_nearest(words, name);
+	near = other_word(name) != NULL ? other_word(name) : option_nearest(words, name);
 	snprintf(text, sizeof text, "unknown command \"%.60s\"%s%s%s", name,
 	    near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
 	return cli_usage(NULL, text);

@@ -13,9 +13,9 @@
 
 struct import {
 	struct cli *c;
-	const char *timezone, *database, *role; /* options; NULL when not given */
+	const char *timezone, *database, *role, *user; /* options; NULL when not given */
 	bool system;
-	cJSON *tasks;
+	cJSON *tasks, *places; /* places: for each task, where it was read */
 	int left_out;
 };
 
@@ -24,8 +24,12 @@ void import_leave_out(struct import *m, const char *what, const char *why);
 /* Notes something that does not keep it from being imported. */
 void import_note(struct import *m, const char *what, const char *note);
 
-/* Takes the task; a key that exists already gets a number. */
-void import_add(struct import *m, cJSON *task);
+/*
+ * Takes the task; a key that exists already gets a number.  Where the source says nothing else, it does
+ * what all the sources do: one attempt, no timeout to speak of, and no fire left out because all workers are
+ * busy.
+ */
+void import_add(struct import *m, cJSON *task, const char *place);
 
 /* Each reads one source.  Returns CLI_DONE, or the code of what it has reported. */
 int import_crontab(struct import *m, const char *path);

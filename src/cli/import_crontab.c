@@ -1,6 +1,13 @@
-/* pgrab import crontab: crontab(5). */
+/*
+ * pgrab import crontab: crontab(5), of Debian and of cronie.  A task does what cron did, or what it does not
+ * do is said: which shell, in which folder, as whom, with which umask, and for how long.
+ */
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "cli/file.h"
@@ -8,21 +15,60 @@
 
 struct crontab {
 	struct import *m;
+	const char *path;
+	int line;
+	char place[200]; /* "/etc/crontab, line 4" */
 	struct buf zone;
-	cJSON *env;
+	cJSON *env, *users; /* users: those that were spoken of */
+	long delay;         /* RANDOM_DELAY, in minutes */
+	char home[PATH_MAX];
 };
-
-static char *
-word_end(char *s)
-{
-	return s + strcspn(s, " \t");
-}
 
 static char *
 next_word(char *s)
 {
-	s = word_end(s);
+	s += strcspn(s, " \t");
 	return s + strspn(s, " \t");
+}
+
+static const char *
+env_value(const struct crontab *t, const char *name)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t->env, name));
+}
+
+static void
+note(struct crontab *t, const char *name, const char *value, const char *why)
+{
+	struct buf text = {0};
+
+	buf_addf(&text, "%s=%s %s", name, value, why);
+	import_note(t->m, t->place, buf_str(&text));
+	buf_fini(&text);
+}
+
+/* What cron itself reads; everything else is the job's. */
+static void
+set_variable(struct crontab *t, const char *name, const char *value)
+{
+	static const char mail[] = " MAILTO MAILFROM CONTENT_TYPE CONTENT_TRANSFER_ENCODING ";
+	char word[40];
+
+	snprintf(word, sizeof word, " %s ", name);
+	if (strcmp(name, "CRON_TZ") == 0) {
+		buf_reset(&t->zone);
+		buf_adds(&t->zone, value);
+	} else if (strcmp(name, "RANDOM_DELAY") == 0) {
+		t->delay = strtol(value, NULL, 10);
+	} else if (strstr(mail, word) != NULL) {
+		if (*value != '\0')
+			note(t, name, value,
+			    "is left out: output is kept in the history, and an alert can "
+			    "send mail when a task fails");
+	} else {
+		cJSON_DeleteItemFromObjectCaseSensitive(t->env, name);
+		cJSON_AddStringToObject(t->env, name, value);
+	}
 }
 
 /* NAME=value, perhaps with blanks and quotes around it. */
@@ -41,13 +87,7 @@ take_variable(struct crontab *t, char *line)
 		value[n - 1] = '\0';
 		value++;
 	}
-	if (strcmp(line, "CRON_TZ") == 0 || strcmp(line, "TZ") == 0) {
-		buf_reset(&t->zone);
-		buf_adds(&t->zone, value);
-	} else if (strcmp(line, "MAILTO") != 0 && strcmp(line, "SHELL") != 0) {
-		cJSON_DeleteItemFromObjectCaseSensitive(t->env, line);
-		cJSON_AddStringToObject(t->env, line, value);
-	}
+	set_variable(t, line, value);
 	return true;
 }
 
@@ -71,9 +111,59 @@ split_percent(const char *text, struct buf *command, struct buf *input, bool *ha
 		buf_addc(input, '\n');
 }
 
-/* The program's name. */
+/* "a~b" of a field is a number between them, which cron picks when it reads the table.  Here the command
+ * picks it, so that the same table gives the same file. */
 static void
-put_key(cJSON *task, const char *command)
+pick(struct buf *out, const char *part, size_t n, int field, const char *command)
+{
+	static const long low[] = {0, 0, 1, 1, 0}, high[] = {59, 23, 31, 12, 6};
+	const char *wave = memchr(part, '~', n);
+	size_t left = wave != NULL ? (size_t)(wave - part) : 0, right = wave != NULL ? n - left - 1 : 0;
+	long from = left > 0 ? strtol(part, NULL, 10) : low[field],
+	     to = right > 0 ? strtol(wave + 1, NULL, 10) : high[field];
+	unsigned long hash = (unsigned long)field + 5381;
+
+	if (wave == NULL || strspn(part, "0123456789") != left || strspn(wave + 1, "0123456789") != right ||
+	    from < low[field] || to > high[field] || from > to) {
+		buf_add(out, part, n); /* what it is, the check of schedules says */
+		return;
+	}
+	for (const char *s = command; *s != '\0'; s++)
+		hash = hash * 33 + (unsigned char)*s;
+	buf_addf(out, "%ld", from + (long)(hash / 7 % (unsigned long)(to - from + 1)));
+}
+
+/* The fields, with what pgrab writes in another way.  A minus before the first tells cronie not to log. */
+static void
+put_schedule(struct crontab *t, cJSON *task, const char *fields, const char *command)
+{
+	struct buf out = {0};
+	int field = 0;
+
+	for (const char *p = fields + (*fields == '-'); *p != '\0' && *fields != '@';) {
+		size_t n = strcspn(p, " \t,");
+
+		pick(&out, p, n, field, command);
+		p += n;
+		if (*p == ',')
+			buf_addc(&out, *p++);
+		else if (*p != '\0') {
+			field += field < 4;
+			buf_addc(&out, ' ');
+			p += strspn(p, " \t");
+		}
+	}
+	if (out.len == 0)
+		buf_adds(&out, fields);
+	if (strchr(fields, '~') != NULL)
+		note(t, "its ~", buf_str(&out), "from now on: cron picks another at each start");
+	cJSON_AddStringToObject(task, "schedule", buf_str(&out));
+	buf_fini(&out);
+}
+
+/* The program's name; in a table of many users, after the user's. */
+static void
+put_key(struct crontab *t, cJSON *task, const char *user, const char *command)
 {
 	size_t end = strcspn(command, " \t;|&<>");
 	char key[80];
@@ -83,81 +173,147 @@ put_key(cJSON *task, const char *command)
 		if (*s == '/' && s + 1 < command + end)
 			name = s + 1;
 	}
-	snprintf(key, sizeof key, "%.*s", (int)(command + end - name), name);
+	snprintf(key, sizeof key, "%.30s%s%.*s", t->m->system ? user : "", t->m->system ? "/" : "",
+	    (int)(command + end - name), name);
 	cJSON_AddStringToObject(task, "key", key);
 }
 
+/* HOME of the table, else that of the user on this machine; NULL: there is none. */
+static const char *
+home_of(struct crontab *t, const char *user)
+{
+	struct passwd entry, *p = NULL;
+	char space[16384];
+
+	if (env_value(t, "HOME") != NULL)
+		return env_value(t, "HOME");
+	(void)getpwnam_r(user, &entry, space, sizeof space, &p);
+	if (p != NULL)
+		snprintf(t->home, sizeof t->home, "%s", p->pw_dir);
+	return p != NULL ? t->home : NULL;
+}
+
+/* cron starts a job as its user, in that user's home.  Says once for each user what pgrab does instead. */
 static void
-add_task(struct crontab *t, const char *schedule, const char *text)
+speak_of(struct crontab *t, const char *user, const char *home)
+{
+	char place[120];
+
+	if (cJSON_HasObjectItem(t->users, user))
+		return;
+	snprintf(place, sizeof place, "user %.60s", user);
+	cJSON_AddTrueToObject(t->users, user);
+	import_note(t->m, place,
+	    "cron ran these jobs as this user; pgrab runs them as the node's run_as, or as that of the "
+	    "section [owner ROLE] of the role that applies the file");
+	if (home == NULL)
+		import_note(t->m, place,
+		    "it is not a user of this machine, so its home is not known: the jobs start in the "
+		    "node's job_cwd");
+}
+
+/* As cron: SHELL -c COMMAND, in the home of the user, with its environment, and umask 022. */
+static void
+put_command(struct crontab *t, cJSON *task, const char *user, const char *command, const char *input)
+{
+	const char *shell = env_value(t, "SHELL"), *home = home_of(t, user), *argv[] = {"-c", command};
+	bool other = shell != NULL && strcmp(shell, "/bin/sh") != 0;
+	cJSON *args = cJSON_CreateObject();
+
+	speak_of(t, user, home);
+	cJSON_AddStringToObject(task, "kind", other ? "exec" : "shell");
+	cJSON_AddStringToObject(task, "command", other ? shell : command);
+	if (other)
+		cJSON_AddItemToObject(args, "argv", cJSON_CreateStringArray(argv, 2));
+	if (cJSON_GetArraySize(t->env) > 0)
+		cJSON_AddItemToObject(args, "env", cJSON_Duplicate(t->env, true));
+	if (input != NULL)
+		cJSON_AddStringToObject(args, "stdin", input);
+	if (home != NULL)
+		cJSON_AddStringToObject(args, "cwd", home);
+	cJSON_AddStringToObject(args, "umask", "022");
+	cJSON_AddItemToObject(task, "args", args);
+}
+
+static void
+add_task(struct crontab *t, const char *user, const char *schedule, const char *text)
 {
 	struct buf command = {0}, input = {0};
-	cJSON *task = cJSON_CreateObject(), *args = cJSON_CreateObject();
+	cJSON *task = cJSON_CreateObject();
 	bool has_input;
 
 	split_percent(text, &command, &input, &has_input);
-	put_key(task, buf_str(&command));
-	cJSON_AddStringToObject(task, "kind", "shell");
-	cJSON_AddStringToObject(task, "command", buf_str(&command));
-	cJSON_AddStringToObject(task, "schedule", schedule);
+	put_key(t, task, user, buf_str(&command));
+	put_command(t, task, user, buf_str(&command), has_input ? buf_str(&input) : NULL);
+	put_schedule(t, task, schedule, buf_str(&command));
 	cJSON_AddStringToObject(task, "timezone", buf_str(&t->zone));
-	/* cron tries once, and does not catch up on a missed run. */
-	cJSON_AddNumberToObject(task, "max_attempts", 1);
-	cJSON_AddStringToObject(task, "misfire", "skip");
-	if (cJSON_GetArraySize(t->env) > 0)
-		cJSON_AddItemToObject(args, "env", cJSON_Duplicate(t->env, true));
-	if (has_input)
-		cJSON_AddStringToObject(args, "stdin", buf_str(&input));
-	cJSON_AddItemToObject(task, "args", args);
-	import_add(t->m, task);
+	if (t->delay > 0) {
+		char jitter[40];
+
+		snprintf(jitter, sizeof jitter, "%ld min", t->delay);
+		cJSON_AddStringToObject(task, "jitter", jitter);
+	}
+	import_add(t->m, task, t->place);
 	buf_fini(&command);
 	buf_fini(&input);
 }
 
-static void
-take_line(struct crontab *t, char *line, int number)
+static const char *
+own_name(const struct import *m)
 {
-	char *rest = line;
+	const struct passwd *p = m->user == NULL ? getpwuid(getuid()) : NULL;
 
-	for (int i = *line == '@' ? 1 : 5; i > 0; i--)
+	return m->user != NULL ? m->user : p != NULL ? p->pw_name : "?";
+}
+
+static void
+take_line(struct crontab *t, char *line)
+{
+	char *rest = line, *user = NULL, *end = line;
+	char name[64];
+
+	for (int i = *line == '@' ? 1 : 5; i > 0; i--) {
+		end = rest + strcspn(rest, " \t");
 		rest = next_word(rest);
-	if (*rest != '\0' && t->m->system)
+	}
+	if (*rest != '\0' && t->m->system) {
+		user = rest;
 		rest = next_word(rest);
+	}
 	if (*rest == '\0' || strncmp(line, "@reboot", 7) == 0) {
-		char what[40];
-
-		snprintf(what, sizeof what, "line %d", number);
-		import_leave_out(
-		    t->m, what, *rest == '\0' ? "it is not a crontab line" : "@reboot has no counterpart");
+		import_leave_out(t->m, t->place,
+		    *rest == '\0' ? "it is not a crontab line" : "@reboot has no counterpart");
 		return;
 	}
-	char *end = line;
-
-	for (int i = *line == '@' ? 1 : 5; i > 0; i--)
-		end = word_end(end + strspn(end, " \t"));
 	*end = '\0';
-	add_task(t, line, rest);
+	snprintf(name, sizeof name, "%.*s", user != NULL ? (int)strcspn(user, " \t") : 63,
+	    user != NULL ? user : own_name(t->m));
+	if (user == NULL || t->m->user == NULL || strcmp(t->m->user, name) == 0)
+		add_task(t, name, line, rest);
 }
 
 static void
 take_all(struct crontab *t, char *text)
 {
-	int number = 1;
+	for (char *line = text, *next; line != NULL; line = next) {
+		bool standard = strcmp(t->path, "-") == 0;
 
-	for (char *line = text, *next; line != NULL; line = next, number++) {
+		snprintf(t->place, sizeof t->place, "%.150s%sline %d", standard ? "" : t->path,
+		    standard ? "" : ", ", ++t->line);
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
 		line[strcspn(line, "\r")] = '\0';
 		line += strspn(line, " \t");
 		if (*line != '\0' && *line != '#' && !take_variable(t, line))
-			take_line(t, line, number);
+			take_line(t, line);
 	}
 }
 
 int
 import_crontab(struct import *m, const char *path)
 {
-	struct crontab t = {.m = m, .env = cJSON_CreateObject()};
+	struct crontab t = {.m = m, .path = path, .env = cJSON_CreateObject(), .users = cJSON_CreateObject()};
 	struct buf text = {0};
 	int code = cli_read_file(m->c, path, &text);
 
@@ -165,6 +321,7 @@ import_crontab(struct import *m, const char *path)
 	if (code == CLI_DONE && text.len > 0)
 		take_all(&t, text.data);
 	cJSON_Delete(t.env);
+	cJSON_Delete(t.users);
 	buf_fini(&t.zone);
 	buf_fini(&text);
 	return code;

@@ -146,6 +146,18 @@ put_args(struct timer *t, cJSON *task, int command)
 	cJSON_AddItemToObject(task, "args", args);
 }
 
+/* TimeoutStartSec bounds the commands of a oneshot service; with another type their end is not waited for. */
+static const char *
+time_allowed(struct timer *t)
+{
+	const char *type = unit_value(&t->service, "Service", "Type", 0), *start;
+
+	if (type == NULL || strcmp(type, "oneshot") != 0)
+		return unit_value(&t->service, "Service", "RuntimeMaxSec", 0);
+	start = unit_value(&t->service, "Service", "TimeoutStartSec", 0);
+	return start != NULL ? start : unit_value(&t->service, "Service", "TimeoutSec", 0);
+}
+
 /* The commands of the service, each the child of the one before it; the first has the schedule. */
 static void
 put_tasks(struct timer *t, const char *schedule, const char *zone)
@@ -161,17 +173,14 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 		if (i == 0) {
 			cJSON_AddStringToObject(task, "schedule", schedule);
 			cJSON_AddStringToObject(task, "timezone", *zone != '\0' ? zone : t->m->timezone);
-			cJSON_AddStringToObject(
-			    task, "misfire", unit_true(&t->timer, "Timer", "Persistent") ? "once" : "skip");
 			put_span(task, "jitter", unit_value(&t->timer, "Timer", "RandomizedDelaySec", 0));
 		} else {
 			cJSON_AddItemToObject(task, "parents", cJSON_CreateStringArray(&parent, 1));
 			if (cJSON_IsTrue(cJSON_GetArrayItem(t->careless, i - 1)))
 				cJSON_AddStringToObject(task, "run_if", "always");
 		}
-		put_span(task, "timeout", unit_value(&t->service, "Service", "TimeoutStartSec", 0));
-		cJSON_AddNumberToObject(task, "max_attempts", 1);
-		import_add(t->m, task);
+		put_span(task, "timeout", time_allowed(t));
+		import_add(t->m, task, t->file);
 		parent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
 	}
 }

@@ -103,16 +103,6 @@ unit_value(const struct unit *u, const char *section, const char *key, size_t i)
 	return NULL;
 }
 
-bool
-unit_true(const struct unit *u, const char *section, const char *key)
-{
-	const char *value = unit_value(u, section, key, 0);
-
-	return value != NULL &&
-	       (strcmp(value, "1") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "y") == 0 ||
-		   strcmp(value, "true") == 0 || strcmp(value, "t") == 0 || strcmp(value, "on") == 0);
-}
-
 #define SPAN_MAX_US 1e17 /* three thousand years */
 
 int64_t

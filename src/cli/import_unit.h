@@ -29,7 +29,6 @@ void unit_fini(struct unit *u);
 
 /* The i-th value of a key, from 0; NULL when there are no more.  Those before an empty one do not count. */
 const char *unit_value(const struct unit *u, const char *section, const char *key, size_t i);
-bool unit_true(const struct unit *u, const char *section, const char *key);
 
 /* "1h 30min" as microseconds; -1: it has no fixed length. */
 int64_t unit_span_us(const char *text);

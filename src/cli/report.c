@@ -170,7 +170,9 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 	if (text.len == 0) {
 		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);
 		if (strcmp(c->err.sqlstate, "42501") == 0)
-			buf_addf(&text, "; connect as another role, or let the owner of the schema grant it");
+			buf_addf(&text,
+			    "; connect as a member of pgrab_submit (own tasks) or pgrab_operator (all tasks, "
+			    "and nodes), or as the owner of the schema");
 		else if (strncmp(c->err.text, "could not connect", 17) == 0 && c->common->dsn == NULL)
 			buf_adds(&text, "; name the database with --dsn, PGRAB_DSN, or PGHOST, PGPORT, "
 					"PGDATABASE, PGUSER");

@@ -11,7 +11,7 @@ struct hold {
 	struct holds *list;
 	int64_t incarnation, batch;
 	_Atomic unsigned refs;
-	_Atomic bool keep;
+	_Atomic bool keep, doubted;
 };
 
 void
@@ -74,15 +74,22 @@ hold_keep(struct hold *h)
 		atomic_store(&h->keep, true);
 }
 
+void
+hold_doubt(struct hold *h)
+{
+	if (h != NULL)
+		atomic_store(&h->doubted, true);
+}
+
 static void
-note_over(struct holds *hs, int64_t incarnation, int64_t batch)
+note_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t batch)
 {
 	ASSERT_LOCKED(&hs->lock);
 	if (hs->n_over == hs->room) {
 		hs->room = hs->room == 0 ? 64 : 2 * hs->room;
 		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);
 	}
-	hs->over[hs->n_over++] = (struct hold_over){incarnation, batch};
+	hs->over[hs->n_over++] = (struct hold_over){incarnation, batch, doubted};
 }
 
 void
@@ -91,12 +98,12 @@ hold_unref(struct hold *h)
 	if (h == NULL || atomic_fetch_sub(&h->refs, 1) > 1)
 		return;
 	if (!atomic_load(&h->keep))
-		holds_give_back(h->list, h->incarnation, &h->batch, 1);
+		holds_give_back(h->list, h->incarnation, atomic_load(&h->doubted), &h->batch, 1);
 	free(h);
 }
 
 size_t
-holds_take_over(struct holds *hs, int64_t incarnation, int64_t *out, size_t max)
+holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *out, size_t max)
 {
 	size_t taken = 0, kept = 0;
 
@@ -104,7 +111,7 @@ holds_take_over(struct holds *hs, int64_t incarnation, int64_t *out, size_t max)
 	for (size_t i = 0; i < hs->n_over; i++) {
 		if (hs->over[i].incarnation != incarnation)
 			continue;
-		if (taken < max)
+		if (taken < max && (doubted || !hs->over[i].doubted))
 			out[taken++] = hs->over[i].batch;
 		else
 			hs->over[kept++] = hs->over[i];
@@ -115,10 +122,10 @@ holds_take_over(struct holds *hs, int64_t incarnation, int64_t *out, size_t max)
 }
 
 void
-holds_give_back(struct holds *hs, int64_t incarnation, const int64_t *batch, size_t n)
+holds_give_back(struct holds *hs, int64_t incarnation, bool doubted, const int64_t *batch, size_t n)
 {
 	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
 	for (size_t i = 0; i < n; i++)
-		note_over(hs, incarnation, batch[i]);
+		note_over(hs, incarnation, doubted, batch[i]);
 	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
 }

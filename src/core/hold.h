@@ -11,6 +11,7 @@
 #define PGRAB_CORE_HOLD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct hold;
 
 struct hold_over {
 	int64_t incarnation, batch;
+	bool doubted;
 };
 
 /* Embedded; any thread. */
@@ -41,9 +43,14 @@ void hold_unref(struct hold *h); /* NULL is fine */
  * has it (an answer that never came, a release that was refused).  Recovery finds it by this row alone. */
 void hold_keep(struct hold *h); /* NULL is fine */
 
-/* Moves the numbers of up to max rows that can be deleted to out.  Those of other incarnations are forgotten:
- * recovery deals with their rows.  Give the numbers back if the rows could not be deleted. */
-size_t holds_take_over(struct holds *hs, int64_t incarnation, int64_t *out, size_t max);
-void holds_give_back(struct holds *hs, int64_t incarnation, const int64_t *batch, size_t n);
+/* A run of it has ended, but the database did not know that run: it may show another as held (a server that
+ * went back to before the start).  Then the row goes only when no task of it is held. */
+void hold_doubt(struct hold *h); /* NULL is fine */
+
+/* Moves the numbers of up to max rows that can be deleted to out: only those without a doubt, or all.  Those
+ * of other incarnations are forgotten: recovery deals with their rows.  Give the numbers back if the rows
+ * could not be deleted. */
+size_t holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *out, size_t max);
+void holds_give_back(struct holds *hs, int64_t incarnation, bool doubted, const int64_t *batch, size_t n);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/lease.h"
 
 void
 members_init(struct members *m, int64_t max_gap_us)
@@ -30,7 +31,7 @@ members_fini(struct members *m)
 }
 
 static void
-take_row(struct member *m, const struct member_row *row)
+take_row(const struct members *all, struct member *m, const struct member_row *row)
 {
 	struct err ignored;
 
@@ -44,20 +45,22 @@ take_row(struct member *m, const struct member_row *row)
 	m->draining = row->draining;
 	m->busy = row->busy;
 	m->heartbeat_us = row->heartbeat_us;
-	m->dead_after_us = row->dead_after_us;
+	m->life = all->life;
+	m->dead_after_us = lease_dead_us(row->dead_after_us, row->server_life, all->life, all->pooled);
 	if (pairs_parse(row->labels, strlen(row->labels), &m->labels, &ignored) != RC_OK)
 		pairs_fini(&m->labels); /* a node whose labels do not parse counts as having none */
 }
 
 void
-members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us)
+members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t life, int64_t now_us)
 {
 	struct member *fresh = xcalloc(n > 0 ? n : 1, sizeof *fresh);
 	int64_t gap = now_us - m->last_look_us;
-	bool continuous = m->last_look_us != 0 && gap <= m->max_gap_us;
+	bool continuous = m->last_look_us != 0 && gap <= m->max_gap_us && life == m->life;
 
+	m->life = life;
 	for (size_t i = 0, old = 0; i < n; i++) {
-		take_row(&fresh[i], &rows[i]);
+		take_row(m, &fresh[i], &rows[i]);
 		while (old < m->count && m->item[old].id < rows[i].id)
 			old++;
 		if (old == m->count || m->item[old].id != rows[i].id)

@@ -4,8 +4,8 @@
  *
  * No time stamp of another machine is ever compared.  A node is judged by its `beat` counter: how long has
  * this one, on its own monotonic clock and while it could read, seen it unchanged?  Time in which it could
- * not read does not count, so neither an outage of the database nor a freeze of this node makes others look
- * dead.
+ * not read does not count, nor does what was before a restart of the server, so neither an outage of the
+ * database nor a freeze of this node makes others look dead.
  * (The idea: lease by observed record version, as in Amazon's DynamoDB lock client.)
  *
  * Pure: no I/O, no threads.  Owned by the heartbeat thread.
@@ -34,6 +34,7 @@ struct member_row {
 	int64_t heartbeat_us; /* how often it intends to beat */
 	/* Its own setting counts, because it is the one that it fences itself in time for. */
 	int64_t dead_after_us;
+	int64_t server_life; /* of its beat; 0: its runs outlast no restart of the server */
 };
 
 struct member {
@@ -48,22 +49,27 @@ struct member {
 	bool busy;
 	struct pairs labels;
 	int64_t heartbeat_us;
-	int64_t dead_after_us;
-	int64_t silent_us; /* how long its beat has been seen unchanged */
+	int64_t dead_after_us; /* longer if its runs outlast a restart; see lease_dead_us() */
+	int64_t silent_us;     /* how long its beat has been seen unchanged, */
+	int64_t life;          /* in this life of the server */
 };
 
 struct members {
 	struct member *item; /* by id, ascending */
 	size_t count;
 	int64_t last_look_us; /* 0: never looked */
+	int64_t life;         /* of the server, at the last look */
+	bool pooled;          /* whoever declares a node dead does it through a pooler */
 	int64_t max_gap_us;   /* a longer time between two looks says nothing about anybody */
 };
 
 void members_init(struct members *m, int64_t max_gap_us);
 void members_fini(struct members *m);
 
-/* Takes in one complete reading (rows sorted by id) made at now_us (clock_mono_us). */
-void members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t now_us);
+/* Takes in one complete reading (rows sorted by id), made in this life of the server at now_us
+ * (clock_mono_us). */
+void
+members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t life, int64_t now_us);
 
 /* Notes that the node has itself said, since the last reading, that it is busy.  False: we knew
  * that, or do not know the node. */

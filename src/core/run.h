@@ -111,6 +111,7 @@ struct run_end {
 	int64_t at_us; /* clock_mono_us */
 	char *error, *output;
 	bool output_truncated;
+	unsigned mutes;   /* finisher: how often the server did not answer to it alone */
 	int64_t retry_us; /* after a failure: the wait that its handler asks for, or one of those below */
 };
 
@@ -147,6 +148,8 @@ struct run {
 
 #define RETRY_DEFAULT INT64_C(0)  /* as the task says */
 #define RETRY_NO      INT64_C(-1) /* this fire is over */
+/* Of a run that was lost because of another: at once, and the attempt is not counted. */
+#define RETRY_UNCOUNTED INT64_C(1)
 /* This minus n: as the task says, but not before n us. */
 #define RETRY_NOT_BEFORE INT64_C(-1)
 
@@ -154,10 +157,9 @@ struct run {
  * worker can then begin on time. */
 #define LEAD_US (2 * US_PER_MS)
 
-/* The bands of priority, as the last three bits of pgrab.task.lane have them: 1 below zero, 2 zero,
- * 3 up to 9, 4 up to 99, 5 above.  Among due tasks the one with the earliest (due - band * step)
- * goes first, so nothing waits longer than an hour behind more important work. */
-#define BAND_MASK    7
+/* The bands of priority (pgrab_internal.band): 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.
+ * Among due tasks the one with the earliest (due - band * step) goes first, so nothing waits longer than
+ * an hour behind more important work. */
 #define BAND_STEP_US (900 * US_PER_S)
 
 static inline int64_t

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "db/deadline_call.h"
 #include "db/dsn.h"
+#include "db/life.h"
 
 /* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it
  * is done in a deadline_call. */
@@ -19,6 +21,7 @@ struct dial {
 	char *dsn, *app;
 	int64_t timeout_us, until_us;
 	bool primary;
+	struct life_target target;
 	/* the result */
 	PGconn *conn;
 	enum rc rc;
@@ -46,10 +49,12 @@ dial_one_line(char *out, size_t size, const char *text)
 	while (n > 0 && out[n - 1] == ' ')
 		n--;
 	out[n] = '\0';
-	char *guess = strstr(out, " This probably means");
+	char *guess = strstr(out, " This probably means"), *place = strstr(out, " LOCATION: ");
 
 	if (guess != NULL)
 		*guess = '\0';
+	if (place != NULL)
+		*place = '\0';
 }
 
 bool
@@ -64,13 +69,14 @@ dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bo
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n > 0 && p[0].revents != 0)
-			return true;
-		if (n > 0) {
+		/* First: rows may come without a pause. */
+		if (n > 0 && p[1].revents != 0) {
 			if (stopped_out != NULL)
 				*stopped_out = true;
 			return false;
 		}
+		if (n > 0)
+			return true;
 		if (n < 0 || clock_mono_us() >= until_us)
 			return false;
 	}
@@ -125,12 +131,13 @@ no_notice(void *arg, const PGresult *r)
 }
 
 static enum rc
-connect_poll(PGconn *conn, int64_t until_us, struct err *err)
+connect_poll(PGconn *conn, int64_t until_us, struct life_target *tried, struct err *err)
 {
 	PostgresPollingStatusType st = PGRES_POLLING_WRITING;
 	int64_t begun_us = clock_mono_us();
 
 	while (st != PGRES_POLLING_OK) {
+		life_look(conn, tried);
 		if (st == PGRES_POLLING_FAILED || PQstatus(conn) == CONNECTION_BAD)
 			return refusal(PQerrorMessage(conn), err);
 		if (!dial_wait_socket(conn, st == PGRES_POLLING_WRITING, until_us, -1, NULL))
@@ -165,6 +172,7 @@ try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t unti
 	    "tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count"};
 	const char *values[16] = {"10000", "10", "3", "3"};
 	size_t n = 4;
+	struct life_target tried = {0};
 	enum rc rc;
 
 #define GIVE(key, value) (keys[n] = (key), values[n++] = (value))
@@ -184,7 +192,12 @@ try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t unti
 	if (d->conn == NULL)
 		return err_set(err, RC_AGAIN, "could not connect: out of memory");
 	PQsetNoticeReceiver(d->conn, no_notice, NULL);
-	rc = connect_poll(d->conn, until_us, err);
+	if (d->target.at[0] != '\0') /* libpq 15 has no other way to hand out an SQLSTATE here */
+		PQsetErrorVerbosity(d->conn, PQERRORS_VERBOSE);
+	rc = connect_poll(d->conn, until_us, &tried, err);
+	PQsetErrorVerbosity(d->conn, PQERRORS_DEFAULT);
+	if (rc != RC_OK)
+		life_note(d->conn, &tried, &d->target);
 	if (rc == RC_OK && d->primary)
 		rc = must_write(d->conn, err);
 	if (rc != RC_OK) {
@@ -272,11 +285,16 @@ try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int6
 	return rc;
 }
 
-/* Each host gets its share of the time left.  The errors of all are kept: the first alone would
- * not say why none would do. */
+/* Which host of its list has let somebody in last: only a hint, because there may be several lists. */
+static _Atomic size_t answered;
+
+/* Each host gets its share of the time left, first the one that has answered last, so that a silent one
+ * costs only whoever finds out.  The errors of all are kept: the first alone would not say why none would
+ * do. */
 static enum rc
 try_all(struct dial *d, const struct hosts *h)
 {
+	size_t first = h->prefer_standby ? 0 : atomic_load(&answered) % h->n;
 	size_t rounds = h->prefer_standby ? 2 : 1, left = rounds * h->n;
 	struct buf all = {0};
 	enum rc rc = RC_BAD, result = RC_BAD;
@@ -286,7 +304,10 @@ try_all(struct dial *d, const struct hosts *h)
 		int64_t now = clock_mono_us();
 		struct err err = {0};
 
-		rc = try_nth(d, h, i % h->n, attrs, now + (d->until_us - now) / (int64_t)left, &err);
+		rc =
+		    try_nth(d, h, (first + i) % h->n, attrs, now + (d->until_us - now) / (int64_t)left, &err);
+		if (rc == RC_OK)
+			atomic_store(&answered, (first + i) % h->n);
 		result = rc == RC_BAD ? result : RC_AGAIN; /* it may answer another time */
 		buf_addf(&all, "%s%s", i > 0 ? "; " : "", err.text);
 	}
@@ -320,7 +341,8 @@ drop_dial(void *arg)
 }
 
 enum rc
-dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary, PGconn **out, struct err *err)
+dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary, struct life_target *target,
+    PGconn **out, struct err *err)
 {
 	struct dial *d = xcalloc(1, sizeof *d);
 	enum rc rc;
@@ -330,9 +352,13 @@ dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary, 
 	d->timeout_us = timeout_us;
 	d->until_us = clock_mono_us() + timeout_us;
 	d->primary = primary;
+	if (target != NULL)
+		d->target = *target;
 	if (!deadline_call(dial, drop_dial, d, d->until_us + 50 * US_PER_MS))
 		return no_answer(timeout_us, err);
 	rc = d->rc;
+	if (target != NULL)
+		*target = d->target;
 	if (rc == RC_OK) {
 		*out = d->conn;
 		d->conn = NULL;

@@ -318,24 +318,10 @@ step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, c
 	return rc == RC_RACE ? RC_AGAIN : rc;
 }
 
-/* In a transaction of its own, as the role that logged in: the schema may already have another owner. */
 static enum rc
-make_roles(struct migrator *m)
+apply_all(struct migrator *m, bool there)
 {
-	enum rc rc = db_script(m->db, sql_text("roles"), m->err);
-
-	if (rc != RC_OK)
-		err_prefix(m->err,
-		    "making the roles (it needs CREATEROLE: a role that has it may run what "
-		    "`pgrab sql --roles` prints, and grant %s_owner to this one)",
-		    schema_name());
-	return rc;
-}
-
-static enum rc
-apply_all(struct migrator *m)
-{
-	enum rc rc = m->how == MIGRATE_ROLES ? make_roles(m) : RC_OK;
+	enum rc rc = m->how == MIGRATE_ROLES ? migrate_roles(m->db, there, m->step, m->ctx, m->err) : RC_OK;
 
 	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++)
 		rc = step(m, f->name, apply_numbered, f);
@@ -396,5 +382,5 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn fn, void *ct
 		    st.installed, st.known);
 	if (how == MIGRATE_DRY_RUN || st.state == SCHEMA_NEWER)
 		return report_all(&m, &st);
-	return apply_all(&m);
+	return apply_all(&m, st.state != SCHEMA_NONE);
 }

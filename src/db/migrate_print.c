@@ -49,7 +49,7 @@ schema_print(int from, struct buf *out)
 	    version_text());
 	if (from > 0)
 		buf_addf(out, "-- For a schema that has migration %d.\n", from);
-	buf_addf(out, "\n%s;\n", sql_text("migrate_tables"));
+	buf_addf(out, "\n%s;\n\n%s;\n", sql_text("print_begin"), sql_text("migrate_tables"));
 	for (const struct sql_file *f = sql_migrations; f->name != NULL; f++) {
 		if (migration_number(f) > from)
 			print_numbered(f, out);
@@ -57,5 +57,5 @@ schema_print(int from, struct buf *out)
 	if (from > 0)
 		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_api"));
 	print_api(out);
-	buf_addf(out, "\n%s;\n", sql_text("migrate_upkeep"));
+	buf_addf(out, "\n%s;\n\n%s;\n", sql_text("migrate_upkeep"), sql_text("print_end"));
 }

@@ -12,6 +12,8 @@
 #include "db/fault.h"
 #include "db/sql.h"
 
+#define MOVED_US (200 * US_PER_MS) /* who waits looks this often whether another server is wanted */
+
 struct db *
 db_create(const char *dsn, const char *app, int64_t timeout_us)
 {
@@ -20,6 +22,7 @@ db_create(const char *dsn, const char *app, int64_t timeout_us)
 	db->dsn = xstrdup(dsn == NULL ? "" : dsn);
 	db->app = schema_app(app);
 	db->timeout_us = timeout_us;
+	db->life.pidfd = -1;
 	return db;
 }
 
@@ -29,6 +32,7 @@ db_destroy(struct db **db)
 	if (*db == NULL)
 		return;
 	db_disconnect(*db);
+	life_forget(&(*db)->life);
 	free((*db)->dsn);
 	free((*db)->app);
 	free((*db)->zone);
@@ -52,6 +56,7 @@ db_disconnect(struct db *db)
 	PQfinish(db->conn);
 	db->conn = NULL;
 	db->since[0] = '\0';
+	db->key = 0;
 }
 
 void
@@ -80,9 +85,54 @@ db_of_node(struct db *db)
 }
 
 void
+db_stays_with(struct db *db, const _Atomic uint64_t *server)
+{
+	db->server = server;
+}
+
+bool
+db_is_elsewhere(const struct db *db)
+{
+	uint64_t wanted = db->server == NULL || db->key == 0 ? 0 : atomic_load(db->server);
+
+	return wanted != 0 && db->key != wanted;
+}
+
+void
+db_within(struct db *db, int64_t within_us)
+{
+	db->within_us = within_us;
+}
+
+static int64_t
+call_until(const struct db *db)
+{
+	return clock_mono_us() + (db->within_us > 0 ? db->within_us : db->timeout_us);
+}
+
+void
 db_patient(struct db *db)
 {
 	db->patient = true;
+}
+
+void
+db_watch(struct db *db, bool word)
+{
+	db->life.watched = true;
+	db->life.word = word;
+}
+
+bool
+db_can_tell(const struct db *db)
+{
+	return db->conn != NULL && life_can_tell(&db->life);
+}
+
+bool
+db_server_over(const struct db *db)
+{
+	return life_is_over(&db->life);
 }
 
 bool
@@ -109,6 +159,7 @@ db_lose(struct db *db)
 {
 	if (!db->plain && !db->pooled && db->since[0] != '\0') {
 		db->lost_pid = db->pid;
+		db->lost_key = db->key;
 		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
 	}
 	db_disconnect(db);
@@ -129,20 +180,32 @@ db_target(struct db *db)
 enum rc
 db_connect(struct db *db, struct err *err)
 {
+	struct life_target target = db->life.target;
 	enum rc rc;
 
-	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK)
+	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK &&
+	    (!db_is_elsewhere(db) || PQtransactionStatus(db->conn) != PQTRANS_IDLE))
 		return RC_OK;
 	db_disconnect(db);
-	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &db->conn, err);
+	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &target, &db->conn, err);
 	if (rc == RC_OK) {
+		int64_t within_us = db->within_us;
+
+		db->within_us = 0;
 		db->generation++;
 		atomic_fetch_add(&open_count, 1);
 		PQsetnonblocking(db->conn, 1);
 		rc = db->plain ? RC_OK : db_settle_in(db, err);
+		db->within_us = within_us;
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;
+		if (err != NULL)
+			err->silent = false; /* that is about a caller's statement */
 	}
+	if (rc == RC_OK)
+		life_begin(&db->life, db->conn, db->pooled);
+	else
+		life_refused(&db->life, &target);
 	if (rc != RC_OK)
 		db_disconnect(db);
 	return rc == RC_BAD && db->patient ? RC_AGAIN : rc;
@@ -206,9 +269,19 @@ enum rc
 db_await_answer(struct db *db, int64_t until_us, struct err *err)
 {
 	while (PQisBusy(db->conn)) {
-		if (!dial_wait_socket(db->conn, false, until_us, -1, NULL)) {
+		int64_t look_us = db->key == 0 ? until_us : clock_mono_us() + MOVED_US;
+
+		if (!dial_wait_socket(db->conn, false, look_us < until_us ? look_us : until_us, -1, NULL)) {
+			bool moved = db_is_elsewhere(db);
+
+			if (clock_mono_us() < until_us && !moved)
+				continue;
 			db_lose(db);
-			return err_set(err, RC_UNKNOWN, "no answer from the server within the deadline");
+			(void)err_set(err, RC_UNKNOWN, "no answer from the server %s",
+			    moved ? "that the node has left" : "within the deadline");
+			if (err != NULL)
+				err->silent = !moved;
+			return RC_UNKNOWN;
 		}
 		if (!PQconsumeInput(db->conn))
 			return db_lost(db, err);
@@ -277,7 +350,7 @@ db_query(
 	rc = db_connect(db, err);
 	if (rc != RC_OK)
 		return rc;
-	until = clock_mono_us() + db->timeout_us;
+	until = call_until(db);
 	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
 	named = db->keeps && db->since[0] != '\0'; /* until then it may be a pooler's */
@@ -297,7 +370,7 @@ enum rc
 db_script(struct db *db, const char *sql, struct err *err)
 {
 	enum rc rc = db->conn != NULL ? RC_OK : db_connect(db, err);
-	int64_t until = clock_mono_us() + db->timeout_us;
+	int64_t until = call_until(db);
 
 	if (rc != RC_OK)
 		return rc;

@@ -41,8 +41,27 @@ void db_of_node(struct db *db);
  * name) is RC_AGAIN, not RC_BAD. */
 void db_patient(struct db *db);
 
+/* For a thread of a node: only the server of which *server is the key will do, once it is not 0 (any).  A
+ * connection to another one is not used, and one that waits is given up.  (Behind a pooler nobody knows which
+ * server works for us.)  Call before the first connect. */
+void db_stays_with(struct db *db, const _Atomic uint64_t *server);
+
+/* Tells servers apart, and what one was before a promotion from what it is since; never 0. */
+uint64_t db_server_key(int64_t system, const char *timeline);
+
+/* The deadline of the calls from now on (0: what db_create said); a connection is made in its own time. */
+void db_within(struct db *db, int64_t within_us);
+
 /* Is this connection to a pooler?  Then each transaction may run on another server. */
 bool db_pooled(const struct db *db);
+
+/* Watch for the end of the server's life (life.h).  word: the operator's, see there.  Before the first
+ * connect. */
+void db_watch(struct db *db, bool word);
+/* Would we be able to prove the end of the life of the server that this connection is to? */
+bool db_can_tell(const struct db *db);
+/* Has the server that the last connection was to ended its life since, as far as can be proven? */
+bool db_server_over(const struct db *db);
 
 /* How many connections this process has open right now.  Any thread. */
 int64_t db_open_count(void);

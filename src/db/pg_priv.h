@@ -4,6 +4,7 @@
 #ifndef PGRAB_DB_PG_PRIV_H
 #define PGRAB_DB_PG_PRIV_H
 
+#include "db/life.h"
 #include "db/pg.h"
 #include "db/schema.h"
 
@@ -19,18 +20,21 @@ struct db_named {
 struct db {
 	char *dsn;
 	char *app;
-	char *zone; /* of times in results; NULL: UTC */
-	int64_t timeout_us;
-	bool plain;          /* no session settings */
-	bool primary;        /* of a node: a standby will not do */
-	bool patient;        /* of a node that is up: it waits for what a person can mend */
-	bool pooled;         /* the connection is to a pooler, whose servers others use as well */
-	unsigned generation; /* connections made so far */
-	PGconn *conn;        /* NULL, or a connection that was usable after its last call */
-	int pid;             /* its backend, kept because libpq forgets it with the connection */
-	char since[48];      /* a moment at which it existed, on the database's clock; "": not settled in */
-	int lost_pid;        /* of a backend that may still work on a statement of ours, or 0 */
+	char *zone;                    /* of times in results; NULL: UTC */
+	int64_t timeout_us, within_us; /* of everything; of a call, if it is not 0 */
+	bool plain;                    /* no session settings */
+	bool primary;                  /* of a node: a standby will not do */
+	bool patient;                  /* of a node that is up: it waits for what a person can mend */
+	bool pooled;                   /* the connection is to a pooler, whose servers others use as well */
+	unsigned generation;           /* connections made so far */
+	struct life life;              /* of the server that the last connection was to */
+	PGconn *conn;                  /* NULL, or a connection that was usable after its last call */
+	int pid;                       /* its backend, kept because libpq forgets it with the connection */
+	char since[48]; /* a moment at which it existed, on the database's clock; "": not settled in */
+	int lost_pid;   /* of a backend that may still work on a statement of ours, or 0 */
 	char lost_since[48];
+	const _Atomic uint64_t *server; /* which one is wanted (borrowed); NULL: whichever answers */
+	uint64_t key, lost_key;         /* of the one that this connection is to; that lost_pid was on */
 	char target[256];
 	bool keeps; /* this connection sends few texts often: db_query() names them */
 	struct db_named named[DB_NAMED_MAX];
@@ -47,6 +51,7 @@ extern const struct db_setting db_settings[]; /* ended by NULL */
 /* For a connection that was lost while the server worked, and for all we know still does.
  * db_lost also returns the reason. */
 void db_lose(struct db *db);
+bool db_is_elsewhere(const struct db *db); /* to another server than the one that is wanted? */
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 
 CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);

@@ -1,6 +1,7 @@
 /* What a new connection is told before it is used. */
 #include "db/pg_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -51,6 +52,11 @@ introduce(struct db *db, PGresult **res, struct err *err)
 		add_setting(&sql, s->name, s->value);
 	if (db->keeps) /* each has one right plan, see above */
 		add_setting(&sql, "plan_cache_mode", "force_generic_plan");
+	if (db->server != NULL)
+		buf_adds(&sql,
+		    ", (select m.system_identifier from pg_catalog.pg_control_system() m), case when not "
+		    "pg_catalog.pg_is_in_recovery() then pg_catalog.left(pg_catalog.pg_walfile_name("
+		    "pg_catalog.pg_current_wal_lsn()), 8) end");
 	buf_adds(&sql, " from (select p.pid, p.pid operator(pg_catalog.=) $1::pg_catalog.int4 "
 		       "from pg_catalog.pg_backend_pid() p(pid)) s(pid, ours)");
 	rc = db_query(db, buf_str(&sql), 1, params, res, err);
@@ -69,11 +75,47 @@ set_zone(struct db *db, struct err *err)
 	return rc == RC_BAD ? RC_OK : rc;
 }
 
-enum rc
-db_settle_in(struct db *db, struct err *err)
+uint64_t
+db_server_key(int64_t system, const char *timeline)
+{
+	uint64_t key = (uint64_t)system * 0x9E3779B97F4A7C15u + strtoull(timeline, NULL, 16);
+
+	return key == 0 ? 1 : key;
+}
+
+/* What is held under this node's incarnation is held on the server that the heartbeat speaks with.  Another
+ * one may lack some of it: so nothing is said there before the heartbeat has seen it and knows what that
+ * means. */
+static enum rc
+check_server(struct db *db, const PGresult *res, struct err *err)
+{
+	int n = PQnfields(res);
+
+	if (db->server == NULL || db->pooled)
+		return RC_OK;
+	db->key = db_server_key(db_int64(res, 0, n - 2), db_text(res, 0, n - 1));
+	if (!db_is_elsewhere(db))
+		return RC_OK;
+	return err_set(err, RC_AGAIN,
+	    "the server that answers has changed, and the heartbeat has not seen this one yet");
+}
+
+/* What the connection before it was doing, if the server is the same. */
+static enum rc
+end_lost(struct db *db, struct err *err)
 {
 	char pid[16];
 	const char *params[] = {pid, db->lost_since};
+
+	if (db->lost_pid == 0 || db->lost_key != db->key)
+		return RC_OK;
+	snprintf(pid, sizeof pid, "%d", db->lost_pid);
+	return db_query(db, sql_text("end_lost"), 2, params, NULL, err);
+}
+
+enum rc
+db_settle_in(struct db *db, struct err *err)
+{
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -83,10 +125,10 @@ db_settle_in(struct db *db, struct err *err)
 	db->pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db->conn);
 	if (rc == RC_OK && !db->pooled && db->zone != NULL)
 		rc = set_zone(db, err);
-	if (rc == RC_OK && db->lost_pid != 0) {
-		snprintf(pid, sizeof pid, "%d", db->lost_pid);
-		rc = db_query(db, sql_text("end_lost"), 2, params, NULL, err);
-	}
+	if (rc == RC_OK)
+		rc = check_server(db, res, err);
+	if (rc == RC_OK)
+		rc = end_lost(db, err);
 	if (rc == RC_OK) {
 		db->lost_pid = 0;
 		db->pid = PQbackendPID(db->conn);

@@ -14,6 +14,7 @@
 struct wait {
 	struct db *db;
 	int stop_fd;
+	bool stopped; /* and told so: from then on rows that go on coming do not put off the end */
 	int64_t until_us, cancel_us;
 };
 
@@ -31,6 +32,7 @@ static enum rc
 stop(struct wait *w, struct err *err)
 {
 	w->stop_fd = -1;
+	w->stopped = true;
 	w->until_us = clock_mono_us() + w->cancel_us;
 	return db_cancel(w->db, w->until_us, err);
 }
@@ -42,9 +44,13 @@ next(struct wait *w, PGresult **out, struct err *err)
 
 	*out = NULL;
 	while (PQisBusy(db->conn)) {
-		bool stopped = false;
+		/* The server may send rows of the first statement before it has read the last. */
+		int unsent = PQflush(db->conn);
+		bool stopped = false, over = w->stopped && clock_mono_us() >= w->until_us;
 
-		if (!dial_wait_socket(db->conn, false, w->until_us, w->stop_fd, &stopped)) {
+		if (unsent < 0)
+			return db_lost(db, err);
+		if (over || !dial_wait_socket(db->conn, unsent > 0, w->until_us, w->stop_fd, &stopped)) {
 			if (stopped && stop(w, err) == RC_OK)
 				continue;
 			if (stopped)
@@ -94,7 +100,7 @@ send_steps(struct db *db, const struct db_step *step, size_t n, struct err *err)
 		if (ok && (step[i].sync || i == n - 1))
 			ok = PQpipelineSync(db->conn);
 	}
-	return ok ? db_flush(db, clock_mono_us() + db->timeout_us, err) : db_lost(db, err);
+	return ok ? RC_OK : db_lost(db, err); /* next() sends what libpq could not yet */
 }
 
 /* The next answer that is not a row to hand on. */
@@ -185,14 +191,13 @@ db_alone(struct db *db, const struct db_step *step, int stop_fd, int64_t cancel_
 {
 	struct wait w = wait_begin(db, stop_fd, cancel_us);
 	PGresult *r = NULL;
-	enum rc rc;
+	enum rc rc = RC_OK;
 
 	if (db->conn == NULL)
 		return err_set(err, RC_UNKNOWN, "connection lost");
 	if (!PQsendQueryParams(db->conn, step->sql, step->n_params, NULL, step->params, NULL, NULL, 0) ||
 	    !PQsetSingleRowMode(db->conn))
 		return db_lost(db, err);
-	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
 	while (
 	    db->conn != NULL && next_answer(&w, step, &r, rc == RC_OK ? err : NULL) == RC_OK && r != NULL) {
 		ExecStatusType st = PQresultStatus(r);

@@ -40,10 +40,14 @@ struct store {
 	__typeof__(store_own) *own;
 	__typeof__(store_hold_drop) *hold_drop;
 	__typeof__(store_duties) *duties;
+	__typeof__(store_tell) *tell;
 	__typeof__(store_node_declare_dead) *node_declare_dead;
 
-	/* heartbeat; the first three are about its connection */
+	/* heartbeat; the first are about its connection; disconnect: recover, too */
 	__typeof__(db_connect) *connect;
+	__typeof__(db_disconnect) *disconnect;
+	__typeof__(db_can_tell) *can_tell;
+	__typeof__(db_server_over) *server_over;
 	__typeof__(db_generation) *generation;
 	__typeof__(db_pooled) *pooled;
 	__typeof__(store_server_mark) *server_mark;

@@ -47,7 +47,7 @@ chain_of(const PGresult *res, const struct claim *who)
 
 		r->hold = hold_ref(who->hold);
 		r->due_us = db_int64(res, i, DUE);
-		r->band = (int)(db_int64(res, i, LANE) & BAND_MASK);
+		r->band = (int)db_int64(res, i, BAND);
 		store_fill_definition(r, res, i);
 		chain = run_chain(r, chain);
 	}
@@ -152,17 +152,24 @@ store_held(struct db *db, const struct claim *who, const struct candidate *c, si
 }
 
 enum rc
-store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err)
+store_hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, struct err *err)
 {
 	struct pgarray batches = {0};
+	PGresult *res = NULL;
 	char inc[NUMBER_MAX];
 	enum rc rc;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < *n; i++)
 		pgarray_int(&batches, batch[i]);
 	const char *params[] = {number(inc, incarnation), pgarray_str(&batches)};
 
-	rc = db_query(db, sql_text("hold_drop"), 2, params, NULL, err);
+	rc = db_query(db, sql_text("hold_drop"), 2, params, &res, err);
+	if (rc == RC_OK) {
+		*n = (size_t)PQntuples(res);
+		for (size_t i = 0; i < *n; i++)
+			batch[i] = db_int64(res, (int)i, 0);
+	}
+	PQclear(res);
 	pgarray_fini(&batches);
 	return rc;
 }
@@ -175,8 +182,22 @@ store_duties(struct db *db, struct duties_left *left_out, struct err *err)
 
 	*left_out = (struct duties_left){0};
 	if (rc == RC_OK)
-		*left_out = (struct duties_left){
-		    .line = db_bool(res, 0, 2), .orphans = db_bool(res, 0, 3), .upkeep = db_bool(res, 0, 4)};
+		*left_out = (struct duties_left){.line = db_bool(res, 0, 2),
+		    .orphans = db_bool(res, 0, 3),
+		    .upkeep = db_bool(res, 0, 4),
+		    .strays = db_bool(res, 0, 5)};
+	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("tell"), 0, NULL, &res, err);
+
+	*told_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	*left_out = rc == RC_OK && db_bool(res, 0, 1);
 	PQclear(res);
 	return rc;
 }

@@ -154,8 +154,8 @@ finish_free(struct db *db, const struct recorder *who, struct finish *const *f, 
 	return rc;
 }
 
-enum rc
-store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
+static enum rc
+finish_all(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	enum rc rc = RC_OK;
 
@@ -178,6 +178,17 @@ store_finish(struct db *db, const struct recorder *who, struct finish *const *f,
 			rc = RC_OK;
 		}
 	}
+	return rc;
+}
+
+enum rc
+store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
+{
+	enum rc rc;
+
+	db_within(db, who->within_us);
+	rc = finish_all(db, who, f, n, err);
+	db_within(db, 0);
 	return rc;
 }
 
@@ -275,8 +286,12 @@ store_upkeep(struct db *db, int64_t retention_us, struct err *err)
 	char retention[NUMBER_MAX];
 	const char *params[] = {number(retention, retention_us)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("upkeep"), 1, params, &res, err);
+	enum rc rc = db_query(db, sql_text("days"), 0, NULL, &res, err);
 
+	PQclear(res);
+	if (rc != RC_OK)
+		return rc;
+	rc = db_query(db, sql_text("upkeep"), 1, params, &res, err);
 	PQclear(res);
 	return rc;
 }

@@ -20,6 +20,15 @@ parse_able(struct lane_row *row, const char *text)
 	}
 }
 
+static void
+same_able(struct lane_row *row, const struct lane_row *as)
+{
+	row->n_able = as->n_able;
+	row->able = xcalloc(as->n_able + 1, sizeof *row->able);
+	if (as->n_able > 0)
+		memcpy(row->able, as->able, as->n_able * sizeof *row->able);
+}
+
 enum rc
 store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
@@ -30,9 +39,14 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
 	*out = xcalloc(*n_out + 1, sizeof **out);
 	for (size_t i = 0; i < *n_out; i++) {
-		(*out)[i].lane = (int32_t)db_int64(res, (int)i, 0);
-		(*out)[i].kind = xstrdup(db_text(res, (int)i, 2));
-		parse_able(&(*out)[i], db_text(res, (int)i, 1));
+		(*out)[i].lane = db_int64(res, (int)i, 0);
+		(*out)[i].key = xstrdup(db_text(res, (int)i, 1));
+		(*out)[i].band = (int)db_int64(res, (int)i, 2);
+		(*out)[i].kind = xstrdup(db_text(res, (int)i, 3));
+		if (PQgetisnull(res, (int)i, 4) && i > 0)
+			same_able(&(*out)[i], &(*out)[i - 1]);
+		else
+			parse_able(&(*out)[i], db_text(res, (int)i, 4));
 	}
 	PQclear(res);
 	return rc;
@@ -42,6 +56,7 @@ void
 lane_rows_free(struct lane_row **rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
+		free((*rows)[i].key);
 		free((*rows)[i].able);
 		free((*rows)[i].kind);
 	}
@@ -56,7 +71,7 @@ look_reset(struct look_query *q)
 }
 
 struct look_lane *
-look_add(struct look_query *q, int32_t lane, const int64_t *mark)
+look_add(struct look_query *q, const struct lane_row *lane, const int64_t *mark)
 {
 	if (q->n_lanes == q->room) {
 		q->room = q->room == 0 ? 4 : 2 * q->room;
@@ -64,7 +79,9 @@ look_add(struct look_query *q, int32_t lane, const int64_t *mark)
 	}
 	struct look_lane *l = &q->lane[q->n_lanes++];
 
-	l->lane = lane;
+	l->lane = lane->lane;
+	l->key = lane->key;
+	l->band = lane->band;
 	l->mark = mark;
 	l->n_shards = 0;
 	l->wanted = l->slice = 0;
@@ -88,14 +105,20 @@ look_fini(struct look_query *q)
 	q->n_lanes = q->room = 0;
 }
 
+/* They come in the order of the lanes that were asked for. */
 static void
-read_candidates(const PGresult *res, struct candidate *c)
+read_candidates(const PGresult *res, const struct look_query *q, struct candidate *c)
 {
+	const struct look_lane *l = q->lane;
+
 	for (int i = 0; i < PQntuples(res); i++, c++) {
 		c->id = db_int64(res, i, 0);
 		c->version = db_int64(res, i, 1);
 		c->shard = (uint16_t)db_int64(res, i, 2);
-		c->lane = (int32_t)db_int64(res, i, 3);
+		c->lane = db_int64(res, i, 3);
+		while (l->lane != c->lane)
+			l++;
+		c->band = l->band;
 		c->priority = (int16_t)db_int64(res, i, 4);
 		c->overdue_us = db_int64(res, i, 5);
 		c->due_us = db_int64(res, i, 6);
@@ -107,7 +130,7 @@ read_candidates(const PGresult *res, struct candidate *c)
 /* The lanes of a look as arrays: where the shards of each begin and end, how many rows are wanted, in all
  * and of a shard; all shards, and the mark of each. */
 struct look_arrays {
-	struct pgarray lanes, first, last, ahead, wanted, slice, shards, marks;
+	struct pgarray lanes, keys, first, last, ahead, wanted, slice, shards, marks;
 };
 
 static void
@@ -119,6 +142,7 @@ look_arrays_fill(struct look_arrays *a, const struct look_query *q)
 		const struct look_lane *l = &q->lane[i];
 
 		pgarray_int(&a->lanes, l->lane);
+		pgarray_text(&a->keys, l->key);
 		pgarray_int(&a->first, n + 1);
 		for (size_t k = 0; k < l->n_shards; k++, n++) {
 			int64_t mark = q->marks ? l->mark[l->shard[k]] : LOOK_NO_MARK;
@@ -140,6 +164,7 @@ static void
 look_arrays_fini(struct look_arrays *a)
 {
 	pgarray_fini(&a->lanes);
+	pgarray_fini(&a->keys);
 	pgarray_fini(&a->first);
 	pgarray_fini(&a->last);
 	pgarray_fini(&a->ahead);
@@ -162,13 +187,13 @@ store_look(struct db *db, const struct look_query *q, struct candidate **out, si
 	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
 	    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
 	    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners, q->able.bounds,
-	    pgarray_str(&a.slice)};
+	    pgarray_str(&a.slice), pgarray_str(&a.keys)};
 
-	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 13, params, &res, err);
+	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 14, params, &res, err);
 	if (rc == RC_OK) {
 		*n_out = (size_t)PQntuples(res);
 		*out = xcalloc(*n_out + 1, sizeof **out);
-		read_candidates(res, *out);
+		read_candidates(res, q, *out);
 	}
 	PQclear(res);
 	look_arrays_fini(&a);

@@ -25,6 +25,8 @@ store_node_find(struct db *db, const char *name, struct node_holder *out, struct
 		snprintf(out->host, sizeof out->host, "%s", db_text(res, 0, 4));
 		out->pid = db_int64(res, 0, 5);
 		out->dead_after_us = db_int64(res, 0, 6);
+		out->life = db_int64(res, 0, 7);
+		out->now = db_int64(res, 0, 8);
 	}
 	PQclear(res);
 	return rc;
@@ -35,17 +37,18 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
     const struct node_holder *holder, int64_t *id_out, struct err *err)
 {
 	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX],
-	    old[NUMBER_MAX], old_beat[NUMBER_MAX], weight[40];
+	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], weight[40];
 	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid),
 	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
 	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
 	    holder->exists ? number(old, holder->incarnation) : NULL,
-	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users};
+	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users,
+	    number(life, holder->now)};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
-	rc = db_query(db, sql_text("node_register"), 17, params, &res, err);
+	rc = db_query(db, sql_text("node_register"), 18, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
@@ -103,7 +106,7 @@ store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *
 	return rc;
 }
 
-/* Columns of node_list.sql; node_beat.sql has three more. */
+/* Columns of node_list.sql; node_beat.sql has more. */
 enum {
 	DB_NOW,
 	ID,
@@ -118,9 +121,13 @@ enum {
 	HEARTBEAT,
 	DEAD_AFTER,
 	BUSY,
+	SERVER_LIFE,
+	LIFE,
 	DRAIN,
 	STOPS,
-	OUTPUTS
+	OUTPUTS,
+	TOLD,
+	DURABLE
 };
 
 static void
@@ -130,6 +137,7 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 
 	w->drain = db_bool(res, 0, DRAIN);
 	w->outputs = db_bool(res, 0, OUTPUTS);
+	w->durable = db_bool(res, 0, DURABLE);
 	w->n_stops = 0;
 	while (*p != '\0' && w->n_stops < STOPS_MAX) {
 		char *end;
@@ -142,7 +150,7 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 }
 
 static void
-read_members(const PGresult *res, struct members *m)
+read_members(const struct db *db, const PGresult *res, struct members *m)
 {
 	size_t n = (size_t)PQntuples(res);
 	struct member_row *rows = xcalloc(n + 1, sizeof *rows);
@@ -161,9 +169,11 @@ read_members(const PGresult *res, struct members *m)
 		    .labels = db_text(res, i, LABELS),
 		    .heartbeat_us = db_int64(res, i, HEARTBEAT),
 		    .dead_after_us = db_int64(res, i, DEAD_AFTER),
-		    .busy = db_bool(res, i, BUSY)};
+		    .busy = db_bool(res, i, BUSY),
+		    .server_life = db_int64(res, i, SERVER_LIFE)};
 	}
-	members_observe(m, rows, n, clock_mono_us());
+	m->pooled = db_pooled(db);
+	members_observe(m, rows, n, n > 0 ? db_int64(res, 0, LIFE) : 0, clock_mono_us());
 	free(rows);
 }
 
@@ -172,7 +182,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
     int64_t *db_now_us_out, struct err *err)
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX], gauge[GAUGE__COUNT][NUMBER_MAX], add[COUNT__COUNT][NUMBER_MAX];
-	const char *params[7 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
+	const char *params[9 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
 	    number(inc, b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f"};
 	int n = 4;
 	PGresult *res = NULL;
@@ -185,6 +195,8 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 	params[n++] = others != NULL ? "t" : "f";
 	params[n++] = b->busy ? "t" : "f";
 	params[n++] = b->ill ? "t" : "f";
+	params[n++] = b->outlasts ? "t" : "f";
+	params[n++] = b->outlast == OUTLAST_NO ? NULL : b->outlast == OUTLAST_ASYNC ? "t" : "f";
 	rc = db_query(db, sql_text("node_beat"), n, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
@@ -193,7 +205,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		read_wishes(res, wishes);
 		*db_now_us_out = db_int64(res, 0, DB_NOW);
 		if (others != NULL)
-			read_members(res, others);
+			read_members(db, res, others);
 	}
 	PQclear(res);
 	return rc;
@@ -260,7 +272,7 @@ store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, str
 
 	if (rc == RC_OK) {
 		*db_now_us_out = PQntuples(res) > 0 ? db_int64(res, 0, DB_NOW) : 0;
-		read_members(res, m);
+		read_members(db, res, m);
 	}
 	PQclear(res);
 	return rc;
@@ -269,10 +281,11 @@ store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, str
 enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], beat[NUMBER_MAX];
-	const char *params[] = {number(id, m->id), number(inc, m->incarnation), number(beat, m->beat)};
+	char id[NUMBER_MAX], inc[NUMBER_MAX], beat[NUMBER_MAX], life[NUMBER_MAX];
+	const char *params[] = {
+	    number(id, m->id), number(inc, m->incarnation), number(beat, m->beat), number(life, m->life)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("declare_dead"), 3, params, &res, err);
+	enum rc rc = db_query(db, sql_text("declare_dead"), 4, params, &res, err);
 
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = RC_LOST;

@@ -29,6 +29,7 @@ struct node_holder {
 	bool exists;
 	bool down;
 	int64_t id, incarnation, beat, dead_after_us;
+	int64_t life, now; /* of the server: of its last beat (0: it outlasts none), and this one */
 	char host[256];
 	int64_t pid;
 };
@@ -95,17 +96,24 @@ enum {
 CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarnation,
     const struct node_identity *now, bool *told_out, struct err *err);
 
+/* Can our runs outlast this life of the server?  Where what it acknowledges is durable; or also where an
+ * asynchronous standby may lack it. */
+enum outlast { OUTLAST_NO, OUTLAST_DURABLE, OUTLAST_ASYNC };
+
 struct node_beat {
 	int64_t node_id, incarnation;
+	enum outlast outlast;
+	bool outlasts; /* they do: others will wait for longer */
 	bool draining, bell, busy, ill;
 	int64_t gauge[GAUGE__COUNT];
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 };
 
-/* What people want of this node, as its row said at the last beat. */
+/* What people want of this node, as its row said at the last beat; and what the server says. */
 #define STOPS_MAX 256 /* the others come with the next beat */
 struct node_wishes {
 	bool drain;
+	bool durable; /* what it acknowledges cannot be lost, as far as `outlast` asks */
 	bool outputs; /* a person has asked for the output of runs of ours */
 	size_t n_stops;
 	struct {
@@ -133,8 +141,8 @@ CHECKED enum rc store_node_shards(struct db *db, int64_t node_id, int64_t incarn
  * *db_now_us_out: the database's clock shortly before, microseconds since 1970, 0 when there is no row. */
 CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err);
 
-/* Marks a silent node down, if its beat is still the one that was seen, and ends its sql
- * backends.  RC_LOST: it is alive. */
+/* Marks a silent node down, if its beat is still the one that was seen, in the same life of the server, and
+ * ends its sql backends.  RC_LOST: it is alive. */
 CHECKED enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err);
 

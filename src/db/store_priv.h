@@ -11,7 +11,7 @@ enum {
 	ID,
 	VERSION,
 	DUE,
-	LANE,
+	BAND,
 	STARTED,
 	ATTEMPT,
 	MAX_ATTEMPTS,

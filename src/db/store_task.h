@@ -24,10 +24,12 @@
 
 /* A lane that a node may run, and which nodes are able to. */
 struct lane_row {
-	int32_t lane;
-	char *kind;    /* owned; where two kinds share a number, one of them */
+	int64_t lane;  /* number of its row */
+	char *key;     /* what stands for it in the due index, bytea text; owned */
+	int band;      /* of its tasks' priority */
+	char *kind;    /* owned */
 	size_t crew;   /* for the reader to fill in */
-	int64_t *able; /* ids of nodes, ascending; owned */
+	int64_t *able; /* ids of nodes; the same nodes in the same order; owned */
 	size_t n_able;
 };
 /* What a node can run; texts are borrowed. */
@@ -46,7 +48,9 @@ void lane_rows_free(struct lane_row **rows, size_t n);
 
 /* One lane of a look, and its shards in the order in which they are read. */
 struct look_lane {
-	int32_t lane;
+	int64_t lane;
+	const char *key; /* borrowed, as lane_row's */
+	int band;
 	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
 	uint16_t shard[PGRAB_SHARDS];
 	size_t n_shards;
@@ -69,7 +73,7 @@ void look_reset(struct look_query *q); /* no lanes */
 /* For the lanes from this one on; where only what is due is wanted, no further than that. */
 void look_ahead(struct look_query *q, size_t from, int64_t ahead_us);
 struct look_lane *
-look_add(struct look_query *q, int32_t lane, const int64_t *mark); /* no shards, no rows yet */
+look_add(struct look_query *q, const struct lane_row *lane, const int64_t *mark); /* no shards, no rows yet */
 void look_fini(struct look_query *q);
 
 struct candidate {
@@ -77,7 +81,8 @@ struct candidate {
 	int64_t overdue_us;
 	uint16_t shard;
 	int16_t priority;
-	int32_t lane;
+	int64_t lane;
+	int band;
 	int64_t due_us; /* on the database's clock, since 1970: serves as a low-water mark */
 	bool has_require;
 	bool misfired;        /* could not start within its misfire_after: settle it instead of claiming it */
@@ -116,8 +121,13 @@ struct duties_left {
 	bool line;    /* tasks wait in line for a limit */
 	bool orphans; /* something is held by nobody */
 	bool upkeep;  /* has not been done for two hours */
+	bool strays;  /* not all tasks have been looked at yet */
 };
 CHECKED enum rc store_duties(struct db *db, struct duties_left *left_out, struct err *err);
+
+/* Inserts alerts, for a fraction of a second.  told_out: how many notices it went through; left_out: are
+ * there more? */
+CHECKED enum rc store_tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err);
 
 /* Who has the runs.  contended: rows were locked lately, so none is waited for. */
 struct holder {
@@ -165,7 +175,8 @@ struct finish {
 struct recorder {
 	int64_t node_id;
 	const char *node;
-	bool contended; /* these rows were locked before: do not wait for them */
+	bool contended;    /* these rows were locked before: do not wait for them */
+	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
 };
 
 /* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by
@@ -191,11 +202,13 @@ struct recovered {
 CHECKED enum rc
 store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err);
 
+/* Deletes rows of pgrab.hold, unless one of their tasks is held.  batch[0..*n): out: those that stay, or all
+ * when not RC_OK. */
+CHECKED enum rc
+store_hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, struct err *err);
+
 /* Rows this incarnation has held for longer than older_us, according to the database.  *out freed by the
  * caller. */
-/* Deletes rows of pgrab.hold. */
-CHECKED enum rc
-store_hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err);
 
 struct owned {
 	int64_t id, version;

@@ -96,8 +96,9 @@ make(struct bounds *b, const struct bounds_common *c, const struct bounds_texts 
 	char where[120];
 	enum rc rc;
 
-	*b = (struct bounds){
-	    .owner = t->owner == NULL ? NULL : xstrdup(t->owner), .programs = words_of(t->programs)};
+	*b = (struct bounds){.owner = t->owner == NULL ? NULL : xstrdup(t->owner),
+	    .programs = words_of(t->programs),
+	    .variables = words_of(t->variables)};
 	rc = make_surroundings(b, c, t, err);
 	if (rc == RC_OK)
 		rc = check_programs(b->programs, place(t, "programs", where, sizeof where), err);
@@ -124,6 +125,7 @@ bounds_make(struct bounds_list *l, const struct bounds_common *common, const str
 		t.run_as = OR(t.run_as, all->run_as);
 		t.directory = OR(t.directory, all->directory);
 		t.programs = OR(t.programs, all->programs);
+		t.variables = OR(t.variables, all->variables);
 		t.http_hosts = OR(t.http_hosts, all->http_hosts);
 		t.limits = OR(t.limits, all->limits);
 		rc = make(&l->item[l->n++], common, &t, err);
@@ -140,6 +142,7 @@ bounds_fini(struct bounds_list *l)
 		free(b->owner);
 		surroundings_fini(&b->around);
 		words_free(b->programs);
+		words_free(b->variables);
 		http_hosts_fini(&b->hosts);
 	}
 	free(l->item);
@@ -157,17 +160,16 @@ bounds_of(const struct bounds_list *l, const char *owner)
 }
 
 /*
- * Does this variable make a program run something else?  No such list is complete: an interpreter has more of
- * them, and does what its arguments say anyway, so it does not belong in `programs`.
+ * A script runs what its interpreter's variables say (SHELLOPTS, PERL5OPT, PYTHONPATH), a program what its
+ * loader's say, and no list of these is complete: so the file names those that are harmless.
  */
 static bool
-steers_the_loader(const char *pair)
+may_set(const struct bounds *b, const char *pair)
 {
-	static const char *const names[] = {"LD_",
-	    "GCONV_PATH=", "GLIBC_TUNABLES=", "LOCPATH=", "NLSPATH=", "PATH=", "ENV=", "BASH_ENV=", "IFS="};
+	for (char *const *name = b->variables; name != NULL && *name != NULL; name++) {
+		size_t n = strlen(*name);
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		if (strncmp(pair, names[i], strlen(names[i])) == 0)
+		if (strncmp(pair, *name, n) == 0 && pair[n] == '=')
 			return true;
 	}
 	return false;
@@ -188,10 +190,11 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 		    "(programs)",
 		    program);
 	for (; *env != NULL; env++) {
-		if (steers_the_loader(*env))
+		if (!may_set(b, *env))
 			return err_set(err, RC_BAD,
-			    "could not start: args.env has %.*s, which makes a program run others; that is "
-			    "not allowed where this node's file lists programs",
+			    "could not start: args.env has %.*s; where the file of this node lists programs, "
+			    "it "
+			    "must list the variables that a task may set, too (variables)",
 			    (int)strcspn(*env, "="), *env);
 	}
 	return RC_OK;

@@ -18,6 +18,7 @@ struct bounds_texts {
 	const char *run_as;    /* "user" or "user:group" */
 	const char *directory; /* NULL: job_cwd */
 	const char *programs;  /* comma-separated */
+	const char *variables; /* comma-separated */
 	const char *http_hosts, *limits;
 };
 
@@ -32,6 +33,7 @@ struct bounds {
 	char *owner;
 	struct surroundings around; /* of shell and exec */
 	char **programs;            /* ended by NULL; NULL: any */
+	char **variables;           /* of args.env, where programs are listed; ended by NULL; NULL: none */
 	struct http_hosts hosts;
 	bool no_root; /* shell and exec would be uid 0, and nothing allows that */
 };

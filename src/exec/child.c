@@ -98,7 +98,7 @@ start(struct child *c, const struct surroundings *around, const struct child_pla
 	struct keeper_spec spec = {.argv = p->argv.item,
 	    .env = p->env.item,
 	    .cwd = p->cwd == NULL ? around->cwd : p->cwd,
-	    .umask = around->umask,
+	    .umask = p->umask == NULL ? around->umask : (int)strtol(p->umask, NULL, 8),
 	    .nice = around->nice,
 	    .user = around->user,
 	    .stdin_fd = -1};

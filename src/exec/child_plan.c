@@ -69,10 +69,12 @@ take_arg(struct child_plan *p, bool takes_argv, const char *kind, const struct p
 		return take_once(&p->stdin_text, a, err);
 	if (strcmp(a->key, "cwd") == 0)
 		return take_once(&p->cwd, a, err);
+	if (strcmp(a->key, "umask") == 0)
+		return take_once(&p->umask, a, err);
 	if (strcmp(a->key, "limits") == 0)
 		return limits_read(&p->limits, "args.limits", a->value, err);
-	return err_set(err, RC_BAD, "kind %s knows no args.%.60s; it knows %senv, stdin, cwd, limits", kind,
-	    a->key, takes_argv ? "argv, " : "");
+	return err_set(err, RC_BAD, "kind %s knows no args.%.60s; it knows %senv, stdin, cwd, umask, limits",
+	    kind, a->key, takes_argv ? "argv, " : "");
 }
 
 static void

@@ -20,6 +20,7 @@ struct child_plan {
 	struct text_list argv, env;
 	struct text_list asked;      /* of env, what the task asks for */
 	const char *cwd;             /* NULL: not given */
+	const char *umask;           /* NULL: not given; octal */
 	const char *stdin_text;      /* NULL: not given */
 	const char *script;          /* NULL: none; the caller's */
 	struct keeper_limits limits; /* those that args names */

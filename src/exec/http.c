@@ -9,7 +9,8 @@
  *
  * No connection is used twice: when a kept one turns out to be dead, libcurl silently sends the request again
  * on a new one, and a server that took the first and died over it would be asked to do its work twice.
- * Nothing else is retried here either.
+ * Nothing else is retried here either.  The server is asked to close the connection, and gets a moment to do
+ * so: the side that closes first cannot use its port again for a minute, and a node would run out of them.
  *
  * No netrc, no cookies, no other protocol.  The proxy variables of the node's own environment (http_proxy,
  * https_proxy, no_proxy) do apply; the proxy then looks up names, so it and not http_guard.c judges their
@@ -20,6 +21,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@
 
 #define REDIRECTS_MAX      5
 #define CONNECT_TIMEOUT_MS 10000L
+#define CLOSE_MS           20    /* for the server to close the connection first */
 #define WAIT_MAX_MS        60000 /* every wait has an end; a needless wake-up does no harm */
 
 struct client {
@@ -113,12 +116,26 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	struct http_transfer *t = arg;
 	int fd;
 
+	t->address_len = address->addrlen < sizeof t->address ? address->addrlen : sizeof t->address;
+	memcpy(&t->address, &address->addr, t->address_len);
 	if (http_address_refused(t->hosts, t->listed, &address->addr, t->refused, sizeof(t->refused)))
 		return CURL_SOCKET_BAD;
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
 		t->socket_errno = errno; /* a lack of ours, not of the address family */
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+/* A whole reply has come: the server is about to close, too. */
+static int
+on_close(void *arg, curl_socket_t fd)
+{
+	struct http_transfer *t = arg;
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+	if (t->stopped == PGRAB_STOP_NONE && http_status(t->easy) != 0)
+		(void)poll(&p, 1, CLOSE_MS);
+	return close(fd);
 }
 
 static const struct {
@@ -152,6 +169,8 @@ set_callbacks(struct http_transfer *t)
 	SET(CURLOPT_WRITEDATA, t);
 	SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
 	SET(CURLOPT_OPENSOCKETDATA, t);
+	SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	SET(CURLOPT_CLOSESOCKETDATA, t);
 	SET(CURLOPT_ERRORBUFFER, t->detail);
 	return !bad;
 }
@@ -252,12 +271,32 @@ next_hop(const struct http_transfer *t)
 	return t->request.follow && http_status_redirects(http_status(t->easy)) ? location : NULL;
 }
 
-/* Did this machine lack memory or descriptors?  That is not the task's fault. */
+/* All ports from which this address could be reached are taken, as opposed to: no address of this machine
+ * reaches it, which another protocol would find out as well. */
+static bool
+lacks_ports(const struct http_transfer *t)
+{
+	long code = 0;
+	int fd;
+	bool reachable;
+
+	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &code);
+	if (code != EADDRNOTAVAIL)
+		return false;
+	fd = socket(t->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	reachable = fd >= 0 && connect(fd, (const struct sockaddr *)&t->address, t->address_len) == 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return reachable;
+}
+
+/* Did this machine lack memory, descriptors or ports?  That is not the task's fault. */
 static bool
 could_not_start(const struct http_transfer *t, CURLcode code)
 {
 	return !http_sent(t) &&
-	       (code == CURLE_OUT_OF_MEMORY || (code == CURLE_COULDNT_CONNECT && t->socket_errno != 0));
+	       (code == CURLE_OUT_OF_MEMORY ||
+		   (code == CURLE_COULDNT_CONNECT && (t->socket_errno != 0 || lacks_ports(t))));
 }
 
 /* False: not to this host; t->refused says why. */

@@ -317,6 +317,7 @@ append_ours(struct curl_slist **list, const struct http_request *r, const struct
 	char task_id[24], attempt[16], agent[80];
 	const char *const ours[][2] = {
 	    {"User-Agent", agent},
+	    {"Connection", "close"},
 	    {"Expect", ""}, /* leaves it out: waiting for "100 Continue" only costs a second */
 	    {"Pgrab-Task-Id", task_id},
 	    {"Pgrab-Attempt", attempt},

@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "exec/http_guard.h"
 #include "exec/http_request.h"
@@ -25,6 +26,8 @@ struct http_transfer {
 	size_t header_bytes, body_bytes; /* of all hops */
 	bool length_overflow;            /* the reply claims a length that no number holds */
 	enum pgrab_stop stopped;
+	struct sockaddr_storage address; /* the last that was tried */
+	socklen_t address_len;
 	int socket_errno;             /* why no socket could be opened, or 0 */
 	char refused[128];            /* why the address is not connected to, or "" */
 	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */

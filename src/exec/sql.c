@@ -91,14 +91,6 @@ begin_pooled(struct sql_work *k, struct db_step *step, PGresult **res, struct er
 	return rc;
 }
 
-/* Rows of a statement that is not the last. */
-static void
-drop_row(void *ctx, const PGresult *res)
-{
-	(void)ctx;
-	(void)res;
-}
-
 static struct db_step
 plain_step(struct sql_work *k, size_t i)
 {
@@ -108,7 +100,7 @@ plain_step(struct sql_work *k, size_t i)
 	return (struct db_step){.sql = t->statement[i],
 	    .n_params = last ? (int)t->n_params : 0,
 	    .params = (const char *const *)t->param,
-	    .row = last ? sql_session_row : drop_row,
+	    .row = last ? sql_session_row : sql_session_drop_row,
 	    .ctx = k->session};
 }
 
@@ -321,13 +313,15 @@ run_on_session(struct sql_work *k)
 	}
 	k->session->out = outbuf_create(OUTBUF_LIMIT);
 	k->session->host = k->host;
-	k->session->rows = false;
+	k->session->rows = k->session->swollen = false;
 	k->begun_us = clock_mono_us();
 	if (k->text.transaction)
 		run_in_transaction(k);
 	else
 		sql_run_alone(k);
 	outbuf_destroy(&k->session->out);
+	if (k->session->swollen)
+		db_disconnect(k->session->db);
 }
 
 static void

@@ -15,6 +15,8 @@
 #define CALL_US (10 * US_PER_S)
 #define IDLE_US (60 * US_PER_S)
 
+#define SWOLLEN ((size_t)1024 * 1024) /* a row that leaves this much behind */
+
 #define OID_BOOLEAN 16
 
 static void
@@ -102,10 +104,20 @@ sql_session_print(struct sql_session *s, const char *text, size_t len)
 }
 
 void
+sql_session_drop_row(void *ctx, const PGresult *res)
+{
+	struct sql_session *s = ctx;
+
+	s->swollen = s->swollen || PQresultMemorySize(res) > SWOLLEN;
+}
+
+void
 sql_session_row(void *ctx, const PGresult *res)
 {
 	struct sql_session *s = ctx;
 	struct buf line = {0};
+
+	sql_session_drop_row(s, res);
 
 	if (s->rows)
 		buf_adds(&line, "\n");

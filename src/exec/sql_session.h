@@ -32,7 +32,8 @@ struct sql_session {
 	char since[48];      /* a moment at which it existed: process ids are reused */
 	/* of the run under way */
 	struct outbuf *out;
-	bool rows; /* there was one */
+	bool rows;    /* there was one */
+	bool swollen; /* and a large one: the connection keeps that much memory */
 	const struct pgrab_host *host;
 };
 
@@ -53,6 +54,9 @@ CHECKED enum rc sql_session_ready(struct sql_session *s, struct err *err);
 void sql_session_print(struct sql_session *s, const char *text, size_t len);
 /* A row of it: columns separated by |.  ctx: the session. */
 void sql_session_row(void *ctx, const PGresult *res);
+
+/* A row that is not printed. */
+void sql_session_drop_row(void *ctx, const PGresult *res);
 
 /* Leaves the session as new, or drops the connection. */
 void sql_session_clean(struct sql_session *s);

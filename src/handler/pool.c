@@ -12,6 +12,7 @@
 #include "exec/result.h"
 
 #define SURPLUS_US (250 * US_PER_MS) /* a started run waits no longer than this for a process */
+#define CELL_US    (10 * US_PER_S)   /* the cell stays this long after the last suspect came */
 #define REFUSED_US (100 * US_PER_MS) /* until we ask again whether a process may be started */
 
 static void
@@ -51,11 +52,13 @@ pool_came_up(struct pool *pool, struct process *p, struct message *hello)
 	free(pool->library);
 	pool->library = hello->library;
 	hello->library = NULL;
-	pool->status.up++;
-	pool->status.slots += p->at_once;
 	pool->status.fault[0] = '\0';
 	log_info("handler_up", "worker=%s pid=%d at_once=%d", pool->set->name, (int)p->pid, p->at_once);
-	host->slots(host->ctx, pool->number, p->at_once);
+	if (!p->cell) {
+		pool->status.up++;
+		pool->status.slots += p->at_once;
+		host->slots(host->ctx, pool->number, p->at_once);
+	}
 	host->changed(host->ctx);
 }
 
@@ -120,6 +123,18 @@ idlest(struct pool *pool)
 	return best;
 }
 
+/* Who could take it now. */
+static struct process *
+taker(struct pool *pool, const struct run *r, int64_t now)
+{
+	struct process *cell = cell_of(pool);
+
+	if (!suspects_have(&pool->suspects, r->id))
+		return idlest(pool);
+	pool->cell_until_us = now + CELL_US;
+	return process_room(cell) ? cell : NULL;
+}
+
 /* Ends a run that never began: it was stopped, or no process took it. */
 static void
 turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
@@ -146,7 +161,7 @@ pool_deal(struct pool *pool, int64_t now)
 
 	for (struct run *r = pool->first; r != NULL; r = after) {
 		enum pgrab_stop stop = host->stop(host->ctx, r);
-		struct process *p = nobody ? NULL : idlest(pool);
+		struct process *p = taker(pool, r, now);
 		bool early = r->due_mono_us > now && r->due_mono_us < now + US_PER_S;
 
 		after = run_next(r);
@@ -156,7 +171,7 @@ pool_deal(struct pool *pool, int64_t now)
 		} else if (p == NULL || early) {
 			next = earlier(next, early ? r->due_mono_us : r->begun_us + SURPLUS_US);
 			before = r;
-			if (p == NULL && !pool->all->look_at_stops)
+			if (p == NULL && pool->suspects.n == 0 && !pool->all->look_at_stops)
 				break;
 		} else {
 			unlink_after(pool, before, r);
@@ -164,7 +179,7 @@ pool_deal(struct pool *pool, int64_t now)
 				process_give(p, r);
 		}
 	}
-	for (int i = 0; i < pool->set->processes; i++)
+	for (int i = 0; i < pool->places; i++)
 		process_write(&pool->process[i]);
 	return next;
 }
@@ -173,11 +188,19 @@ pool_deal(struct pool *pool, int64_t now)
 static bool
 trying(const struct pool *pool)
 {
-	for (int i = 0; i < pool->set->processes; i++) {
+	for (int i = 0; i < pool->places; i++) {
 		if (pool->process[i].state == PROCESS_STARTING)
 			return true;
 	}
 	return false;
+}
+
+/* Is this place to be filled? */
+static bool
+wanted(const struct pool *pool, const struct process *p, int64_t now)
+{
+	return p->state == PROCESS_NONE && (p != cell_of(pool) || now < pool->cell_until_us) &&
+	       (pool->backoff.tries == 0 || !trying(pool));
 }
 
 /* Starts what is missing. */
@@ -187,10 +210,10 @@ pool_fill(struct pool *pool, int64_t now)
 	const struct pool_host *host = &pool->all->host;
 	int64_t next = CLOCK_NEVER;
 
-	for (int i = 0; i < pool->set->processes && !pool->all->quitting; i++) {
+	for (int i = 0; i < pool->places && !pool->all->quitting; i++) {
 		struct process *p = &pool->process[i];
 
-		if (p->state != PROCESS_NONE || (pool->backoff.tries > 0 && trying(pool)))
+		if (!wanted(pool, p, now))
 			continue;
 		if (now < pool->next_start_us) {
 			next = earlier(next, pool->next_start_us);
@@ -202,4 +225,28 @@ pool_fill(struct pool *pool, int64_t now)
 		}
 	}
 	return next;
+}
+
+/* One at a time: until its successor has said hello the others go on, with the old program if the new one
+ * does not start. */
+void
+pool_renew(struct pool *pool)
+{
+	struct process *old = NULL;
+
+	for (int i = 0; i < pool->places; i++) {
+		struct process *p = &pool->process[i];
+
+		if (p == cell_of(pool) && p->state == PROCESS_NONE)
+			continue;
+		if (p->state != PROCESS_READY)
+			return;
+		if (p->renewal < pool->renewal)
+			old = p;
+	}
+	if (old != NULL) {
+		log_info("handler_renewed", "worker=%s pid=%d served=%" PRId64, pool->set->name,
+		    (int)old->pid, old->served);
+		process_retire(old);
+	}
 }

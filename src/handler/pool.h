@@ -80,6 +80,9 @@ void pools_run(struct pools *ps);
 void pools_submit(struct pools *ps, struct run *r);
 /* Writing to this descriptor makes the pools check which of their runs must stop. */
 int pools_wake_fd(const struct pools *ps);
+/* Any thread.  The processes of now are to be replaced, one of each pool at a time, as their tasks end: their
+ * program may have changed. */
+void pools_renew(struct pools *ps);
 /* Any thread.  No run is left, and none will come: the processes are to end. */
 void pools_quit(struct pools *ps);
 

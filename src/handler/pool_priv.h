@@ -14,6 +14,7 @@
 #include "exec/child_end.h"
 #include "handler/pool.h"
 #include "handler/protocol.h"
+#include "handler/suspects.h"
 #include "keeper/keeper.h"
 
 /* A task in the hands of a process. */
@@ -42,17 +43,17 @@ struct process {
 	struct keeper_run run;
 	int talk_fd, out_fd;
 	pid_t pid;
-	struct buf in, out; /* of talk_fd */
-	size_t out_done;    /* of out: written */
+	struct buf in, out; /* of talk_fd: what is not taken apart yet, and not written yet */
 	struct buf line;    /* of out_fd: what is for the log and has no end yet */
 	struct flights flights;
 	int n_flights, at_once;
-	int64_t served;
-	int64_t number;   /* of the last task, and of the last ping */
-	int64_t until_us; /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
+	int64_t served, renewal; /* that of the pool when it was started */
+	int64_t number;          /* of the last task, and of the last ping */
+	int64_t until_us;        /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
 	int64_t pinged_us, answered_us; /* the last ping; the last message */
 	bool stopping;                  /* the keeper was told to stop it */
 	bool asked;                     /* it was asked to end */
+	bool cell;                      /* the one for suspects, see struct pool */
 	bool gone;
 	struct child_end end;
 	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
@@ -63,11 +64,17 @@ struct pool {
 	struct pools *all;
 	size_t number; /* of the pool, from 0 */
 	const struct pool_setup *set;
-	struct process *process;  /* set->processes of them */
+	/* set->processes of them, and at the end the cell: it takes one suspect at a time, is there only
+	 * while some are known, and is not counted in the status. */
+	struct process *process;
+	int places; /* of all these */
+	struct suspects suspects;
+	int64_t cell_until_us;    /* the cell is wanted until then */
 	struct run *first, *last; /* waiting for a process, by note.mail.next */
 	size_t waiting;
 	struct backoff backoff;
 	int64_t next_start_us;
+	int64_t renewal; /* counts pools_renew */
 	struct pool_status status;
 	char *library;
 	char **schemas;
@@ -80,13 +87,19 @@ struct pools {
 	struct mailbox *inbox; /* anybody -> the thread */
 	int wake_fd;
 	_Atomic bool woken; /* wake_fd has been written to for the inbox */
-	_Atomic bool quit;
+	_Atomic bool quit, renew;
 	bool look_at_stops;
 	bool quitting;
 	int64_t quit_until_us;
 	struct pollfd *poll;
 	char chunk[65536];
 };
+
+static inline struct process *
+cell_of(const struct pool *pool)
+{
+	return &pool->process[pool->places - 1];
+}
 
 static inline int64_t
 earlier(int64_t a, int64_t b)
@@ -128,6 +141,7 @@ void flight_end(struct process *p, struct flight *f, enum outcome outcome, const
 void pool_enqueue(struct pool *pool, struct run *r, int64_t now);
 int64_t pool_deal(struct pool *pool, int64_t now);
 int64_t pool_fill(struct pool *pool, int64_t now);
+void pool_renew(struct pool *pool);
 void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
 /* why NULL: it ended as asked. */
 void pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now);

@@ -36,7 +36,7 @@ count_processes(const struct pools *ps)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ps->n; i++)
-		n += (size_t)ps->pool[i].set->processes;
+		n += (size_t)ps->pool[i].places;
 	return n;
 }
 
@@ -45,8 +45,8 @@ process_at(struct pools *ps, size_t i)
 {
 	struct pool *pool = ps->pool;
 
-	while (i >= (size_t)pool->set->processes)
-		i -= (size_t)(pool++)->set->processes;
+	while (i >= (size_t)pool->places)
+		i -= (size_t)(pool++)->places;
 	return &pool->process[i];
 }
 
@@ -89,6 +89,17 @@ begin_quit(struct pools *ps)
 		process_retire(process_at(ps, i));
 }
 
+static void
+renew(struct pools *ps)
+{
+	bool again = atomic_exchange(&ps->renew, false);
+
+	for (size_t i = 0; i < ps->n && !ps->quitting; i++) {
+		ps->pool[i].renewal += again;
+		pool_renew(&ps->pool[i]);
+	}
+}
+
 /* Returns when to call again. */
 static int64_t
 do_round(struct pools *ps, int64_t now)
@@ -101,11 +112,12 @@ do_round(struct pools *ps, int64_t now)
 			process_look_at_stops(process_at(ps, i), now);
 	}
 	begin_quit(ps);
+	renew(ps);
 	for (size_t i = 0; i < n; i++)
 		next = earlier(next, process_time(process_at(ps, i), now));
 	for (size_t i = 0; i < ps->n; i++) {
-		next = earlier(next, pool_fill(&ps->pool[i], now));
 		next = earlier(next, pool_deal(&ps->pool[i], now));
+		next = earlier(next, pool_fill(&ps->pool[i], now)); /* a suspect in line wants the cell */
 	}
 	ps->look_at_stops = false;
 	return next;
@@ -150,6 +162,13 @@ pools_submit(struct pools *ps, struct run *r)
 }
 
 void
+pools_renew(struct pools *ps)
+{
+	atomic_store(&ps->renew, true);
+	wake(ps);
+}
+
+void
 pools_quit(struct pools *ps)
 {
 	atomic_store(&ps->quit, true);
@@ -177,10 +196,10 @@ pool_init(struct pool *pool, struct pools *ps, size_t number, const struct pool_
 
 	while (set->kinds[kinds] != NULL)
 		kinds++;
-	*pool = (struct pool){.all = ps, .number = number, .set = set};
-	pool->process = xcalloc((size_t)set->processes, sizeof *pool->process);
+	*pool = (struct pool){.all = ps, .number = number, .set = set, .places = set->processes + 1};
+	pool->process = xcalloc((size_t)pool->places, sizeof *pool->process);
 	pool->schemas = xcalloc(kinds + 1, sizeof *pool->schemas);
-	for (int i = 0; i < set->processes; i++) {
+	for (int i = 0; i < pool->places; i++) {
 		pool->process[i] =
 		    (struct process){.pool = pool, .run = {.fd = -1}, .talk_fd = -1, .out_fd = -1};
 		TAILQ_INIT(&pool->process[i].flights);
@@ -218,8 +237,9 @@ pools_destroy(struct pools **p)
 
 		for (size_t k = 0; pool->set->kinds[k] != NULL; k++)
 			free(pool->schemas[k]);
-		for (int k = 0; k < pool->set->processes; k++)
+		for (int k = 0; k < pool->places; k++)
 			process_close(&pool->process[k]);
+		suspects_fini(&pool->suspects);
 		free(pool->schemas);
 		free(pool->library);
 		free(pool->process);

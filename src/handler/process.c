@@ -121,7 +121,12 @@ process_start(struct process *p, int64_t now)
 	struct pool *pool = p->pool;
 	struct err err = {0};
 
-	*p = (struct process){.pool = pool, .run = {.fd = -1}, .talk_fd = -1, .out_fd = -1};
+	*p = (struct process){.pool = pool,
+	    .run = {.fd = -1},
+	    .talk_fd = -1,
+	    .out_fd = -1,
+	    .cell = p == cell_of(pool),
+	    .renewal = pool->renewal};
 	TAILQ_INIT(&p->flights);
 	if (spawn_with_env(p, &err) != RC_OK) {
 		pool_went_down(pool, p, err.text, now);
@@ -135,7 +140,7 @@ process_start(struct process *p, int64_t now)
 void
 process_leave_ready(struct process *p)
 {
-	if (p->state != PROCESS_READY)
+	if (p->state != PROCESS_READY || p->cell)
 		return;
 	p->pool->status.up--;
 	p->pool->status.slots -= p->at_once;
@@ -200,29 +205,25 @@ process_retire(struct process *p)
 bool
 process_room(const struct process *p)
 {
-	return p->state == PROCESS_READY && p->n_flights < p->at_once &&
-	       p->out.len - p->out_done < UNREAD_MAX;
+	return p->state == PROCESS_READY && p->n_flights < p->at_once && p->out.len < UNREAD_MAX;
 }
 
 /* What does not fit now goes when the socket has room. */
 void
 process_write(struct process *p)
 {
+	size_t done = 0;
 	ssize_t n;
 
-	while (p->talk_fd >= 0 && p->out_done < p->out.len) {
-		n = send(p->talk_fd, p->out.data + p->out_done, p->out.len - p->out_done,
-		    MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (p->talk_fd >= 0 && done < p->out.len) {
+		n = send(p->talk_fd, p->out.data + done, p->out.len - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			break; /* full; or it is gone, which reading will find */
-		p->out_done += (size_t)n;
+		done += (size_t)n;
 	}
-	if (p->out_done == p->out.len) {
-		buf_reset(&p->out);
-		p->out_done = 0;
-	}
+	buf_drop(&p->out, done);
 }
 
 void

@@ -23,7 +23,7 @@
 void
 process_watch(const struct process *p, struct pollfd news[NEWS__COUNT])
 {
-	short write = p->out_done < p->out.len ? POLLOUT : 0;
+	short write = p->out.len > 0 ? POLLOUT : 0;
 
 	news[NEWS_TALK] = (struct pollfd){.fd = p->talk_fd, .events = (short)(POLLIN | write)};
 	news[NEWS_OUTPUT] = (struct pollfd){.fd = p->out_fd, .events = POLLIN};
@@ -98,21 +98,39 @@ explain(struct process *p, struct pgrab_result *result)
 		result_fail(result, "it ended by itself, with exit code 0");
 }
 
+/* Was its death nobody's fault in it?  So it is when the node lost its lease, or the keeper was killed. */
+static bool
+taken_away(const struct process *p)
+{
+	return !p->gone || p->end.last.why == KEEPER_BY_LEASE || p->end.last.why == KEEPER_BY_NODE_DEATH;
+}
+
+/* The end of a run by that of its process, which had n.  It is known whose fault that was if one would not
+ * stop, or if there was only one.  Otherwise all are suspects: they run alone from now on, and no attempt is
+ * counted, because at most one of them is to blame. */
 static void
-end_flight(struct process *p, struct flight *f, const char *why)
+end_flight(struct process *p, struct flight *f, int n, const char *why)
 {
 	struct pgrab_result result = {0};
-	enum outcome outcome = OUTCOME_NONE;
+	const char *how = p->fault[0] != '\0' ? "was killed" : "ended";
+	bool away = taken_away(p);
+	bool guilty = f->run == p->culprit || (!away && p->culprit == NULL && n == 1);
+	bool suspect = guilty || (!away && p->culprit == NULL);
 
-	if (f->run == p->culprit) {
+	if (suspect && (p->at_once > 1 || p->cell))
+		suspects_add(&p->pool->suspects, f->run->id);
+	if (!guilty && !away)
+		f->run->end.retry_us = RETRY_UNCOUNTED;
+	if (f->run == p->culprit)
 		result_fail(&result, "it did not stop when it was asked to, so its process was killed");
-	} else if (p->culprit != NULL || !p->gone) {
-		outcome = OUTCOME_LOST; /* another run is to blame, or nobody knows */
-		result_fail(&result, "its process was killed: %s", p->gone ? why : "its keeper was lost");
-	} else {
-		result_fail(&result, "its process %s: %s", p->fault[0] != '\0' ? "was killed" : "ended", why);
-	}
-	flight_end(p, f, outcome, &result);
+	else if (!p->gone)
+		result_fail(&result, "its process was killed: its keeper was lost");
+	else if (suspect && !guilty)
+		result_fail(&result, "its process %s, and which of its %d tasks did that is not known: %s",
+		    how, n, why);
+	else
+		result_fail(&result, "its process %s: %s", how, why);
+	flight_end(p, f, guilty ? OUTCOME_NONE : OUTCOME_LOST, &result);
 }
 
 /* Nothing of it is left. */
@@ -122,13 +140,15 @@ be_over(struct process *p, int64_t now)
 	bool in_order = p->asked && p->fault[0] == '\0';
 	struct pgrab_result why = {0};
 	struct flight *f;
+	int n;
 
 	process_drain_output(p);
 	process_read(p, now);
 	process_leave_ready(p);
 	explain(p, &why);
+	n = p->n_flights;
 	while ((f = TAILQ_FIRST(&p->flights)) != NULL)
-		end_flight(p, f, why.error);
+		end_flight(p, f, n, why.error);
 	process_close(p);
 	pool_went_down(p->pool, p, in_order ? NULL : why.error, now);
 }
@@ -223,9 +243,13 @@ await_stops(struct process *p, int64_t now)
 static int64_t
 time_ready(struct process *p, int64_t now)
 {
-	int64_t stops = await_stops(p, now), pings = ping(p, now);
+	int64_t next = earlier(await_stops(p, now), ping(p, now));
 
-	return stops < pings ? stops : pings;
+	if (!p->cell || p->n_flights > 0)
+		return next;
+	if (now >= p->pool->cell_until_us)
+		process_retire(p);
+	return earlier(next, p->pool->cell_until_us);
 }
 
 /* It was told to end, or has closed its descriptor: it gets its time, and is then stopped. */

@@ -92,6 +92,7 @@ take_hello(struct process *p, struct message *m, int64_t now)
 		return;
 	}
 	p->at_once = set->at_once > 0 && set->at_once < m->at_once ? set->at_once : m->at_once;
+	p->at_once = p->cell ? 1 : p->at_once;
 	p->state = PROCESS_READY;
 	p->answered_us = now;
 	pool_came_up(p->pool, p, m);
@@ -115,6 +116,7 @@ take_result(struct process *p, struct flight *f, struct message *m)
 		    m->text != NULL && m->text[0] != '\0' ? m->text
 							  : "the handler failed, and does not say why");
 	f->run->end.retry_us = m->retry_us;
+	suspects_clear(&pool->suspects, f->run->id);
 	flight_end(p, f, OUTCOME_NONE, &result);
 	p->served++;
 	backoff_reset(&pool->backoff);
@@ -197,11 +199,7 @@ take_lines(struct process *p, size_t from, int64_t now)
 		buf_reset(&p->in);
 		return;
 	}
-	if (begin > 0) {
-		memmove(p->in.data, p->in.data + begin, p->in.len - begin);
-		p->in.len -= begin;
-		p->in.data[p->in.len] = '\0';
-	}
+	buf_drop(&p->in, begin);
 	if (p->in.len > PROTOCOL_LINE)
 		process_fault(p, "it wrote a line of more than %d bytes", PROTOCOL_LINE);
 }

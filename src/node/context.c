@@ -14,5 +14,17 @@ node_db(const struct node *n, const char *what)
 	db_of_node(db);
 	db_patient(db);
 	db_keeps(db);
+	db_stays_with(db, &n->server);
 	return db;
+}
+
+bool
+node_server(struct node *n, uint64_t key)
+{
+	uint64_t before = atomic_exchange(&n->server, key);
+
+	if (before == key || before == 0 || key == 0)
+		return false;
+	atomic_store(&n->bell_heard, false); /* it may be listening to the old one for a while yet */
+	return true;
 }

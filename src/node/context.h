@@ -67,6 +67,8 @@ struct node {
 	/* database clock (us since 1970) - clock_mono_us; never too much, so that nothing starts early */
 	_Atomic int64_t db_ahead_us;
 	struct cluster_slot cluster;
+	/* key of the server that the heartbeat speaks with, to which the other connections keep; 0: any */
+	_Atomic uint64_t server;
 
 	/* flags and counters: any thread */
 	_Atomic bool leaving; /* it is stopping */
@@ -132,6 +134,9 @@ node_ability(const struct node *n)
 	    .owners = owners_all(&n->owners),
 	    .bounds = n->owners.bounds};
 }
+
+/* The heartbeat speaks with this server (0: with none).  True: it was another one before. */
+bool node_server(struct node *n, uint64_t key);
 
 /* A connection for a thread of this node, named for pg_stat_activity. */
 struct db *node_db(const struct node *n, const char *what);

@@ -17,6 +17,7 @@
 #include "node/heartbeat.h"
 #include "node/loader.h"
 #include "node/reload.h"
+#include "node/recover.h"
 #include "node/signals.h"
 #include "node/teller.h"
 
@@ -106,6 +107,14 @@ on_wish(void *ctx)
 }
 
 static void
+on_notice(void *ctx)
+{
+	struct control *c = ctx;
+
+	recover_notice(c->node->recover);
+}
+
+static void
 on_ask(void *ctx, int64_t node_id)
 {
 	struct control *c = ctx;
@@ -164,7 +173,7 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 {
 	struct control c = {.loaders = loaders, .heartbeat = heartbeat, .workers = workers};
 	const struct doorbell_calls calls = {
-	    .ring = on_ring, .wish = on_wish, .ask = on_ask, .busy = on_busy, .ctx = &c};
+	    .ring = on_ring, .wish = on_wish, .notice = on_notice, .ask = on_ask, .busy = on_busy, .ctx = &c};
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);

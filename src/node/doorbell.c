@@ -248,6 +248,7 @@ read_notifies(struct doorbell *d)
 	while ((note = PQnotifies(d->conn)) != NULL) {
 		uint16_t shards[SHARDS_MAX];
 		bool wish = strcmp(note->extra, "wish") == 0;
+		bool notice = strcmp(note->extra, "alerts") == 0;
 		int64_t asked = 0;
 		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;
 		int64_t busy_id = 0;
@@ -257,6 +258,8 @@ read_notifies(struct doorbell *d)
 		PQfreemem(note);
 		if (wish)
 			d->calls.wish(d->calls.ctx);
+		else if (notice)
+			d->calls.notice(d->calls.ctx);
 		else if (ask)
 			d->calls.ask(d->calls.ctx, asked);
 		else if (busy)

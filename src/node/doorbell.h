@@ -19,6 +19,8 @@ struct doorbell_calls {
 	void (*ring)(void *ctx, const uint16_t *shards, unsigned n);
 	/* A person wants something of nodes (drain a node, stop a run): the heartbeat reads what it is. */
 	void (*wish)(void *ctx);
+	/* People are to be told of something. */
+	void (*notice)(void *ctx);
 	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
 	/* A node says that it is busy. */

@@ -61,6 +61,12 @@ write_parked(struct finish_writer *w, struct finish *f, bool last_resort, struct
 	return rc;
 }
 
+enum rc
+finish_park(struct finish_writer *w, struct finish *f, struct err *err)
+{
+	return write_parked(w, f, false, err);
+}
+
 /* For what is proved to be the row's own fault. */
 static enum rc
 settle_bad(struct finish_writer *w, struct finish *f, struct err *err)

@@ -35,4 +35,7 @@ struct finish_writer {
 CHECKED enum rc
 finish_write(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct err *err);
 
+/* For what gets no answer although others do: parks it, with err as the reason, if the server takes that. */
+CHECKED enum rc finish_park(struct finish_writer *w, struct finish *f, struct err *err);
+
 #endif

@@ -19,4 +19,7 @@ void finisher_stop(struct finisher *f); /* after node->finish_queue was closed: 
  * queue is closed and empty. */
 bool finisher_round(struct finisher *f);
 
+/* The one that has what the server was silent about; for tests, which call its rounds. */
+struct finisher *finisher_aside(struct finisher *f);
+
 #endif

@@ -119,6 +119,8 @@ host_end(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_resu
 	outcome_take(r, stop, result);
 	if (outcome == OUTCOME_LOST && r->end.outcome == OUTCOME_FAILED)
 		r->end.outcome = OUTCOME_LOST;
+	if (outcome == OUTCOME_LOST && r->end.outcome != OUTCOME_LOST)
+		r->end.retry_us = RETRY_DEFAULT; /* it was told to stop: that is its outcome */
 	if (executed) {
 		node_count(h->node, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 		outcome_log(r);
@@ -302,6 +304,13 @@ void
 handlers_take(struct handlers *h, struct run *r)
 {
 	pools_submit(h->pools, r);
+}
+
+void
+handlers_renew(struct handlers *h)
+{
+	if (h != NULL)
+		pools_renew(h->pools);
 }
 
 int

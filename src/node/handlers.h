@@ -32,6 +32,8 @@ void handlers_kinds(const struct handlers *h, void (*each)(void *ctx, const char
 
 /* From the starter: a run for a pool, recorded as started. */
 void handlers_take(struct handlers *h, struct run *r);
+/* Replaces the processes one after the other, whose program may have changed.  Any thread. */
+void handlers_renew(struct handlers *h);
 int handlers_wake_fd(const struct handlers *h);
 
 #endif

@@ -2,6 +2,8 @@
  * Heartbeat.  Each beat: one new row (the lease counts from before it was sent), now and then with a
  * reading of all nodes' rows.
  *
+ * A restart of the server.  While nobody can have taken our tasks the lease goes on: heartbeat_outlast.c.
+ *
  * Fence.  When the lease has run out, or the row says that we were declared dead or replaced, this node
  * stops: nothing more is claimed, started or finished (incarnation 0), the keeper's lease is dropped so that
  * child processes die, the boss drops what is unstarted and stops what runs.  Only when nothing of the old
@@ -132,6 +134,9 @@ same_server(struct heartbeat *h, struct err *err)
 		    "the server went back in time (timeline %s, before %s; beat %" PRId64 ", before %" PRId64
 		    "): what it had acknowledged may be gone",
 		    now.timeline, h->server.timeline, row.beat, h->beat);
+	if (node_server(h->node, h->store->pooled(h->db) ? 0 : db_server_key(now.system, now.timeline)) &&
+	    h->changed != NULL)
+		h->changed(h->changed_ctx);
 	h->server = now;
 	h->generation = h->store->generation(h->db);
 	h->beat = row.beat;
@@ -172,6 +177,7 @@ beat(struct heartbeat *h, struct err *err)
 	if (rc != RC_OK)
 		return rc;
 	b = heartbeat_figures(h);
+	heartbeat_cut(h, &b);
 	h->idle = b.gauge[GAUGE_IN_HAND] == 0;
 	asked = clock_mono_us();
 	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
@@ -182,7 +188,7 @@ beat(struct heartbeat *h, struct err *err)
 		return err_set(err, RC_AGAIN, "the answer came after the lease was over");
 	if (rc == RC_OK) {
 		h->beat++;
-		heartbeat_renew(h, sent);
+		heartbeat_beaten(h, sent, &b, wishes.durable);
 		obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
 		note_clock(h, db_now, asked);
@@ -210,6 +216,8 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
 	db_of_node(h->db);
 	db_keeps(h->db);
+	if (n->set->outlast_restart != OUTLAST_RESTART_OFF)
+		db_watch(h->db, n->set->outlast_restart == OUTLAST_RESTART_YES);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(
 	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
@@ -248,6 +256,7 @@ in_vain(struct heartbeat *h, int64_t incarnation, enum rc rc, const struct err *
 	struct lease *lease = &h->node->lease;
 	int64_t next = clock_mono_us() + h->node->set->heartbeat_us, left;
 
+	heartbeat_outlast(h);
 	if (rc == RC_LOST) {
 		heartbeat_fence(h, incarnation, err->text);
 	} else if (!lease_holds(lease, clock_boot_us())) {

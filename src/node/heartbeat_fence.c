@@ -19,6 +19,8 @@ stop_acting(struct heartbeat *h, const char *why)
 	int64_t old = atomic_exchange(&n->incarnation, 0);
 
 	lease_drop(&n->lease);
+	h->outlast_us = 0;
+	node_server(n, 0); /* what has ended may be told to whichever answers */
 	if (n->keeper != NULL)
 		keeper_lease(n->keeper, 0);
 	node_count(n, COUNT_FENCES, 1);

@@ -35,6 +35,15 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_ROUND_TRIP] = h->round_trip_us;
 }
 
+/* The end of this life of the server must be one that we can prove. */
+static enum outlast
+can_outlast(const struct heartbeat *h)
+{
+	if (!h->store->can_tell(h->db))
+		return OUTLAST_NO;
+	return h->node->set->outlast_restart == OUTLAST_RESTART_YES ? OUTLAST_ASYNC : OUTLAST_DURABLE;
+}
+
 struct node_beat
 heartbeat_figures(struct heartbeat *h)
 {
@@ -42,11 +51,13 @@ heartbeat_figures(struct heartbeat *h)
 	bool ill = !health_may_claim(n);
 	struct node_beat b = {.node_id = atomic_load(&n->node_id),
 	    .incarnation = atomic_load(&n->incarnation),
+	    .outlast = can_outlast(h),
 	    .draining = node_draining(n),
 	    .bell = atomic_load(&n->hungry) == 0,
 	    .busy = ill || atomic_load(&n->busy),
 	    .ill = ill};
 
+	b.outlasts = b.outlast != OUTLAST_NO && h->durable;
 	count_of_others(h);
 	read_gauges(h, b.gauge);
 	for (int i = 0; i < COUNT__COUNT; i++)

@@ -119,8 +119,15 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 	return RC_OK;
 }
 
-/* Watches the holder of our name until it is down, or its beat stood still for its dead_after; RC_BAD when it
- * beats. */
+/* Others judge a holder of our name likewise. */
+static int64_t
+patience(const struct heartbeat *h, const struct node_holder *holder)
+{
+	return lease_dead_us(holder->dead_after_us, holder->life, holder->now, h->store->pooled(h->db));
+}
+
+/* Watches the holder of our name until it is down, or its beat stood still for its dead_after, in one life of
+ * the server; RC_BAD when it beats. */
 static enum rc
 wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 {
@@ -132,20 +139,23 @@ wait_for_name(struct heartbeat *h, struct node_holder *holder, struct err *err)
 	if (rc != RC_OK || !first.exists || first.down || first.incarnation == h->mine)
 		return rc; /* free; or ours, from a try whose answer was lost */
 	log_info("name_taken", "node=%s host=%s pid=%" PRId64 " wait_ms=%" PRId64 " hint=\"%s\"",
-	    h->node->set->name, first.host, first.pid, first.dead_after_us / US_PER_MS,
+	    h->node->set->name, first.host, first.pid, patience(h, &first) / US_PER_MS,
 	    "it did not sign off; waiting until it has sent no heartbeat for long enough");
-	while (clock_mono_us() - since < first.dead_after_us) {
+	while (clock_mono_us() - since < patience(h, &first)) {
 		if (!signals_wait(h->node->set->heartbeat_us))
 			return RC_CLOSED;
 		rc = h->store->node_find(h->db, h->node->set->name, holder, err);
 		if (rc != RC_OK || !holder->exists || holder->down)
 			return rc;
+		if (holder->now != first.now)
+			return err_set(err, RC_AGAIN, "the server was restarted");
 		if (holder->incarnation != first.incarnation || holder->beat != first.beat)
 			return err_set(err, RC_BAD,
 			    "a live node has the name \"%s\" (host %s, process %" PRId64
 			    "); stop it, or start this one with another --name",
 			    h->node->set->name, holder->host, holder->pid);
 	}
+	h->store->disconnect(h->db); /* as recover does, before it declares a node dead */
 	return RC_OK;
 }
 
@@ -177,13 +187,15 @@ stands_still(struct heartbeat *h, const struct node_holder *holder)
 	struct name_watch *w = &h->watch;
 	int64_t now = clock_mono_us();
 	bool same = w->incarnation == holder->incarnation && w->beat == holder->beat &&
-		    now - w->seen_us <= 2 * h->node->set->heartbeat_us + US_PER_S;
+		    w->life == holder->now && now - w->seen_us <= 2 * h->node->set->heartbeat_us + US_PER_S;
 
 	if (!same)
-		*w = (struct name_watch){
-		    .incarnation = holder->incarnation, .beat = holder->beat, .since_us = now};
+		*w = (struct name_watch){.incarnation = holder->incarnation,
+		    .beat = holder->beat,
+		    .life = holder->now,
+		    .since_us = now};
 	w->seen_us = now;
-	return same && now - w->since_us >= holder->dead_after_us;
+	return same && now - w->since_us >= patience(h, holder);
 }
 
 enum rc
@@ -199,7 +211,9 @@ heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err)
 		    "another node (host %s, process %" PRId64
 		    ") took the name \"%s\"; this one goes on when that one is gone",
 		    holder.host, holder.pid, h->node->set->name);
-	if (!other)
+	if (other)
+		h->store->disconnect(h->db);
+	else
 		h->watch.incarnation = 0;
 	return rc == RC_OK ? take_name(h, &holder, err) : rc;
 }

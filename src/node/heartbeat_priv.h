@@ -1,6 +1,6 @@
 /*
  * The inside of the heartbeat, for heartbeat.c (beats), heartbeat_back.c, heartbeat_mail.c,
- * heartbeat_figures.c, heartbeat_fence.c and heartbeat_name.c only.
+ * heartbeat_figures.c, heartbeat_fence.c, heartbeat_name.c and heartbeat_outlast.c only.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_PRIV_H
 #define PGRAB_NODE_HEARTBEAT_PRIV_H
@@ -19,6 +19,7 @@
 /* Another holder of our name, as we saw it. */
 struct name_watch {
 	int64_t incarnation, beat;
+	int64_t life;              /* of the server */
 	int64_t since_us, seen_us; /* unchanged since; last looked at */
 };
 
@@ -49,6 +50,8 @@ struct heartbeat {
 	struct server_mark server;         /* what answered last; system 0: nothing is known */
 	unsigned generation;               /* of the connection that `server` is about */
 	int64_t beat;                      /* our row's, at least */
+	bool durable;                      /* as it said with the last beat */
+	int64_t outlast_us;                /* see heartbeat_outlast.c; 0: nothing is outlasted */
 	bool idle;                         /* it said that nothing is in hand */
 	int64_t wish_us;                   /* see next_wish() */
 	int64_t next_others_us;            /* when to read the others again */
@@ -64,6 +67,13 @@ bool heartbeat_round(struct heartbeat *h);
 /* A reading of all rows; the clock is noted. */
 enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
 void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
+/* Before a beat is sent: from here on others may go by it, whether we see the answer or not. */
+void heartbeat_cut(struct heartbeat *h, const struct node_beat *b);
+/* That beat, sent then, has got through. */
+void heartbeat_beaten(struct heartbeat *h, int64_t sent_boot_us, const struct node_beat *b, bool durable);
+/* No beat gets through: if that life of the server is over, the lease goes on for a while (ADR 29). */
+void heartbeat_outlast(struct heartbeat *h);
+
 /* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
 void heartbeat_publish(struct heartbeat *h);
 

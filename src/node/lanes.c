@@ -116,11 +116,9 @@ static int
 by_band(const void *a, const void *b)
 {
 	const struct lane *x = a, *y = b;
-	int bx = x->number & BAND_MASK, by = y->number & BAND_MASK;
-
-	if (bx != by)
-		return bx > by ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	if (x->row->band != y->row->band)
+		return x->row->band > y->row->band ? -1 : 1;
+	return x->row->lane < y->row->lane ? -1 : x->row->lane > y->row->lane;
 }
 
 static void
@@ -143,8 +141,7 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 	for (size_t i = 0; i < n; i++) {
 		struct lane *l = &ls->item[ls->count++];
 
-		l->number = rows[i].lane;
-		l->crew = rows[i].crew;
+		l->row = &rows[i];
 		if (i > 0 && same_able(&rows[i - 1], &rows[i]))
 			l->own = l[-1].own;
 		else
@@ -246,11 +243,11 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 		struct look_lane *to;
 		int64_t wanted;
 
-		l->room = room[l->crew];
+		l->room = room[l->row->crew];
 		wanted = rows_wanted(l, timed, least);
-		if (wanted <= 0 || (l->crew > 0 && l->room <= 0))
+		if (wanted <= 0 || (l->row->crew > 0 && l->room <= 0))
 			continue;
-		to = look_add(q, l->number, l->mark);
+		to = look_add(q, l->row, l->mark);
 		to->wanted = wanted;
 		to->due_only = l->backlog;
 		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
@@ -266,21 +263,21 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 }
 
 bool
-lanes_own(const struct lanes *ls, int32_t number, unsigned shard)
+lanes_own(const struct lanes *ls, int64_t number, unsigned shard)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].number == number)
+		if (ls->item[i].row->lane == number)
 			return pgrab_shard_has(&ls->item[i].own, shard);
 	}
 	return false;
 }
 
 size_t
-lanes_crew(const struct lanes *ls, int32_t number)
+lanes_crew(const struct lanes *ls, int64_t number)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].number == number)
-			return ls->item[i].crew;
+		if (ls->item[i].row->lane == number)
+			return ls->item[i].row->crew;
 	}
 	return 0;
 }
@@ -289,7 +286,7 @@ bool
 lanes_has_crew(const struct lanes *ls, size_t crew)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].crew == crew)
+		if (ls->item[i].row->crew == crew)
 			return true;
 	}
 	return false;
@@ -328,7 +325,7 @@ lanes_progress(struct lanes *ls, const struct candidate *c, size_t n)
 		while (to < n && c[to].lane == c[from].lane)
 			to++;
 		for (size_t i = 0; i < ls->count; i++) {
-			if (ls->item[i].number == c[from].lane)
+			if (ls->item[i].row->lane == c[from].lane)
 				lane_progress(&ls->item[i], &c[from], to - from);
 		}
 		from = to;

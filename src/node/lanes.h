@@ -21,10 +21,9 @@
 struct strategy;
 
 struct lane {
-	int32_t number;
-	size_t crew;  /* who carries out its tasks */
-	bool backlog; /* the last look found as many due as there was room for */
-	int64_t room; /* by that look, for what is due */
+	const struct lane_row *row; /* borrowed */
+	bool backlog;               /* the last look found as many due as there was room for */
+	int64_t room;               /* by that look, for what is due */
 	struct pgrab_shard_set own;
 	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
 	size_t n_shards;
@@ -42,9 +41,9 @@ struct lanes {
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
-/* Takes over which lanes there are and who is able to run each; marks are forgotten.  busy:
- * which nodes of c are (NULL: none); their shards also belong to those that are not, divided as
- * if the busy ones were absent. */
+/* Takes over which lanes there are and who is able to run each, in rows that outlive them; marks are
+ * forgotten.  busy: which nodes of c are (NULL: none); their shards also belong to those that are not,
+ * divided as if the busy ones were absent. */
 void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
     const struct pgrab_cluster *c, const bool *busy);
 
@@ -69,10 +68,10 @@ void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
 
 /* Is this shard of the lane with this number one of our own? */
-bool lanes_own(const struct lanes *ls, int32_t number, unsigned shard);
+bool lanes_own(const struct lanes *ls, int64_t number, unsigned shard);
 
 /* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
-size_t lanes_crew(const struct lanes *ls, int32_t number);
+size_t lanes_crew(const struct lanes *ls, int64_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);
 
 /* Remembers how far each shard was read and taken, and where to begin next: nothing that was left

@@ -24,8 +24,8 @@ static int
 by_rank(const void *a, const void *b)
 {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
-	int64_t rank_x = x->overdue_us + (x->lane & BAND_MASK) * BAND_STEP_US;
-	int64_t rank_y = y->overdue_us + (y->lane & BAND_MASK) * BAND_STEP_US;
+	int64_t rank_x = x->overdue_us + x->band * BAND_STEP_US;
+	int64_t rank_y = y->overdue_us + y->band * BAND_STEP_US;
 
 	if (rank_x != rank_y)
 		return rank_x > rank_y ? -1 : 1;
@@ -96,7 +96,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 }
 
 static const struct look_lane *
-lane_of(const struct look_query *q, int32_t number)
+lane_of(const struct look_query *q, int64_t number)
 {
 	size_t i = 0;
 

@@ -106,7 +106,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	    .contended = clock_mono_us() < l->contended_until_us,
 	    .hold = hold_open(&l->node->holds, incarnation),
 	    .over = over,
-	    .n_over = holds_take_over(&l->node->holds, incarnation, over, OVER_MAX)};
+	    .n_over = holds_take_over(&l->node->holds, incarnation, false, over, OVER_MAX)};
 	bool known = who.contended;
 	struct run *chain = NULL;
 	struct err err = {0};
@@ -119,7 +119,7 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	if (!known)
 		note_contended(l, who.contended);
 	if (rc != RC_OK)
-		holds_give_back(&l->node->holds, incarnation, over, who.n_over);
+		holds_give_back(&l->node->holds, incarnation, false, over, who.n_over);
 	if (rc == RC_UNKNOWN)
 		rc = find_claimed(l, &who, c, n, &chain, won_out, &err);
 	if (rc == RC_RACE || rc == RC_AGAIN)

@@ -16,6 +16,7 @@
 #include "node/boss.h"
 #include "node/context.h"
 #include "node/control.h"
+#include "node/descriptors.h"
 #include "node/farewell.h"
 #include "node/finisher.h"
 #include "node/handlers.h"
@@ -90,6 +91,8 @@ prepare(struct node *n, struct err *err)
 		rc = start_keeper(n, err);
 	if (rc == RC_OK)
 		rc = handlers_create(n, &n->handlers, err);
+	if (rc == RC_OK) /* after the keeper has started: what it runs has the limit that we were given */
+		rc = descriptors_provide(n, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);

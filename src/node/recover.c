@@ -9,7 +9,7 @@
  *              minute one of the others looks as well, in turn.
  *   leaks      Rows this node holds in the database but not in memory (recover_leaks.c).
  *   duties     What must be done once in the cluster, by the first node as well: lines of limits (also by
- *              nodes whose own tasks wait in one), lanes, partitions of the history.
+ *              nodes whose own tasks wait in one), lanes, partitions of the history, alerts.
  */
 #include "node/recover.h"
 
@@ -30,6 +30,7 @@
 #define LEAKS_EVERY_US  (15 * US_PER_S)
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
 #define TURN_US         (60 * US_PER_S)
+#define TELL_US         US_PER_S
 #define OVER_MAX        1000 /* rows of pgrab.hold at once */
 
 void
@@ -39,8 +40,11 @@ recover_dead(struct recover *r, const struct member *m)
 	if (r->n_suspects < DEAD_MAX) {
 		struct suspect *s = &r->suspect[r->n_suspects++];
 
-		*s = (struct suspect){
-		    .id = m->id, .incarnation = m->incarnation, .beat = m->beat, .silent_us = m->silent_us};
+		*s = (struct suspect){.id = m->id,
+		    .incarnation = m->incarnation,
+		    .beat = m->beat,
+		    .life = m->life,
+		    .silent_us = m->silent_us};
 		snprintf(s->name, sizeof s->name, "%s", m->name);
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
@@ -60,6 +64,13 @@ void
 recover_line(struct recover *r)
 {
 	atomic_store(&r->line, true);
+}
+
+void
+recover_notice(struct recover *r)
+{
+	atomic_store(&r->notice, true);
+	gate_ring(&r->gate);
 }
 
 static bool
@@ -89,10 +100,15 @@ sweep(struct recover *r, int64_t incarnation)
 static void
 bury(struct recover *r, const struct suspect *s)
 {
-	struct member m = {.id = s->id, .incarnation = s->incarnation, .beat = s->beat};
+	struct member m = {.id = s->id, .incarnation = s->incarnation, .beat = s->beat, .life = s->life};
 	struct err err = {0};
 	int64_t ended = 0;
-	enum rc rc = r->store->node_declare_dead(r->db, &m, &ended, &err);
+	enum rc rc;
+
+	/* A server that shuts down lets old sessions go on and takes no new ones: whom it refuses relies on
+	 * that (ADR 29). */
+	r->store->disconnect(r->db);
+	rc = r->store->node_declare_dead(r->db, &m, &ended, &err);
 
 	if (rc == RC_OK) {
 		log_warn("node_dead",
@@ -178,14 +194,18 @@ static void
 drop_holds(struct recover *r)
 {
 	int64_t incarnation = atomic_load(&r->node->incarnation), over[OVER_MAX];
-	size_t n = holds_take_over(&r->node->holds, incarnation, over, OVER_MAX);
+	size_t n = holds_take_over(&r->node->holds, incarnation, true, over, OVER_MAX);
 	struct err err = {0};
 
 	/* What is over without a lease was dropped with it: recovery needs its rows. */
 	if (!node_may_act(r->node, incarnation, clock_boot_us()))
 		return;
-	if (n > 0 && r->store->hold_drop(r->db, incarnation, over, n, &err) != RC_OK)
-		holds_give_back(&r->node->holds, incarnation, over, n);
+	if (n == 0)
+		return;
+	if (r->store->hold_drop(r->db, incarnation, over, &n, &err) == RC_OK && n > 0)
+		r->clean = 0; /* something is held of which no thread knows */
+	/* Looking twice at what needed no look does no harm. */
+	holds_give_back(&r->node->holds, incarnation, true, over, n);
 }
 
 static void
@@ -200,6 +220,26 @@ keep_up(struct recover *r, int64_t now)
 	if (rc != RC_OK)
 		log_warn("upkeep", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
+}
+
+/* Alerts, for up to a second; what is left then is told in the next rounds. */
+static void
+tell(struct recover *r, int64_t now)
+{
+	struct err err = {0};
+	int64_t told;
+	bool left;
+
+	atomic_store(&r->notice, false);
+	do {
+		if (r->store->tell(r->db, &told, &left, &err) != RC_OK) {
+			log_debug("tell", "error=\"%s\"", err.text);
+			left = true;
+			break;
+		}
+	} while (left && told > 0 && clock_mono_us() < now + TELL_US);
+	if (left)
+		atomic_store(&r->notice, true);
 }
 
 /* What the first node does for all, and for lines whoever has put a task in one. */
@@ -224,7 +264,10 @@ do_duties(struct recover *r, bool first, int64_t now)
 		r->stir_us = now;
 		sweep(r, 0);
 	}
-	r->next_duties_us = now + (answered && is_quiet(r, now) ? DUTIES_QUIET_US : DUTIES_EVERY_US);
+	tell(r, now);
+	r->next_duties_us = now + (left.strays                       ? 0
+				      : answered && is_quiet(r, now) ? DUTIES_QUIET_US
+								     : DUTIES_EVERY_US);
 }
 
 /* Returns whether this node will be asked again soon. */
@@ -239,6 +282,8 @@ routine(struct recover *r)
 	drop_holds(r);
 	if (line || (first ? now >= r->next_duties_us : is_its_turn(r)))
 		do_duties(r, first, now);
+	else if (first && atomic_load(&r->notice))
+		tell(r, now);
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
 
@@ -246,7 +291,8 @@ routine(struct recover *r)
 					     : idle               ? 4 * LEAKS_EVERY_US
 								  : LEAKS_EVERY_US);
 	}
-	return line || (first && r->next_duties_us <= now + DUTIES_EVERY_US);
+	return line || (first && atomic_load(&r->notice)) ||
+	       (first && r->next_duties_us <= now + DUTIES_EVERY_US);
 }
 
 bool

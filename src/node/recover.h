@@ -27,6 +27,8 @@ void recover_destroy(struct recover **r); /* of one that has no thread; NULL is 
 void recover_dead(struct recover *r, const struct member *m);
 /* From the starter: a task of ours may have got no place under its limit, and waits in line. */
 void recover_line(struct recover *r);
+/* From the doorbell: somebody is to be told of something. */
+void recover_notice(struct recover *r);
 /* From the heartbeat: an incarnation of our own that is over for good. */
 void recover_own_ended(struct recover *r, int64_t incarnation);
 

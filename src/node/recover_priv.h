@@ -16,7 +16,7 @@
 #define DEAD_MAX 64 /* noticed at once; the others are reported again with the next heartbeat */
 
 struct suspect {
-	int64_t id, incarnation, beat;
+	int64_t id, incarnation, beat, life;
 	char name[64];
 	int64_t silent_us;
 };
@@ -32,7 +32,8 @@ struct recover {
 	size_t n_suspects;
 	int64_t own; /* an old incarnation of ours to put back, or 0 */
 
-	_Atomic bool line; /* tasks may wait in line for a limit */
+	_Atomic bool line;   /* tasks may wait in line for a limit */
+	_Atomic bool notice; /* there may be alerts to insert */
 
 	/* owned by the thread */
 	struct owner owner;

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "node/context.h"
+#include "node/handlers.h"
 #include "node/worker.h"
 
 /* The settings in force: those read at the start, with what has been changed here since. */
@@ -94,9 +95,10 @@ reload(struct node *n, struct workers *workers)
 
 	if (rc == RC_OK)
 		rc = settings_labels_json(fresh.labels, &labels, &err);
-	if (rc == RC_OK)
+	if (rc == RC_OK) {
 		take_over(n, workers, &fresh, labels);
-	else
+		handlers_renew(n->handlers);
+	} else
 		log_error("reload", "error=\"%s\" hint=\"nothing was changed\"", err.text);
 	settings_fini(&fresh);
 }

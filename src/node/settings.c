@@ -21,6 +21,7 @@
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const auto_or_off[] = {"auto", "off", NULL};
+static const char *const auto_yes_off[] = {"auto", "yes", "off", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 
 const struct option_key settings_keys[] = {
@@ -99,6 +100,11 @@ const struct option_key settings_keys[] = {
 	"history older than this is dropped, by whole days", false},
     {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,
 	"run at_most_once tasks even if an asynchronous standby exists, whose promotion may run one twice",
+	false},
+    {"outlast_restart", 0, OPTION_ENUM, FIELD(outlast_restart), "auto", 0, 0, auto_yes_off, "auto|yes|off",
+	"let runs go on while the server restarts: auto: if dsn is the server's own local socket and nothing "
+	"acknowledged can be lost; yes: also at an address where nobody else would refuse us, and beside "
+	"standbys that may lack something",
 	false},
     {"allow_superuser", 0, OPTION_FLAG, FIELD(allow_superuser), NULL, 0, 0, NULL, NULL,
 	"run even if a role that the node logs in as is a superuser", false},

@@ -19,8 +19,9 @@ struct owner_settings {
 	char *service, *dsn; /* how to log in as that role, for its sql tasks; both NULL: it has none here */
 	char *run_as;        /* user of the operating system, "user" or "user:group" */
 	char *directory;
-	char *allow;    /* kinds, of those that the node allows; NULL: all of them */
-	char *programs; /* paths that exec may start; NULL: any */
+	char *allow;     /* kinds, of those that the node allows; NULL: all of them */
+	char *programs;  /* paths that exec may start; NULL: any */
+	char *variables; /* that args.env may set for these; NULL: none */
 	char *http_hosts;
 	char *limits;
 };
@@ -61,6 +62,7 @@ struct settings {
 	int64_t drain_timeout_us;
 	int64_t retention_us;
 	bool at_most_once_async;
+	int outlast_restart; /* enum outlast_restart */
 	bool allow_superuser;
 	bool core_dumps;
 	int log_level;  /* enum log_level */
@@ -71,6 +73,9 @@ struct settings {
 	size_t n_handlers;
 	char **flags; /* as they were given, for another reading; ended by NULL */
 };
+
+/* In the order of their words. */
+enum outlast_restart { OUTLAST_RESTART_AUTO, OUTLAST_RESTART_YES, OUTLAST_RESTART_OFF };
 
 extern const struct option_key settings_keys[];
 

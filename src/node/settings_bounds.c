@@ -52,6 +52,7 @@ settings_bounds(const struct settings *s, struct bounds_list *out, struct err *e
 		    .run_as = o->run_as,
 		    .directory = o->directory,
 		    .programs = o->programs,
+		    .variables = o->variables,
 		    .http_hosts = o->http_hosts,
 		    .limits = o->limits};
 	}

@@ -24,6 +24,8 @@ static const struct option_key owner_keys[] = {
 	"kinds that this node runs for it, among the node's own", false},
     {"programs", 0, OPTION_TEXT, offsetof(struct owner_settings, programs), NULL, 0, 0, NULL, "PATH,...",
 	"programs that its exec tasks may start", false},
+    {"variables", 0, OPTION_TEXT, offsetof(struct owner_settings, variables), NULL, 0, 0, NULL, "NAME,...",
+	"variables that its tasks may set for these programs", false},
     {"http_hosts", 0, OPTION_TEXT, offsetof(struct owner_settings, http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that its http tasks may talk to", false},
     {"limits", 0, OPTION_TEXT, offsetof(struct owner_settings, limits), NULL, 0, 0, NULL,

@@ -155,11 +155,13 @@ static void
 await_due(const struct run *r)
 {
 	int64_t left = r->due_mono_us - clock_mono_us();
-	struct timespec ts = {.tv_nsec = left * 1000}; /* at most a few milliseconds */
 	struct pollfd p = {.fd = r->stop.fd, .events = POLLIN};
 
-	if (left > 0 && left < US_PER_S)
+	if (left > 0 && left < US_PER_S) { /* a few milliseconds; or it was due a thousand years ago */
+		struct timespec ts = {.tv_nsec = left * 1000};
+
 		(void)ppoll(&p, 1, &ts, NULL);
+	}
 }
 
 static void

@@ -212,18 +212,19 @@ put_next(struct call *c, const char *cursor)
 	c->link = buf_steal(&link);
 }
 
-/* One row more than asked for says that there is a next page. */
+/* One row more than asked for says that there is a next page; one without JSON, that there may be. */
 static void
 put_page(struct call *c, const PGresult *r, int64_t limit)
 {
-	int n = PQntuples(r) > limit ? (int)limit : PQntuples(r);
+	bool cut = call_search_cut(c, r);
+	int n = cut ? PQntuples(r) - 1 : PQntuples(r) > limit ? (int)limit : PQntuples(r);
 
 	buf_addc(&c->out, '[');
 	for (int row = 0; row < n; row++)
 		buf_addf(&c->out, "%s%s", row > 0 ? ",\n " : "", db_text(r, row, 0));
 	buf_addc(&c->out, ']');
-	if (PQntuples(r) > limit)
-		put_next(c, db_text(r, n - 1, 1));
+	if (cut || PQntuples(r) > limit)
+		put_next(c, db_text(r, cut ? n : n - 1, 1));
 }
 
 static void

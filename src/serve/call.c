@@ -6,6 +6,7 @@
 
 #include <event2/keyvalq_struct.h>
 
+#include "base/alloc.h"
 #include "serve/json.h"
 #include "serve/page.h"
 
@@ -22,6 +23,7 @@ call_free(struct call *c)
 	free(c->token);
 	free(c->location);
 	free(c->link);
+	free(c->searched);
 	free(c->nodes);
 	free(c->cookie);
 	buf_fini(&c->out);
@@ -136,4 +138,16 @@ call_failed(struct call *c, enum rc rc, const struct err *err)
 	else if (status == 403 && hint == NULL)
 		hint = "The database role of this request has no right to this.";
 	call_problem(c, status, detail, hint);
+}
+
+bool
+call_search_cut(struct call *c, const PGresult *r)
+{
+	int last = PQntuples(r) - 1, column = PQfnumber(r, "searched");
+
+	if (last < 0 || column < 0 || PQgetisnull(r, last, column))
+		return false;
+	free(c->searched);
+	c->searched = xstrdup(db_text(r, last, column));
+	return true;
 }

@@ -47,6 +47,7 @@ struct call {
 	char csrf[33];   /* what a form of this client must send back */
 	bool secure;     /* it reached the proxy over TLS */
 	bool new_cookie; /* csrf is to be set */
+	bool last;       /* the connection is closed behind the answer */
 	char *token;     /* to be looked up before anything is done; NULL: none */
 	/* for an answer that goes on: see stream.h */
 	struct stream *stream; /* the HTTP thread only */
@@ -59,6 +60,7 @@ struct call {
 	const char *allow; /* of a 405 */
 	char *location;    /* of a 201 or 303 */
 	char *link;        /* where the next page is */
+	char *searched;    /* how far an unfinished search came; NULL: it found a whole page */
 	char *cookie;      /* further Set-Cookie */
 	struct buf out;
 };
@@ -74,6 +76,10 @@ void call_problem(struct call *c, int status, const char *detail, const char *hi
 
 /* The same for an error of the database. */
 void call_failed(struct call *c, enum rc rc, const struct err *err);
+
+/* Did the search for a page of a list end before there were enough rows?  Then the last row is none: it says
+ * how far the search came, and where it goes on. */
+bool call_search_cut(struct call *c, const PGresult *r);
 
 /* Does the client want a page rather than JSON? */
 bool call_is_page(const struct call *c);

@@ -3,19 +3,26 @@
  *
  * The number of a new descriptor, which is the lowest that is free, shows how many are open.
  *
- * A connection's clock starts with the first byte of a request and ends when the answer is sent.  It is kept
- * here by the address of its bufferevent, which is used only while that one itself calls.  An entry whose
- * connection has ended is overwritten by the next one in its place; two that collide share a clock, which
- * then starts again for both: a slow client gets a little more time, and nobody else is affected.
+ * A connection's clock runs while the client has to do something: from the first byte of a request until the
+ * request is whole, and from the answer until it is sent.  It is kept here by the address of its bufferevent,
+ * which is used only while that one itself calls.  An entry whose connection has ended is overwritten by the
+ * next one in its place; two that collide share a clock, which then starts again for both: a slow client gets
+ * a little more time, and nobody else is affected.
+ *
+ * Nor does evhttp tell who has connected before a request is whole.  So when most of the room is used, all
+ * descriptors are asked for their peers, and an address that has more than its share loses the surplus.
  */
 #include "serve/clients.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -29,14 +36,14 @@
 #define INPUT_MAX   (CALL_BODY_MAX + 64 * 1024)
 #define CLOCKS      8192
 #define ASKERS      1024
-#define REQUEST_US  (10 * US_PER_S) /* for a request to come in and the answer to be read */
+#define REQUEST_US  (10 * US_PER_S) /* for a request to come in, and again for the answer to be read */
 #define PAUSE_MS    100
 #define OWN_FDS     64 /* of this program itself, about */
 #define RESERVE_FDS 256
 
 struct clock_entry {
 	const struct bufferevent *bev;
-	int64_t begun_us; /* 0: between two requests */
+	int64_t begun_us; /* 0: between two requests, or it is our turn */
 };
 
 struct asker {
@@ -49,6 +56,8 @@ struct clients {
 	struct event_base *base;
 	int64_t rate;
 	int max_fd;
+	int share; /* connections of one address */
+	struct event *crowded;
 	struct evconnlistener *listener[CLIENTS_LISTENERS_MAX];
 	size_t n_listeners;
 	struct event *again;
@@ -110,6 +119,101 @@ on_accept_error(struct evconnlistener *l, void *arg)
 	pause_listening(arg);
 }
 
+union name {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+	struct sockaddr_storage room;
+};
+
+/* Did this connection come in here?  Those to the database did not. */
+static bool
+is_client(const struct clients *c, int fd)
+{
+	for (size_t i = 0; i < c->n_listeners; i++) {
+		union name ours = {.room = {0}}, door = {.room = {0}};
+		socklen_t ours_len = sizeof ours, door_len = sizeof door;
+
+		if (getsockname(fd, &ours.any, &ours_len) != 0 ||
+		    getsockname(evconnlistener_get_fd(c->listener[i]), &door.any, &door_len) != 0 ||
+		    ours.any.sa_family != door.any.sa_family)
+			continue;
+		if (ours.any.sa_family == AF_UNIX ? strcmp(ours.un.sun_path, door.un.sun_path) == 0
+						  : ours.in.sin_port == door.in.sin_port)
+			return true;
+	}
+	return false;
+}
+
+/* Whose connection this is; 0: nobody's.  Users of a Unix socket count by their number. */
+static uint64_t
+peer_of(const struct clients *c, int fd)
+{
+	union name name = {.room = {0}};
+	socklen_t len = sizeof name, who_len = sizeof(struct ucred);
+	struct ucred who;
+	uint64_t half[2];
+
+	if (getpeername(fd, &name.any, &len) != 0 || !is_client(c, fd))
+		return 0;
+	if (name.any.sa_family == AF_INET)
+		return mix(name.in.sin_addr.s_addr) | 1;
+	if (name.any.sa_family == AF_UNIX)
+		return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_len) == 0 ? mix(who.uid) << 1 | 1
+										    : 0;
+	memcpy(half, name.in6.sin6_addr.s6_addr, sizeof half);
+	return mix(mix(half[0]) ^ half[1]) | 1;
+}
+
+/* For how long nothing has come from there, in ms. */
+static uint64_t
+silence_of(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_last_data_recv : 0;
+}
+
+/* The most silent connection of an address: one that it has forgotten, or wants others not to have. */
+static int
+most_silent(const uint64_t *peer, int last, uint64_t who)
+{
+	uint64_t longest = 0, silent;
+	int most = last;
+
+	for (int fd = 0; fd <= last; fd++) {
+		silent = peer[fd] == who ? silence_of(fd) : 0;
+		if (silent > longest) {
+			longest = silent;
+			most = fd;
+		}
+	}
+	return most;
+}
+
+static void
+on_crowded(evutil_socket_t none, short what, void *arg)
+{
+	struct clients *c = arg;
+	uint64_t *peer = xcalloc((size_t)c->max_fd + 1, sizeof *peer);
+
+	for (int fd = 0; fd <= c->max_fd; fd++) {
+		int n = 0, most;
+
+		peer[fd] = peer_of(c, fd);
+		for (int i = 0; peer[fd] != 0 && i <= fd; i++)
+			n += peer[i] == peer[fd];
+		if (n <= c->share)
+			continue;
+		most = most_silent(peer, fd, peer[fd]);
+		(void)shutdown(most, SHUT_RDWR); /* evhttp notices the end by itself */
+		peer[most] = 0;
+	}
+	free(peer);
+}
+
 struct clients *
 clients_create(struct event_base *base, int64_t max, int64_t rate)
 {
@@ -119,6 +223,8 @@ clients_create(struct event_base *base, int64_t max, int64_t rate)
 	c->base = base;
 	c->rate = rate;
 	c->max_fd = (int)max + OWN_FDS;
+	c->share = (int)(max - max / 4);
+	c->crowded = event_new(base, -1, 0, on_crowded, c);
 	c->again = evtimer_new(base, on_again, c);
 	/* What clients may not use is left for connections to the database. */
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < (rlim_t)c->max_fd + RESERVE_FDS) {
@@ -135,6 +241,7 @@ void
 clients_destroy(struct clients **c)
 {
 	event_free((*c)->again);
+	event_free((*c)->crowded);
 	free(*c);
 	*c = NULL;
 }
@@ -195,9 +302,32 @@ clients_open(struct event_base *base, void *arg)
 	evbuffer_add_cb(bufferevent_get_output(bev), on_out, bev);
 	if (probe < 0 || probe >= c->max_fd)
 		pause_listening(c);
+	if (probe < 0 || probe >= c->share)
+		event_active(c->crowded, EV_TIMEOUT, 1); /* later, when this one has its descriptor */
 	if (probe >= 0)
 		close(probe);
 	return bev;
+}
+
+static void
+set_patience(struct bufferevent *bev, int seconds)
+{
+	struct timeval tv = {.tv_sec = seconds}, idle = {.tv_sec = CLIENTS_IDLE_S};
+
+	bufferevent_set_timeouts(bev, seconds == 0 ? NULL : &tv, &idle);
+}
+
+void
+clients_wait(struct clients *c, struct bufferevent *bev)
+{
+	clock_of(c, bev)->begun_us = 0;
+	set_patience(bev, 0);
+}
+
+void
+clients_go_on(struct clients *c, struct bufferevent *bev)
+{
+	set_patience(bev, CLIENTS_IDLE_S);
 }
 
 bool

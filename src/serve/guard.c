@@ -141,23 +141,62 @@ is_tcp(const struct call *c)
 	return strncmp(c->peer, "uid:", 4) != 0;
 }
 
+/* How often a header is there; *last_out: its last value. */
+static int
+count_header(struct evkeyvalq *headers, const char *name, const char **last_out)
+{
+	struct evkeyval *kv;
+	int n = 0;
+
+	TAILQ_FOREACH (kv, headers, next) {
+		if (strcasecmp(kv->key, name) == 0) {
+			*last_out = kv->value;
+			n++;
+		}
+	}
+	return n;
+}
+
+bool
+guard_framing(struct call *c, struct evkeyvalq *headers)
+{
+	const char *coding = NULL, *length = NULL, *host = NULL;
+	int codings = count_header(headers, "Transfer-Encoding", &coding);
+	int lengths = count_header(headers, "Content-Length", &length);
+
+	if (codings + lengths <= 1 && (coding == NULL || strcasecmp(coding, "chunked") == 0) &&
+	    (length == NULL || length[strspn(length, "0123456789")] == '\0') &&
+	    count_header(headers, "Host", &host) <= 1)
+		return true;
+	c->last = true;
+	call_problem(c, 400, "it is not clear where this request ends, or whom it is for",
+	    "Send one Host, and one Content-Length or Transfer-Encoding: chunked.");
+	return false;
+}
+
 bool
 guard_host(const struct serve_settings *set, const char *host)
 {
 	char name[256];
 	unsigned char ignored[16];
-	const char *end;
+	const char *end, *end_of_name;
 
 	if (host == NULL || *host == '\0' || strlen(host) >= sizeof name)
 		return false;
 	if (*host == '[') {
 		end = strchr(++host, ']');
-		if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+		if (end == NULL)
 			return false;
 	} else {
 		end = host + strcspn(host, ":");
 	}
-	snprintf(name, sizeof name, "%.*s", (int)(end - host), host);
+	end_of_name = end;
+	end += *end == ']';
+	if (*end == ':')
+		end += 1 + strspn(end + 1, "0123456789");
+	if (*end != '\0')
+		return false;
+	snprintf(name, sizeof name, "%.*s", (int)(end_of_name - host), host);
 	return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, ignored) == 1 ||
 	       inet_pton(AF_INET6, name, ignored) == 1 ||
 	       (strchr(name, ',') == NULL && serve_in_list(set->hosts, name));
@@ -245,6 +284,13 @@ ask_for_token(struct call *c)
 	return refuse(c, 401, "this needs a token", hint);
 }
 
+/* An http task comes from a node, wherever its owner is, so the address says nothing of what it may do. */
+static bool
+is_of_task(const struct call *c)
+{
+	return header_of(c, "Pgrab-Fence") != NULL;
+}
+
 static bool
 admit_who(struct guard *g, struct call *c)
 {
@@ -254,6 +300,9 @@ admit_who(struct guard *g, struct call *c)
 		take_token(c);
 	if (c->token != NULL)
 		return true;
+	if (is_of_task(c))
+		return refuse(c, 403, "a task of pgrab sends this, and without a token nobody knows for whom",
+		    "With auth = token a task can send one: args.headers, Authorization.");
 	if (g->set->auth == SERVE_TOKEN && is_tcp(c)) {
 		if (call_is_page(c)) {
 			c->status = 303;
@@ -282,7 +331,7 @@ guard_admit(struct guard *g, struct call *c)
 		    "Go back, load the page again, and send the form again. Cookies are needed for it.");
 	if (!admit_who(g, c))
 		return false;
-	if (c->route->how == ROUTE_AS_SELF && c->token == NULL)
+	if ((c->route->how == ROUTE_AS_SELF || c->route->how == ROUTE_PROBE) && c->token == NULL)
 		c->role = CALL_OWN_ROLE;
 	return true;
 }

@@ -26,6 +26,9 @@ void guard_peer(struct guard *g, struct call *c);
  */
 bool guard_admit(struct guard *g, struct call *c);
 
+/* False: how long the request is, or for whom, could be read in two ways; the answer is in c. */
+bool guard_framing(struct call *c, struct evkeyvalq *headers);
+
 /* Is that Host header one of this program's names?  The name of another site that was
  * made to point here is not. */
 bool guard_host(const struct serve_settings *set, const char *host);

@@ -24,7 +24,6 @@
 #include "serve/stream.h"
 
 #define HEADERS_MAX (16 * 1024)
-#define IDLE_S      10 /* between two bytes, and between two requests of one connection */
 
 struct http {
 	const struct serve_settings *set;
@@ -57,7 +56,7 @@ goes_on(struct http *h, struct call *c)
 	if (!c->streaming || c->status != 200 || strcmp(c->method, "GET") != 0 ||
 	    evhttp_request_get_connection(c->req) == NULL)
 		return false;
-	if (streams_room(h->streams))
+	if (streams_room(h->streams, c->peer))
 		return true;
 	call_problem(
 	    c, 503, "too many clients listen to events", "GET /api/v1/runs?since=1m lists the same.");
@@ -67,11 +66,14 @@ goes_on(struct http *h, struct call *c)
 static void
 send_answer(struct http *h, struct call *c)
 {
+	struct evhttp_connection *conn = evhttp_request_get_connection(c->req);
 	struct evbuffer *body = evbuffer_new();
 	int64_t us = clock_mono_us() - c->begun_us;
 	bool stream = goes_on(h, c);
 	char length[24];
 
+	if (conn != NULL)
+		clients_go_on(h->clients, evhttp_connection_get_bufferevent(conn));
 	reply_headers(c);
 	if (strcmp(c->method, "HEAD") == 0) {
 		snprintf(length, sizeof length, "%zu", c->out.len);
@@ -247,6 +249,8 @@ may_come_in(struct http *h, struct call *c)
 	const char *host = evhttp_find_header(evhttp_request_get_input_headers(c->req), "Host");
 
 	guard_peer(h->guard, c);
+	if (!guard_framing(c, evhttp_request_get_input_headers(c->req)))
+		return false;
 	if (c->uri[0] != '/')
 		return refuse(c, 400, "the request names no path", NULL);
 	if (!guard_host(h->set, host))
@@ -264,6 +268,7 @@ on_request(struct evhttp_request *req, void *arg)
 	struct call *c = call_of(h, req);
 
 	h->under_way++;
+	clients_wait(h->clients, evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
 	if (!may_come_in(h, c)) {
 		send_answer(h, c);
 	} else if (c->route->how == ROUTE_HERE) {
@@ -283,7 +288,7 @@ set_up(struct http *h, struct event_base *base)
 		abort();
 	evhttp_set_gencb(h->server, on_request, h);
 	evhttp_set_bevcb(h->server, clients_open, h->clients);
-	evhttp_set_timeout(h->server, IDLE_S);
+	evhttp_set_timeout(h->server, CLIENTS_IDLE_S);
 	evhttp_set_max_headers_size(h->server, HEADERS_MAX);
 	evhttp_set_max_body_size(h->server, CALL_BODY_MAX);
 	evhttp_set_default_content_type(h->server, NULL);

@@ -36,7 +36,9 @@ put_cards(struct call *c, const PGresult *r)
 		const char *value = col < 0 ? "" : db_text(r, 0, col);
 		bool none = *value == '\0' || strcmp(value, "0") == 0;
 
-		put_card(c, cards[i].label, value, none ? "" : cards[i].class);
+		/* Counts stop at ten thousand: that many or more. */
+		put_card(c, cards[i].label, strcmp(value, "10000") == 0 ? "10000+" : value,
+		    none ? "" : cards[i].class);
 	}
 	buf_adds(&c->out, "</dl>\n");
 }
@@ -136,20 +138,26 @@ begin_list(struct call *c, const char *title, const struct filter *filters)
 }
 
 static int
-rows_shown(const PGresult *r)
+rows_shown(struct call *c, const PGresult *r)
 {
-	return PQntuples(r) > PAGE_ROWS ? PAGE_ROWS : PQntuples(r);
+	int n = PQntuples(r) - call_search_cut(c, r);
+
+	return n > PAGE_ROWS ? PAGE_ROWS : n;
 }
 
 /* One row more than is shown means that there is another page: the same query, with another cursor. */
 static void
 put_next_page(struct call *c, const PGresult *r)
 {
+	int last = c->searched != NULL ? PQntuples(r) - 1 : PAGE_ROWS - 1;
 	struct evkeyval *kv;
 
-	if (PQntuples(r) <= PAGE_ROWS)
+	if (c->searched == NULL && PQntuples(r) <= PAGE_ROWS)
 		return;
-	buf_addf(&c->out, "<p><a rel=\"next\" href=\"%.*s?", (int)strcspn(c->uri, "?"), c->uri);
+	buf_adds(&c->out, "<p>");
+	if (c->searched != NULL)
+		buf_addf(&c->out, "Searched %s. ", c->searched);
+	buf_addf(&c->out, "<a rel=\"next\" href=\"%.*s?", (int)strcspn(c->uri, "?"), c->uri);
 	TAILQ_FOREACH (kv, &c->query, next) {
 		if (strcmp(kv->key, "cursor") == 0)
 			continue;
@@ -159,8 +167,8 @@ put_next_page(struct call *c, const PGresult *r)
 		buf_adds(&c->out, "&amp;");
 	}
 	buf_adds(&c->out, "cursor=");
-	html_url(&c->out, db_text(r, PAGE_ROWS - 1, PQfnumber(r, "cursor")));
-	buf_adds(&c->out, "\">Older</a></p>\n");
+	html_url(&c->out, db_text(r, last, PQfnumber(r, "cursor")));
+	buf_addf(&c->out, "\">%s</a></p>\n", c->searched != NULL ? "Search on" : "Older");
 }
 
 /* A search matches anywhere in the name. */
@@ -199,7 +207,7 @@ tasks(struct call *c, struct db *db)
 	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
-		page_table(c, r, rows_shown(r), "No such tasks.", true);
+		page_table(c, r, rows_shown(c, r), "No such tasks.", true);
 		if (PQntuples(r) > 0)
 			put_bulk_actions(c);
 		buf_adds(&c->out, "</form>\n");
@@ -224,7 +232,7 @@ history(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "serve_runs_page", 10, params, &r)) {
 		begin_list(c, "History", filters);
-		page_table(c, r, rows_shown(r), "No such runs.", false);
+		page_table(c, r, rows_shown(c, r), "No such runs.", false);
 		put_next_page(c, r);
 		page_end(c);
 	}

@@ -20,12 +20,12 @@
 
 struct pool {
 	const struct serve_settings *set;
-	struct mailbox *calls, *done;
+	struct mailbox *calls, *probes, *done;
 	struct cache *cache;
 	int done_fd;
 	pthread_t *threads;
-	size_t n_threads;
-	_Atomic int64_t waiting, busy, round_trip_us, refused;
+	size_t n_threads; /* the last of them answers probes */
+	_Atomic int64_t waiting, probing, busy, round_trip_us, refused;
 	_Atomic int64_t away_until_us; /* of the database of dsn */
 };
 
@@ -113,17 +113,16 @@ tell(struct pool *p, struct call *c)
 		; /* only EINTR: the count does not overflow */
 }
 
-static void *
-serve_calls(void *arg)
+static void
+serve_from(struct pool *p, struct mailbox *calls)
 {
-	struct pool *p = arg;
 	struct worker w = {.pool = p, .db = xcalloc(p->set->n_roles + 1, sizeof *w.db)};
 	struct mail *m;
 
-	while (mailbox_pop_until(p->calls, CLOCK_NEVER, &m) == RC_OK) {
+	while (mailbox_pop_until(calls, CLOCK_NEVER, &m) == RC_OK) {
 		struct call *c = (struct call *)m;
 
-		atomic_fetch_sub(&p->waiting, 1);
+		atomic_fetch_sub(calls == p->probes ? &p->probing : &p->waiting, 1);
 		atomic_fetch_add(&p->busy, 1);
 		answer(&w, c);
 		atomic_fetch_sub(&p->busy, 1);
@@ -132,6 +131,20 @@ serve_calls(void *arg)
 	for (size_t i = 0; i <= p->set->n_roles; i++)
 		db_destroy(&w.db[i]);
 	free(w.db);
+}
+
+static void *
+serve_calls(void *arg)
+{
+	serve_from(arg, ((struct pool *)arg)->calls);
+	return NULL;
+}
+
+/* However long others take, whoever asks whether all is well gets an answer. */
+static void *
+serve_probes(void *arg)
+{
+	serve_from(arg, ((struct pool *)arg)->probes);
 	return NULL;
 }
 
@@ -142,13 +155,14 @@ pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
 
 	p->set = set;
 	p->calls = mailbox_create();
+	p->probes = mailbox_create();
 	p->cache = cache_create();
 	p->done = done;
 	p->done_fd = done_fd;
-	p->n_threads = (size_t)set->connections;
+	p->n_threads = (size_t)set->connections + 1;
 	p->threads = xcalloc(p->n_threads, sizeof *p->threads);
 	for (size_t i = 0; i < p->n_threads; i++)
-		thread_start(&p->threads[i], "db", serve_calls, p);
+		thread_start(&p->threads[i], "db", i + 1 < p->n_threads ? serve_calls : serve_probes, p);
 	return p;
 }
 
@@ -156,9 +170,11 @@ void
 pool_destroy(struct pool **p)
 {
 	mailbox_close((*p)->calls);
+	mailbox_close((*p)->probes);
 	for (size_t i = 0; i < (*p)->n_threads; i++)
 		thread_join((*p)->threads[i]);
 	mailbox_destroy(&(*p)->calls);
+	mailbox_destroy(&(*p)->probes);
 	cache_destroy(&(*p)->cache);
 	free((*p)->threads);
 	free(*p);
@@ -168,12 +184,15 @@ pool_destroy(struct pool **p)
 bool
 pool_push(struct pool *p, struct call *c)
 {
-	if (atomic_load(&p->waiting) >= WAITING_MAX * (int64_t)p->n_threads) {
+	bool probe = c->route->how == ROUTE_PROBE;
+	_Atomic int64_t *waiting = probe ? &p->probing : &p->waiting;
+
+	if (atomic_load(waiting) >= WAITING_MAX * (probe ? 1 : p->set->connections)) {
 		atomic_fetch_add(&p->refused, 1);
 		return false;
 	}
-	atomic_fetch_add(&p->waiting, 1);
-	mailbox_push(p->calls, &c->mail);
+	atomic_fetch_add(waiting, 1);
+	mailbox_push(probe ? p->probes : p->calls, &c->mail);
 	return true;
 }
 
@@ -182,7 +201,7 @@ pool_figures(struct pool *p, struct pool_figures *out)
 {
 	out->waiting = atomic_load(&p->waiting);
 	out->busy = atomic_load(&p->busy);
-	out->threads = (int64_t)p->n_threads;
+	out->threads = p->set->connections;
 	out->round_trip_us = atomic_load(&p->round_trip_us);
 	out->refused = atomic_load(&p->refused);
 }

@@ -34,7 +34,7 @@ ready(struct call *c, struct db *db)
 
 const struct route serve_routes[] = {
     {"GET", "/livez", live, NULL, ROUTE_ANYBODY, ROUTE_HERE},
-    {"GET", "/readyz", ready, NULL, ROUTE_ANYBODY, ROUTE_AS_SELF},
+    {"GET", "/readyz", ready, NULL, ROUTE_ANYBODY, ROUTE_PROBE},
     {"GET", "/metrics", metrics_answer, NULL, ROUTE_KNOWN, ROUTE_AS_SELF},
     {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},
 };

@@ -45,10 +45,14 @@ reply_headers(struct call *c)
 		reply_header(c, "Location", c->location);
 	if (c->link != NULL)
 		reply_header(c, "Link", c->link);
+	if (c->searched != NULL)
+		reply_header(c, "Pgrab-Searched", c->searched);
 	if (c->allow != NULL)
 		reply_header(c, "Allow", c->allow);
 	if (c->status == 401)
 		reply_header(c, "WWW-Authenticate", "Bearer");
+	if (c->last)
+		reply_header(c, "Connection", "close");
 	if (c->status == 503 || c->status == 429)
 		reply_header(c, "Retry-After", "1");
 	put_cookies(c);

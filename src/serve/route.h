@@ -20,6 +20,7 @@ enum route_who {
 enum route_how {
 	ROUTE_AS_CALLER, /* with a connection of the caller's role */
 	ROUTE_AS_SELF,   /* with one of this program's own role, whoever asks */
+	ROUTE_PROBE,     /* the same, by a thread that does nothing else */
 	ROUTE_HERE       /* needs no database: answered in the HTTP thread, with db NULL */
 };
 

@@ -2,6 +2,7 @@
 #include "serve/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include <event2/buffer.h>
@@ -10,10 +11,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-#define STREAMS_MAX 32
-#define BACKLOG_MAX (256 * 1024) /* bytes that a client has not taken */
-#define BUFFER_KEPT (16 * 1024)
-#define QUIET_MAX   15 /* rounds without an event; then a comment shows that we are alive */
+#define STREAMS_MAX     48
+#define STREAMS_OF_PEER 32
+#define BACKLOG_MAX     (256 * 1024) /* bytes that a client has not taken */
+#define BUFFER_KEPT     (16 * 1024)
+#define QUIET_MAX       15 /* rounds without an event; then a comment shows that we are alive */
 
 struct stream {
 	struct streams *all;
@@ -116,9 +118,13 @@ send_chunk(struct stream *st)
 }
 
 bool
-streams_room(const struct streams *s)
+streams_room(const struct streams *s, const char *peer)
 {
-	return !s->stopped && s->n < STREAMS_MAX;
+	int theirs = 0;
+
+	for (const struct stream *st = s->first; st != NULL; st = st->next)
+		theirs += strcmp(st->call->peer, peer) == 0;
+	return !s->stopped && s->n < STREAMS_MAX && theirs < STREAMS_OF_PEER;
 }
 
 void

@@ -14,7 +14,7 @@ struct streams;
 struct streams *streams_create(struct event_base *base);
 void streams_destroy(struct streams **s); /* ends them; none may be in the pool any more */
 
-bool streams_room(const struct streams *s); /* may one more begin? */
+bool streams_room(const struct streams *s, const char *peer); /* may one more of this address begin? */
 
 /* Begins to send the answer that c holds, to a client that is there; from now on the
  * call belongs to the stream. */

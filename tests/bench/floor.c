@@ -42,7 +42,7 @@ struct lane {
 	unsigned index, count, batch;
 	/* owned by the thread */
 	PGconn *conn;
-	char incarnation[24], lane[24];
+	char incarnation[24], lane[24], key[48];
 	unsigned turn; /* the look begins with this one of our shards */
 	int64_t mark[SHARDS];
 	struct row *rows;
@@ -105,8 +105,8 @@ look(struct lane *l)
 	snprintf(last, sizeof last, "{%u}", own);
 
 	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "{0}", KINDS,
-	    "{}", "t", limit, OWNERS, "{}", SLICE};
-	PGresult *res = query(l, "look", 13, params);
+	    "{}", "t", limit, OWNERS, "{}", SLICE, l->key};
+	PGresult *res = query(l, "look", 14, params);
 
 	l->n_rows = PQntuples(res);
 	remember(l, res);
@@ -198,8 +198,10 @@ find_lane(struct lane *l)
 	PGresult *res = query(l, "lanes", 4, params);
 	bool found = PQntuples(res) > 0;
 
-	if (found)
+	if (found) {
 		snprintf(l->lane, sizeof l->lane, "{%s}", db_text(res, 0, 0));
+		snprintf(l->key, sizeof l->key, "{\"\\%s\"}", db_text(res, 0, 1)); /* a text like \x17 */
+	}
 	PQclear(res);
 	return found;
 }

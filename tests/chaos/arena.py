@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import pools
 from check import History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
 from faults import Nemesis, calm, draw
@@ -35,6 +36,7 @@ class Arena:
         self.db = Db(cluster, cluster.create_database())
         self.wires = [Wire(self.db.dsn, self.note) for _ in range(NODES)]
         self.load = Load(self.db, self.folder, self.rng)
+        self.config = pools.sections(self.load.probe, self.folder)
         self.nodes, self.ended = [], []
 
     def note(self, what, **more):
@@ -44,7 +46,7 @@ class Arena:
             self.log.flush()
 
     def start(self, i):
-        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, **TIMES)
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **TIMES)
         if i < len(self.nodes):
             self.ended.append(self.nodes[i])
             self.nodes[i] = node
@@ -56,7 +58,8 @@ class Arena:
         self.load.begin()
         for i in range(NODES):
             self.start(i)
-        nemesis = Nemesis(self, draw(self.rng, SECONDS, NODES))
+        self.load.pools(pools.tasks(self.seed))
+        nemesis = Nemesis(self, sorted(draw(self.rng, SECONDS, NODES) + pools.draw(self.seed, SECONDS, NODES), key=lambda f: f[0]))
         nemesis.run()
         self.faults += [f"harness: {e}" for e in nemesis.errors]
         calm(self)
@@ -105,7 +108,7 @@ class Arena:
                 self.faults.append(f"I11 {node.name} (pid {node.pid}) ended by signal {-code}")
 
     def history(self):
-        runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version
+        runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version, error
             from pgrab.run order by finished_at""")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
         begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]

@@ -1,5 +1,6 @@
 """The history checker: from what was recorded to what was promised.  Each fault is one plain sentence."""
 import collections
+import re
 
 Start = collections.namedtuple("Start", "name at attempt fence fire_at")
 
@@ -128,7 +129,29 @@ def limits(h, most=2):
     return faults
 
 
-CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits]
+AWAY = re.compile("keeper was lost|lost its lease|keeper process was killed")  # with its node: that is an attempt
+
+
+def blameless(h):
+    """I12: of the runs that ended with one handler process at most one has failed; the others cost their task no attempt."""
+    ended, faults = collections.defaultdict(list), []
+    pids = {e.fence: e.pid for e in h.events if e.what == "start"}
+    for name, runs in h.runs.items():
+        for i, run in enumerate(runs):
+            if not (run.error or "").startswith("its process"):
+                continue
+            ended[pids.get(f"{run.incarnation}-{run.version}")].append(run)
+            again = [r for r in runs[i + 1:] if r.fire_at == run.fire_at][:1]
+            if run.outcome == "lost" and not AWAY.search(run.error) and again and again[0].attempt != run.attempt:
+                faults.append(f"I12 {name}: attempt {run.attempt} was lost through another task, and counted")
+    for pid, runs in ended.items():
+        failed = [r.name for r in runs if r.outcome == "failed"]
+        if pid is not None and len(runs) > 1 and failed:
+            faults.append(f"I12 {', '.join(failed)}: failed with process {pid}, which had {len(runs)} tasks")
+    return faults
+
+
+CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless]
 
 
 def check(h):

@@ -1,4 +1,5 @@
 """What is done to the nodes: drawn from a seed before anything runs, so that the same seed does the same."""
+import functools
 import os
 import signal
 import threading
@@ -66,9 +67,10 @@ class Nemesis:
             thread.join(30)
 
     def one(self, kind, arguments):
+        import pools  # pylint: disable=import-outside-toplevel
         try:
             self.arena.note("fault", fault=kind, **arguments)
-            getattr(self, kind)(**arguments)
+            (getattr(self, kind, None) or functools.partial(getattr(pools, kind), self))(**arguments)
             self.arena.note("over", fault=kind)
         except psycopg.Error as e:  # another fault is in the way of this one
             self.arena.note("fault_failed", fault=kind, error=str(e).strip())

@@ -1,6 +1,7 @@
 """What the nodes have to do while they are hurt: tasks of which each leaves a trace, and what has to come of them."""
 import json
 
+from cluster import wait_until
 from probe import Probe
 
 
@@ -79,6 +80,12 @@ class Load:
     def later(self, promise, name, delay, most=1.0, **columns):
         self.shell(promise, name, most=most, **columns)
         self.db.query("update pgrab.task set run_at = now() + %s::interval where key = %s", delay, name)
+
+    def pools(self, tasks):
+        """Once a node has told the database of their kinds."""
+        wait_until(lambda: self.db.one("select exists (select from pgrab.pool)"), 20, "the kinds of the pools")
+        for promise, name, delay, columns in tasks:
+            self.insert(promise, name, run_at=self.db.one("select now() + %s * interval '1 s'", delay), **columns)
 
     def caught_up(self):
         """Every schedule is in time again."""

@@ -18,7 +18,8 @@ from mutants import Mutant  # noqa: E402 (its folder is not on the path before)
 
 SEEDS = [1, 2, 5, 9]
 
-Run = collections.namedtuple("Run", "name outcome ended fire_at started_at finished_at attempt incarnation version")
+Run = collections.namedtuple("Run", "name outcome ended fire_at started_at finished_at attempt incarnation version error",
+                             defaults=[None])
 Event = collections.namedtuple("Event", "what tag task fire_at attempt fence pid at")
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
 
@@ -67,6 +68,11 @@ def test_a_good_history_has_no_fault():
      {"promises": {"a": "once"}, "acks": [(None, "pause_all", at(4).timestamp()), (None, "resume_all", at(6).timestamp())]}),
     ("I9", [run("a", ended=3), run("b", begun=1)], good()[1] + [event("start", "b", 1), event("end", "b", 2)],
      {"promises": {"a": "link", "b": "link"}, "parents": {"b": ["a"]}}),
+    ("I12", [run(n, outcome="failed", end=None)._replace(error="its process ended: exit code 3") for n in "ab"],
+     [event("start", n, 0) for n in "ab"], {"promises": {}}),
+    ("I12", [run("a", outcome="lost", end=None)._replace(error="its process ended, and which of its 2 tasks did that is not known: why"),
+             run("a", fire=0, version=2)._replace(attempt=2)],
+     good()[1] + [event("start", "a", 2, 2), event("end", "a", 3, 2)], {"promises": {"a": "once"}}),
     ("limit", [run(n) for n in "abc"], [e for n in "abc" for e in good(n)[1]], {"promises": {n: "limited" for n in "abc"}}),
 ])
 def test_the_checker_sees(what, runs, events, more):

@@ -1,5 +1,9 @@
-"""The two ways to run of the first page of docs/security.md, as it shows them."""
+"""The two ways to run of docs/security.md, as it shows them, and its table of who may do what.
+
+PGRAB_DOCS_WRITE=1 writes the table.
+"""
 import contextlib
+import os
 import re
 from pathlib import Path
 
@@ -8,7 +12,8 @@ import pytest
 from cluster import Db, Nodes, run_pgrab
 from psycopg import conninfo, sql
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text(encoding="utf-8")
+SECURITY = Path(__file__).resolve().parents[2] / "docs/security.md"
+PAGE = SECURITY.read_text(encoding="utf-8")
 WAYS = PAGE.split("## Two ways to run", 1)[1].split("\n## ", 1)[0]
 COMMANDS = re.findall(r"^pgrab ([^#\n]*?) *(?:#.*)?$", WAYS, re.M)
 STATEMENTS = re.search(r"^```text\n(.*?)^```$", WAYS, re.M | re.S)[1]
@@ -82,3 +87,18 @@ def test_separate_roles(owned, node, tmp_path):
         conn.execute("insert into pgrab.task (kind, command) values ('http', 'http://127.0.0.1/')")
     with psycopg.connect(dsn["oncall"], autocommit=True) as conn:
         assert conn.execute("select count(*) from pgrab.run where owner = 'reports'").fetchone()[0] == 2
+
+
+def test_the_table_of_rights_is_the_schema_s(db):
+    rows = {}
+    for says, *cells in db.query("select says, submit, operator, read, node from pgrab_internal.rights where says is not null"):
+        assert rows.setdefault(says, cells) == cells, f"'{says}' stands for two different rights"
+    table = "| | submit | operator | read | node |\n|---|---|---|---|---|\n" + "".join(
+        f"| {says} | " + " | ".join(cell or "" for cell in cells) + " |\n" for says, cells in rows.items())
+    table = re.sub(" +\\|", " |", table)
+    before, after = PAGE.split("<!-- rights -->\n", 1)[0], PAGE.split("<!-- /rights -->", 1)[1]
+    made = f"{before}<!-- rights -->\n{table}<!-- /rights -->{after}"
+    if os.environ.get("PGRAB_DOCS_WRITE"):
+        SECURITY.write_text(made, encoding="utf-8")
+    else:
+        assert made == PAGE, "PGRAB_DOCS_WRITE=1 writes it"

@@ -35,7 +35,11 @@ check_task(const cJSON *task)
 static void
 read_crontab(const char *path, bool system)
 {
-	struct import m = {.c = &cli, .timezone = "UTC", .system = system, .tasks = cJSON_CreateArray()};
+	struct import m = {.c = &cli,
+	    .timezone = "UTC",
+	    .system = system,
+	    .tasks = cJSON_CreateArray(),
+	    .places = cJSON_CreateArray()};
 	const cJSON *task;
 
 	(void)import_crontab(&m, path); /* a file that is no text is refused */
@@ -43,7 +47,9 @@ read_crontab(const char *path, bool system)
 	{
 		check_task(task);
 	}
+	MUST(cJSON_GetArraySize(m.tasks) == cJSON_GetArraySize(m.places));
 	cJSON_Delete(m.tasks);
+	cJSON_Delete(m.places);
 }
 
 static void

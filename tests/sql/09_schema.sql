@@ -1,6 +1,6 @@
 -- JSON Schema as far as args are checked, and what becomes of schemas that nodes declare.
 begin;
-select plan(45);
+select plan(46);
 
 -- what does not fit, and where
 create function pg_temp.fault(p_schema jsonb, p_value jsonb) returns text
@@ -40,6 +40,20 @@ select is(pgrab_internal.schema_fault(
     (repeat('{"properties": {"a": ', 500) || '{"type": "null"}' || repeat('}}', 500))::jsonb,
     (repeat('{"a": ', 500) || '1' || repeat('}', 500))::jsonb, 'args'),
   null, 'a check ends after some levels');
+
+select results_eq($$select s, v, pgrab_internal.schema_plain(s, v) from (values
+    ('{"type": "integer", "title": "t"}'::jsonb, '7'::jsonb), ('{"type": "number"}', '7.5'),
+    ('{"type": "string"}', '"a"'), ('{}', '[1]'), (null, '{}'), ('{"type": "array"}', '[1]'),
+    ('{"type": "integer"}', '7.5'), ('{"type": "string"}', '7'), ('{"type": ["string"]}', '"a"'),
+    ('{"type": "string", "enum": ["a"]}', '"a"'), ('{"properties": {}}', '{}'), ('false', '1'),
+    ('true', '1'), ('{}', null)) t(s, v)$$,
+  $$select t.* from (values ('{"type": "integer", "title": "t"}'::jsonb, '7'::jsonb, true),
+    ('{"type": "number"}', '7.5', true), ('{"type": "string"}', '"a"', true), ('{}', '[1]', true),
+    (null, '{}', true), ('{"type": "array"}', '[1]', true), ('{"type": "integer"}', '7.5', false),
+    ('{"type": "string"}', '7', false), ('{"type": ["string"]}', '"a"', false),
+    ('{"type": "string", "enum": ["a"]}', '"a"', false), ('{"properties": {}}', '{}', false),
+    ('false', '1', false), ('true', '1', false), ('{}', null, false)) t(s, v, plain)$$,
+  'what usual schemas say is seen at once');
 
 -- a kind's schema is asked at INSERT and UPDATE
 insert into pgrab.kind (kind, summary, handled, schema)

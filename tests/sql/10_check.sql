@@ -1,6 +1,6 @@
 -- What is refused of a task, with what words, and what is not.
 begin;
-select plan(233);
+select plan(235);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text)
@@ -63,9 +63,9 @@ insert into bad (col, shown, hint, cols, vals) values
     $$'sql', 'x', jsonb_build_object('params', repeat('x', 1048576))$$),
   ('args', '''a''', 'takes no args', 'kind, args', $$'noop', '{"a": 1}'$$),
   ('args', '''parms''', 'takes: params', 'kind, command, args', $$'sql', 'x', '{"parms": []}'$$),
-  ('args', '''argv''', 'takes: cwd, env, stdin, limits', 'kind, command, args',
+  ('args', '''argv''', 'takes: cwd, env, stdin, umask, limits', 'kind, command, args',
     $$'shell', 'x', '{"argv": []}'$$),
-  ('args', '''params''', 'takes: cwd, env, argv, stdin, limits', 'kind, command, args',
+  ('args', '''params''', 'takes: cwd, env, argv, stdin, umask, limits', 'kind, command, args',
     $$'exec', '/bin/x', '{"params": []}'$$),
   ('args', '''header''', 'takes: body, expect, follow, method, headers', 'kind, command, args',
     $$'http', 'http://h', '{"header": {}}'$$),
@@ -78,6 +78,8 @@ insert into bad (col, shown, hint, cols, vals) values
     $$'shell', 'x', '{"env": ["A=1"]}'$$),
   ('args', '''{"stdin": 1}''', 'stdin must be a JSON string', 'kind, command, args',
     $$'shell', 'x', '{"stdin": 1}'$$),
+  ('args', '''{"umask": "999"}''', 'an octal number', 'kind, command, args',
+    $$'shell', 'x', '{"umask": "999"}'$$),
   ('args', '''{"cwd": true}''', 'cwd must be a JSON string', 'kind, command, args',
     $$'exec', '/x', '{"cwd": true}'$$),
   ('args', '''{"argv": "a b"}''', 'argv must be a JSON array', 'kind, command, args',

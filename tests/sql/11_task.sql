@@ -10,8 +10,8 @@ insert into pgrab.task (id, kind, owner, created_at, updated_at, due_at, status,
   last_finished_at, run_at) overriding system value
 select 1, 'noop', 'mallory', f.old, f.old, f.old, 'running', 99, 7, 8, 50, f.old, f.old, f.old, 3, 4,
   'succeeded', 'x', f.old, now() + interval '1 day' from forged f;
-select is((t.shard, t.owner, t.created_at, t.updated_at)::text,
-  (pgrab.shard(1), session_user::text, now(), now())::text, 'shard, owner and times are the system''s')
+select is((t.owner, t.created_at, t.updated_at)::text, (session_user::text, now(), now())::text,
+  'owner and times are the system''s')
 from pgrab.task t where t.id = 1;
 select is((t.status, t.version, t.attempt, t.runs, t.failures)::text,
   format('(scheduled,%s,0,0,0)', (date_part('epoch', now()) * 1e6)::bigint),

@@ -1,6 +1,6 @@
 -- What is due and what is in hand, compared with what a plain query says; and which node runs what.
 begin;
-select plan(24);
+select plan(27);
 
 -- ---------------------------------------------------------------------------------- which node runs what
 select is(pgrab_internal.runs(kinds, owners, bounds, kind, owner), want, about)
@@ -16,7 +16,7 @@ from (values
 order by n;
 
 -- --------------------------------------------------------------------------------------------------- nothing
-select is_empty('select * from pgrab.due_heads()', 'nothing stands anywhere');
+select is_empty('select * from pgrab_internal.due_heads(null)', 'nothing stands anywhere');
 select is_empty($$select * from pgrab.due_first(now(), '{scheduled}', 10)$$, 'nothing is first');
 select is_empty('select * from pgrab.in_hand()', 'and nothing in hand');
 
@@ -28,10 +28,22 @@ select n, case n % 3 when 0 then 'noop' when 1 then 'sql' else 'shell' end,
   n % 10 = 0, now() + (n * 7919 % 3001 - 1500) * interval '1 s'
 from generate_series(1, 3000) n;
 update pgrab.task set status = 'claimed', node_id = 1, incarnation = 11 where id % 50 = 1;
-select set_eq('select lane, shard from pgrab.due_heads()',
-  'select lane, shard::smallint from pgrab.task where due_at is not null', 'each head');
-select is((select count(*) from pgrab.due_heads()),
-  (select count(distinct (lane, shard)) from pgrab.task where due_at is not null), 'is found once');
+analyze pgrab.task;
+create temporary view head as
+select pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane, pgrab.shard(t.id) as shard
+from pgrab.task t where t.due_at is not null;
+select set_eq('select lane, shard from pgrab_internal.due_heads(null)', 'select lane, shard from head',
+  'each head');
+select is((select count(*) from pgrab_internal.due_heads(null)),
+  (select count(distinct (lane, shard)) from head), 'is found once');
+select set_eq('select lane, shard from pgrab_internal.due_heads(current_user)',
+  'select lane, shard from head', 'and by its owner');
+select is_empty('select lane, shard from pgrab_internal.due_heads(''pg_monitor'')', 'nobody else has any');
+select is((
+  select count(*) from pgrab.due_until(now(), '{claimed}', 1)),
+  (select count(distinct (pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
+      pgrab.shard(t.id))) from pgrab.task t where t.due_at <= now() and t.status = 'claimed'),
+  'the first of each head that is held');
 select set_eq('select id from pgrab.due_until(now())', 'select id from pgrab.task where due_at <= now()',
   'what is due, held or not');
 select set_eq($$select id from pgrab.due_until(now() + '10 minutes')$$,

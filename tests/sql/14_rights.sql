@@ -1,12 +1,15 @@
 -- What is asked of a row before somebody may do something with it, where roles are separate.
 begin;
-select plan(22);
+select plan(24);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
 create role pgrab_test_alice;
 create role pgrab_test_bob;
+grant usage on schema pgrab to pgrab_test_alice;
+grant insert (kind, priority) on pgrab.task to pgrab_test_alice;
 grant pgrab_submit to pgrab_test_alice, pgrab_test_bob;
+grant pgrab_test_alice to current_user;
 create function pg_temp.bounds(p_priority integer, p_misfire_limit integer, p_by text) returns void
 language sql as $$
   select pgrab_internal.owner_bounds(jsonb_populate_record(null::pgrab_internal.task,
@@ -46,6 +49,13 @@ select throws_ok($$select pg_temp.bounds(10, 1000, 'pgrab_test_alice')$$, '22023
 select throws_ok($$select pg_temp.bounds(9, 1001, 'pgrab_test_alice')$$, '22023',
   'task misfire_limit cannot be ''1001''');
 select lives_ok($$select pg_temp.bounds(10, 1001, 'pgrab_test_bob')$$, 'an operator goes beyond');
+update pgrab.cluster set submit_priority = 0;
+set local role pgrab_test_alice;
+select throws_ok($$insert into pgrab.task (kind, priority) values ('noop', 1)$$, '22023',
+  null, 'whatever they are, a plain row does not slip through');
+reset role;
+select throws_ok('update pgrab.cluster set submit_priority = -1', '23514', null,
+  'they never refuse a row that says nothing of it');
 update pgrab.cluster set submit_priority = 10;
 select lives_ok($$select pg_temp.bounds(10, 1000, 'pgrab_test_alice')$$, 'or moves them');
 

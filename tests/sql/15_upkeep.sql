@@ -1,7 +1,7 @@
 -- Upkeep: the days of the history; nodes and lanes that are gone.
 begin;
 \ir nodes.inc
-select plan(22);
+select plan(31);
 set local timezone = 'UTC';
 create function pg_temp.day(p_days integer) returns text language sql as $$
   select 'run_' || to_char(
@@ -48,6 +48,16 @@ select pgrab.upkeep();
 select is((select array_agg(n.name order by n.name) from pgrab.node n), '{holds,short,up}',
   'a node leaves that has been down for longer than the retention and holds nothing');
 select is((select count(*) from pgrab.drained), 1::bigint, 'and nobody asks it to drain any more');
+select is((select array_agg(n.name order by n.name) from pgrab.node n where n.down), '{holds,short}',
+  'who is down is marked, so that nobody looks at its beats');
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
+  started_at, incarnation, state, heartbeat_at)
+select 'pod-' || n, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now() - interval '1 day', 1000 + n, 'down',
+  now() - n * interval '1 minute' from generate_series(1, 300) n;
+select pgrab.upkeep();
+select is((select array_agg(n.name order by n.id) from pgrab.node n where n.name like 'pod-%'),
+  (select array_agg('pod-' || n order by n) from generate_series(1, 100) n),
+  'of many the last hundred stay; each for an hour');
 
 -- -------------------------------------------------------------------------------------------------- lanes
 create function pg_temp.lanes() returns text[] language sql as $$
@@ -60,7 +70,7 @@ update pgrab.task set paused = true where require = '{"l": "paused"}';
 update pgrab.task set status = 'running', node_id = 1, incarnation = 1 where require = '{"l": "runs"}';
 delete from pgrab.task where require = '{"l": "gone"}';
 select is(pg_temp.lanes(), '{due,gone,later,paused,runs}', 'lanes are known');
-select pgrab.upkeep();
+select sum(pgrab_internal.lanes_leave(n)) from generate_series(1, 64) n;
 select is(pg_temp.lanes(), '{due,later,paused,runs}', 'one that nothing stands in leaves');
 delete from pgrab.lane;
 select is(pgrab_internal.lanes_mend(), 3::bigint, 'lanes that are missing are found');
@@ -84,5 +94,26 @@ select is((select array_agg(u.partition) from pgrab.upkeep() u), array[pg_temp.d
 update pgrab.task set require = '{"l": "edited"}' where require = '{"l": "runs"}';
 select is('edited' = any (pg_temp.lanes()), true,
   'the lane of a run that is edited is known before it comes again');
+-- by hand
+select throws_ok($$select pgrab.upkeep('-30 days')$$, '22023',
+  'upkeep cannot keep -30 days of the history and make 3 days ahead', 'history that is being written stays');
+select throws_ok($$select pgrab.upkeep('1 hour')$$, '22023', null, 'and all of today''s');
+select throws_ok($$select pgrab.upkeep(null)$$, '22023', null, 'however it is asked');
+select throws_ok($$select pgrab.upkeep('7 days', -30)$$, '22023', null, 'days that are past are not made');
+select pgrab.upkeep('365 days', 0);
+select is((select e.detail from pgrab.event e where e.what = 'upkeep' order by e.at desc limit 1),
+  '{"retention": "365 days", "days_ahead": 0}', 'who did it is on record');
+select pgrab_internal.day_make('run', pgrab_internal.today() - 100);
+insert into pgrab.task (id, kind, schedule, keep) overriding system value
+values (900, 'noop', '@daily', '1 year');
+insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner)
+select case i when 1 then 900 else 901 end, 1,
+  (pgrab_internal.today() - 100)::timestamp at time zone 'UTC', now(), 1, 'succeeded', 'noop', 'x'
+from generate_series(1, 26) i;
+select is(pgrab_internal.day_drop('run_' || to_char(pgrab_internal.today() - 100, 'YYYYMMDD'),
+  pgrab_internal.today() - 100, 10), false, 'a day of which something is kept stays');
+select is((select count(*) from pgrab.run where task_id in (900, 901)), 16::bigint,
+  'the rest goes in slices');
+
 select * from finish();
 rollback;

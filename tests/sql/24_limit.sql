@@ -1,7 +1,7 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
 \ir limit.inc
-select plan(34);
+select plan(38);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------- one at a time
@@ -114,6 +114,23 @@ select is((select count(*) from pgrab.limit_use), (select count(*) * 2 from pgra
   - (select count(*) from pgrab.limit_use k where k.no = 0
     and not exists (select from pgrab.limit_use u where u.key = k.key and u.no > 0)),
   'of how a limit is used one row counts, and no other is left');
+
+-- ------------------------------------------------------------------------------- a key that changes hands
+create role limit_alice;
+create role limit_bob;
+update pgrab.cluster set roles = true;
+insert into pgrab.limit (key, max_running) values ('api', 1);
+select pg_temp.add('api') as one, pg_temp.add('api') as two, pg_temp.add('api') as three \gset
+update pgrab.task set owner = 'limit_alice' where id in (:one, :two);
+update pgrab.task set owner = 'limit_bob' where id = :three;
+delete from pgrab.limit where key = 'api';
+insert into pgrab.limit (key, max_running, owner) values ('api', 1, 'limit_bob');
+update pgrab.limit set owner = 'limit_bob' where key = 'api';
+select is(pg_temp.starts(:one), true, 'who named a limit that is now another''s is not limited by it');
+select is(pg_temp.starts(:two), true, 'nor waits for it');
+select is(pg_temp.starts(:three), true, 'and takes no place of its owner''s tasks');
+select is((select string_agg(p.task_id::text, ',') from pgrab.limit_place p where p.key = 'api'), :'three',
+  'who alone have places');
 
 select * from finish();
 rollback;

@@ -89,7 +89,7 @@ begin
     (p_id, 'noop', '0 * * * *', '2026-01-01 10:00Z');
   execute format('update pgrab.task set %s where id = %s', p_set, p_id);
   update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1,
-    claimed_at = now(), started_at = now()
+    claimed_at = now(), started_at = now(), updated_at = now()
   where id = p_id;
 end $$;
 create function pg_temp.finish(p_id bigint, p_outcome text, p_wait_us bigint default null) returns text

@@ -2,7 +2,7 @@
 -- waits for its next attempt.
 begin;
 \ir nodes.inc
-select plan(14);
+select plan(27);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at, kinds) values
@@ -44,6 +44,80 @@ select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s
 select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true,
   'up to backoff_max');
 select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
+
+-- What a task runs is edited while it runs: the run that goes on is of the text before, and the new text
+-- runs, too.
+create function pg_temp.starts(p_name text) returns void language sql as $$
+  update pgrab.task t set status = 'running', version = t.version + 1, node_id = n.id, incarnation = 4,
+    attempt = t.attempt + 1, claimed_at = now(), started_at = now()
+  from pgrab.node n where t.name = p_name
+$$;
+create function pg_temp.ends(p_name text, p_outcome text default 'succeeded') returns bigint
+language sql as $$
+  select pg_temp.finish(p_name, (select t.version from pgrab.task t where t.name = p_name), 4, p_outcome)
+$$;
+create function pg_temp.row_of(p_name text) returns text language sql as $$
+  select format('%s %s %s, attempt %s', t.status, t.command, t.fire_at <= clock_timestamp(), t.attempt)
+  from pgrab.task t where t.name = p_name
+$$;
+create function pg_temp.ran(p_name text) returns text language sql as $$
+  select string_agg(format('%s %s %s', r.kind, r.outcome, coalesce(r.definition,
+      pgrab.definition_of(r.task_id, r.version) - 'kind' - 'name') ->> 'command'), ', '
+    order by r.finished_at, r.created_at)
+  from pgrab.run r where r.name = p_name
+$$;
+delete from pgrab.task;
+insert into pgrab.task (name, key, command) values ('upsert', 'refresh', 'call refresh(1)');
+select pg_temp.starts('upsert');
+insert into pgrab.task (key, command) values ('refresh', 'call refresh(2)')
+on conflict (key) do update set command = excluded.command;
+select is(pg_temp.ends('upsert'), 1::bigint, 'the run ends as it was started');
+select is(pg_temp.row_of('upsert'), 'scheduled call refresh(2) t, attempt 0',
+  'an upsert of a running task becomes its next run');
+select is(pg_temp.ran('upsert'), 'sql succeeded call refresh(1)', 'the history says what has run');
+select pg_temp.starts('upsert');
+update pgrab.task set kind = 'shell', command = 'refresh 3' where name = 'upsert';
+select pg_temp.ends('upsert', 'failed');
+select is(pg_temp.row_of('upsert'), 'scheduled refresh 3 t, attempt 0',
+  'after a failure, too, with all its attempts');
+select is(pg_temp.ran('upsert'), 'sql succeeded call refresh(1), sql failed call refresh(2)',
+  'and the kind on record is that of the run');
+select pg_temp.starts('upsert');
+update pgrab.task set timeout = '1 minute' where name = 'upsert';
+select pg_temp.ends('upsert');
+select is(pg_temp.row_of('upsert'), null, 'other edits bring no run');
+select is((select r.definition from pgrab.run r where r.name = 'upsert' and r.ended is not null),
+  '{"key": "refresh", "command": "refresh 3"}'::jsonb,
+  'nor do they change what is on record of the last one');
+
+insert into pgrab.task (name, command, schedule, max_runs) values ('last', 'select 1', '@every 1h', 2);
+select pg_temp.starts('last');
+update pgrab.task set command = 'select 2' where name = 'last';
+select pg_temp.ends('last');
+select is(pg_temp.row_of('last'), 'scheduled select 2 f, attempt 0', 'a schedule has its next fire');
+select pg_temp.starts('last');
+select throws_ok($$update pgrab.task set command = 'select 3' where name = 'last'$$, '55000',
+  format('task %s (last) is running', (select t.id from pgrab.task t where t.name = 'last')));
+update pgrab.task set command = 'select 3', max_runs = 3 where name = 'last';
+select pg_temp.ends('last');
+select is(pg_temp.row_of('last'), 'scheduled select 3 f, attempt 0', 'which the edit may have given it');
+
+insert into pgrab.task (name, command) values ('root', 'select 1');
+insert into pgrab.task (name, command, parent_id) select 'child', 'select 1', t.id
+from pgrab.task t where t.name = 'root';
+select pg_temp.starts('root');
+select throws_ok($$update pgrab.task set args = '{"params": [1]}' where name = 'root'$$, '55000',
+  format('task %s (root) is running', (select t.id from pgrab.task t where t.name = 'root')));
+select lives_ok($$update pgrab.task set command = 'select 2' where name = 'child'$$,
+  'a link that waits will run it');
+
+-- a run that was lost before the clock was set back is tried again at once
+insert into pgrab.task (name, kind) values ('lost', 'noop');
+select pg_temp.starts('lost');
+update pgrab.task set due_at = clock_timestamp() + interval '3 hours' where name = 'lost';
+select pg_temp.ends('lost', 'lost');
+select ok((select t.due_at <= clock_timestamp() from pgrab.task t where t.name = 'lost'),
+  'what is lost is due now, not when the clock said so');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- What a dead node held goes back: what it had claimed as it was, what it ran as lost, and nothing of others.
 begin;
 \ir nodes.inc
-select plan(18);
+select plan(27);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
@@ -73,10 +73,37 @@ set local application_name = 'pgrab sql 11';
 select pg_stat_clear_snapshot();
 select is(pg_temp.recovered(11), '(1,0,0)', 'is not lost while its backend is there');
 select is(pg_temp.at(8), 'running 7 1 11', 'its task runs');
+update pgrab.task set owner = 'somebody' where id = 8;
+select is((pgrab_internal.lost_batch(11, 'x')).ids, '{8}',
+  'a backend of a role that is not its owner does not count');
+update pgrab.task set owner = current_user where id = 8;
 set local application_name = 'pgrab';
 select pg_stat_clear_snapshot();
 select is(pg_temp.recovered(11), '(1,1,0)', 'but when that is gone');
 select is(pg_temp.at(8), 'scheduled 8 1', 'it is tried again');
+
+-- -------------------------------------------------------------- what is held and was written down nowhere
+select pg_temp.held(10, 'claimed', 'dead'), pg_temp.held(11, 'running', 'dead'),
+  pg_temp.held(12, 'claimed', 'dead');
+delete from pgrab.hold where batch in (10, 11);
+select is(pg_temp.recovered(null), '(1,0,0)', 'is found by nobody');
+select pg_temp.held(13, 'claimed', 'dead');
+select is(pgrab_internal.strays_tick(), false, 'until the server has changed, and all tasks are read');
+select is((select array_agg(i order by i) from pgrab.hold h, unnest(h.ids) i where h.batch < 0), '{10,11}',
+  'which finds it, and nothing that is written down');
+select is(pg_temp.recovered(null), '(3,1,0)', 'then it is put back');
+select pg_temp.held(14, 'claimed', 'dead');
+delete from pgrab.hold where batch = 14;
+select pgrab_internal.strays_tick();
+select is((select count(*) from pgrab.hold h), 0::bigint, 'this is done once for a server');
+update pgrab.duty set done_at = clock_timestamp() - interval '25 hours' where duty = 'strays';
+select pgrab_internal.strays_tick();
+select is((select h.ids from pgrab.hold h), '{14}', 'and once a day');
+update pgrab.duty set about = 'another server' where duty = 'strays';
+insert into pgrab.task (id, kind, run_at) overriding system value
+select i, 'noop', '2099-01-01' from generate_series(101, 20100) i;
+select is(pgrab_internal.strays_tick(), true, 'many tasks are read a slice at a time');
+select is(pgrab_internal.strays_tick(), false, 'to the end');
 
 select * from finish();
 rollback;

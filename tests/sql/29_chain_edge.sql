@@ -44,7 +44,7 @@ select throws_ok(
 select is(pg_temp.chain(), '1! 2! 3. 4.', 'nothing of this has changed anything');
 select results_eq('select * from pgrab.delete_chain(3)', 'values (3::bigint), (4)',
   'delete_chain takes what hangs below');
-select is(pg_temp.chain(), '1! 2!', 'and the rest of the chain is there');
+select is(pg_temp.chain(), '1! 2! 3x 4x', 'and the rest of the chain is there');
 select pg_temp.fresh();
 
 -- what is done to a chain that has begun

@@ -1,7 +1,7 @@
 -- What people do to chains: new links, schedules, cancel, delete.
 begin;
 \ir chain.inc
-select plan(28);
+select plan(30);
 set local timezone = 'UTC';
 
 -- cancel of a root that runs once: what runs is asked to stop, the rest ends
@@ -57,7 +57,7 @@ select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 8', '22
   'task schedule cannot be ''@daily''', 'a chain that has begun gets no schedule');
 select results_eq('select pgrab.delete_chain(1)', 'values (2::bigint), (3)',
   'delete_chain of a root that has left');
-select is(pg_temp.chain(), '1+ 8! 9.', 'takes what hangs below it');
+select is(pg_temp.chain(), '1+ 2x 3x 8! 9.', 'takes what hangs below it');
 select throws_ok('select pgrab.delete_chain(4711)', 'P0002', 'task 4711 does not exist');
 select pg_temp.fresh();
 
@@ -118,14 +118,15 @@ delete from pgrab.task where id = 1;
 select is((select count(*) from pgrab.delete_chain(3)), 2::bigint, 'delete_chain, too');
 select is((select string_agg(task_id || ' ' || version || ' ' || incarnation, ', ' order by task_id)
     from pgrab.cancel_request), '1 7 11, 3 7 11', 'its run is to be stopped');
-select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled',
+select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled, 4 cancelled cancelled',
   'and is on record as cancelled');
 select is((select count(*) from pgrab_internal.finish((array[1, 2, 3], array[7, 7, 7], array[11, 11, 11],
       array[1, 1, 1], array[0, 0, 0], array['failed', 'succeeded', 'failed'], null, null, null, null,
       null)::pgrab_internal.batch, 1, 'n')),
   1::bigint, 'its end is nobody''s');
 select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the wish away');
-select is(pg_temp.outcomes(), '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled',
+select is(pg_temp.outcomes(),
+  '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled, 4 cancelled cancelled',
   'a finish is no delete');
 select pg_temp.fresh();
 
@@ -164,6 +165,17 @@ select is(pg_temp.chain(), '1! 2! 11r 12. 13. 14.',
   'chains can be built, edited and taken down without owning the schema');
 drop owned by pgrab_test_builder;
 select pg_temp.fresh();
+
+-- a delete leaves a trace, whatever its session has set
+insert into pgrab.task (id, kind) overriding system value values (901, 'noop');
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1
+where id = 901;
+set local pgrab.link_ends = 'x';
+delete from pgrab.task where id = 901;
+select is((select e.what from pgrab.event e where e.task_id = 901), 'delete', 'an event');
+select is((select count(*) from pgrab.cancel_request c where c.task_id = 901), 1::bigint,
+  'and the run is stopped');
+set local pgrab.link_ends = '';
 
 select * from finish();
 rollback;

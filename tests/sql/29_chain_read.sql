@@ -1,7 +1,7 @@
 -- What is read of chains: outputs that are handed down, pictures.
 begin;
 \ir chain.inc
-select plan(10);
+select plan(16);
 set local timezone = 'UTC';
 
 -- what comes down
@@ -58,6 +58,44 @@ select pg_temp.ends(1); select pg_temp.ends(2); select pg_temp.ends(3);
 select is((select string_agg(task || ' ' || outcome, '/' order by path) from pgrab.chains where root = 1),
   'extract succeeded/  clean succeeded/    load succeeded', 'an ended chain can be drawn too');
 select pg_temp.fresh();
+
+-- what a year of history costs: a link that starts, a cancel and a delete read no older day
+select pgrab_internal.day_make('run', '2026-01-01'::date + d) from generate_series(0, 3) d \g /dev/null
+insert into pgrab.task (id, name, kind, schedule) overriding system value
+values (1, 'a', 'noop', '@every 1s');
+insert into pgrab.task (id, kind, command, parent_id) overriding system value
+values (2, 'shell', 'true', 1);
+insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome, kind,
+  owner, output)
+select 1, 1, 1, 0, f, f, f, 'succeeded', 'noop', current_user, 'old'
+from (select '2026-01-02Z'::timestamptz as f union all select now() from generate_series(1, 2000)) f;
+select pg_temp.ends(1, 'succeeded', 'new') \g /dev/null
+create function pg_temp.read_of(p_table text) returns bigint language sql as $$
+  select coalesce(sum(s.idx_scan) + sum(s.seq_scan) + sum(s.idx_tup_fetch), 0)::bigint
+  from pg_stat_xact_all_tables s where s.schemaname = 'pgrab' and s.relname = p_table
+$$;
+create function pg_temp.reads(p_what text, p_table text) returns bigint language plpgsql as $$
+declare
+  v_before constant bigint := pg_temp.read_of(p_table);
+begin
+  execute p_what;
+  return pg_temp.read_of(p_table) - v_before;
+end $$;
+select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 2), 'new',
+  'a link gets the output of this run');
+select is(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) from pgrab.task t
+    where id = 2', 'run_20260102'), 0::bigint, 'and no day before it is looked at');
+select cmp_ok(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) from pgrab.task t
+    where id = 2', 'run_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')), '<', 10::bigint,
+  'nor the other runs of its parent');
+insert into pgrab.task (id, kind, run_at) overriding system value values
+  (6, 'noop', '2100-01-01'), (7, 'noop', '2100-01-01');
+select pgrab.cancel(6) \g /dev/null
+select is(pg_temp.reads('select pgrab.cancel(7)', 'run_20260102'), 0::bigint, 'a cancel reads no history');
+insert into pgrab.task (id, kind, schedule) overriding system value values (8, 'noop', '@daily');
+select is(pg_temp.reads('delete from pgrab.task where id = 8', 'run_20260102'), 0::bigint, 'nor a delete');
+insert into pgrab.task (id, kind, schedule) overriding system value values (9, 'noop', '@daily');
+select is(pg_temp.reads('select pgrab.delete(9)', 'run_20260102'), 0::bigint, 'by a function or without');
 
 select * from finish();
 rollback;

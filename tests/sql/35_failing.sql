@@ -48,9 +48,8 @@ select is((select (o.name, o.last_success, date_trunc('hour', o.overdue_by), o.w
     from pgrab.overdue o), '(backup,,01:00:00,t)', 'a task that has never succeeded');
 select pg_temp.ends(10, 'succeeded');
 select is_empty('select * from pgrab.overdue', 'a success ends it');
-update pgrab.task set last_finished_at = now() - interval '26 hours' where id = 10;
+update pgrab.task set succeeded_at = now() - interval '26 hours' where id = 10;
 select is((select date_trunc('hour', o.overdue_by) from pgrab.overdue o), '02:00:00', 'an old success');
-update pgrab.run set finished_at = now() - interval '26 hours' where task_id = 10;
 update pgrab.task set max_attempts = 1 where id = 10;
 select pg_temp.ends(10, 'failed');
 select is((select o.last_success from pgrab.overdue o), date_trunc('second', now() - interval '26 hours'),

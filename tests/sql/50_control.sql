@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(27);
+select plan(44);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -57,6 +57,49 @@ select is((select run_at > now() from pgrab.task where id = 1001), true, 'a refu
 select is((select count(*) from pgrab.pause('{}'::bigint[])), 0::bigint, 'no ids, nothing to do');
 select is((select count(*) from pgrab.run_now(array[1001, 1001])), 1::bigint,
   'an id that stands twice counts once');
+
+-- delete, of tasks that wait for each other; and undelete
+create function pg_temp.chain() returns void language sql as $$
+  select pgrab.apply('{"source": "c", "tasks": [
+    {"key": "root", "kind": "shell", "command": "echo 1", "schedule": "0 3 * * *", "priority": 3},
+    {"key": "left", "kind": "noop", "parents": ["root"]},
+    {"key": "right", "kind": "noop", "parents": ["root"]},
+    {"key": "both", "kind": "noop", "parents": ["left", "right"], "run_if": "always"}]}');
+$$;
+select pg_temp.chain();
+select throws_ok($$select pgrab.delete(pgrab.ids_of('{root,both}'))$$, '23503');
+select is((select count(*) from pgrab.delete(pgrab.ids_of('{root,left,right,both}'))), 4::bigint,
+  'a chain is deleted as a whole, in any order');
+select is((select count(*) from pgrab.chain), 0::bigint, 'and nothing of it is left');
+select is((select count(*) from pgrab.edge), 0::bigint, 'no edge either');
+create temporary table was as
+select x.task_id as id, x.key from pgrab.run x where x.key in ('root', 'left', 'right', 'both');
+select throws_ok(format('select pgrab.undelete(%s)', (select id from was where key = 'left')), '55000');
+select is((select count(*) from pgrab.undelete(array(select id from was))), 4::bigint, 'and comes back');
+select results_eq($$select key, command, schedule, priority::integer, source,
+    schedule is null or fire_at > now()
+  from pgrab.task where source = 'c' order by id$$,
+  $$values ('root', 'echo 1', '0 3 * * *', 3, 'c', true), ('left', '', null, 0, 'c', true),
+    ('right', '', null, 0, 'c', true), ('both', '', null, 0, 'c', true)$$, 'as it was');
+select is((select count(*) from pgrab.edge), 1::bigint, 'with its edges');
+select is((select what from pgrab.event where what = 'undelete' limit 1), 'undelete', 'which is recorded');
+select throws_ok($$select pgrab.undelete('root')$$, '55000', null, 'what is live is not deleted');
+
+insert into pgrab.task (key, kind, run_at) values ('once', 'noop', '2099-01-01');
+select pgrab.delete('once');
+select is((select run_at from pgrab.undelete('once')), '2099-01-01'::timestamptz, 'its time comes back, too');
+insert into pgrab.task (key, kind, schedule) values ('by sql', 'noop', '@daily');
+delete from pgrab.task where key = 'by sql';
+select is((select schedule from pgrab.undelete('by sql')), '@daily', 'what a DELETE took comes back');
+select throws_ok('select pgrab.undelete(4711)', '55000', null, 'what has ended was not deleted');
+select throws_ok('select pgrab.undelete(4712)', 'P0002', null, 'and of others nothing is kept');
+
+-- what delete_chain takes
+select is((select count(*) from pgrab.delete_chain(pgrab.id_of('root'))), 4::bigint, 'a chain by its root');
+select is((select count(*) from pgrab.undelete(array(
+    select pgrab.defined_id(k) from unnest('{root,left,right,both}'::text[]) k))), 4::bigint,
+  'comes back');
+select is((select count(*) from pgrab.chain), 1::bigint, 'as one chain');
 
 select * from finish();
 rollback;

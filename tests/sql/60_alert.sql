@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(36);
+select plan(49);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -130,23 +130,81 @@ update pgrab.task set on_failure = null where id = 1;
 insert into pgrab.task (id, key, kind, schedule, expect_within) overriding system value values
   (10, 'backup', 'noop', '@every 1h', '1 day'), (11, 'young', 'noop', '@every 1h', '1 day');
 update pgrab.task set created_at = now() - interval '25 hours' where id = 10;
-select is((select count(*) from pgrab.task where key = 'pgrab.alert_late'), 0::bigint,
-  'nobody looks for what is late');
+select is(pgrab_internal.late_tick(), 0::bigint, 'nobody looks for what is late');
 insert into pgrab.alert (name, events, template) values
   ('late', '{late,recovered}', '{"kind": "notify", "command": "late"}');
-select is((select (t.schedule, t.command)::text from pgrab.task t where key = 'pgrab.alert_late'),
-  '("@every 1m","select pgrab.alert_late()")', 'until somebody wants to know');
 delete from pgrab.incident;
-select is(pgrab.alert_late(), 1::bigint, 'one is late');
-select is(pgrab.alert_late(), 0::bigint, 'once');
-select is((select string_agg(a.args ->> 'payload', '; ') from pgrab.task a
-    where a.source = 'pgrab.alert' and kind = 'notify'),
-  'backup is late: no success within 1 day', 'and is told of');
+select is(pgrab_internal.late_tick(), 1::bigint, 'until somebody wants to know: one is late');
+update pgrab.duty set done_at = '-infinity' where duty = 'late';
+select is(pgrab_internal.late_tick(), 0::bigint, 'once');
+select is(pg_temp.told(), 'late backup is late: no success within 1 day', 'and is told of');
 select is_empty('select * from pgrab.incident where event = ''late'' and failures > 0', 'late is no failure');
 select pg_temp.ends(10, 'succeeded');
-select matches((select string_agg(a.args ->> 'payload', '; ' order by id) from pgrab.task a
-    where a.source = 'pgrab.alert' and kind = 'notify'),
-  '; backup has recovered: it was late since', 'so is its recovery');
+select matches(pg_temp.told(), '; late backup has recovered: it was late since', 'so is its recovery');
+select is((select count(*) from pgrab.task where command like '%alert_late%'), 0::bigint,
+  'no task that somebody else may own does the search');
+delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.alert;
+
+-- missed
+insert into pgrab.task (id, key, kind, schedule, misfire) overriding system value values
+  (20, 'hourly', 'noop', '@every 1h', 'skip');
+insert into pgrab.alert (name, events, template) values
+  ('missed', '{missed}', '{"kind": "notify", "command": "missed"}');
+create function pg_temp.misses() returns bigint language sql as $$
+  update pgrab.task set due_at = now() - interval '1 hour', fire_at = now() - interval '1 hour',
+    run_at = now() - interval '1 hour' where id = 20;
+  select pgrab_internal.misfire(array[t.id], array[t.version]) from pgrab.task t where t.id = 20
+$$;
+select is(pg_temp.misses(), 1::bigint, 'a fire is missed');
+select matches(pg_temp.told(), '^missed hourly missed the fire of \S+ \S+: no node could run it',
+  'it is told of');
+select is((select (e.what, e.task, e.detail ->> 'why')::text from pgrab.event e where e.task_id = 20
+    and e.what = 'missed'),
+  '(missed,hourly,"no node could run it within misfire_after")', 'and an event');
+select pg_temp.misses();
+select is((select count(*) from pgrab.event e where e.what = 'missed'), 1::bigint, 'once an hour');
+delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.alert;
+
+-- many alerts, and bad ones
+select throws_ok($$insert into pgrab.alert (name, task_like, template) values
+  ('x', '%\', '{"kind": "noop"}')$$,
+  '22025', 'the pattern of alert ''x'' cannot be E''%\\''', 'a pattern that would fail for every task');
+select throws_ok($$insert into pgrab.alert (name, node_like, template) values
+  ('x', '\', '{"kind": "noop"}')$$,
+  '22025', null, 'or node');
+select lives_ok($$insert into pgrab.alert (name, task_like, template) values
+  ('x', '%\\', '{"kind": "noop"}')$$,
+  'a backslash that is meant');
+insert into pgrab.limit (key, max_running) values ('gone', 1);
+insert into pgrab.alert (name, template)
+select 'a' || i, case i when 13 then '{"kind": "noop", "limit_key": "gone"}'::jsonb
+  else '{"kind": "notify", "command": "many"}' end
+from generate_series(1, 99) i;
+select throws_ok($$insert into pgrab.alert (name, template) values ('b', '{"kind": "noop"}')$$, '54000',
+  format('alert ''b'' cannot be set: %s has 100 already', current_user), 'a role has a hundred at most');
+delete from pgrab.limit;
+select pg_temp.ends(1, 'failed', p_tell => false);
+select is((select count(*) from pgrab.task where source = 'pgrab.alert'), 0::bigint,
+  'the finish inserts none of them');
+create function pg_temp.tell_all(out slices bigint) language plpgsql as $$
+declare
+  n record;
+begin
+  slices := 0;
+  loop
+    select * into n from pgrab_internal.notices_tell();
+    slices := slices + n.told;
+    exit when not n.left_over;
+  end loop;
+end $$;
+select is(pg_temp.tell_all(), 5::bigint, 'they come in slices');
+select is((select count(*) from pgrab.task where source = 'pgrab.alert'), 98::bigint,
+  'all but the one that cannot work');
+select is((select i.fault from pgrab.incident i where i.task_id = 1), 'task limit_key cannot be ''gone''',
+  'of which the incident says why');
+select is((select (n.told, n.left_over)::text from pgrab_internal.notices_tell() n), '(0,f)', 'each once');
 
 select * from finish();
 rollback;

@@ -30,7 +30,7 @@ select is((select count(*) from pgrab.task), 2::bigint, 'not again');
 update pgrab.alert set template = '{"kind": "http", "command": "http://localhost/", '
   '"args": {"body": {"key": "{{id}}", "text": "{{task}} {{event}} {{error}}"}}}'
 where name = 'a';
-select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'it died');
+select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'it died'), pg_temp.told();
 select is((select a.args -> 'body' from pgrab.task a where a.kind = 'http'),
   '{"key": "node-1", "text": "node n1 node_down it died"}', 'one template does for tasks and nodes');
 select pgrab_internal.node_back(1);
@@ -40,6 +40,7 @@ delete from pgrab.limit;
 set local client_min_messages = error;
 select lives_ok($$select pgrab_internal.node_died(1, '2026-01-02 03:04:05', 'it died')$$,
   'a template that cannot work keeps nobody from marking a node down');
+select pgrab_internal.notices_tell();
 select matches((select i.fault from pgrab.node_incident i), 'limit', 'and says why');
 update pgrab.beat set state = 'down' where node_id = 1;
 select pgrab_internal.node_incidents_end();

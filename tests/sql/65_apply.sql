@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(29);
+select plan(32);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -71,6 +71,14 @@ select is((select string_agg(t.key, ' ' order by t.key) from pgrab.task t), 'a b
 select throws_ok($$select pgrab.apply('[]', null, true)$$, '22023',
   'tasks that are missing from the file can only be deleted within one source');
 
+select pgrab.apply('[{"key": "p", "kind": "noop", "schedule": "@daily"},
+  {"key": "c", "kind": "noop", "parents": ["p"]}, {"key": "g", "kind": "noop", "parents": ["c"]}]', 'chain');
+select pgrab.apply('[{"key": "p", "kind": "noop", "schedule": "@daily"},
+  {"key": "c", "kind": "noop", "parents": ["p"]}]', 'chain', true);
+select is((select count(*) from pgrab.task t where t.source = 'chain'), 2::bigint, 'the end of a chain goes');
+select pgrab.apply('[]', 'chain', true);
+select is((select count(*) from pgrab.task t where t.source = 'chain'), 0::bigint, 'and a whole chain');
+
 -- --------------------------------------------------------------------------------------- what is refused
 select throws_ok($$select pgrab.apply('{"source": "etl"}')$$, '22023', 'the file holds no tasks');
 select throws_ok($$select pgrab.apply('7')$$, '22023', 'the file holds no tasks');
@@ -82,7 +90,11 @@ select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop", "parents": 
 select throws_ok($$select pgrab.apply('[{"key": "a", "kind": "noop"}]', 'other')$$, '22023',
   'task ''a'': it belongs to source ''etl''');
 select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop"}, {"key": "y", "kind": "ruby"}]')$$,
-  '22023', 'task kind cannot be ''ruby''');
+  '22023', 'task ''y'': task kind cannot be ''ruby''');
+select throws_ok($$select pgrab.apply('[{"key": "x", "kind": "noop", "schedule": "60 * * * *"},
+    {"key": "z", "kind": "noop", "parents": ["x"]}, {"key": "y", "kind": "ruby"}, {"kind": "noop"}]')$$,
+  '22023', '3 of 4 tasks of the file are refused: x, y, {"kind": "noop"}',
+  'all that is wrong is said at once');
 select is((select count(*) from pgrab.task where key in ('x', 'y')), 0::bigint,
   'and all of the file with it');
 select is(pgrab.apply('[{"key": "mine", "kind": "noop"}]', 'etl'), 1::bigint,

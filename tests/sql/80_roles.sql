@@ -1,97 +1,317 @@
--- What each of the separate roles may see, write and call.
+-- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
+-- permit is refused, or finds no row.
 begin;
-select plan(24);
+select plan(26);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
-grant pgrab_submit, pgrab_operator, pgrab_read to current_user;
 update pgrab.cluster set roles = true;
-select pgrab_internal.rights_tables(), pgrab_internal.rights_people(), pgrab_internal.rights_routines(),
-  pgrab_internal.rights_node();
+select pgrab_internal.rights_rows(), pgrab_internal.rights_tables(), pgrab_internal.rights_when(),
+  pgrab_internal.rights_routines(), pgrab_internal.rights_node();
 
-create function pg_temp.columns(p_role text, p_right text, p_table regclass default 'pgrab.task')
-returns text[] language sql as $$
-  select coalesce(array_agg(a.attname::text order by a.attname), '{}') from pg_attribute a
-  where a.attrelid = p_table and a.attnum > 0 and not a.attisdropped
-    and has_column_privilege(p_role, p_table, a.attname, p_right)
-$$;
--- The tables of which a role may write anything.
-create function pg_temp.written(p_role text) returns text[] language sql as $$
-  select coalesce(array_agg(c.relname::text order by c.relname), '{}') from pg_class c
-  where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
-    and (has_any_column_privilege(p_role, c.oid, 'insert, update')
-      or has_table_privilege(p_role, c.oid, 'delete, truncate'))
-$$;
+-- ------------------------------------------------------------------------------------------ who is who here
+create table pg_temp.person (name text, roles text[]);
+insert into pg_temp.person values
+  ('pgrab_t_nobody', '{}'), ('pgrab_t_submit', '{pgrab_submit}'), ('pgrab_t_operator', '{pgrab_operator}'),
+  ('pgrab_t_read', '{pgrab_read}'), ('pgrab_t_node', '{pgrab_node}'),
+  ('pgrab_t_serve', '{pgrab_serve,pgrab_read}'), ('pgrab_t_submit_read', '{pgrab_submit,pgrab_read}'),
+  ('pgrab_t_submit_operator', '{pgrab_submit,pgrab_operator}'),
+  ('pgrab_t_submit_node', '{pgrab_submit,pgrab_node}'), ('pgrab_t_read_node', '{pgrab_read,pgrab_node}'),
+  ('pgrab_t_operator_read', '{pgrab_operator,pgrab_read}'), ('pgrab_t_other', '{pgrab_submit}');
+do $$
+declare
+  p record;
+begin
+  for p in select * from pg_temp.person loop
+    execute format('create role %I', p.name);
+    execute format('grant %I to current_user', p.name);
+    execute format('grant pgrab_kind_sql, pgrab_kind_noop to %I', p.name); -- of an alert the kind is checked
+    execute coalesce((
+      select string_agg(format('grant %I to %I;', r, p.name), '') from unnest(p.roles) r), 'select 1');
+  end loop;
+end $$;
 
--- ---------------------------------------------------------------------------------------- what is granted
-select is(pg_temp.columns('pgrab_submit', 'update'),
-  array(select c from unnest(pgrab_internal.written()) c order by 1),
-  'who submits writes what people write of a task');
-select is(pg_temp.columns('pgrab_operator', 'insert'), '{}', 'an operator inserts none');
-select is(pg_temp.columns('pgrab_node', 'insert'), '{}', 'nor does a node');
-select is(array(select unnest(pg_temp.columns('pgrab_node', 'update'))
-    intersect select unnest(pgrab_internal.written())),
-  '{}', 'and it changes nothing that people write');
-select is(pg_temp.written('pgrab_read'), '{}', 'a reader writes nothing');
-select is(pg_temp.written('pgrab_serve'), '{token}', 'nor does the server, but when a token was used');
-select is(pg_temp.columns('pgrab_serve', 'update', 'pgrab.token'), '{last_used_at}', 'and no more of it');
+-- ------------------------------------------------------------------------------------ rows that are theirs
+create table pg_temp.has (owner text, t bigint, s bigint, parent bigint, child bigint, spare bigint);
+do $$
+declare
+  v_owner text;
+  v_ids bigint[];
+begin
+  for v_owner in select name from pg_temp.person loop
+    with made as (
+      insert into pgrab.task (kind, command, key, run_at, schedule)
+      select 'sql', 'select 1', v_owner || ':' || n, '2099-01-01', case n when 2 then '@daily' end
+      from generate_series(1, 5) n returning id)
+    select array_agg(id order by id) into v_ids from made;
+    insert into pgrab.edge (parent_id, child_id) values (v_ids[3], v_ids[4]);
+    insert into pg_temp.has
+    values (v_owner, v_ids[1], v_ids[2], v_ids[3], v_ids[4], v_ids[5]);
+    update pgrab.task set owner = v_owner where id = any (v_ids);
+    insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner)
+    values (v_ids[1], 1, now(), now(), 1, 'failed', 'sql', v_owner);
+    insert into pgrab.definition values (v_ids[1], 1, now(), null, 'x', v_owner, '{}');
+    insert into pgrab.event (what, role, task_id, owner) values ('edit', 'x', v_ids[1], v_owner);
+    insert into pgrab.incident (task_id, event, since) values (v_ids[1], 'failed', now());
+    insert into pgrab.cancel_request (task_id, version, incarnation) values (v_ids[1], 1, 1);
+    insert into pgrab.live (incarnation, task_id, version) values (1, v_ids[1], 1);
+    insert into pgrab.limit (key, max_running) values (v_owner, 1);
+    update pgrab.limit set owner = v_owner where key = v_owner;
+    insert into pgrab.limit_place (task_id, at, started, key) values (v_ids[1], now(), true, v_owner);
+    insert into pgrab.limit_start (no, at, key) values (1, now(), v_owner);
+    insert into pgrab.secret (owner, name, value) values (v_owner, 's', 'x');
+    insert into pgrab.token (hash, role, name, expires_at)
+    values (sha256(v_owner::bytea), v_owner, v_owner, now());
+  end loop;
+end $$;
+alter table pgrab.alert disable trigger user;
+insert into pgrab.alert (name, template, set_by) select owner, '{"kind": "noop"}', owner from pg_temp.has;
+alter table pgrab.alert enable trigger user;
+insert into pgrab.limit_use (no, key) select 0, owner from pg_temp.has on conflict do nothing;
+insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
+  started_at) values ('n1', 'h', 1, '1', 'id_hash', 8, '1 s', '20 s', now());
+insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state)
+select id, 1, 11, now(), 'up' from pgrab.registration;
+
+-- ---------------------------------------------------------------------------------- how to try each of them
+-- {o}: whose rows; {t} and so on: his tasks.  Returns a number; none is permitted if it is 0.
+create table pg_temp.way (object text, action text, first_column text, text text);
+insert into pg_temp.way
+select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w) from (values
+  ('task', 'id = {t}'), ('run', 'task_id = {t}'), ('edge', 'child_id = {child}'),
+  ('definition', 'task_id = {t}'), ('limit', 'key = ''{o}'''),
+  ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
+  ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
+  ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
+  ('live', 'task_id = {t}'), ('event', 'task_id = {t} and what = ''edit''')) v(x, w);
+insert into pg_temp.way values
+  ('secret', 'select', 'owner',
+    'select count(*) from (select owner, name from pgrab.secret where owner = ''{o}'') s'),
+  ('token', 'select', 'role',
+    'select count(*) from (select name, role from pgrab.token where role = ''{o}'') t'),
+  ('token', 'select', 'hash', 'select count(*) from pgrab.token where hash = sha256(''{o}''::bytea)'),
+  ('task', 'insert', 'name',
+    'insert into pgrab.task (kind, run_at) select ''noop'', ''2099-01-01'' where ''{o}'' = current_user '
+    'returning 1'),
+  ('task', 'update', 'kind', 'update pgrab.task set command = ''select 2'' where id = {t} returning 1'),
+  ('task', 'update', 'name', 'update pgrab.task set priority = 1 where id = {t} returning 1'),
+  ('task', 'update', 'version', 'update pgrab.task set version = version + 1 where id = {t} returning 1'),
+  ('task', 'delete', null, 'delete from pgrab.task where id = {t} returning 1'),
+  ('tasks', 'delete', null, 'delete from pgrab.tasks where id = {t} returning 1'),
+  ('edge', 'insert', 'parent_id',
+    'insert into pgrab.edge (parent_id, child_id) values ({parent}, {spare}) returning 1'),
+  ('edge', 'update', 'parent_id',
+    'update pgrab.edge set run_if = ''always'' where child_id = {child} returning 1'),
+  ('edge', 'delete', null, 'delete from pgrab.edge where child_id = {child} returning 1'),
+  ('limit', 'insert', 'key',
+    'insert into pgrab.limit (key, max_running) select ''new'', 1 where ''{o}'' = current_user '
+    'returning 1'),
+  ('limit', 'update', 'key', 'update pgrab.limit set max_running = 2 where key = ''{o}'' returning 1'),
+  ('limit', 'delete', null, 'delete from pgrab.limit where key = ''{o}'' returning 1'),
+  ('alert', 'insert', 'name',
+    'insert into pgrab.alert (name, template) select ''new'', ''{"kind": "sql", "command": "x"}'' where '
+    '''{o}'' = current_user returning 1'),
+  ('alert', 'update', 'name', 'update pgrab.alert set enabled = false where name = ''{o}'' returning 1'),
+  ('alert', 'delete', null, 'delete from pgrab.alert where name = ''{o}'' returning 1'),
+  ('secret', 'insert', 'name',
+    'insert into pgrab.secret (name, value) select ''new'', ''x'' where ''{o}'' = current_user '
+    'returning 1'),
+  ('secret', 'update', 'name', 'update pgrab.secret set value = ''y'' where owner = ''{o}'' returning 1'),
+  ('token', 'insert', 'hash',
+    'insert into pgrab.token (hash, role, expires_at) values (''\x01'', ''{o}'', now()) returning 1'),
+  ('token', 'update', 'last_used_at',
+    'update pgrab.token set last_used_at = now() where hash = sha256(''{o}''::bytea) returning 1'),
+  ('run', 'insert', null,
+    'insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner) '
+    'values (1, 1, now(), now(), 1, ''failed'', ''sql'', ''{o}'') returning 1'),
+  ('live', 'insert', null,
+    'insert into pgrab.live (incarnation, task_id, version) values (2, {t}, 1) returning 1'),
+  ('live', 'update', null, 'update pgrab.live set progress = 1 where task_id = {t} returning 1'),
+  ('live', 'delete', null, 'delete from pgrab.live where task_id = {t} returning 1'),
+  ('node', 'update', 'weight', 'update pgrab.node set weight = 2 where name = ''n1'' returning 1'),
+  ('apply', 'call', null,
+    'select pgrab.apply(''[{"key": "{o}:1", "kind": "sql", "command": "select 1", "priority": 1}]'')'),
+  ('undelete', 'call', null, 'select 1 from pgrab.undelete({t})'),
+  ('edit', 'call', null, 'select 1 from pgrab.edit({t}, ''{"priority": 1}'')'),
+  ('add', 'call', null, 'select 1 from pgrab.add(''{"kind": "noop"}'') where ''{o}'' = current_user'),
+  ('delete_edge', 'call', null, 'select pgrab.delete_edge({parent}, {child})::int'),
+  ('delete_limit', 'call', null, 'select pgrab.delete_limit(''{o}'')::int'),
+  ('delete_alert', 'call', null, 'select pgrab.delete_alert(''{o}'')::int'),
+  ('delete_secret', 'call', null, 'select pgrab.delete_secret(''s'')::int where ''{o}'' = current_user'),
+  ('delete_token', 'call', null, 'select pgrab.delete_token(''{o}'')::int'),
+  ('token_add', 'call', null, 'select 1 from pgrab.token_add(''x'', ''{o}'')'),
+  ('drain', 'call', null, 'select 1 from pgrab.drain(''n1'')'),
+  ('undrain', 'call', null, 'select 1 from pgrab.undrain(''n1'')');
+insert into pg_temp.way
+select x, 'call', null, format('select 1 + count(*) from pgrab.%I({s})', x)
+from unnest('{pause,resume,retry,cancel,run_now,skip_next,delete,delete_chain}'::text[]) x
+union all
+select x, 'call', null, format('select 1 + count(*) from pgrab.%I()', x)
+from unnest('{pause_all,resume_all,adopt,upkeep}'::text[]) x;
+
+-- All is undone, whatever it was.  An error other than "not permitted" and "no such task" comes after those.
+create function pg_temp.try(p_by text, p_text text) returns boolean language plpgsql as $$
+declare
+  v_n bigint;
+begin
+  execute format('set local role %I', p_by);
+  execute p_text into v_n;
+  raise exception using errcode = 'UNDO1', message = coalesce(v_n, 0)::text;
+exception
+  when sqlstate 'UNDO1' then return sqlerrm::bigint > 0;
+  when insufficient_privilege or no_data_found then return false;
+  when object_not_in_prerequisite_state then return true;
+  when invalid_parameter_value then return sqlerrm not like '%the key is taken%';
+end $$;
+create function pg_temp.filled(p_text text, p_owner text) returns text language sql as $$
+  select replace(replace(replace(replace(replace(replace(p_text, '{o}', h.owner), '{t}', h.t::text),
+    '{s}', h.s::text), '{parent}', h.parent::text), '{child}', h.child::text), '{spare}', h.spare::text)
+  from pg_temp.has h where h.owner = p_owner
+$$;
+-- Where a table has no row-level security, the grant says all.
+create function pg_temp.granted(p_by text, p_object text, p_action text, p_column text) returns boolean
+language sql as $$
+  select case when p_column is null
+    then has_table_privilege(p_by, 'pgrab.' || quote_ident(p_object), p_action)
+    else has_column_privilege(p_by, 'pgrab.' || quote_ident(p_object), p_column, p_action) end
+$$;
+create function pg_temp.wrong(p_by text, p_roles text[]) returns table (what text) language sql as $$
+  with thing as (
+    select distinct o.object, r.action, r.columns[1] as first_column
+    from pgrab_internal.rights r cross join unnest(r.objects) o(object)),
+  said as (
+    select t.*, w.text, (
+      select min(x.whose) from pgrab_internal.role_rights x
+      where x.object = t.object and x.action = t.action and x.columns[1] is not distinct from t.first_column
+        and x.role = any (p_roles)) as whose
+    from thing t left join pg_temp.way w on w.object = t.object and w.action = t.action
+      and w.first_column is not distinct from t.first_column),
+  tried as (
+    select s.*, v.mine, coalesce(s.whose = 'all' or s.whose = 'own' and v.mine, false) as may,
+      case when s.text is null then pg_temp.granted(p_by, s.object, s.action, s.first_column)
+        else pg_temp.try(p_by, pg_temp.filled(s.text, case when v.mine then p_by else 'pgrab_t_other' end))
+        end as can
+    from said s cross join (values (true), (false)) v(mine))
+  select format('%s %s %s %s: %s, not %s', t.action, t.object, t.first_column,
+    case when t.mine then 'of his own' else 'of another' end, t.can, t.may)
+  from tried t where t.can is distinct from t.may
+  order by 1
+$$;
+select is(array(select w from pg_temp.wrong(p.name, p.roles) w), '{}'::text[],
+  'what is permitted to who is ' || coalesce(nullif(array_to_string(p.roles, ' and '), ''), 'none of these'))
+from pg_temp.person p where p.name <> 'pgrab_t_other' order by p.name;
+
+-- -------------------------------------------------------------------------------- nothing else is granted
+create function pg_temp.extra(p_role text) returns setof text language sql as $$
+  select format('%s %s.%s', g.action, c.relname, a.attname)
+  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    cross join unnest('{select,insert,update}'::text[]) g(action)
+  where c.relnamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and not c.relispartition
+    and c.relkind in ('r', 'p', 'v') and has_column_privilege(p_role, c.oid, a.attnum, g.action)
+    and not (c.relkind = 'v' and c.relnamespace = 'pgrab'::regnamespace and g.action = 'select')
+    and c.oid not in ('pgrab_internal.call'::regclass, 'pgrab_internal.run_key'::regclass)
+    and not exists (
+      select from pgrab_internal.role_rights r
+      where pg_has_role(p_role, r.role, 'MEMBER') and r.object = c.relname and r.action = g.action
+        and (r.columns is null or a.attname = any (r.columns)))
+  union all
+  select format('%s %s', g.action, c.relname)
+  from pg_class c cross join unnest('{delete,truncate,references,trigger}'::text[]) g(action)
+  where c.relnamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace)
+    and has_table_privilege(p_role, c.oid, g.action) and not exists (
+      select from pgrab_internal.role_rights r
+      where r.role = p_role and r.object = c.relname and r.action = g.action)
+$$;
+select is(array(select e from pg_temp.extra(r) e order by 1), '{}'::text[], r || ' has no other grants')
+from unnest('{pgrab_submit,pgrab_operator,pgrab_node,pgrab_serve}'::text[]) r;
+select is(
+  array(
+    select format('%s %s', r.action, o) from pgrab_internal.rights r cross join unnest(r.objects) o
+    where case r.action when 'call' then not exists (
+        select from pg_proc p where p.pronamespace = 'pgrab'::regnamespace and p.proname = o)
+      else to_regclass('pgrab.' || quote_ident(o)) is null end),
+  '{}'::text[], 'all that is permitted exists');
+select is(
+  array(
+    select c.relname::text from pg_class c
+    where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and has_any_column_privilege('pgrab_submit', c.oid, 'select') and not c.relrowsecurity order by 1),
+  '{api,beat,cluster,drained,hold,kind,migration,node_incident,pool,registration,weight}',
+  'what belongs to somebody is seen by rows');
 select is(
   (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r
     where r.rolname in ('pgrab_node', 'pgrab_submit', 'pgrab_operator', 'pgrab_read', 'pgrab_serve')
       and has_schema_privilege(r.oid, 'pgrab_internal', 'usage')),
   'pgrab_node', 'nobody but nodes gets to what is internal');
 select is(
-  (select string_agg(r.rolname, ' ') from pg_roles r
-    where r.rolname in ('pgrab_node', 'pgrab_submit', 'pgrab_operator', 'pgrab_read', 'pgrab_serve')
-      and has_column_privilege(r.oid, 'pgrab.secret', 'value', 'select')),
-  null, 'nobody reads a secret');
-select is(
-  (select string_agg(r.rolname, ' ') from pg_roles r
-    where r.rolname in ('pgrab_node', 'pgrab_submit', 'pgrab_operator', 'pgrab_read')
-      and has_column_privilege(r.oid, 'pgrab.token', 'hash', 'select')),
-  null, 'nor a token');
-select is(
-  (select string_agg(p.proname, ' ') from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace and has_function_privilege('pgrab_read', p.oid, 'execute')
-      and p.proname in ('pause', 'cancel', 'delete', 'apply', 'add', 'edit', 'drain', 'pause_all', 'upkeep')),
-  null, 'a reader calls nothing that changes anything');
-select is(
   (select string_agg(distinct p.proname, ' ' order by p.proname) from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace
-      and has_function_privilege('pgrab_operator', p.oid, 'execute')
-      and not has_function_privilege('pgrab_submit', p.oid, 'execute')),
-  'adopt drain pause_all resume_all undrain upkeep', 'what only an operator calls');
+    where p.pronamespace = 'pgrab'::regnamespace and p.provolatile = 'v'
+      and p.prorettype <> 'trigger'::regtype
+      and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
+        select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
+  'members_check output output_of', 'a reader calls nothing else that could change anything');
 
--- ---------------------------------------------------------------------------------------------- whose rows
-insert into pgrab.task (id, kind, run_at) overriding system value values (1, 'noop', '2099-01-01');
-select setval(pg_get_serial_sequence('pgrab.task', 'id'), 100);
-insert into pgrab.secret (name, value) values ('mine', 'x');
-set local role pgrab_submit;
-select is((select count(*) from pgrab.task), 0::bigint, 'who submits does not see the tasks of others');
-insert into pgrab.task (key, kind, run_at) values ('hers', 'noop', '2099-01-01');
-insert into pgrab.secret (name, value) values ('hers', 'y');
-select is((select string_agg(t.key || ' ' || t.owner, ',') from pgrab.task t), 'hers pgrab_submit',
-  'but his own');
-select is((select string_agg(s.name, ',') from pgrab.secret s), 'hers', 'and the names of his secrets');
-select is((select count(*) from pgrab.event), (select count(*) from pgrab.event where role = current_user),
-  'and what he did');
-update pgrab.task set priority = 1;
-delete from pgrab.task where id = 1;
-select throws_ok('select pgrab.pause(1)', 'P0002', 'task 1 does not exist');
-select throws_ok($$update pgrab.task set status = 'done'$$, '42501', null,
-  'he writes nothing of the system''s');
-select throws_ok($$insert into pgrab.task (kind, command) values ('shell', 'true')$$, '42501', null,
-  'nor a kind that he was not granted');
-set local role pgrab_operator;
-select is((select string_agg(t.priority::text, ',' order by t.id) from pgrab.task t), '0,1',
-  'an operator sees all, and that nothing of others was changed');
-select is((select count(*) from pgrab.pause(1)), 1::bigint, 'he may pause it');
-select throws_ok($$update pgrab.task set command = 'x' where id = 1$$, '42501', null,
-  'but not change what it runs');
-set local role pgrab_read;
-select is((select count(*) from pgrab.tasks), 2::bigint, 'a reader sees all');
-select throws_ok('delete from pgrab.task', '42501', null, 'and changes nothing');
+-- ------------------------------------------------------------------------- locks that stop everybody else
+create function pg_temp.locks(p_by text) returns text[] language plpgsql as $$
+declare
+  v_name text;
+  v_locked text[] := '{}';
+begin
+  for v_name in
+    select c.oid::regclass from pg_class c
+    where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+    order by 1
+  loop
+    begin
+      execute format('set local role %I', p_by);
+      execute format('lock table %s in share update exclusive mode', v_name);
+      raise exception using errcode = 'UNDO1';
+    exception
+      when sqlstate 'UNDO1' then v_locked := v_locked || v_name;
+      when insufficient_privilege then null;
+    end;
+  end loop;
+  return v_locked;
+end $$;
+select is(pg_temp.locks('pgrab_t_submit'), '{}', 'who submits locks no table against anybody');
+select is(pg_temp.locks('pgrab_t_submit_read'), '{}', 'nor does who reads, too');
+
+-- --------------------------------------------------------------------------------------- what is said then
+create function pg_temp.hint(p_by text, p_text text) returns text language plpgsql as $$
+declare
+  v_hint text;
+begin
+  execute format('set local role %I', p_by);
+  execute p_text;
+  return 'permitted';
+exception when others then
+  get stacked diagnostics v_hint = pg_exception_hint;
+  return sqlerrm || ': ' || v_hint;
+end $$;
+select is(pg_temp.hint('pgrab_t_submit', 'select pgrab.pause_all()'),
+  'permission denied for function pause_all: It is for members of pgrab_operator. A role with the '
+    'right to do so can say: grant pgrab_operator to pgrab_t_submit.', 'who may not is told who may');
+select is(pg_temp.hint('pgrab_t_read', 'select pgrab.pause(1)'),
+  'permission denied for function pause: It is for members of pgrab_submit or pgrab_operator. A role '
+    'with the right to do so can say: grant pgrab_operator to pgrab_t_read.', 'whatever he calls');
+
+-- ------------------------------------------------------------------------------------------ what is a row's
+create role pgrab_t_gone;
+insert into pgrab.token (hash, role, expires_at) values ('\x04', 'pgrab_t_gone', now());
+drop role pgrab_t_gone;
+set local role pgrab_t_submit;
+select is((select count(*) from (select role from pgrab.token) t), 1::bigint,
+  'the token of a role that is no more is no obstacle');
 reset role;
-
+-- an alert that an operator switches off and on stays whose it was: its tasks run as that role
+set local role pgrab_t_operator;
+update pgrab.alert set enabled = false where name = 'pgrab_t_submit';
+update pgrab.alert set enabled = true where name = 'pgrab_t_submit';
+select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab_t_submit',
+  'switching an alert on does not make its template one''s own');
+update pgrab.alert set template = '{"kind": "noop", "name": "x"}' where name = 'pgrab_t_submit';
+select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab_t_operator',
+  'but writing it does');
+reset role;
 select * from finish();
 rollback;

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -39,6 +40,19 @@ def let_others_in(folder):
     """Other users of the machine get to a folder of pytest's, which are closed to them at every level."""
     for level in [folder, *(parent for parent in folder.parents if "pytest-of-" in str(parent))]:
         level.chmod(level.stat().st_mode | 0o755)
+
+
+def entered_by_others(folder):
+    """Whether other users of the machine can get there: a checkout under /root is closed to them."""
+    return all(level.stat().st_mode & 0o001 for level in [folder, *folder.parents])
+
+
+def program_for_others(folder):
+    """A copy of the program in a folder of pytest's that other users of the machine can run."""
+    program = folder / "program"
+    shutil.copy(pgrab_bin(), program)
+    let_others_in(folder)
+    return program
 
 
 def stays(cond, duration, what="the condition", step=0.05):
@@ -107,7 +121,8 @@ class Cluster:
         self.dsn = dsn
         if self.own:
             (ROOT / ".pgrab").mkdir(exist_ok=True)
-            self.folder = tempfile.mkdtemp(prefix="system.", dir=ROOT / ".pgrab")
+            # Root hands the server, and what tests put beside it, to another user.
+            self.folder = tempfile.mkdtemp(prefix="system.", dir=ROOT / ".pgrab" if entered_by_others(ROOT) else None)
             os.chmod(self.folder, 0o755)
             self.start_own()
 
@@ -195,7 +210,7 @@ class Cluster:
     def close(self):
         if self.own:
             self.scripts_pg("stop", "--mode", "immediate", "--remove")
-            os.rmdir(self.folder)
+            shutil.rmtree(self.folder)  # with what a test that failed has left
             reap("postgres")
         elif self.template or next(self.numbers) > 1:
             with psycopg.connect(self.dsn, autocommit=True) as conn:

@@ -1,4 +1,4 @@
-"""A TCP address of the server that loses connections on demand."""
+"""An address of the server that loses connections on demand."""
 import socket
 import threading
 
@@ -8,20 +8,30 @@ CANCEL = (80877102).to_bytes(4, "big")  # what a request to cancel begins with
 
 
 class Proxy:
-    """A server's address that can be told to lose clients while the server goes on believing in them."""
+    """A server's address that can be told to lose clients while the server goes on believing in them.
 
-    def __init__(self, dsn, until=None):
+    On TCP, or in a folder: then it looks like the server's own socket.
+    """
+
+    def __init__(self, dsn, until=None, folder=None):
         self.given = conninfo.conninfo_to_dict(dsn)
         self.until = until  # a client that sends this is lost at once
         self.swallow = None  # the server never gets what holds this
         self.silent = False  # nothing gets through any more, and nobody is told
-        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.folder = folder
+        if folder:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.bind(f"{folder}/.s.PGSQL.5432")
+            self.socket.listen()
+        else:
+            self.socket = socket.create_server(("127.0.0.1", 0))
         self.clients, self.lost = {}, []
         threading.Thread(target=self.accept, daemon=True).start()
 
     @property
     def dsn(self):
-        return conninfo.make_conninfo(**{**self.given, "host": "127.0.0.1", "port": self.socket.getsockname()[1]})
+        at = {"host": self.folder, "port": 5432} if self.folder else {"host": "127.0.0.1", "port": self.socket.getsockname()[1]}
+        return conninfo.make_conninfo(**{**self.given, **at})
 
     def accept(self):
         while True:
@@ -29,14 +39,21 @@ class Proxy:
                 client, _ = self.socket.accept()
             except OSError:
                 return
-            if "/" in self.given["host"]:
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
-            else:
-                server = socket.create_connection((self.given["host"], self.given.get("port", 5432)))
+            try:
+                server = self.server()
+            except OSError:  # it is not there
+                client.close()
+                continue
             self.clients[client] = b""
             threading.Thread(target=self.pump, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self.pump, args=(server, client, False), daemon=True).start()
+
+    def server(self):
+        if "/" not in self.given["host"]:
+            return socket.create_connection((self.given["host"], self.given.get("port", 5432)))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
+        return server
 
     def pump(self, source, target, up):
         while True:

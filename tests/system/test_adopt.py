@@ -24,6 +24,9 @@ def test_a_copy_waits_until_it_is_adopted(cluster, db, nodes, tmp_path):
         stays(lambda: not copy.query("select from pgrab.run where started_at > (select paused_at from pgrab.cluster)"), 2)
         gates = {r["gate"]: r for r in json.loads(run_pgrab("explain", "tick", "--json", dsn=copy.dsn).stdout)}
         assert "copy" in gates["all paused"]["detail"]
+        paused = {c["name"]: c["detail"] for c in json.loads(run_pgrab("doctor", "--json", dsn=copy.dsn).stdout)}["paused"]
+        assert "pgrab adopt starts them here: only if the original is gone for good" in paused and "Never pgrab resume --all" in paused
+        assert "resume" not in run_pgrab("status", dsn=copy.dsn, check=False).stdout
         assert "run here from now on" in run_pgrab("adopt", dsn=copy.dsn).stdout
         copy.wait("select exists (select from pgrab.run where started_at > now() - interval '1 minute' and key = 'tick' and node = 'b')")
         assert "nothing to do" in run_pgrab("adopt", dsn=copy.dsn).stdout

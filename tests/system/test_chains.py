@@ -200,3 +200,19 @@ def test_a_wide_fan_out_and_a_deep_line(db, nodes):
     db.wait("select count(*) = 5302 from pgrab.run where outcome = 'succeeded'", timeout=40)
     wait_until(lambda: not db.query("select from pgrab.task"), 5)
     assert db.one("select count(distinct task_id) from pgrab.run") == 5302
+
+
+def test_a_long_line_whose_root_fails_holds_up_nobody(db, nodes):
+    """What can never start is skipped in slices: in one statement it would take longer than a node waits."""
+    root = db.add(id=1_000_000, command="select 1/0", max_attempts=1, paused=True)
+    db.query("insert into pgrab.task (id, kind, parent_id) overriding system value select 1000000 + i, 'noop', 1000000 + i - 1 from generate_series(1, 20000) i")
+    nodes.start()
+    db.query("select pgrab.resume(%s)", root)
+    db.wait("select count(*) > 1000 from pgrab.run where outcome = 'skipped'", timeout=20)
+    db.query("insert into pgrab.task (kind, name, run_at) select 'noop', 'other', clock_timestamp() + i * interval '10 ms' from generate_series(1, 500) i")
+    db.wait("select count(*) = 20000 from pgrab.run where outcome = 'skipped'", timeout=60)
+    db.wait("select count(*) = 500 from pgrab.run where name = 'other'")
+    late = db.one("select percentile_cont(0.99) within group (order by extract(epoch from finished_at - fire_at)) from pgrab.run where name = 'other'")
+    assert late < 1, late
+    assert not db.query("select from pgrab.skipping") and len(db.query("select from pgrab.task where status = 'skipped'")) == 20000
+    db.query("select pgrab.retry(%s)", root)  # its run is settled

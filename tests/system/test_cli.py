@@ -12,7 +12,7 @@ from cluster import ROOT, Db, clean_env, pgrab_bin, run_pgrab, wait_until
 
 COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "diff", "show", "explain", "chains", "next", "forecast", "doctor", "strategy", "executor", "add", "edit",
             "apply", "export", "import", "wait", "limit", "pause", "resume",
-            "cancel", "retry", "run-now", "skip-next", "delete", "drain", "undrain", "help", "version"]
+            "cancel", "retry", "run-now", "skip-next", "delete", "undelete", "drain", "undrain", "help", "version"]
 ROOT_MIGRATIONS = ROOT / "migrations"
 LISTS = {"nodes": "no node has ever run here", "tasks": "no such tasks", "runs": "no such runs"}
 
@@ -84,6 +84,8 @@ def test_without_a_command_the_help_is_an_error():
 
 @pytest.mark.parametrize("args, said", [
     (["taks"], 'unknown command "taks"; did you mean tasks?'),
+    (["kill", "17"], 'unknown command "kill"; did you mean cancel?'),
+    (["rm", "17"], 'unknown command "rm"; did you mean delete?'),
     (["frobnicate"], 'unknown command "frobnicate"\n'),
     (["help", "nods"], "did you mean nodes?"),
     (["tasks", "--stauts", "done"], "unknown option --stauts; did you mean --status?"),
@@ -196,12 +198,12 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
 # ------------------------------------------------------------------------------------------------------------ migrate
 
 def objects(db):
-    """Everything in the schema, with its comment and its definition as far as it has one."""
+    """Everything in the schema, with its comment and its definition as far as it has one; not the days of history there are."""
     return db.query("""
         select 'relation ' || c.oid::regclass || ' ' || c.relkind::text, obj_description(c.oid, 'pg_class'), case c.relkind when 'v' then pg_get_viewdef(c.oid) end
-        from pg_class c where c.relnamespace = 'pgrab'::regnamespace
+        from pg_class c where c.relnamespace = 'pgrab'::regnamespace and c.relname !~ '_2[0-9]{7}'
         union all select 'column ' || a.attrelid::regclass || '.' || a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
-        from pg_attribute a join pg_class c on c.oid = a.attrelid where c.relnamespace = 'pgrab'::regnamespace and a.attnum > 0
+        from pg_attribute a join pg_class c on c.oid = a.attrelid where c.relnamespace = 'pgrab'::regnamespace and c.relname !~ '_2[0-9]{7}' and a.attnum > 0
         union all select 'function ' || p.oid::regprocedure, obj_description(p.oid, 'pg_proc'), p.prosrc from pg_proc p where p.pronamespace = 'pgrab'::regnamespace
         union all select 'trigger ' || t.tgname, regexp_replace(pg_get_triggerdef(t.oid), '[0-9a-f]{32}', 'hash of a secret'), null from pg_trigger t where not t.tgisinternal
         order by 1""")
@@ -345,6 +347,25 @@ def test_the_printed_sql_makes_the_same_schema(empty_db, db):
     assert objects(empty_db) == objects(db)
 
 
+def test_the_printed_sql_calls_nobody_elses_functions(empty_db):
+    """What is planted in public would match better; whoever applies the text has more rights than who planted it."""
+    empty_db.query("create table public.sprung (what text)")
+    for name, args, result in (("pg_has_role", "text, text, text", "boolean"), ("pg_has_role", "text, text", "boolean"), ("to_regclass", "unknown", "regclass"),
+                               ("current_setting", "unknown", "text")):
+        empty_db.query(f"create function public.{name}({args.replace('unknown', 'varchar')}) returns {result} language plpgsql as "
+                       f"$$ begin insert into public.sprung values ('{name}'); return null; end $$")
+    empty_db.query("create function public.times(double precision, numeric) returns double precision language plpgsql as "
+                   "$$ begin insert into public.sprung values ('times'); return 1; end $$")
+    empty_db.query("create operator public.* (leftarg = double precision, rightarg = numeric, function = public.times)")
+    with empty_db.connect(autocommit=False) as conn:
+        before = conn.execute("show search_path").fetchone()[0]
+        conn.execute(run_pgrab("sql").stdout)
+        conn.execute(run_pgrab("sql", "--roles").stdout)
+        assert conn.execute("show search_path").fetchone()[0] == before
+    assert empty_db.query("select distinct what from public.sprung") == []
+    assert "public" not in empty_db.one("select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = 'pgrab.task'::regclass and adnum = 2")
+
+
 # --------------------------------------------------------------------------------------------------------------- lists
 
 @pytest.mark.parametrize("command, nothing", LISTS.items())
@@ -383,7 +404,7 @@ def test_runs(db, nodes):
     good, bad = db.add(kind="noop", name="good"), db.add(kind="sql", command="select 1/0", name="bad", max_attempts=1)
     db.wait_run(good), db.wait_run(bad)
     lines = pgrab(db, "runs").splitlines()
-    assert lines[0].split() == ["task_id", "name", "attempt", "outcome", "node", "finished_at", "seconds", "error"]
+    assert lines[0].split() == ["task_id", "name", "kind", "attempt", "outcome", "node", "started_at", "waited", "seconds", "finished_at", "error"]
     assert len(lines) == 3 and all(" n1 " in line for line in lines[1:])
     rows = {r["task_id"]: r for r in as_json(db, "runs")}
     assert rows[good]["outcome"] == "succeeded" and rows[good]["error"] is None

@@ -5,12 +5,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from cluster import clean_env, conninfo, stays, wait_until
+from proxy import Proxy
 
 BIN = Path(os.environ.get("PGRAB_PG_BIN") or "/usr/lib/postgresql/15/bin")
 
@@ -60,6 +62,13 @@ def standby(cluster):
     made.close()
 
 
+@pytest.fixture
+def proxy(db):
+    made = Proxy(db.dsn)
+    yield made
+    made.close()
+
+
 def user_of(db):
     return conninfo.conninfo_to_dict(db.dsn)["user"]
 
@@ -103,6 +112,53 @@ def test_a_promoted_standby_that_may_lack_claims_fences_the_node(cluster, db, no
         assert [r[0] for r in conn.execute("select outcome from pgrab.run where task_id = %s order by attempt", [task])] == ["lost", "succeeded"]
     probe.assert_no_overlap()
     assert node.log().count("went back in time") == 1
+    node.end()
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(120)
+def test_a_claim_whose_start_the_promoted_standby_lacks_is_no_task_for_ever(cluster, db, nodes, probe, standby):
+    """The run ends while only the finisher has seen the new server: that nobody knows it there proves nothing."""
+    given = conninfo.conninfo_to_dict(db.dsn)
+    both = conninfo.make_conninfo(host=f"{given['host']},127.0.0.1", port=f"{given['port']},{standby.port}", dbname=db.name, user=given["user"])
+    node = nodes.start("n1", dsn=both, fence_after="20s", dead_after="30s", heartbeat="6s", workers=2)
+    probe.close_gate()
+    task = db.add(**probe.shell("a", gate=True), run_at=db.one("select now() + interval '3 s'"))
+    copy = psycopg.connect(standby.dsn(db.name, given["user"]), autocommit=True)
+    wait_until(lambda: copy.execute("select status = 'claimed' from pgrab.task where id = %s", [task]).fetchone()[0], 10, "the claim on the standby")
+    with psycopg.connect(conninfo.make_conninfo(db.dsn, user="postgres")) as admin:
+        os.kill(admin.execute("select pid from pg_stat_replication").fetchone()[0], signal.SIGSTOP)
+    probe.wait("start", "a")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    cluster.pg_stop("immediate")
+    standby.ctl("promote")
+    probe.open_gate()
+    copy.execute("insert into pgrab.task (kind) select 'noop' from generate_series(1, 5)")
+    wait_until(lambda: copy.execute("select not exists (select from pgrab.task)").fetchone()[0], 60, "every task to be done")
+    assert copy.execute("select count(*) from pgrab.run where task_id = %s and outcome = 'succeeded'", [task]).fetchone()[0] == 1
+    assert copy.execute("select not exists (select from pgrab.hold h join pgrab.task t on t.id = any (h.ids))").fetchone()[0]
+    copy.close()
+    node.end()
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(120)
+def test_all_of_a_node_leaves_a_silent_server_with_its_heartbeat(cluster, db, nodes, standby, proxy):
+    """A server that takes everything and answers nothing: no connection of the node waits for it longer than the heartbeat."""
+    given, front = conninfo.conninfo_to_dict(db.dsn), conninfo.conninfo_to_dict(proxy.dsn)
+    both = conninfo.make_conninfo(host=f"{front['host']},127.0.0.1", port=f"{front['port']},{standby.port}", dbname=db.name, user=given["user"])
+    node = nodes.start("n1", dsn=both, fence_after="6s", dead_after="10s", heartbeat="1s")
+    task = db.add(kind="shell", command="true")
+    with psycopg.connect(standby.dsn(db.name, given["user"]), autocommit=True) as copy:
+        wait_until(lambda: copy.execute("select count(*) = 1 from pgrab.run where task_id = %s", [task]).fetchone()[0], 10, "the standby to have it all")
+    proxy.silent = True
+    standby.ctl("promote")
+    node.wait_log("event=registered(.|\n)*event=registered", timeout=30)
+    begun = time.monotonic()
+    with psycopg.connect(standby.dsn(db.name, given["user"]), autocommit=True) as conn:
+        conn.execute("insert into pgrab.task (kind, command) values ('shell', 'true')")
+        wait_until(lambda: conn.execute("select not exists (select from pgrab.task)").fetchone()[0], 30, "the task to be done")
+    assert time.monotonic() - begun < 5
     node.end()
 
 

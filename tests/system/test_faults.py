@@ -134,7 +134,7 @@ def test_nothing_is_lost_or_doubled_when_the_server_crashes_under_load(cluster, 
 def test_a_long_outage_fences_the_node_and_it_comes_back_with_a_new_incarnation(cluster, db, nodes, probe):
     probe.close_gate()
     task = db.add(**probe.shell("a", gate=True))
-    node = nodes.start("n1")
+    node = nodes.start("n1", outlast_restart="off")
     probe.wait("start", "a")
     old, child = node.incarnation(), int(probe.events("start")[0].pid)
     cluster.pg_stop("fast")

@@ -103,3 +103,20 @@ def test_stale_finishes_are_one_line(db, nodes, probe):
     wait_until(lambda: sum(int(line.split("count=")[1].split()[0]) for line in node.log().splitlines() if "event=stale_finish" in line) == 8, 5, "all in the log")
     assert node.log().count("event=stale_finish") < 8
     db.query("delete from pgrab.task where id = any (%s)", tasks)
+
+
+@pytest.mark.deadline(120)
+def test_a_row_whose_end_takes_longer_than_any_deadline_is_recorded_and_keeps_nobody_waiting(db, nodes):
+    db.query("""create function public.slowly() returns trigger language plpgsql as $$
+        begin perform pg_sleep(13); return old; end $$""")
+    db.query("create trigger slowly before delete on pgrab.task for each row when (old.name = 'slow') execute function public.slowly()")
+    node = nodes.start("n1", workers=4)
+    slow = db.add(kind="noop", name="slow")
+    db.query("insert into pgrab.task (kind, name) select 'noop', 'beside ' || i from generate_series(1, 20) i")
+    db.query("insert into pgrab.task (kind, name, run_at) select 'noop', 'timed', now() + i * interval '100 ms' from generate_series(1, 400) i")
+    assert db.wait_run(slow, timeout=80).outcome == "succeeded"
+    db.wait("select not exists (select from pgrab.task)")
+    late = "percentile_cont(0.99) within group (order by finished_at - fire_at) filter (where name = 'timed')"
+    assert db.one(f"select {late} < interval '1 s' from pgrab.run")
+    assert db.one("select count(*) = 421 and count(*) = count(*) filter (where outcome = 'succeeded') from pgrab.run")
+    assert "event=fault" not in node.log()

@@ -57,7 +57,7 @@ def test_a_node_that_cannot_start_says_so_in_sql(db, nodes, role):
 def test_what_ended_before_the_fence_counts_after_it(cluster, db, nodes, probe, delivery):
     """The server is away for longer than the lease; the run ends while it is."""
     probe.close_gate()
-    node = nodes.start("n1", fence_after="2s", dead_after="8s")
+    node = nodes.start("n1", fence_after="5s", dead_after="10s", outlast_restart="off")
     task = db.add(**probe.shell("a", gate=True), delivery=delivery, max_attempts=3)
     probe.wait("start", "a")
     old = node.incarnation()

@@ -1,7 +1,10 @@
 """SQL runs whose finish cannot be written for now: the work is not thrown away, or costs no attempt."""
+import re
+from pathlib import Path
+
 import pytest
 
-from cluster import stays
+from cluster import stays, wait_until
 from faulty import FINISH, as_role, role  # noqa: F401 (fixtures)
 
 
@@ -30,6 +33,45 @@ def test_a_run_that_waits_for_a_lock_still_has_its_timeout(db, nodes):
         person.execute("select pg_advisory_xact_lock(4711)")
         db.wait("select last_outcome = 'timed_out' from pgrab.task where id = %s", task, timeout=8)
     assert [r.outcome for r in db.runs(task)] == ["timed_out"]
+
+
+ROWS = "select generate_series(1, 100000000000)"
+STREAMS = {
+    "narrow": (ROWS, {}),
+    "columns": ("select g, g, g, g, g, g, g, g from generate_series(1, 100000000000) g", {}),
+    "alone": (ROWS, {"transaction": False}),
+    # The server sends rows of the first before it has read all of the second.
+    "unsent": (f"{ROWS}; select '{'y' * 900_000}'", {}),
+}
+
+
+@pytest.mark.parametrize("stop", ["timeout", "cancel"])
+def test_rows_that_come_without_a_pause_stop_no_stop(db, nodes, stop):
+    """Several at once, so that each node's worker always finds rows to read."""
+    node = nodes.start("n1", fence_after="5s", dead_after="10s")
+    timeout = "1 s" if stop == "timeout" else "1 h"
+    tasks = [db.add(kind="sql", name=name, command=text, args=args, timeout=timeout, max_attempts=1)
+             for name, (text, args) in STREAMS.items()]
+    db.wait("select count(*) = %s from pgrab.task where status = 'running'", len(tasks))
+    if stop == "cancel":
+        db.query("select pgrab.cancel(t.id) from pgrab.task t")
+    outcomes = {run.name: run.outcome for run in [db.wait_run(task, timeout=8) for task in tasks]}
+    assert outcomes == dict.fromkeys(STREAMS, "timed_out" if stop == "timeout" else "cancelled")
+    node.end()
+    assert "fence_stuck" not in node.log()
+
+
+def memory(node, what):
+    return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{node.pid}/status").read_text()).group(1)) // 1024
+
+
+@pytest.mark.parametrize("args", [{}, {"transaction": False}], ids=["transaction", "alone"])
+def test_a_large_row_leaves_no_memory_behind(db, nodes, args):
+    node = nodes.start("n1", workers=2)
+    before = memory(node, "VmRSS")
+    large = db.add(kind="sql", command="select repeat('x', 50000000)", args=args, max_attempts=1)
+    assert db.wait_run(large, timeout=20).output.startswith("xxx")
+    wait_until(lambda: memory(node, "VmRSS") < before + 30, 10, "the memory of a large row to be given back")
 
 
 @pytest.mark.parametrize("what", ["login", "right"])

@@ -19,7 +19,7 @@ def test_a_node_that_has_beaten_since_is_not_declared_dead(db, nodes):
         # A node has several rows there until upkeep: the newest counts.
         row = db.query("""select n.id, n.incarnation, b.beat from pgrab.node n join pgrab.beat b on b.node_id = n.id
                           order by b.beat desc limit 1""")[0]
-        return statement(db, "declare_dead", row.id, row.incarnation, row.beat - earlier)
+        return statement(db, "declare_dead", row.id, row.incarnation, row.beat - earlier, db.one("select pgrab_internal.server_life()"))
 
     assert declare(earlier=1) == 0
     assert db.one("select state from pgrab.nodes") != "down"

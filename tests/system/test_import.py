@@ -1,5 +1,6 @@
 """pgrab import: what other schedulers have becomes tasks that fire at the same times, and what cannot be had is named."""
 import json
+import re
 import shutil
 import subprocess
 
@@ -27,9 +28,18 @@ create table timetable.parameter (task_id bigint references timetable.task, orde
 """
 
 
-def imported(*args, check=True):
+DSN = []
+
+
+@pytest.fixture(autouse=True)
+def checker(db):
+    """The database that is asked which schedules it takes."""
+    DSN[:] = [db.dsn]
+
+
+def imported(*args, check=True, dsn=None):
     """The tasks by their keys, and what was said on stderr."""
-    done = run_pgrab("import", *args, check=False)
+    done = run_pgrab("import", *args, dsn=dsn or DSN[0], check=False)
     assert done.returncode == (0 if check else 1), done
     return {t["key"]: t for t in json.loads(done.stdout)["tasks"]}, done.stderr
 
@@ -40,7 +50,81 @@ def apply(db, *args, check=True):
     return done
 
 
+# ------------------------------------------------------------------------------------------------------------- crontab
+
+def crontab(tmp_path, text):
+    path = tmp_path / "crontab"
+    path.write_text(text)
+    return path
+
+
+def test_a_job_does_what_cron_did(db, nodes, tmp_path):
+    path = crontab(tmp_path, f"HOME={tmp_path}\nTZ=Asia/Tokyo\nRANDOM_DELAY=5\n0 3 * * * pwd; umask; date +\\%Z; echo $0\nSHELL=/bin/bash\n-5 3 * * * [[ $SHELL == */bash ]] && pwd && umask\n")
+    tasks, _ = imported("crontab", path)
+    assert tasks["pwd"]["timezone"] == "UTC" and tasks["pwd"]["jitter"] == "5 min" and tasks["[["]["schedule"] == "5 3 * * *"
+    assert (tasks["[["]["kind"], tasks["[["]["command"], tasks["[["]["args"]["argv"][0]) == ("exec", "/bin/bash", "-c")
+    apply(db, "crontab", path)
+    nodes.start(allow="shell,exec", job_umask="077")
+    assert db.wait_run(db.one("select id from pgrab.run_now('pwd')")).output == f"{tmp_path}\n0022\nJST\n/bin/sh\n"
+    assert db.wait_run(db.one("select id from pgrab.run_now('[[')")).output == f"{tmp_path}\n0022\n"
+
+
+def test_no_job_is_skipped_because_all_workers_are_busy(db, nodes, tmp_path):
+    """cron starts all jobs of a minute.  Here they wait for a worker, however long."""
+    apply(db, "crontab", crontab(tmp_path, "".join(f"HOME={tmp_path}\n0 3 29 2 * echo {n}\n" for n in range(5))))
+    db.query("update pgrab.task set run_at = now() - interval '3 hours'")
+    nodes.start(allow="shell", workers=1)
+    db.wait("select count(*) = 5 from pgrab.run where outcome = 'succeeded'", timeout=20)
+    assert db.one("select count(*) from pgrab.run where outcome = 'missed'") == 0
+
+
+def test_a_table_of_many_users_says_what_becomes_of_them(db, tmp_path):
+    path = crontab(tmp_path, "1 2 * * * root /bin/a\n1 2 * * * nobody /bin/b\n1 2 * * * no-such-user /bin/c\n1 2 * * * root /bin/d\n")
+    tasks, said = imported("crontab", path, "--system")
+    assert {k: t["args"].get("cwd") for k, t in tasks.items()} == {"root/a": "/root", "nobody/b": "/nonexistent", "no-such-user/c": None, "root/d": "/root"}
+    assert [line.split(":")[1].strip() for line in said.splitlines()] == ["user root", "user nobody", "user no-such-user", "user no-such-user"]
+    assert "[owner ROLE]" in said and "not a user of this machine" in said
+    assert list(imported("crontab", path, "--system", "--user", "root")[0]) == ["root/a", "root/d"]
+
+
+BAD = {"60 * * * * a": 'minute 60', "0 0 31 2 * a": "it can never fire", "0 0 * FOO * a": "month", "@fortnightly a": "unknown word", "5~3 * * * * a": "minute"}
+
+
+def test_schedules_that_apply_would_refuse_are_left_out_all_at_once(db, tmp_path):
+    path = crontab(tmp_path, "".join(f"{line}\n" for line in BAD) + "~ 3 * * * b\n-*/10 * * * * c\n0~20,40 3 * * * d\n")
+    tasks, said = imported("crontab", path, check=False)
+    left_out = [line for line in said.splitlines() if "is left out" in line]
+    for n, (line, what) in enumerate(zip(left_out, BAD.values(), strict=True), 1):
+        assert line.startswith(f"pgrab import: {path}, line {n}, task 'a") and what in line
+    assert tasks["c"]["schedule"] == "*/10 * * * *" and re.fullmatch(r"\d+ 3 \* \* \*", tasks["b"]["schedule"])
+    assert re.fullmatch(r"(1?\d|20),40 3 \* \* \*", tasks["d"]["schedule"])
+    assert f"{path}, line 6: its ~={tasks['b']['schedule']} from now on: cron picks another at each start" in said
+    assert imported("crontab", path, check=False)[0] == tasks
+    apply(db, "crontab", path, check=False)
+    assert db.one("select count(*) from pgrab.task") == 3
+    assert "the schedules are not checked: could not connect" in imported("crontab", path, dsn="host=/nowhere")[1]
+
+
 # ------------------------------------------------------------------------------------------------------------- pg_cron
+
+def test_schedules_of_databases_and_timers_are_checked_too(db, tmp_path):
+    db.query(PG_CRON + PG_TIMETABLE)
+    db.query("insert into cron.job (schedule, command, jobname) values ('0 0 31 2 *', 'select 1', 'never'), ('* * * * *', 'select 1', 'fine')")
+    db.query("insert into timetable.chain (chain_id, chain_name, run_at, live) values (1, 'never', '0 0 31 2 *', true)")
+    db.query("insert into timetable.task (chain_id, task_order, command) values (1, 1, 'select 1'), (1, 2, 'select 2')")
+    timer(tmp_path, "OnCalendar=*-02-31 04:00", "never")
+    for args, place, left in ((("pg_cron", db.dsn), "job 1 'never'", ["fine"]), (("pg_timetable", db.dsn), "chain 1 'never'", []), (("systemd", tmp_path), "never.timer", [])):
+        tasks, said = imported(*args, check=False)
+        assert list(tasks) == left and f"pgrab import: {place}, task 'never', is left out: invalid schedule" in said and "it can never fire" in said
+
+
+def test_what_runs_long_in_systemd_may_run_long_here(tmp_path):
+    def timeout(service):
+        timer(tmp_path, "OnCalendar=daily", service=f"[Service]\nExecStart=/bin/true\n{service}\n")
+        return imported("systemd", tmp_path)[0]["t"]["timeout"]
+    assert timeout("") == timeout("TimeoutStartSec=90s") == timeout("Type=oneshot\nTimeoutStartSec=infinity") == "7 days"
+    assert timeout("Type=oneshot\nTimeoutSec=90s") == timeout("Type=exec\nRuntimeMaxSec=90s") == "90 s"
+
 
 def test_jobs_of_pg_cron(db, nodes):
     db.query(PG_CRON)
@@ -51,7 +135,7 @@ def test_jobs_of_pg_cron(db, nodes):
     tasks, said = imported("pg_cron", db.dsn)
     assert said == "" and list(tasks) == ["nightly", "cron-2", "last day", "cron-4"]
     assert tasks["nightly"] == {"key": "nightly", "kind": "sql", "command": "insert into log values ('nightly')", "schedule": "0 3 * * *", "timezone": "UTC",
-                                "max_attempts": 1, "misfire": "skip"}
+                                "max_attempts": 1, "misfire": "once", "timeout": "7 days"}
     assert (tasks["cron-2"]["schedule"], tasks["cron-2"]["paused"], tasks["last day"]["schedule"]) == ("@every 30s", True, "0 0 L * *")
     assert tasks["last day"]["args"] == tasks["cron-4"]["args"] == {"transaction": False}
     assert imported("pg_cron", db.dsn, "--timezone", "Europe/Berlin")[0]["nightly"]["timezone"] == "Europe/Berlin"
@@ -98,7 +182,7 @@ def test_chains_of_pg_timetable(db, nodes):
     tasks, said = imported("pg_timetable", db.dsn)
     assert list(tasks) == ["etl", "etl/2", "etl/3", "etl/4", "etl/5", "each", "off", "always"]
     assert tasks["etl"] == {"key": "etl", "name": "first", "kind": "sql", "command": "insert into log (what) values ('first')", "schedule": "0 2 * * *", "timezone": "UTC",
-                            "misfire": "skip", "max_attempts": 1, "timeout": "5000 ms", "on_failure": {"kind": "sql", "command": "insert into log (what) values ('alarm')"}}
+                            "misfire": "once", "max_attempts": 1, "timeout": "5000 ms", "on_failure": {"kind": "sql", "command": "insert into log (what) values ('alarm')"}}
     assert tasks["etl/3"]["parents"] == ["etl/2"] and tasks["etl/3"]["run_if"] == "always" and tasks["etl/2"]["timeout"] == "90000 ms"
     assert (tasks["etl/5"]["kind"], tasks["etl/5"]["args"]) == ("exec", {"argv": ["-c", "echo done"]})
     assert (tasks["each"]["schedule"], tasks["each"]["max_runs"], tasks["off"]["schedule"], tasks["off"]["paused"], tasks["always"]["schedule"]) == (
@@ -165,7 +249,7 @@ ExecStart=/bin/echo ${LEVEL} "$WHERE" \\
     assert tasks["backup-2"] == {"key": "backup-2", "kind": "exec", "command": "/bin/echo", "args": {"argv": ["9", "/srv/a b", "single $", "100%"], "env": env, "cwd": "/tmp"},
                                  "parents": ["backup"], "run_if": "always", "timeout": "5400 s", "max_attempts": 1}
     assert (tasks["elapsed"]["schedule"], tasks["elapsed-2"]["schedule"]) == ("@every 90s", "@after 7200s")
-    assert (tasks["other"]["schedule"], tasks["other"]["timezone"], tasks["other-2"]["schedule"], tasks["other"]["misfire"]) == ("0 0 * * *", "Europe/Berlin", "0/15 * * * *", "skip")
+    assert (tasks["other"]["schedule"], tasks["other"]["timezone"], tasks["other-2"]["schedule"], tasks["other"]["misfire"]) == ("0 0 * * *", "Europe/Berlin", "0/15 * * * *", "once")
     apply(db, "systemd", tmp_path)
     nodes.start(allow="exec")
     db.one("select id from pgrab.run_now('backup')")

@@ -139,7 +139,7 @@ def test_bash_completes_commands_and_options(complete, tmp_path):
     assert complete("runs", "--out") == ["--outcome"]
     assert complete("runs", "--outcome", "s") == ["succeeded", "skipped"]
     assert complete("run", "--log-level", "") == ["debug", "info", "warn", "error"]
-    assert complete("help", "un") == ["undrain"]
+    assert complete("help", "un") == ["undelete", "undrain"]
     assert complete("nonsense", "") == [""]
     (tmp_path / "tasks.json").touch()
     assert complete("apply", "ta", cwd=tmp_path) == ["tasks.json"]

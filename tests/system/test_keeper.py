@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from cluster import Node, alive, clean_env, let_others_in, pgrab_bin, process_table, wait_until
+from cluster import Node, alive, clean_env, pgrab_bin, process_table, program_for_others, wait_until
 from faulty import proxy  # noqa: F401 (fixture)
 
 # So long that nobody could have noticed by the silence.
@@ -136,11 +136,8 @@ def test_a_log_that_nobody_reads_stops_nothing(db, tmp_path):
 def test_nobody_of_the_same_user_can_look_into_a_node(db, nodes, tmp_path):
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     wrapper = tmp_path / "pgrab"
-    program = tmp_path / "program"
-    shutil.copy(pgrab_bin(), program)
-    wrapper.write_text(f"#!/bin/sh\nexec {' '.join(nobody)} {program} \"$@\"\n")
+    wrapper.write_text(f"#!/bin/sh\nexec {' '.join(nobody)} {program_for_others(tmp_path)} \"$@\"\n")
     wrapper.chmod(0o755)
-    let_others_in(tmp_path)
     node = nodes.start("n1", binary=str(wrapper), env={"PGPASSWORD": "secret", "PGRAB_LABELS": "a=b"},
                        dsn=db.dsn + " password=secret")
     for pid in (node.pid, keeper_of(node)):

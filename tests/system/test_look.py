@@ -13,9 +13,10 @@ def look(db, ahead_us=5_000_000, limit=8):
     """Runs look.sql as a node that runs noop, with all shards, does; returns its rows and the buffers it touched."""
     text = (ROOT / "src/db/sql/look.sql").read_text(encoding="utf-8")
     text = text.replace(":look_rows", (ROOT / "src/db/sql/look_rows.inc").read_text(encoding="utf-8"))
-    lanes = [r.lane for r in db.query("select distinct lane from pgrab.lane where kind = 'noop' and require = '{}'")]
+    lanes = db.query("select id, lane from pgrab.lane where kind = 'noop' and require = '{}' order by id")
     n = len(lanes)
-    values = {1: f"array{lanes}", 2: f"array{[i * 1024 + 1 for i in range(n)]}", 3: f"array{[i * 1024 + 1024 for i in range(n)]}",
+    values = {1: f"array{[r.id for r in lanes]}", 14: f"(select array_agg(decode(x, 'hex') order by n) from unnest(array{[r.lane.hex() for r in lanes]}) with ordinality u(x, n))",
+              2: f"array{[i * 1024 + 1 for i in range(n)]}", 3: f"array{[i * 1024 + 1024 for i in range(n)]}",
               4: f"(select array_agg(s %% 1024)::smallint[] from generate_series(0, {n * 1024 - 1}) s)".replace("%%", "%"),
               5: f"array_fill(null::bigint, array[{n * 1024}])", 6: f"array{[ahead_us] * n}::bigint[]", 7: "'{noop}'", 8: "'{}'", 9: "true",
               10: f"array{[limit] * n}::bigint[]", 11: "array[current_user::text]", 12: "'{}'",
@@ -55,3 +56,71 @@ def test_a_look_into_a_deep_backlog_of_mixed_priorities_reads_heads_only(db):
     rows, many = look(db, limit=100)
     assert 17000000 in [r.id for r in rows], "the highest priority is among the first"
     assert many <= 3 * few + 2000, (few, many)
+
+
+def statement(name, *values):
+    """A statement of a node, with its parameters filled in as SQL."""
+    text = re.sub(r"^--.*$", "", (ROOT / f"src/db/sql/{name}.sql").read_text(encoding="utf-8"), flags=re.M)
+    for inc in re.findall(r":(\w+_columns)", text):
+        text = text.replace(f":{inc}", (ROOT / f"src/db/sql/{inc}.inc").read_text(encoding="utf-8"))
+    return re.sub(r"\$(\d+)", lambda m: values[int(m[1]) - 1], text)
+
+
+def registered(db, name, n, down, labels="{}", kinds="{noop}", beat=1):
+    """n nodes that are down, or up; no process belongs to them."""
+    db.query("with r as (insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after, started_at,"
+             " kinds, labels, down) select %s || i, 'h', 1, '0', 'id_hash', 8, '1 s', '20 s', now(), %s, %s, %s from generate_series(1, %s) i returning id)"
+             " insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state) select id, %s, id, now(), %s from r",
+             name, kinds, labels, down, n, beat, "down" if down else "up")
+
+
+def pages(db, text):
+    with db.connect() as conn:
+        conn.execute(SESSION)
+        plan = conn.execute("explain (analyze, buffers, format json) " + text).fetchone()[0]
+    top = (plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def test_nodes_that_are_down_cost_nothing(db):
+    registered(db, "up", 2, down=False)
+    db.query("insert into pgrab.task (kind) values ('noop')")
+    asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'"), "node_list": statement("node_list"),
+             "bell": "select exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')"}
+    few = {name: pages(db, text) for name, text in asked.items()}
+    registered(db, "pod", 2000, down=True)
+    db.query("vacuum analyze pgrab.registration")
+    db.query("vacuum analyze pgrab.beat")
+    for name, text in asked.items():
+        assert pages(db, text) <= few[name] + 20, name
+    ring = db.one("select pg_get_functiondef('pgrab_internal.ring(smallint[])'::regprocedure)")
+    assert "not n.down and n.bell and n.state = 'up'" in ring, "an INSERT asks as above"
+
+
+def test_a_node_that_has_gone_is_marked(db, nodes):
+    node = nodes.start("n1")
+    assert db.query("select down, state from pgrab.node") == [(False, "up")]
+    node.end()
+    assert db.query("select down, state from pgrab.node") == [(True, "down")]
+    node = nodes.start("n1")
+    assert db.query("select down, state from pgrab.node") == [(False, "up")]
+    node.kill9()
+    db.wait("select down from pgrab.node where state = 'down'")
+
+
+def test_who_can_run_a_lane_is_worked_out_and_sent_once(db):
+    """A thousand lanes beside three hundred nodes: each node asks this twice a minute."""
+    registered(db, "eu", 200, down=False, labels='{"zone": "eu"}')
+    registered(db, "any", 100, down=False)
+    registered(db, "sql", 10, down=False, kinds="{sql}")
+    db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery) select int8send(i), 2, 'o' || i % 500, 'noop',"
+             " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once' from generate_series(1, 1000) i")
+    rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'"))
+    able = None
+    for row in rows:
+        able = row.able if row.able is not None else able
+        want = db.query("select n.id from pgrab.node n join pgrab.lane l on n.labels @> l.require and 'noop' = any (n.kinds) where l.id = %s", row.id) \
+            if row.able is not None else None
+        assert want is None or sorted(r.id for r in want) == sorted(int(x) for x in able.split())
+    assert len({r.id for r in rows}) == 1000
+    assert sum(r.able is not None for r in rows) == 2, "sent once for each set of nodes"

@@ -1,6 +1,6 @@
 """A sql run whose connection or node is lost: its backend may work on, so nobody runs the task before that has ended."""
 import pytest
-from cluster import conninfo, stays
+from cluster import conninfo, run_pgrab, stays
 from proxy import CANCEL, Proxy
 
 ACTIVE = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and query like 'select pg_sleep%%' and datname = current_database()"
@@ -112,3 +112,33 @@ def test_a_sql_run_whose_backend_may_not_be_ended_is_not_started_again_before_th
     assert db.wait_run(task, count=2, timeout=30).outcome == "succeeded"
     assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"]
     frozen.cont()
+
+
+def test_what_the_server_has_put_back_to_before_its_start_is_found_again(db, nodes, probe):
+    """As after a failover to a standby that had the claim and not the start: the end of the run is nobody's any more."""
+    probe.close_gate()
+    node = nodes.start("n1")
+    task = db.add(**probe.shell("a", gate=True))
+    probe.wait("start", "a")
+    db.query("alter table pgrab.task disable trigger user")
+    db.query("update pgrab.task set status = 'claimed', attempt = 0, started_at = null where id = %s", task)
+    db.query("alter table pgrab.task enable trigger user")
+    probe.open_gate()
+    node.wait_log("event=stale_finish")
+    for _ in range(3):  # claims, which delete what is over
+        db.wait_run(db.add(kind="noop"))
+    node.end()
+    assert db.one("select status from pgrab.task where id = %s", task) == "claimed"
+    nodes.start("n2")
+    assert db.wait_run(task).outcome == "succeeded"
+    assert len(probe.events("start", "a")) == 2
+
+
+def test_a_task_that_is_held_without_a_claim_is_named_by_doctor_and_searched_for(db, nodes):
+    task = db.add(kind="noop", run_at=db.one("select now() - interval '1 hour'"))
+    db.query("update pgrab.task set status = 'claimed', node_id = 4711, incarnation = 4711, claimed_at = now() - interval '1 hour' where id = %s", task)
+    said = run_pgrab("doctor", dsn=db.dsn, check=False).stdout
+    assert f"the first is {task}" in said
+    nodes.start("n1")  # on a server that no node has searched yet
+    assert db.wait_run(task, timeout=20).outcome == "succeeded"
+    assert f"the first is {task}" not in run_pgrab("doctor", dsn=db.dsn, check=False).stdout

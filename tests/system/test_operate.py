@@ -2,6 +2,7 @@
 import http.server
 import json
 import os
+import pwd
 import queue
 import re
 import signal
@@ -70,6 +71,19 @@ def test_a_webhook_hears_once_of_a_failure_and_once_of_the_recovery(db, nodes, w
     assert re.match(r"nightly has recovered: \d+ failures since ", second)
     assert db.query("select * from pgrab.failing") == [] and db.one("select count(*) from pgrab.incident") == 0
     db.wait("select count(*) = 2 from pgrab.run where task_id <> %s and outcome = 'succeeded' and kind = 'http'", task)
+
+
+def test_an_alert_that_meets_a_lock_is_sent_when_the_lock_is_gone(db, nodes, webhook):
+    nodes.start(allow="http,noop,shell")
+    db.query("insert into pgrab.limit (key, max_running) values ('hooks', 2)")
+    db.wait("select count(*) = 1 from pgrab.node where state = 'up'")
+    task = db.add(kind="shell", command="sleep 1; exit 7", name="load", max_attempts=1, on_failure={"kind": "http", "command": webhook.url, "limit_key": "hooks"})
+    with psycopg.connect(db.dsn) as other:
+        other.execute("lock table pgrab.limit in access exclusive mode")
+        db.wait("select exists (select from pgrab.run where task_id = %s)", task, timeout=30)
+        db.wait("select coalesce(max(tries), 0) > 0 from pgrab_internal.notice", timeout=20)
+    facts = json.loads(webhook.got.get(timeout=20)[1])
+    assert facts["task"] == "load" and webhook.got.empty() and db.one("select count(*) from pgrab_internal.notice") == 0
 
 
 def test_on_failure_posts_the_facts(db, nodes, webhook):
@@ -275,7 +289,7 @@ def test_what_export_prints_changes_nothing_when_it_is_applied(db, tmp_path):
     ({"tasks": [{"kind": "noop"}]}, "it has no key. Each task in a file must be an object with a key."),
     ({"tasks": [{"key": "k", "kinds": "noop"}]}, "task 'k': kinds is not a column that can be set."),
     ({"tasks": [{"key": "k", "kind": "noop", "parents": ["p"]}]}, "task 'k': its parent 'p' does not exist."),
-    ({"tasks": [{"key": "k", "kind": "ruby"}]}, "task kind cannot be 'ruby'."),
+    ({"tasks": [{"key": "k", "kind": "ruby"}]}, "task 'k': task kind cannot be 'ruby'."),
     ({"task": []}, "the file holds no tasks."),
 ])
 def test_apply_refuses_the_whole_file(db, tmp_path, file, said):
@@ -284,6 +298,37 @@ def test_apply_refuses_the_whole_file(db, tmp_path, file, said):
     path.write_text(json.dumps({**file, "tasks": [good, *file["tasks"]]} if "tasks" in file else file))
     assert said in fails(1, db, "apply", path)
     assert db.one("select count(*) from pgrab.task") == 0
+
+
+def test_apply_says_all_that_is_wrong_at_once(db, tmp_path):
+    path = tmp_path / "tasks.json"
+    tasks = [{"key": f"bad{n}", "kind": "noop", "schedule": f"{60 + n} * * * *"} for n in range(3)]
+    path.write_text(json.dumps([*tasks, {"key": "good", "kind": "noop"}, {"key": "child", "kind": "noop", "parents": ["bad1"]}, {"key": "why", "what": 1}]))
+    said = fails(1, db, "apply", path).splitlines()
+    assert [re.match(r"pgrab apply: task '(\w+)': ", line)[1] for line in said[:-1]] == ["bad0", "bad1", "bad2", "why"]
+    assert "task schedule cannot be '61 * * * *'. Minute 61 is out of range" in said[1] and "4 of 6 tasks of the file are refused: bad0, bad1, bad2, why" in said[-1]
+    assert db.one("select count(*) from pgrab.task") == 0
+
+
+def test_apply_says_where_a_file_is_no_json(db, tmp_path):
+    path = tmp_path / "tasks.json"
+    path.write_text('{"source": "x",\n "tasks": [\n  {"key": "a" "kind": "noop"}]}\n')
+    assert f"pgrab apply: {path}, line 3, column 15: it is not JSON here: \"kind\": \"noop\"}}]}}\n" == fails(1, db, "apply", path)
+    path.write_text('{"source": "x",\n')
+    assert "line 2, column 1: it is not JSON here: it ends" in fails(1, db, "apply", path)
+
+
+def test_a_chain_is_pruned_deleted_and_brought_back_as_a_whole(db, tmp_path):
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(FILE))
+    pgrab(db, "apply", path)
+    assert "other tasks wait for it" in fails(1, db, "delete", "extract", "load")
+    assert len(as_json(db, "delete", "extract", "a", "b", "load")) == 4
+    assert [t["name"] for t in as_json(db, "undelete", "extract", "a", "b", "load")] == ["extract", "a", "b", "load"]
+    assert pgrab(db, "apply", path) == "Nothing changes.\n"
+    path.write_text(json.dumps({**FILE, "tasks": FILE["tasks"][4:]}))
+    assert sorted(r["task"] for r in as_json(db, "apply", path, "--prune")) == ["a", "b", "extract", "load"]
+    assert "is live" in fails(1, db, "undelete", "clean") and "no task has the key or name 'nobody'" in fails(3, db, "undelete", "nobody")
 
 
 def test_apply_leaves_what_belongs_to_others(db, tmp_path):
@@ -342,12 +387,17 @@ CRON_TZ=Europe/Berlin
 def test_import_a_crontab(db, nodes, tmp_path):
     path = tmp_path / "crontab"
     path.write_text(CRONTAB)
-    tasks = {t["key"]: t for t in json.loads(run_pgrab("import", "crontab", path).stdout)["tasks"]}
+    done = run_pgrab("import", "crontab", path, "--user", "nobody", dsn=db.dsn)
+    tasks = {t["key"]: t for t in json.loads(done.stdout)["tasks"]}
     assert list(tasks) == ["backup", "date", "backup-2", "cat"]
-    assert tasks["backup"] == {"key": "backup", "kind": "shell", "command": "/usr/local/bin/backup --full", "schedule": "0 2 * * 1-5", "timezone": "UTC",
-                               "max_attempts": 1, "misfire": "skip", "args": {"env": {"PATH": "/usr/bin:/bin"}}}
+    assert tasks["backup"] == {"key": "backup", "kind": "shell", "command": "/usr/local/bin/backup --full", "schedule": "0 2 * * 1-5", "timezone": "UTC", "max_attempts": 1,
+                               "misfire": "once", "timeout": "7 days", "args": {"env": {"PATH": "/usr/bin:/bin"}, "cwd": pwd.getpwnam("nobody").pw_dir, "umask": "022"}}
+    assert done.stderr.splitlines() == [
+        f"pgrab import: {path}, line 2: MAILTO=ops@example.org is left out: output is kept in the history, and an alert can send mail when a task fails",
+        "pgrab import: user nobody: cron ran these jobs as this user; pgrab runs them as the node's run_as, or as that of the section [owner ROLE] of the role that applies the file"]
     assert (tasks["date"]["command"], tasks["date"]["timezone"], tasks["backup-2"]["schedule"]) == ("date +%F > /dev/null", "Europe/Berlin", "@daily")
     assert (tasks["cat"]["command"], tasks["cat"]["args"]["stdin"]) == ("cat", "hello\nyou\n")
+    path.write_text(f"HOME={tmp_path}\n" + CRONTAB)
     assert len(as_json(db, "import", "crontab", path, "--apply", "--dry-run")) == 4 and db.one("select count(*) from pgrab.task") == 0
     assert len(as_json(db, "import", "crontab", path, "--apply")) == 4
     assert pgrab(db, "import", "crontab", path, "--apply") == "Nothing changes.\n"
@@ -361,8 +411,9 @@ def test_import_says_what_it_leaves_out(tmp_path):
     path.write_text("@reboot root x\n5 4 * *\n17 * * * * root run-parts /etc/cron.hourly\n")
     done = run_pgrab("import", "crontab", path, "--system", check=False)
     assert done.returncode == 1 and json.loads(done.stdout)["tasks"][0]["command"] == "run-parts /etc/cron.hourly"
-    assert done.stderr == ("pgrab import: line 1 is left out: @reboot has no counterpart\npgrab import: line 2 is left out: it is not a crontab line\n"
-                           "pgrab import: tasks: 1, left out: 2\n")
+    said = done.stderr.splitlines()
+    assert said[:2] == [f"pgrab import: {path}, line 1 is left out: @reboot has no counterpart", f"pgrab import: {path}, line 2 is left out: it is not a crontab line"]
+    assert said[-1] == "pgrab import: tasks: 1, left out: 2" and json.loads(done.stdout)["tasks"][0]["key"] == "root/run-parts"
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
@@ -386,6 +437,15 @@ def test_diff_says_who_changed_what_also_after_delete(db, nodes):
     assert "no task has the key or name 'nobody'" in fails(3, db, "diff", "nobody")
 
 
+def test_diff_does_not_say_that_nothing_changed_when_nothing_was_kept(db):
+    task = db.add(kind="noop", key="once", run_at="2099-01-01")
+    assert pgrab(db, "diff", task) == "its definition has not changed\n"
+    pgrab(db, "edit", task, "--timeout", "5m")
+    assert pgrab(db, "diff", task) == "no change is kept: edits of a task that runs once count from its first run on\n"
+    pgrab(db, "delete", task)
+    assert pgrab(db, "diff", task) == "no change is kept: it is not live any more, and nothing says that it was edited\n"
+
+
 # ------------------------------------------------------------------------------------------------ limits, chains, doctor
 
 def test_limit_lists_makes_and_deletes(db):
@@ -405,6 +465,27 @@ def test_chains_draws_the_chain_of_a_task(db):
     db.add(kind="noop", name="alone", paused=True)
     assert [(r["task"], r["root"]) for r in as_json(db, "chains", "leaf")] == [("root", root), ("  leaf", root)]
     assert pgrab(db, "chains", "alone") == "no such chain\n" and len(as_json(db, "chains")) == 2
+
+
+def test_one_node_is_no_fault(db, nodes):
+    nodes.start("n1", allow="noop")
+    checks = {c["name"]: c for c in as_json(db, "doctor")}
+    assert checks["nodes"]["verdict"] == "note" and "only one node is up" in checks["nodes"]["detail"]
+    faults = [c for c in checks.values() if c["verdict"] == "fix"]
+    assert all(c["name"] == "durability" for c in faults), faults # the tests' own server may be without fsync
+    assert run_pgrab("doctor", dsn=db.dsn, check=False).returncode == (1 if faults else 0)
+
+
+def test_lists_say_the_kind_the_start_and_the_wait(db, nodes):
+    task = db.add(kind="shell", command="exit 3", max_attempts=1, run_at="2026-01-01 03:00Z")
+    nodes.start(allow="shell")
+    db.wait_run(task)
+    run, = as_json(db, "runs")
+    assert run["kind"] == "shell" and run["started_at"] <= run["finished_at"] and run["waited"] > 3600
+    for args, n in ((["--started-since", "1h"], 1), (["--started-until", "1h"], 0), (["--started-since", run["started_at"], "--started-until", "2100-01-01"], 1)):
+        assert len(as_json(db, "runs", *args)) == n
+    assert f"shell ({task}) is parked" in pgrab(db, "status")
+    assert db.query("select kind from pgrab.failing union all select kind from pgrab.history") == [("shell",), ("shell",)]
 
 
 def test_doctor_says_what_to_do(db, nodes):

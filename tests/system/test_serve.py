@@ -183,9 +183,84 @@ def test_garbage_gets_an_answer_or_the_door(serving, sent, status):
     assert serve.get("/livez").status == 200
 
 
+@pytest.mark.parametrize("headers", [
+    "Content-Length: 2\r\nContent-Length: 40",
+    "Content-Length: 2\r\nTransfer-Encoding: chunked",
+    "Transfer-Encoding: gzip, chunked",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+    "Transfer-Encoding:\r\n chunked\r\nContent-Length: 2",
+    "Content-Length: 2\r\nHost: elsewhere",
+])
+def test_a_request_that_can_be_read_in_two_ways_is_refused(serving, headers):
+    serve = serving()
+    with serve.connect() as s:
+        s.sendall(f"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n{{}}GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        got = b""
+        while part := s.recv(4096):
+            got += part
+    assert got.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413")) and b"200 OK" not in got, got
+
+
+@pytest.mark.parametrize("host, status", [("localhost:1@evil", 421), ("[::1]:1@evil", 421), ("127.0.0.1:8080x", 421), ("localhost:", 200),
+                                          ("[::1]:8080", 200)])
+def test_a_host_with_more_behind_its_port_is_another(serving, host, status):
+    assert serving().get("/livez", headers={"Host": host}).status == status
+
+
+def test_one_address_does_not_take_all_connections(serving):
+    serve = serving(clients=40)
+    theirs = [serve.connect() for _ in range(120)]
+    with socket.create_connection(("127.0.0.1", serve.port), timeout=5, source_address=("127.0.0.2", 0)) as s:
+        s.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 200")
+    assert serve.get("/readyz", timeout=20).status == 200, "connections to the database are nobody's share"
+    for s in theirs:
+        s.close()
+
+
+def test_one_address_does_not_take_all_streams_of_events(serving):
+    serve = serving()
+    listening = [serve.connect() for _ in range(36)]
+    for s in listening:
+        s.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    got = [s.recv(4096).split(b" ")[1] for s in listening]
+    assert sorted(got) == [b"200"] * 32 + [b"503"] * 4
+    with socket.create_connection(("127.0.0.1", serve.port), timeout=5, source_address=("127.0.0.2", 0)) as s:
+        s.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 200")
+    for s in listening:
+        s.close()
+
+
+def make_slow(db, seconds):
+    """A list with `since` takes so long."""
+    db.query(f"""create or replace function pgrab.moment(p_text text) returns timestamptz language plpgsql stable as
+                 $$ begin perform pg_sleep_until(now() + interval '{seconds} s') where p_text is not null; return null; end $$""")
+
+
+def test_probes_wait_for_nobody(db, serving):
+    serve = serving()
+    make_slow(db, 4)
+    with contextlib.ExitStack() as stack:
+        for n in range(30):
+            s = stack.enter_context(serve.connect())
+            s.sendall(f"GET /api/v1/runs?since=1h&name={n} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        db.wait("select count(*) = 4 from pg_stat_activity where application_name = 'pgrab serve' and wait_event = 'PgSleep'")
+        begun = time.monotonic()
+        assert serve.get("/readyz").status == 200
+        assert time.monotonic() - begun < 1
+
+
+def test_the_time_of_the_database_is_not_the_clients(db, serving):
+    """A request may take as long as `timeout` says, also if that is longer than a client has for its part of it."""
+    serve = serving(timeout="30s")
+    make_slow(db, 11)
+    assert serve.api("GET", "/runs?since=1h") == []
+
+
 def test_slow_clients_hold_up_nobody_and_are_shut(serving):
     """Thirty that have begun a request; others are answered. One sends a byte now and then, and is shut all the same."""
-    serve = serving(clients=40)
+    serve = serving(clients=60)
     slow = []
     for _ in range(30):
         s = serve.connect()

@@ -103,6 +103,42 @@ ERRORS = [
 ]
 
 
+def next_of(answer):
+    return answer.headers["Link"].partition(">")[0][1:]
+
+
+def test_a_search_for_what_is_rare_says_how_far_it_came(db, serving):
+    """Each answer reads a bounded number of rows; whoever follows it to the end has seen all that match, once each."""
+    db.query("""insert into pgrab.run (task_id, attempt, version, outcome, ended, kind, owner, created_at, finished_at, node)
+                select i, 1, 1, case when i % 25000 = 7 then 'timed_out' else 'succeeded' end, 'done', 'sql', 'o', now(),
+                  now() - i * interval '1 ms', case when i in (5, 41000) then 'rare' end from generate_series(1, 45000) i""")
+    db.query("""insert into pgrab.task (kind, run_at, source) select 'noop', '2126-01-01', case when i in (3, 43000) then 'rare' else '' end
+                from generate_series(1, 45000) i""")
+    serve = serving()
+    for path, seen in ("/api/v1/runs?node=rare", "task_id"), ("/api/v1/tasks?source=rare", "id"), ("/api/v1/tasks?node=rare", "id"):
+        answers = [serve.get(path)]
+        while answers[-1].headers["Link"]:
+            answers.append(serve.get(next_of(answers[-1])))
+        rows = [row[seen] for answer in answers for row in json.loads(answer.text)]
+        assert len(rows) == len(set(rows)) == 2, path
+        assert [a.headers["Pgrab-Searched"] is not None for a in answers[:2]] == [True, True], path
+        assert answers[-1].headers["Pgrab-Searched"] is None
+    assert len(json.loads(serve.get("/api/v1/runs?outcome=timed_out").text)) == 2, "failures are found at once"
+    page = serve.get("/history?node=rare").text
+    assert "Searched back to 20" in page and "Search on" in page
+    assert "Searched down to task" in serve.get("/tasks?source=rare").text
+
+
+def test_the_overview_says_what_is_a_bound(db, serving):
+    db.query("""insert into pgrab.run (task_id, attempt, version, outcome, ended, kind, owner, created_at, finished_at)
+                select i, 1, 1, case when i % 248 = 0 then 'failed' else 'succeeded' end, 'done', 'sql', 'o', now(),
+                  now() - i * interval '300 ms' from generate_series(1, 10444) i""")
+    page = serving().get("/").text
+    assert "10000+" in page
+    assert db.one("select failed_1h from pgrab.overview") == 42
+    assert "last hour 10000+ (42 failed)" in run_pgrab("status", dsn=db.dsn).stdout
+
+
 def test_errors_are_problems_with_a_hint(serving):
     serve = serving()
     for method, path, body, status, says in ERRORS:

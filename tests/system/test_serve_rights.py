@@ -54,6 +54,24 @@ def token_for(db, role, valid="1 day"):
     return db.one("select pgrab.token_add('test', %s, %s)", role, valid)
 
 
+def test_a_task_has_no_rights_for_coming_from_this_machine(db, nodes, serving, tmp_path, roles):
+    """Whoever may have http tasks may have a node ask: also by way of a redirect, and with a header of that name of its own."""
+    serve = serving()
+    nodes.start("n1", allow="http")
+    api = f"{serve.url}/api/v1/pause-all"
+    for args in ({"method": "POST"}, {"method": "POST", "headers": {"Pgrab-Fence": ""}}):
+        run = db.wait_run(db.add(kind="http", command=api, args=args, max_attempts=1))
+        assert (run.outcome, run.exit_code) == ("failed", 403) and not db.one("select paused from pgrab.cluster")
+    for path in ("/api/v1/tasks", "/tasks", "/metrics"):
+        run = db.wait_run(db.add(kind="http", command=serve.url + path, max_attempts=1))
+        assert (run.outcome, run.exit_code) == ("failed", 403)
+    assert db.wait_run(db.add(kind="http", command=f"{serve.url}/livez", max_attempts=1)).outcome == "succeeded"
+    assert serve.get("/api/v1/tasks").status == 200
+    known = serving(config=config(db, tmp_path, roles))
+    token = {"headers": bearer(token_for(db, roles[0]))}
+    assert db.wait_run(db.add(kind="http", command=f"{known.url}/api/v1/tasks", args=token, max_attempts=1)).outcome == "succeeded"
+
+
 def test_a_token_acts_as_its_role(db, serving, tmp_path, roles):
     reader, writer = roles
     serve = serving(config=config(db, tmp_path, roles))

@@ -172,7 +172,7 @@ def test_what_each_may_do(house, method, path):
     assert done.status == 403 if everywhere else done.status < 300 or "retry" in path and done.status == 409, done
     assert everything_of_bob(house) == before
     for who, task in house.fresh.items():
-        house.ask(who, "delete from pgrab.task where id = %s", task)
+        house.ask(who, "delete from pgrab.tasks where id = %s", task)
     if method == "DELETE" and not path.startswith("/tasks"):
         what, key = ("limit", "key, max_running") if path.startswith("/limits") else ("alert", "name, template")
         house.ask("alice", f"insert into pgrab.{what} ({key}) values (%s, %s)", f"{WORDS['alice']}-{what}",

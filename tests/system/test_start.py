@@ -1,4 +1,5 @@
 """Starting, and what bad settings get."""
+import re
 import subprocess
 
 import pytest
@@ -96,3 +97,23 @@ def test_json_log_lines_are_json(db, nodes):
     node.end()
     lines = [json.loads(line) for line in node.log().splitlines()]
     assert {"up", "stopped"} <= {line["event"] for line in lines}
+
+
+def with_files(tmp_path, limit):
+    """A program that runs pgrab with so few descriptors."""
+    program = tmp_path / "few"
+    program.write_text(f"#!/bin/sh\nulimit {limit}\nexec {pgrab_bin()} \"$@\"\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_too_few_descriptors_are_refused_at_the_start(db, nodes, tmp_path):
+    node = nodes.start("n1", binary=with_files(tmp_path, "-n 48"), workers=30, wait=False)
+    assert node.wait_exit() == 1
+    assert re.search(r"at most 48 files may be open at once, but with 30 workers .* this node needs \d+: raise the limit", node.log())
+
+
+def test_a_limit_that_may_be_raised_is(db, nodes, tmp_path):
+    nodes.start("n1", binary=with_files(tmp_path, "-S -n 48"), workers=30)
+    tasks = [db.add(kind="shell", command="sleep 0.5; ulimit -n") for _ in range(30)]
+    assert {db.wait_run(task, timeout=20).output for task in tasks} == {"48\n"}

@@ -242,15 +242,20 @@ def test_an_earlier_run_at_is_honoured_at_once(db, nodes):
     assert db.wait_run(task, timeout=3).outcome == "succeeded"
 
 
-def test_a_running_task_finishes_as_it_was_started(db, nodes, probe):
+def test_a_running_task_finishes_as_it_was_started_and_what_was_written_meanwhile_runs_next(db, nodes, probe):
     probe.close_gate()
     nodes.start()
-    task = db.add(**probe.shell("a", gate=True))
+    first = probe.shell("a", gate=True)
+    task = db.add(**first, key="job")
     probe.wait("start", "a")
-    db.query("update pgrab.task set command = 'exit 1', priority = 5 where id = %s", task)
+    db.query("insert into pgrab.task (key, kind, command) values ('job', 'shell', 'echo edited') "
+             "on conflict (key) do update set command = excluded.command, priority = 5")
     probe.open_gate()
-    run = db.wait_run(task)
-    assert run.outcome == "succeeded" and db.one("select count(*) from pgrab.task") == 0
+    db.wait("select not exists (select from pgrab.task)")
+    runs = db.query("select outcome, output, pgrab.definition_of(task_id, version) ->> 'command' as command "
+                    "from pgrab.run where task_id = %s order by finished_at", task)
+    assert [(r.outcome, r.command) for r in runs] == [("succeeded", first["command"]), ("succeeded", "echo edited")]
+    assert runs[1].output == "edited\n"
 
 
 # --- who and when ----------------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ fake_start(uint64_t seed)
 	fake.db_ahead_us = INT64_C(1790000000) * US_PER_S;
 	fake.server = (struct server_mark){.system = 1, .timeline = "1"};
 	fake.generation = 1;
+	fake.life = 1;
 	fake.kind = "test";
 }
 
@@ -195,7 +196,8 @@ lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *
 	*n_out = 0;
 	if (is_done(&c)) {
 		*out = xcalloc(1, sizeof **out);
-		**out = (struct lane_row){.lane = FAKE_LANE, .kind = xstrdup("test")};
+		**out = (struct lane_row){
+		    .lane = FAKE_LANE, .key = xstrdup("\\x"), .band = FAKE_BAND, .kind = xstrdup("test")};
 		(*out)->able = xcalloc(fake.n_nodes, sizeof(int64_t));
 		for (size_t i = 0; i < fake.n_nodes; i++)
 			(*out)->able[(*out)->n_able++] = fake.node[i].id;
@@ -248,6 +250,7 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 		    .version = t->version,
 		    .overdue_us = overdue,
 		    .lane = t->lane,
+		    .band = FAKE_BAND,
 		    .shard = shard,
 		    .due_us = t->due_us,
 		    .misfired = t->misfired};
@@ -297,7 +300,7 @@ run_of_task(const struct fake_task *t, const struct claim *who, struct run *chai
 	struct run *r = run_create(t->id, t->version, who->incarnation);
 
 	r->due_us = t->due_us;
-	r->band = t->lane & BAND_MASK;
+	r->band = FAKE_BAND;
 	r->once = t->once;
 	r->task.kind = xstrdup(fake.kind);
 	r->hold = hold_ref(who->hold);
@@ -507,6 +510,19 @@ poisoned(struct finish *const *f, size_t n)
 	return NULL;
 }
 
+static int64_t
+takes_us(struct finish *const *f, size_t n)
+{
+	int64_t us = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct fake_task *t = fenced(f[i]->id, f[i]->version, f[i]->incarnation, FAKE_RUNNING);
+
+		us += t == NULL || f[i]->applied ? 0 : t->mute_us;
+	}
+	return us + (fake.mute ? INT64_MAX / 2 : 0);
+}
+
 static enum rc
 finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
@@ -515,6 +531,12 @@ finish(struct db *db, const struct recorder *who, struct finish *const *f, size_
 
 	if (sqlstate != NULL)
 		return refuse(&c, sqlstate, err);
+	if (takes_us(f, n) > who->within_us) {
+		c.answer = ANSWER_LOST_NOT_DONE;
+		(void)end(&c, err);
+		err->silent = true;
+		return RC_UNKNOWN;
+	}
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fenced(f[i]->id, f[i]->version, f[i]->incarnation, FAKE_RUNNING);
 
@@ -624,10 +646,11 @@ own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, si
 }
 
 static enum rc
-hold_drop(struct db *db, int64_t incarnation, const int64_t *batch, size_t n, struct err *err)
+hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, true);
 
+	*n = is_done(&c) ? 0 : *n;
 	return end(&c, err);
 }
 
@@ -638,11 +661,24 @@ duties(struct db *db, struct duties_left *left_out, struct err *err)
 
 	*left_out =
 	    (struct duties_left){.line = is_done(&c) && fake.line, .upkeep = is_done(&c) && fake.no_upkeep};
+	fake.slices -= is_done(&c) && fake.slices > 0;
+	left_out->strays = fake.slices > 0;
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		const struct fake_task *t = &fake.task[i];
 
 		left_out->orphans = left_out->orphans || (t->incarnation != 0 && !is_up(t->incarnation));
 	}
+	return end(&c, err);
+}
+
+static enum rc
+tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, true);
+
+	*told_out = is_done(&c) && fake.notices > 0 ? 1 : 0;
+	fake.notices -= *told_out;
+	*left_out = fake.notices > 0;
 	return end(&c, err);
 }
 
@@ -656,10 +692,11 @@ node_declare_dead(struct db *db, const struct member *m, int64_t *ended_out, str
 	for (size_t i = 0; is_done(&c) && i < fake.n_nodes; i++) {
 		struct fake_node *n = &fake.node[i];
 
-		if (n->incarnation != m->incarnation || n->beat != m->beat || !n->up)
+		if (n->incarnation != m->incarnation || n->beat != m->beat || !n->up || m->life != fake.life)
 			continue;
 		n->up = false;
 		n->beat++;
+		fake.declared_after = fake.disconnects;
 		won = true;
 	}
 	enum rc rc = end(&c, err);
@@ -686,7 +723,25 @@ generation(const struct db *db)
 static bool
 pooled(const struct db *db)
 {
-	return false;
+	return fake.pooled;
+}
+
+static void
+disconnect(struct db *db)
+{
+	fake.disconnects++;
+}
+
+static bool
+can_tell(const struct db *db)
+{
+	return fake.can_tell;
+}
+
+static bool
+server_over(const struct db *db)
+{
+	return fake.over;
 }
 
 static enum rc
@@ -736,6 +791,8 @@ node_find(struct db *db, const char *name, struct node_holder *out, struct err *
 		out->incarnation = n->incarnation;
 		out->beat = n->beat;
 		out->dead_after_us = n->dead_after_us;
+		out->life = n->life;
+		out->now = fake.life;
 	}
 	return end(&c, err);
 }
@@ -746,14 +803,15 @@ node_register(struct db *db, const struct node_identity *who, int64_t incarnatio
 {
 	struct call c = begin(FAKE_REGISTER, true);
 	struct fake_node *n = named(who->name);
-	bool changed = n != NULL &&
-		       (!holder->exists || n->incarnation != holder->incarnation || n->beat != holder->beat);
+	bool changed = n != NULL && (!holder->exists || holder->now != fake.life ||
+					n->incarnation != holder->incarnation || n->beat != holder->beat);
 
 	if (is_done(&c) && !changed) {
 		n = fake_node(who->name);
 		n->incarnation = incarnation;
 		n->beat++;
 		n->up = true;
+		n->life = 0;
 		*id_out = n->id;
 	}
 	enum rc rc = end(&c, err);
@@ -780,9 +838,11 @@ observe(struct members *m)
 			    .in_hand = one->in_hand,
 			    .labels = "",
 			    .heartbeat_us = one->heartbeat_us,
-			    .dead_after_us = one->dead_after_us};
+			    .dead_after_us = one->dead_after_us,
+			    .server_life = one->life};
 	}
-	members_observe(m, row, n, clock_mono_us());
+	m->pooled = fake.pooled;
+	members_observe(m, row, n, fake.life, clock_mono_us());
 }
 
 static enum rc
@@ -798,9 +858,11 @@ node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, 
 		if (n->id != b->node_id || n->incarnation != b->incarnation || !n->up)
 			continue;
 		n->beat++;
+		n->life = b->outlasts ? fake.life : 0;
 		ours = true;
 	}
 	*wishes = fake.wishes;
+	wishes->durable = b->outlast != OUTLAST_NO && !fake.may_lose;
 	*db_now_us_out = fake_now_us();
 	if (ours && others != NULL)
 		observe(others);
@@ -864,8 +926,12 @@ const struct store store_fake = {
     .own = own,
     .hold_drop = hold_drop,
     .duties = duties,
+    .tell = tell,
     .node_declare_dead = node_declare_dead,
     .connect = dial,
+    .disconnect = disconnect,
+    .can_tell = can_tell,
+    .server_over = server_over,
     .generation = generation,
     .pooled = pooled,
     .server_mark = server_mark,

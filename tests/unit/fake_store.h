@@ -13,7 +13,8 @@
 #define FAKE_TASKS   600
 #define FAKE_NODES   4
 #define FAKE_HISTORY 20000
-#define FAKE_LANE    (8 + 2) /* of kind 1, priority 0 */
+#define FAKE_LANE    10
+#define FAKE_BAND    2 /* priority 0 */
 
 enum fake_call {
 	FAKE_LANES,
@@ -56,8 +57,9 @@ struct fake_task {
 	int64_t incarnation; /* that has it; 0: none */
 	enum fake_status status;
 	int64_t due_us, held_us; /* on the database's clock */
-	int32_t lane;
+	int64_t lane;
 	bool once, locked, misfired;
+	int64_t mute_us; /* its end takes the server that long */
 	enum fake_poison poison;
 	unsigned starts, ends, lost; /* that the store took */
 };
@@ -67,6 +69,7 @@ struct fake_node {
 	bool up;
 	char name[16];
 	int64_t heartbeat_us, dead_after_us;
+	int64_t life; /* of the server, in which it beat; 0: its runs outlast none */
 };
 
 struct fake_end {
@@ -95,15 +98,22 @@ struct fake_store {
 	bool not_durable;
 	bool line;           /* tasks wait in line for a limit */
 	bool no_upkeep;      /* for two hours */
+	int64_t notices;     /* to tell people of; one at a time */
+	unsigned slices;     /* of the search for strays, still to be done */
 	bool refuse_ends;    /* a trigger that lets no run end */
+	bool mute;           /* nor is any answered */
 	unsigned generation; /* of the heartbeat's connection */
 	struct server_mark server;
+	int64_t life;          /* of the server */
+	bool can_tell, over;   /* could its end be proven; is it */
+	bool pooled, may_lose; /* behind a pooler; a beat may be lost */
 	struct node_wishes wishes;
 
 	/* what was asked */
 	unsigned calls[FAKE__COUNT];
-	size_t claimed_due, claimed_timed;   /* candidates of the last claim */
-	void (*before)(enum fake_call call); /* what happens while it is under way; may be NULL */
+	unsigned disconnects, declared_after; /* how many there were when a node was declared dead */
+	size_t claimed_due, claimed_timed;    /* candidates of the last claim */
+	void (*before)(enum fake_call call);  /* what happens while it is under way; may be NULL */
 	void (*after)(enum fake_call call);
 };
 extern struct fake_store fake;

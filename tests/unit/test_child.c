@@ -209,6 +209,15 @@ child_gets_its_input_and_its_folder(void **state)
 }
 
 static void
+child_gets_the_umask_that_its_task_asks_for(void **state)
+{
+	const struct pgrab_arg args[] = {{"umask", "022"}, {NULL, NULL}};
+
+	prints(&exec_shell, "umask", args, "0022\n");
+	prints(&exec_shell, "umask", NULL, "0077\n");
+}
+
+static void
 child_gets_the_surroundings_of_its_node(void **state)
 {
 	struct passwd *me = getpwuid(getuid());
@@ -318,11 +327,12 @@ nothing_is_root_unless_the_file_says_so(void **state)
 static void
 only_listed_programs_are_started(void **state)
 {
-	const struct pgrab_arg preload[] = {{"env", "LD_PRELOAD=/tmp/x.so"}, {NULL, NULL}},
-			       fine[] = {{"env", "A=1"}, {NULL, NULL}};
+	static const char *const steering[] = {"LD_PRELOAD=/x.so", "SHELLOPTS=xtrace", "PERL5OPT=-d",
+	    "PYTHONPATH=/x", "NODE_OPTIONS=-r/x", "AB=1", "a=1"};
+	const struct pgrab_arg fine[] = {{"env", "A=1"}, {NULL, NULL}};
 
 	bind_to((struct bounds_common){.allow_root = true},
-	    (struct bounds_texts){.programs = "/usr/bin/env, /bin/true"});
+	    (struct bounds_texts){.programs = "/usr/bin/env, /bin/true", .variables = "A, B"});
 	exec_fails("/bin/echo", NULL, -1,
 	    "could not start: /bin/echo is not among the programs that the file of this node allows "
 	    "(programs)");
@@ -331,15 +341,24 @@ only_listed_programs_are_started(void **state)
 	exec_fails("/bin/../bin/true", NULL, -1,
 	    "could not start: /bin/../bin/true is not among the programs that the file of this node allows "
 	    "(programs)");
-	exec_fails("/bin/true", preload, -1,
-	    "could not start: args.env has LD_PRELOAD, which makes a program run others; that is not "
-	    "allowed where this node's file lists programs");
+	for (size_t i = 0; i < sizeof steering / sizeof *steering; i++) {
+		char said[200];
+
+		snprintf(said, sizeof said,
+		    "could not start: args.env has %.*s; where the file of this node lists programs, it "
+		    "must list the variables that a task may set, too (variables)",
+		    (int)strcspn(steering[i], "="), steering[i]);
+		exec_fails(
+		    "/bin/true", (const struct pgrab_arg[]){{"env", steering[i]}, {NULL, NULL}}, -1, said);
+	}
 	prints(&exec_exec, "/bin/true", fine, "");
 	assert_int_equal(
 	    bounds_program(&bounds.item[0], "/bin/sh", (const char *const[]){NULL}, NULL), RC_BAD);
 	unbind();
 	bind_to((struct bounds_common){.allow_root = true}, (struct bounds_texts){.programs = "/bin/sh"});
 	prints(&exec_shell, "echo x", NULL, "x\n");
+	assert_int_equal(
+	    bounds_program(&bounds.item[0], "/bin/sh", (const char *const[]){"A=1", NULL}, NULL), RC_BAD);
 	unbind();
 }
 
@@ -440,7 +459,7 @@ wrong_args_are_named(void **state)
 			       name[] = {{"env", "A"}, {NULL, NULL}};
 
 	exec_fails("/bin/true", unknown, -1,
-	    "kind exec knows no args.comand; it knows argv, env, stdin, cwd, limits");
+	    "kind exec knows no args.comand; it knows argv, env, stdin, cwd, umask, limits");
 	exec_fails("/bin/true", twice, -1, "args.cwd must be one text, not an array or an object");
 	exec_fails("/bin/true", name, -1,
 	    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"A\"");
@@ -450,7 +469,7 @@ wrong_args_are_named(void **state)
 
 	stage_init(&s);
 	perform(&s, &exec_shell, "true", argv);
-	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd, limits");
+	expect_failure(&s, -1, "kind shell knows no args.argv; it knows env, stdin, cwd, umask, limits");
 	fake_host_fini(&s.f);
 }
 
@@ -707,6 +726,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(exec_passes_its_arguments_untouched),
 	    cmocka_unit_test(child_gets_exactly_its_environment),
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
+	    cmocka_unit_test(child_gets_the_umask_that_its_task_asks_for),
 	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),
 	    cmocka_unit_test(wrong_surroundings_are_named),
 	    cmocka_unit_test(job_is_the_user_that_the_file_names_in_his_folder),

@@ -83,11 +83,51 @@ a_node_that_beats_never_dies(void **unused)
 	for (int64_t t = 1; t < 100; t++) {
 		struct member_row rows[] = {row(1, t), row(2, t / 2)};
 
-		members_observe(&m, rows, 2, t * BEAT);
+		members_observe(&m, rows, 2, 1, t * BEAT);
 		assert_true(member_live(&m.item[0]) && member_live(&m.item[1]));
 		assert_false(member_dead(&m.item[0]) || member_dead(&m.item[1]));
 	}
 	members_fini(&m);
+}
+
+static void
+silence_counts_within_one_life_of_the_server(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 7)};
+
+	members_init(&m, 3 * BEAT);
+	for (int64_t t = 1; t < 40; t++) {
+		members_observe(
+		    &m, rows, 1, t < 10 ? 1 : 2, t * BEAT); /* the gap is no longer than any other */
+		assert_int_equal(member_dead(&m.item[0]), t >= 20);
+	}
+	members_fini(&m);
+}
+
+static void
+runs_that_outlast_a_restart_are_left_alone_for_longer(void **unused)
+{
+	const struct {
+		int64_t life, now;
+		bool pooled;
+		int64_t dies;
+	} waits[] = {{0, 2, false, 10}, {0, 2, true, 10}, {2, 2, false, 10}, {1, 2, false, 25},
+	    {2, 2, true, 25}, {1, 2, true, 25}};
+
+	for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+		struct members m;
+		struct member_row rows[] = {row(1, 7)};
+
+		rows[0].server_life = waits[i].life;
+		members_init(&m, 3 * BEAT);
+		m.pooled = waits[i].pooled;
+		for (int64_t t = 0; t < 40; t++) {
+			members_observe(&m, rows, 1, waits[i].now, (t + 1) * BEAT);
+			assert_int_equal(member_dead(&m.item[0]), t >= waits[i].dies);
+		}
+		members_fini(&m);
+	}
 }
 
 static void
@@ -104,7 +144,7 @@ a_silent_node_leaves_the_living_soon_and_is_dead_after_its_own_dead_after(void *
 			rows[0].in_hand = idle ? 0 : 1;
 			/* what it said of itself counts, not what we would do */
 			rows[0].dead_after_us = 2 * DEAD;
-			members_observe(&m, rows, 1, t * BEAT);
+			members_observe(&m, rows, 1, 1, t * BEAT);
 			if (left == 0 && !member_live(&m.item[0]))
 				left = t;
 			if (member_dead(&m.item[0]))
@@ -128,7 +168,7 @@ time_in_which_we_could_not_look_counts_for_nothing(void **unused)
 	/* Nine seconds of silence seen, then an outage of an hour, then nine more: never ten in a row. */
 	for (int outage = 0; outage < 5; outage++) {
 		for (int i = 0; i < 10; i++, now += BEAT) {
-			members_observe(&m, rows, 1, now);
+			members_observe(&m, rows, 1, 1, now);
 			assert_false(member_dead(&m.item[0]));
 		}
 		now += 3600 * BEAT;
@@ -144,9 +184,9 @@ a_new_incarnation_with_the_same_beat_is_alive(void **unused)
 
 	members_init(&m, 3 * BEAT);
 	for (int64_t t = 1; t <= 9; t++)
-		members_observe(&m, rows, 1, t * BEAT);
+		members_observe(&m, rows, 1, 1, t * BEAT);
 	rows[0].incarnation++;
-	members_observe(&m, rows, 1, 10 * BEAT);
+	members_observe(&m, rows, 1, 1, 10 * BEAT);
 	assert_int_equal(m.item[0].silent_us, 0);
 	members_fini(&m);
 }
@@ -180,7 +220,7 @@ observation_agrees_with_a_model(void **unused)
 			seen[id] = beat[id];
 			rows[n++] = row(id, beat[id]);
 		}
-		members_observe(&m, rows, n, now);
+		members_observe(&m, rows, n, 1, now);
 		assert_int_equal(m.count, n);
 		for (size_t i = 0; i < n; i++)
 			assert_int_equal(m.item[i].silent_us, silent[m.item[i].id]);
@@ -200,7 +240,7 @@ the_picture_holds_the_living_in_rank_order_and_finds_oneself(void **unused)
 	rows[0].draining = true;
 	rows[2].labels = "4:zone,2:eu,4:disk,3:ssd,";
 	members_init(&m, 3 * BEAT);
-	members_observe(&m, rows, 4, BEAT);
+	members_observe(&m, rows, 4, 1, BEAT);
 	c = cluster_build(&m, 5, false);
 	assert_int_equal(c->view.n_nodes, 3);
 	assert_int_equal(c->view.self, 1);
@@ -235,7 +275,7 @@ oneself_is_alive_whatever_one_has_seen(void **unused)
 
 	members_init(&m, 3 * BEAT);
 	for (int64_t t = 1; t < 9; t++)
-		members_observe(&m, rows, 2, t * BEAT);
+		members_observe(&m, rows, 2, 1, t * BEAT);
 	c = cluster_build(&m, 1, false);
 	assert_int_equal(c->view.n_nodes, 1);
 	assert_int_equal(c->view.self, 0);
@@ -290,6 +330,8 @@ main(void)
 	    cmocka_unit_test(backoff_grows_stays_in_bounds_and_starts_anew),
 	    cmocka_unit_test(backoff_differs_between_nodes),
 	    cmocka_unit_test(a_node_that_beats_never_dies),
+	    cmocka_unit_test(silence_counts_within_one_life_of_the_server),
+	    cmocka_unit_test(runs_that_outlast_a_restart_are_left_alone_for_longer),
 	    cmocka_unit_test(a_silent_node_leaves_the_living_soon_and_is_dead_after_its_own_dead_after),
 	    cmocka_unit_test(time_in_which_we_could_not_look_counts_for_nothing),
 	    cmocka_unit_test(a_new_incarnation_with_the_same_beat_is_alive),

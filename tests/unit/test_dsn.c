@@ -19,7 +19,7 @@ expect_nothing_said(const char *dsn)
 	PGconn *conn = NULL;
 	struct err err = {0};
 
-	assert_int_not_equal(dial_server(dsn, "test", 3000000, false, &conn, &err), RC_OK);
+	assert_int_not_equal(dial_server(dsn, "test", 3000000, false, NULL, &conn, &err), RC_OK);
 	assert_true(strlen(err.text) > 10);
 	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
 		if (strstr(err.text, pieces[i]) != NULL)

@@ -99,12 +99,19 @@ what_somebody_else_has_by_now_is_stale_dropped_and_counted(void **unused)
 {
 	begin();
 	put_to_work(2);
+	for (int i = 0; i < 2; i++)
+		p.at_work[i]->hold = hold_open(&p.n.holds, 11);
 	fake_task(1)->version++;
 	end_all(OUTCOME_SUCCEEDED);
 	parts_finisher(&p);
 	assert_int_equal(atomic_load(&p.n.count[COUNT_STALE]), 1);
 	assert_int_equal(fake.n_history, 1);
 	assert_int_equal(in_hand(), 0);
+	int64_t over[4];
+
+	/* The database may show it as claimed still: no claim deletes what recovery finds it by. */
+	assert_int_equal(holds_take_over(&p.n.holds, 11, false, over, 4), 1);
+	assert_int_equal(holds_take_over(&p.n.holds, 11, true, over, 4), 1);
 	parts_end(&p);
 }
 
@@ -157,6 +164,78 @@ one_bad_row_is_found_among_many_and_only_it_is_parked(void **unused)
 	assert_int_equal(fake_task(23)->status, FAKE_PARKED);
 	assert_int_equal(in_hand(), 0);
 	assert_true(health_may_claim(&p.n));
+	parts_end(&p);
+}
+
+/* What the finisher has given away, round by round, and the time it takes. */
+static void
+let_aside(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		(void)HAND_ROUND(clock_mono_us() + US_PER_S, finisher_round(finisher_aside(p.finisher)));
+		hand.round = false;
+	}
+}
+
+static void
+one_row_that_gets_no_answer_keeps_no_other_waiting_and_gets_more_time(void **unused)
+{
+	begin();
+	put_to_work(40);
+	fake_task(23)->mute_us = 25 * US_PER_S;
+	end_all(OUTCOME_SUCCEEDED);
+	let_it(1);
+	assert_int_equal(fake_count(FAKE_GONE), 0);
+	put_to_work(5);
+	end_all(OUTCOME_SUCCEEDED);
+	let_it(1);
+	assert_int_equal(fake_count(FAKE_GONE), 5); /* beside it */
+	assert_true(health_may_claim(&p.n));
+	assert_true(health_part_well(&p.n, HEALTH_FINISH));
+	let_aside(30); /* halves; then 10 s, 20 s and 40 s */
+	assert_int_equal(fake_count(FAKE_GONE), 45);
+	assert_int_equal(fake.n_history, 45);
+	assert_int_equal(in_hand(), 0);
+	assert_int_equal(fake.calls[FAKE_PARK], 0);
+	parts_end(&p);
+}
+
+static void
+what_never_gets_an_answer_is_parked_at_last(void **unused)
+{
+	begin();
+	put_to_work(3);
+	fake_task(2)->mute_us = 3600 * US_PER_S;
+	end_all(OUTCOME_SUCCEEDED);
+	let_it(2);
+	let_aside(20);
+	assert_int_equal(fake_count(FAKE_GONE), 2);
+	assert_int_equal(fake_task(2)->status, FAKE_PARKED);
+	assert_int_equal(in_hand(), 0);
+	assert_int_equal(atomic_load(&p.n.ended), 0);
+	assert_true(health_part_well(&p.n, HEALTH_FINISH));
+	parts_end(&p);
+}
+
+static void
+silence_about_everything_is_the_servers_fault_and_parks_nothing(void **unused)
+{
+	begin();
+	fake.mute = true;
+	for (int i = 0; i < 4; i++) {
+		put_to_work(2);
+		end_all(OUTCOME_SUCCEEDED);
+		let_it(3);
+	}
+	assert_false(health_may_claim(&p.n));
+	assert_int_equal(fake.n_history, 0);
+	fake.mute = false;
+	let_it(5);
+	let_aside(12);
+	assert_int_equal(fake_count(FAKE_GONE), 8);
+	assert_int_equal(fake_count(FAKE_PARKED), 0);
+	assert_true(health_may_claim(&p.n));
+	assert_int_equal(in_hand(), 0);
 	parts_end(&p);
 }
 
@@ -313,6 +392,9 @@ main(void)
 	    cmocka_unit_test(what_was_not_executed_for_want_of_a_lease_is_not_written),
 	    cmocka_unit_test(a_locked_row_waits_aside_and_is_offered_again_until_it_is_taken),
 	    cmocka_unit_test(one_bad_row_is_found_among_many_and_only_it_is_parked),
+	    cmocka_unit_test(one_row_that_gets_no_answer_keeps_no_other_waiting_and_gets_more_time),
+	    cmocka_unit_test(what_never_gets_an_answer_is_parked_at_last),
+	    cmocka_unit_test(silence_about_everything_is_the_servers_fault_and_parks_nothing),
 	    cmocka_unit_test(a_text_that_can_not_be_stored_costs_the_text_and_not_the_outcome),
 	    cmocka_unit_test(what_can_be_stored_in_no_way_is_given_up_alone_and_its_hold_stays),
 	    cmocka_unit_test(when_nothing_passes_it_is_not_the_rows_and_everything_is_kept),

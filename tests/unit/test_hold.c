@@ -23,11 +23,11 @@ a_hold_is_over_with_its_last_run(void **unused)
 	b->hold = hold_ref(h);
 	hold_unref(h);
 	run_free(a);
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 0);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 0);
 	run_free(b);
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 1);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 1);
 	assert_int_equal(over[0], batch);
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 0);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 0);
 	holds_fini(&hs);
 }
 
@@ -39,7 +39,7 @@ a_claim_that_won_nothing_is_over_at_once(void **unused)
 
 	holds_init(&hs);
 	hold_unref(hold_open(&hs, 7));
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 1);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 1);
 	holds_fini(&hs);
 }
 
@@ -52,12 +52,12 @@ numbers_never_repeat_and_others_incarnations_are_forgotten(void **unused)
 	holds_init(&hs);
 	for (int i = 0; i < 150; i++)
 		hold_unref(hold_open(&hs, i < 50 ? 1 : 2));
-	assert_int_equal(holds_take_over(&hs, 2, over, 40), 40);
+	assert_int_equal(holds_take_over(&hs, 2, true, over, 40), 40);
 	assert_int_equal(over[0], 51);
-	assert_int_equal(holds_take_over(&hs, 2, over + 40, 160), 60);
+	assert_int_equal(holds_take_over(&hs, 2, true, over + 40, 160), 60);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(over[i], 51 + i);
-	assert_int_equal(holds_take_over(&hs, 1, over, 200), 0);
+	assert_int_equal(holds_take_over(&hs, 1, true, over, 200), 0);
 	holds_fini(&hs);
 }
 
@@ -69,9 +69,30 @@ what_could_not_be_deleted_is_offered_again(void **unused)
 
 	holds_init(&hs);
 	hold_unref(hold_open(&hs, 7));
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 1);
-	holds_give_back(&hs, 7, over, 1);
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 1);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 1);
+	holds_give_back(&hs, 7, true, over, 1);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 1);
+	holds_fini(&hs);
+}
+
+static void
+what_is_in_doubt_is_not_deleted_by_a_claim(void **unused)
+{
+	struct holds hs;
+	int64_t over[4];
+
+	holds_init(&hs);
+	struct hold *h = hold_open(&hs, 7);
+
+	hold_doubt(h);
+	hold_unref(h);
+	hold_unref(hold_open(&hs, 7));
+	assert_int_equal(holds_take_over(&hs, 7, false, over, 4), 1);
+	assert_int_equal(over[0], 2);
+	assert_int_equal(holds_take_over(&hs, 7, false, over, 4), 0);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 1);
+	assert_int_equal(over[0], 1);
+	hold_doubt(NULL);
 	holds_fini(&hs);
 }
 
@@ -86,7 +107,7 @@ what_may_still_be_held_stays_written_down(void **unused)
 
 	hold_keep(h);
 	hold_unref(h);
-	assert_int_equal(holds_take_over(&hs, 7, over, 4), 0);
+	assert_int_equal(holds_take_over(&hs, 7, true, over, 4), 0);
 	hold_keep(NULL);
 	holds_fini(&hs);
 }
@@ -99,6 +120,7 @@ main(void)
 	    cmocka_unit_test(a_claim_that_won_nothing_is_over_at_once),
 	    cmocka_unit_test(numbers_never_repeat_and_others_incarnations_are_forgotten),
 	    cmocka_unit_test(what_could_not_be_deleted_is_offered_again),
+	    cmocka_unit_test(what_is_in_doubt_is_not_deleted_by_a_claim),
 	    cmocka_unit_test(what_may_still_be_held_stays_written_down),
 	};
 

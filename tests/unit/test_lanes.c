@@ -48,8 +48,8 @@ a_lane_is_divided_among_those_who_are_able(void **unused)
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
 	int64_t all[] = {10, 20, 30}, two[] = {10, 30}, one[] = {10};
-	struct lane_row rows[] = {{.lane = 8 + 2, .able = all, .n_able = 3},
-	    {.lane = 16 + 2, .able = two, .n_able = 2}, {.lane = 24 + 2, .able = one, .n_able = 1}};
+	struct lane_row rows[] = {{.lane = 1, .able = all, .n_able = 3},
+	    {.lane = 2, .able = two, .n_able = 2}, {.lane = 3, .able = one, .n_able = 1}};
 	size_t seen[3] = {0};
 
 	for (size_t self = 0; self < NODES; self++) {
@@ -69,7 +69,7 @@ a_lane_is_divided_among_those_who_are_able(void **unused)
 		lanes_refresh(&ls, mine, n, s, &c, NULL);
 		assert_int_equal(ls.count, n);
 		for (size_t i = 0; i < n; i++)
-			seen[ls.item[i].number / 8 - 1] += own_count(&ls.item[i]);
+			seen[ls.item[i].row->lane - 1] += own_count(&ls.item[i]);
 		lanes_fini(&ls);
 	}
 	for (size_t i = 0; i < 3; i++)
@@ -84,8 +84,8 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
 	int64_t self[] = {10};
-	struct lane_row rows[] = {
-	    {.lane = 8 + 1, .able = self, .n_able = 1}, {.lane = 8 + 5, .able = self, .n_able = 1}};
+	struct lane_row rows[] = {{.lane = 1, .band = 1, .able = self, .n_able = 1},
+	    {.lane = 2, .band = 5, .able = self, .n_able = 1}};
 	const int64_t room[] = {8};
 	struct lanes first, second;
 	struct look_query q = {0};
@@ -98,7 +98,7 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	lanes_refresh(&second, rows, 2, s, &c, NULL);
 	lanes_part(&first, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.n_lanes, 2);
-	assert_int_equal(q.lane[0].lane, 8 + 5);
+	assert_int_equal(q.lane[0].lane, 2);
 	assert_int_equal(q.lane[0].n_shards, PGRAB_SHARDS / 2);
 	assert_int_equal(own_count(&second.item[0]), PGRAB_SHARDS / 2);
 	assert_int_equal(first.item[0].shard[0] % 2, 0);
@@ -116,7 +116,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
 	int64_t self[] = {10};
-	struct lane_row row = {.lane = 8 + 2, .able = self, .n_able = 1};
+	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
 	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .overdue_us = 50, .chosen = true},
 	    {.lane = 10, .shard = 3, .due_us = 200, .overdue_us = 40},
 	    {.lane = 10, .shard = 3, .due_us = 300, .overdue_us = 30, .chosen = true},
@@ -146,7 +146,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
 	int64_t self[] = {10}, room[] = {2};
-	struct lane_row row = {.lane = 8 + 2, .able = self, .n_able = 1};
+	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
 	struct candidate found[2] = {
 	    {.lane = 10, .shard = 3, .overdue_us = 50}, {.lane = 10, .shard = 3, .overdue_us = 40}};
 	struct lanes ls;
@@ -181,8 +181,8 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
 	int64_t self[] = {10}, room[] = {8, 300};
-	struct lane_row rows[] = {{.lane = 8 + 2, .able = self, .n_able = 1},
-	    {.lane = 16 + 2, .able = self, .n_able = 1, .crew = 1}};
+	struct lane_row rows[] = {{.lane = 10, .band = 2, .able = self, .n_able = 1},
+	    {.lane = 18, .band = 2, .able = self, .n_able = 1, .crew = 1}};
 	struct candidate found[300];
 	struct lanes ls;
 	struct look_query q = {0};

@@ -57,8 +57,11 @@ held_by(int64_t incarnation, enum fake_status status)
 static struct member
 seen(const struct fake_node *n)
 {
-	return (struct member){
-	    .id = n->id, .name = (char *)n->name, .incarnation = n->incarnation, .beat = n->beat};
+	return (struct member){.id = n->id,
+	    .name = (char *)n->name,
+	    .incarnation = n->incarnation,
+	    .beat = n->beat,
+	    .life = fake.life};
 }
 
 static void
@@ -151,6 +154,17 @@ the_others_look_in_turn_a_minute_each_in_case_the_first_cannot(void **unused)
 	parts_end(&p);
 }
 
+static void
+a_search_in_slices_goes_on_each_second_until_it_is_done(void **unused)
+{
+	begin(true);
+	go_on_for(120 * US_PER_S); /* a quiet cluster: the duties are asked for once a minute */
+	fake.slices = 30;
+	go_on_for(100 * US_PER_S);
+	assert_int_equal(fake.slices, 0);
+	parts_end(&p);
+}
+
 /* The picture of the cluster, as the heartbeat would publish it now. */
 static void
 look_around(void)
@@ -212,6 +226,24 @@ who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone(void **unuse
 	fake.line = false;
 	go_on_for(60 * US_PER_S);
 	assert_in_range(fake.calls[FAKE_DUTIES], 25, 27); /* and in its turn */
+	parts_end(&p);
+}
+
+static void
+the_first_node_tells_people_when_it_is_rung_and_no_other_does(void **unused)
+{
+	begin(true);
+	now(); /* the next round of duties is seconds away */
+	fake.notices = 3;
+	recover_notice(p.n.recover);
+	now();
+	assert_int_equal(fake.notices, 0);
+	parts_end(&p);
+	begin(false);
+	fake.notices = 3;
+	recover_notice(p.n.recover);
+	now();
+	assert_int_equal(fake.notices, 3);
 	parts_end(&p);
 }
 
@@ -381,7 +413,9 @@ main(void)
 	    cmocka_unit_test(only_who_buries_a_node_puts_back_what_it_held),
 	    cmocka_unit_test(orphans_are_looked_for_by_the_first_of_the_live_nodes),
 	    cmocka_unit_test(the_others_look_in_turn_a_minute_each_in_case_the_first_cannot),
+	    cmocka_unit_test(a_search_in_slices_goes_on_each_second_until_it_is_done),
 	    cmocka_unit_test(a_quiet_cluster_is_asked_once_a_minute_until_something_stirs),
+	    cmocka_unit_test(the_first_node_tells_people_when_it_is_rung_and_no_other_does),
 	    cmocka_unit_test(who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone),
 	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),

@@ -10,6 +10,7 @@
 // A node starts this file, as a [worker NAME] section of its own file says, and hands it the tasks whose kind is send_email.
 // See docs/workers.md.  Needs nothing but Node.js 18 or later.
 import net from 'node:net'
+import { inspect } from 'node:util'
 
 export const VERSION = '0.1.0'
 const PROTOCOL = 1
@@ -159,11 +160,17 @@ function line(message) {
   return line({ ...message, text: message.text.slice(0, LINE_MAX / 8) })
 }
 
+/** In one line: what it is, and what it came of. */
+function describe(error, depth = 5) {
+  if (!(error instanceof Error)) return typeof error === 'string' ? error : inspect(error)
+  const text = `${error.name}: ${error.message || (error.code ?? '')}`
+  return error.cause === undefined || depth === 0 ? text : `${text}, because of ${describe(error.cause, depth - 1)}`
+}
+
 function failed(run, error) {
   if (error instanceof Fail) return { type: 'result', run, ok: false, error: error.message.slice(0, 2000), retry: error.retry }
   if (error instanceof Stopped) return { type: 'result', run, ok: false, error: error.message }
-  const message = error instanceof Error ? `${error.name}: ${error.message}` : `it threw ${String(error)}`
-  const detail = error instanceof Error && error.stack ? error.stack.slice(0, 20000) : undefined
+  const [message, detail] = error instanceof Error ? [describe(error), inspect(error).slice(0, 20000)] : [`it threw ${describe(error)}`]
   return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }
 }
 
@@ -240,6 +247,13 @@ export function run({ concurrency = 100 } = {}) {
     throw new Error(`this node speaks version ${PGRAB_WORKER_PROTOCOL} of the protocol, pgrab-worker ${VERSION} version ${PROTOCOL}`)
   }
   if (handlers.size === 0) throw new Error("there is no handler: call task('a_kind', handler) before run()")
+  // Whose it was is not known.  The last line is the reason that the node gives for the end of this process.
+  if (process.listenerCount('uncaughtException') === 0) {
+    process.on('uncaughtException', error => {
+      console.error(`${inspect(error)}\n${describe(error).split('\n', 1)[0]}`)
+      process.exit(1)
+    })
+  }
   const conversation = new Conversation(Number(PGRAB_WORKER_IN), Number(PGRAB_WORKER_OUT))
   const kinds = Object.fromEntries([...handlers].map(([kind, { schema }]) => [kind, schema ? { schema } : {}]))
   conversation.send({ type: 'hello', version: PROTOCOL, kinds, concurrency, library: `pgrab-worker ${VERSION}, Node.js ${process.version}` })

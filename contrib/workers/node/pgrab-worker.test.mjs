@@ -65,17 +65,38 @@ test('failures say what and where', async t => {
     if (how === 'throw') throw new RangeError('no such')
     if (how === 'fail') throw new Fail('gone', { retry: 'no' })
     if (how === 'text') throw 'a text'
+    if (how === 'cause') throw new TypeError('fetch failed', { cause: new Error('connect refused', { cause: 'no route' }) })
+    if (how === 'code') throw new Error('several', { cause: Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }) })
+    if (how === 'nothing') throw Object.create(null)
     if (how === 'circle') { const a = {}; a.a = a; return a }
     if (how === 'long') return 'x'.repeat(2000000)
   })`)
   await p.hear()
-  const wanted = { throw: ['RangeError: no such'], fail: ['gone', 'no'], text: ['it threw a text'], circle: ['circular'], long: ['at most 1048576 can be sent', 'no'] }
+  const wanted = { throw: ['RangeError: no such'], fail: ['gone', 'no'], text: ['it threw a text'],
+    cause: ['TypeError: fetch failed, because of Error: connect refused, because of no route'],
+    code: ['Error: several, because of AggregateError: ECONNREFUSED'], nothing: ['it threw [Object: null prototype] {}'], circle: ['circular'], long: ['at most 1048576 can be sent', 'no'] }
   for (const [how, [error, retry]] of Object.entries(wanted)) {
     p.give(1, 'fail', { how })
     const result = await p.hear()
     assert.ok(!result.ok && result.error.includes(error), result.error)
     assert.equal(result.retry, retry)
     if (how === 'throw') assert.match(result.detail, /handlers\.mjs/)
+  }
+})
+
+test('what nobody catches ends the process, which says last why', async t => {
+  for (const how of ['await null; throw error', 'setTimeout(() => { throw error })']) {
+    const p = start(t, `task('forget', () => {
+      const error = new TypeError('fetch failed', { cause: new Error('refused') });
+      (async () => { ${how} })()
+      return new Promise(() => {})
+    })`)
+    await p.hear()
+    p.give(1, 'forget')
+    assert.equal(await p.hear(), null)
+    assert.equal(await p.ended, 1)
+    assert.match(p.errors(), /handlers\.mjs/)
+    assert.equal(p.errors().trim().split('\n').pop(), 'TypeError: fetch failed, because of Error: refused')
   }
 })
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import json
 import os
@@ -27,8 +28,8 @@ import threading
 import traceback
 import types
 import typing
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Awaitable, Callable, Optional, Union
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Callable, Optional, Union
 
 __all__ = ["Context", "Fail", "Stopped", "add_task", "add_task_async", "call", "insert_statement", "run", "task"]
 __version__ = "0.1.0"
@@ -153,7 +154,7 @@ def _type_schema(hint: Any) -> dict[str, Any]:
         return {"type": "object"}
     if origin is typing.Literal:
         return {"enum": list(inside)}
-    if origin is Union or origin is getattr(types, "UnionType", None):
+    if origin in (Union, getattr(types, "UnionType", Union)):
         parts = [_type_schema(part) for part in inside]
         if all(set(part) == {"type"} for part in parts):
             return {"type": [part["type"] for part in parts]}
@@ -175,11 +176,61 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
 
 
+def _is(kind: str, value: Any) -> bool:
+    if kind == "integer":
+        return not isinstance(value, bool) and isinstance(value, (int, float)) and value % 1 == 0
+    if kind == "number":
+        return not isinstance(value, bool) and isinstance(value, (int, float))
+    return next((_TYPES[one] == kind for one in (bool, str, list, dict, type(None)) if isinstance(value, one)), False)
+
+
+def _misfit(schema: Any, value: Any, at: str) -> Optional[str]:
+    """Why a value does not fit, in the server's words; types, enum and members only."""
+    if schema is False:
+        return f"{at} is unknown"
+    if not isinstance(schema, dict):
+        return None
+    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", [])
+    if kinds and not any(_is(kind, value) for kind in kinds):
+        return f"{at} must be of type {' or '.join(kinds)}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{at} must be one of {json.dumps(schema['enum'])}"
+    parts: list[tuple[Any, Any, str]] = []
+    if isinstance(value, dict):
+        missing = next((name for name in schema.get("required", []) if name not in value), None)
+        if missing is not None:
+            return f"{at}.{missing} is missing"
+        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        parts = [(known.get(name, others), member, f"{at}.{name}") for name, member in value.items()]
+    elif isinstance(value, list):
+        parts = [(schema.get("items"), member, f"{at}[{n}]") for n, member in enumerate(value)]
+    return next((why for why in (_misfit(*part) for part in parts) if why is not None), None)
+
+
 def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> Any:
-    """Calls a handler as a node would, for tests; of an async one the coroutine is returned."""
+    """Calls a handler as a node would, for tests: args that a row could not have are a ValueError, a coroutine is awaited, and the
+    result is what a child in a chain would find.  Where a loop runs already, the coroutine is returned as it is.
+    """
+    handler = _handlers.get(kind)
+    if handler is None:
+        raise ValueError(f"there is no handler of kind {kind}")
+    given = json.loads(json.dumps({} if args is None else args))
+    why = _misfit({**(handler.schema or {}), "type": "object"}, given, "args")
+    if why is not None:
+        raise ValueError(f"{why}, says the handler of kind {kind}")
     message = {"run": 1, "id": 1, "kind": kind, "attempt": 1, "max_attempts": 3, "fence": "0-0", "fire_at": "1970-01-01T00:00:00.000000Z",
-               "timeout": 3600.0, "args": args or {}, **context}
-    return _handlers[kind].call(Context(message, lambda sent: None))
+               "timeout": 3600.0, "args": given, **context}
+    value = handler.call(Context(message, lambda sent: None))
+    if inspect.iscoroutine(value):
+        try:
+            asyncio.get_running_loop()
+            return value
+        except RuntimeError:
+            value = asyncio.run(value)
+    try:
+        return json.loads(_json(value))
+    except (TypeError, ValueError, RecursionError) as e:
+        raise Fail(f"what the handler returned is no JSON: {e}") from e
 
 
 # --- further tasks, in the application's own transaction
@@ -273,6 +324,15 @@ def _failed(ctx: Context, error: BaseException) -> bytes:
         trace = trace.tb_next
     detail = "".join(traceback.format_exception(type(error), error, trace))
     return _line({**message, "detail": detail[-20000:]})
+
+
+def _result_of(ctx: Context, handler: _Handler) -> bytes:
+    """Of a plain function in a thread of its own."""
+    try:
+        ctx.check()  # it may have been told to stop while it waited
+        return _succeeded(ctx, handler.call(ctx))
+    except (Exception, SystemExit, Stopped) as e:
+        return _failed(ctx, e)
 
 
 class _Engine:
@@ -389,40 +449,70 @@ class _Threads(_Engine):
         self.pool.submit(self.carry_out, ctx, handler)
 
     def carry_out(self, ctx: Context, handler: _Handler) -> None:
-        try:
-            result = _succeeded(ctx, handler.call(ctx))
-        except (Exception, SystemExit, Stopped) as e:
-            result = _failed(ctx, e)
-        self.done(ctx, result)
+        self.done(ctx, _result_of(ctx, handler))
 
     def run(self) -> None:
         self.hello(self.concurrency)
         self.read_for_ever()
 
 
+_of_run: contextvars.ContextVar[set[Future[Any]]] = contextvars.ContextVar("_of_run")
+
+
+class _LoopThreads(ThreadPoolExecutor):
+    """The threads beside a loop.  Remembers what a run starts in them (asyncio.to_thread, run_in_executor): no cancel ends it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = super().submit(fn, *args, **kwargs)
+        if fn not in (socket.getaddrinfo, socket.getnameinfo):  # the loop's own, and harmless
+            mine = _of_run.get(set())
+            mine.add(future)
+            future.add_done_callback(mine.discard)
+        return future
+
+
 class _Loop(_Engine):
-    """Handlers in an event loop, several at once; those that are no coroutines go to threads beside it."""
+    """Handlers in an event loop, several at once; those that are no coroutines go to threads beside it.
+
+    A run is answered when nothing of it goes on: a second attempt would run beside what does.
+    """
 
     def __init__(self, wire: _Wire, concurrency: int) -> None:
         super().__init__(wire)
         self.concurrency = concurrency
-        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.threads = _LoopThreads(concurrency)
+        self.tasks: dict[int, asyncio.Task[bytes]] = {}
         self.results: list[bytes] = []
-        self.ended = asyncio.Event()
 
     def begin(self, ctx: Context, handler: _Handler) -> None:
-        self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler))
+        if handler.is_async:
+            futures: set[Future[Any]] = set()
+            task = self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler, futures))
+            task.add_done_callback(lambda _: self.over(ctx, task, futures))
+        else:
+            self.threads.submit(lambda: self.loop.call_soon_threadsafe(self.answer, ctx, _result_of(ctx, handler)))
 
     def stop(self, ctx: Context) -> None:
-        self.tasks[ctx._run].cancel()
+        if ctx._run in self.tasks:  # a thread looks by itself
+            self.tasks[ctx._run].cancel()
 
-    async def carry_out(self, ctx: Context, handler: _Handler) -> None:
+    async def carry_out(self, ctx: Context, handler: _Handler, futures: set[Future[Any]]) -> bytes:
+        _of_run.set(futures)
         try:
-            value = handler.call(ctx) if handler.is_async else self.loop.run_in_executor(None, handler.call, ctx)
-            result = _succeeded(ctx, await typing.cast(Awaitable[Any], value))
+            return _succeeded(ctx, await handler.call(ctx))
         except (Exception, SystemExit, Stopped, asyncio.CancelledError) as e:
-            result = _failed(ctx, e)
+            return _failed(ctx, e)
+
+    def over(self, ctx: Context, task: asyncio.Task[bytes], futures: set[Future[Any]]) -> None:
+        busy = list(futures)
+        if busy:
+            busy[0].add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.over, ctx, task, futures))
+            return
         del self.tasks[ctx._run]
+        # Cancelled before its first step: the handler was never called.
+        self.answer(ctx, _failed(ctx, asyncio.CancelledError()) if task.cancelled() else task.result())
+
+    def answer(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]
         if not self.results:  # those of one turn of the loop go together
             self.loop.call_soon(self.flush)
@@ -448,7 +538,8 @@ class _Loop(_Engine):
 
     async def main(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.loop.set_default_executor(ThreadPoolExecutor(self.concurrency))
+        self.ended = asyncio.Event()  # made here: before Python 3.10 it belongs to the loop that there is
+        self.loop.set_default_executor(self.threads)
         sock = socket.socket(fileno=self.wire.fd_in)
         self.loop.add_reader(sock, self.readable, sock)
         self.hello(self.concurrency)

@@ -172,7 +172,7 @@ def say(how, ctx):
         self.assertEqual(p.proc.wait(10), 0)
 
     def test_without_a_node_or_with_another_version_it_says_so(self):
-        done = subprocess.run([sys.executable, "-c", "from pgrab_worker import *; task('f')(print); run()"], cwd=HERE, capture_output=True,
+        done = subprocess.run([sys.executable, "-c", "from pgrab_worker import *; task('f')(lambda: 1); run()"], cwd=HERE, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("[worker NAME] section", done.stderr)
@@ -183,15 +183,34 @@ def say(how, ctx):
 
 class Loop(WithProcess):
     ASYNC = """
-gate = asyncio.Event()
+gates, go_on = [], threading.Event()
 @task("wait")
 async def wait(n, ctx):
-    await gate.wait()
+    gates.append(asyncio.Event())
+    await gates[-1].wait()
     return n
 @task("open")
-async def open_(ctx): gate.set()
+async def open_(ctx):
+    for gate in gates: gate.set()
 @task("plain")
 def plain(ctx): return threading.current_thread() is threading.main_thread()
+@task("hold")
+def hold(ctx):
+    ctx.log("begins")
+    go_on.wait()
+    ctx.check()
+    return "went on"
+@task("hold_beside")
+async def hold_beside(n, ctx):
+    await asyncio.gather(*(asyncio.get_running_loop().run_in_executor(None, hold, ctx) for _ in range(n)))
+@task("go_on")
+async def release(ctx): go_on.set()
+@task("block")
+async def block(ctx):
+    ctx.log("begins")
+    select.select([sys.stdin], [], [])
+@task("exit")
+async def exit_(ctx): sys.exit("enough")
 """
 
     def setUp(self):
@@ -205,12 +224,13 @@ def plain(ctx): return threading.current_thread() is threading.main_thread()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "handlers.py"
-        path.write_text(f"import asyncio, threading\nfrom pgrab_worker import *\n{self.ASYNC}\nrun()\n")
+        path.write_text(f"import asyncio, select, sys, threading\nfrom pgrab_worker import *\n{self.ASYNC}\nrun()\n")
         fd = theirs.fileno()
         env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_WORKER_IN": str(fd), "PGRAB_WORKER_OUT": str(fd), "PGRAB_WORKER_PROTOCOL": "1"}
-        proc = subprocess.Popen([sys.executable, path], pass_fds=(fd,), env=env)
+        proc = subprocess.Popen([sys.executable, path], stdin=subprocess.PIPE, pass_fds=(fd,), env=env)
         theirs.close()
-        self.addCleanup(lambda: (ours.close(), proc.wait(10)))
+        self.addCleanup(lambda: (proc.stdin.close(), ours.close(), proc.wait(10)))
+        ours.settimeout(20)
         lines = ours.makefile("rb")
         self.addCleanup(lines.close)
         return proc, lambda **m: ours.sendall(json.dumps(m).encode() + b"\n"), lambda: json.loads(lines.readline())
@@ -229,6 +249,49 @@ def plain(ctx): return threading.current_thread() is threading.main_thread()
         self.assertEqual({r["run"]: r["value"] for r in results}, {0: 0, 2: 2, 3: None})
         tell(**{**TASK, "run": 4, "kind": "plain", "args": {}})
         self.assertIs(hear()["value"], False)
+        tell(**{**TASK, "run": 5, "kind": "exit", "args": {}})
+        self.assertEqual(hear()["error"], "SystemExit: enough")
+        tell(**{**TASK, "run": 6, "kind": "wait", "args": {"m": 1}})
+        self.assertIn("TypeError", hear()["error"])
+
+    def test_a_stop_is_not_answered_while_a_thread_of_the_run_goes_on(self):
+        """The node would begin the next attempt beside it."""
+        for kind, threads in (("hold", 1), ("hold_beside", 1), ("hold_beside", 3)):
+            with self.subTest(kind, threads=threads):
+                _, tell, hear = self.start_loop()
+                hear()
+                tell(**{**TASK, "run": 1, "kind": kind, "args": {"n": threads} if kind == "hold_beside" else {}})
+                for _ in range(threads):
+                    self.assertEqual(hear()["text"], "begins")
+                tell(type="stop", run=1, reason="timeout")
+                tell(**{**TASK, "run": 2, "kind": "plain", "args": {}})
+                self.assertEqual(hear()["run"], 2, "the first has not ended")
+                tell(**{**TASK, "run": 3, "kind": "go_on", "args": {}})
+                last = {result["run"]: result for result in (hear(), hear())}
+                self.assertEqual(last[1], {"type": "result", "run": 1, "ok": False, "error": "stopped: timeout"})
+
+    def test_what_was_done_in_spite_of_a_stop_is_what_is_answered(self):
+        self.ASYNC = self.ASYNC.replace("    ctx.check()\n", "")
+        _, tell, hear = self.start_loop()
+        hear()
+        tell(**{**TASK, "run": 1, "kind": "hold", "args": {}})
+        hear()
+        tell(type="stop", run=1, reason="timeout")
+        tell(**{**TASK, "run": 2, "kind": "go_on", "args": {}})
+        results = {result["run"]: result for result in (hear(), hear())}
+        self.assertEqual(results[1], {"type": "result", "run": 1, "ok": True, "value": "went on"})
+
+    def test_a_task_that_is_stopped_before_its_first_step_is_answered(self):
+        proc, tell, hear = self.start_loop()
+        hear()
+        tell(**{**TASK, "run": 1, "kind": "block", "args": {}})
+        self.assertEqual(hear()["text"], "begins")
+        tell(**{**TASK, "run": 2, "kind": "wait", "args": {"n": 2}})
+        tell(type="stop", run=2, reason="cancel")
+        proc.stdin.write(b"go on")
+        proc.stdin.flush()
+        results = {result["run"]: result for result in (hear(), hear())}
+        self.assertEqual([results[1]["ok"], results[2]["error"]], [True, "stopped: cancel"])
 
 
 class Statements(unittest.TestCase):
@@ -263,6 +326,31 @@ class Statements(unittest.TestCase):
             ctx.progress(1)
             return n + ctx.attempt
         self.assertEqual(pgrab_worker.call("for_a_test", {"n": 1}, attempt=4), 5)
+
+    def test_a_call_is_as_a_node_would_make_it(self):
+        from typing import List, Literal, Optional
+
+        @pgrab_worker.task("coroutine_for_a_test")
+        async def coroutine(n: int, names: List[str] = [], how: Optional[Literal["a", "b"]] = None):
+            return (n, names, how)
+        call = pgrab_worker.call
+        self.assertEqual(call("coroutine_for_a_test", {"n": 1, "names": ["x"]}), [1, ["x"], None], "awaited, and as JSON")
+        for args, why in (({}, "args.n is missing"), ({"n": "1"}, "args.n must be of type integer"), ({"n": True}, "args.n must be of type integer"),
+                          ({"n": 1, "m": 1}, "args.m is unknown"), ({"n": 1, "names": [1]}, r"args.names\[0\] must be of type string"),
+                          ([], "args must be of type object")):
+            with self.assertRaisesRegex(ValueError, why):
+                call("coroutine_for_a_test", args)
+        self.assertEqual(call("coroutine_for_a_test", {"n": 1.0})[0], 1)
+        with self.assertRaisesRegex(ValueError, "there is no handler of kind nobody"):
+            call("nobody")
+
+        @pgrab_worker.task("no_json_for_a_test", schema={"properties": {"how": {"enum": ["a"]}}, "required": ["how"]})
+        def no_json(args):
+            return object()
+        with self.assertRaisesRegex(pgrab_worker.Fail, "is no JSON"):
+            call("no_json_for_a_test", {"how": "a"})
+        with self.assertRaisesRegex(ValueError, "args.how must be one of"):
+            call("no_json_for_a_test", {"how": "b"})
 
 
 if __name__ == "__main__":

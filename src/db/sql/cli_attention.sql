@@ -1,19 +1,28 @@
 -- Serves: pgrab status.  What needs attention, one line each.  The reasons are those of the first two hundred
 -- late tasks and the first thousand failing ones.  Returns one line more than is shown.
 with late as (
-  select l.id, l.name, l.late_by, l.why from pgrab.late l limit 200),
+  select l.id, l.name, l.kind, l.late_by, l.why from pgrab.late l limit 200),
 failing as (
   select f.*, count(*) over () as all,
     row_number() over (order by f.status = 'parked' desc, f.since desc) as n
   from (select x.* from pgrab.failing x limit 1000) f),
 overdue as (
   select o.*, count(*) over () as all, row_number() over (order by o.overdue_by desc) as n
-  from (select x.* from pgrab.overdue x limit 1000) o)
+  from (select x.* from pgrab.overdue x limit 1000) o),
+missed as (
+  select m.task_id, m.task, m.at, count(*) over () as all, row_number() over (order by m.at desc) as n
+  from (
+    select e.task_id, e.task, e.at
+    from (
+      select x.* from pgrab.event x
+      where x.at > statement_timestamp() - interval '1 hour' order by x.at desc limit 10000) e
+    where e.what = 'missed') m)
 select a.what, a.text
 from (
   select 0 as part, 0::bigint as size, 'paused' as what,
-    format('all tasks have been paused since %s by %s; pgrab resume --all resumes them',
-      date_trunc('second', c.paused_at), c.paused_by) as text
+    format('all tasks have been paused since %s by %s; %s', date_trunc('second', c.paused_at), c.paused_by,
+      case when c.paused_by like 'a node, because this database is a copy%' then 'pgrab doctor says more'
+        else 'pgrab resume --all resumes them' end) as text
   from pgrab.cluster c where c.paused
   union all
   select 1, 0, 'node', 'no node is up; start one: pgrab run'
@@ -25,11 +34,11 @@ from (
   select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)',
     count(*) || case when sum(count(*)) over () = 200 then '+' else '' end,
     case count(*) when 1 then 'task' else 'tasks' end, l.why, max(l.late_by),
-    (array_agg(coalesce(l.name, '#' || l.id) order by l.id))[1])
+    (array_agg(coalesce(l.name, l.kind || ' ' || l.id) order by l.id))[1])
   from late l group by l.why
   union all
   select 4, -f.n, 'failing', case when f.n <= 5
-      then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, 'task'), f.id,
+      then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, f.kind), f.id,
         case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
         coalesce((select left(regexp_replace(x.last_error, '[[:cntrl:]]+', ' ', 'g'), 100)
             from pgrab.task x where x.id = f.id),
@@ -39,10 +48,16 @@ from (
   from failing f where f.n <= 6
   union all
   select 5, -o.n, 'overdue', case when o.n <= 5
-      then format('%s (%s) has not succeeded since %s: %s', coalesce(o.name, 'task'), o.id,
+      then format('%s (%s) has not succeeded since %s: %s', coalesce(o.name, o.kind), o.id,
         coalesce(o.last_success::text, 'it was created'), o.why)
     else format('%s%s more are overdue: select * from pgrab.overdue', o.all - 5,
       case when o.all = 1000 then '+' else '' end) end
-  from overdue o where o.n <= 6) a
+  from overdue o where o.n <= 6
+  union all
+  select 6, -m.n, 'missed', case when m.n <= 5
+      then format('%s (%s) missed a fire, recorded %s: no node could run it within misfire_after',
+        coalesce(m.task, 'task'), m.task_id, date_trunc('second', m.at))
+    else format('%s more missed fires within the last hour: pgrab runs --outcome missed', m.all - 5) end
+  from missed m where m.n <= 6) a
 order by a.part, a.size desc
 limit 41

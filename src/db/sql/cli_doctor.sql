@@ -1,13 +1,16 @@
--- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do.  Only for the first two
+-- Serves: pgrab doctor.  One row for each check: ok, or what is wrong and what to do; `note`: worth knowing,
+-- and nothing is wrong.  Only for the first two
 -- thousand late tasks it checks which nodes could run them.
 with o as materialized (
   select x.* from pgrab.overview x)
-select c.name, case when c.fault is null then 'ok' else 'fix' end as verdict,
-  coalesce(c.fault, c.fine) as detail
+select c.name,
+  case when c.fault is null then 'ok' when c.fault like 'note: %' then 'note' else 'fix' end as verdict,
+  coalesce(regexp_replace(c.fault, '^note: ', ''), c.fine) as detail
 from (
   select 1 as n, 'nodes' as name, format('%s up', o.nodes_up) as fine,
     case when o.nodes_up = 0 then 'no node is up; start one: pgrab run'
-      when o.nodes_up = 1 then 'only one node is up: when it stops, nothing runs; start a second' end as fault
+      when o.nodes_up = 1 then 'note: only one node is up: when it stops, nothing runs until it is back'
+      end as fault
   from o
   union all
   select 2, 'strategies', 'all nodes have the same strategy',
@@ -71,15 +74,17 @@ from (
         exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
       from (
         select d.kind, d.owner, d.require
-        from pgrab.due_until(statement_timestamp() - interval '2 s') d
-        where d.status = 'scheduled' limit 2000) t
+        from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled}') d limit 2000) t
       group by 1, 2, 3) x
     where pgrab.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
-  select 13, 'paused', 'tasks are taken', (select format(
-    'all tasks have been paused since %s by %s: pgrab resume --all', date_trunc('second', x.paused_at),
-    x.paused_by)
-    from pgrab.cluster x where x.paused)
+  select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
+      date_trunc('second', x.paused_at), x.paused_by, case when x.copied
+        then 'its tasks still run where it was copied from. pgrab adopt starts them here: only if the '
+          'original is gone for good. Never pgrab resume --all for a test'
+        else 'pgrab resume --all' end)
+    from (select c.*, c.paused_by like 'a node, because this database is a copy%' as copied
+      from pgrab.cluster c) x where x.paused)
   union all
   select 14, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
     from pgrab.drained d join pgrab.node x on x.id = d.node_id)
@@ -160,5 +165,17 @@ from (
           from jsonb_each_text(n.users -> 'owners') o), '') as runs_as
       from pgrab.node n where n.live and n.kinds && '{shell,exec}'
       group by 2) m
-    group by c.roles), 'no node runs them'), null) c
+    group by c.roles), 'no node runs them'), null
+  union all
+  select 25, 'held tasks', 'every one is found if its node dies', (select format(
+      '%s tasks are held, the first is %s, although no claim of them is written down: did the server go back '
+      'to an older state? Such tasks are searched for after a failover and once a day; at once after: '
+      'update pgrab.duty set done_at = ''epoch'' where duty = ''strays''', count(*), min(t.id))
+    from (
+      select d.id, d.incarnation, d.status, d.claimed_at
+      from pgrab.due_until(statement_timestamp() - interval '30 s') d limit 200000) t
+    where t.status in ('claimed', 'running') and t.claimed_at < statement_timestamp() - interval '30 s'
+      and not exists (
+        select from pgrab.hold h where h.incarnation = t.incarnation and t.id = any (h.ids))
+    having count(*) > 0)) c
 order by c.n

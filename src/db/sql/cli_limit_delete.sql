@@ -1,2 +1,2 @@
 -- Serves: pgrab limit --delete.  Tasks in line become due.  $1 key.
-delete from pgrab.limit l where l.key = $1::text returning l.key
+select l.key from pgrab.limit l where l.key = $1::text and pgrab.delete_limit(l.key)

@@ -1,9 +1,8 @@
 -- Serves: pgrab top.  The tasks that have been late for longest, and why.  Plan: due_first(), and at most ten
 -- thousand tasks that wait under a limit (task_line_idx); why() only for the rows shown.  $1 limit, $2
 -- maximum length of names.
-select t.id, left(t.name, $2::int) as name, t.kind,
-  date_trunc('second', statement_timestamp() - t.since) as late_by,
-  pgrab.why(t.id) as why
+select t.id, left(t.name, $2::int) as name, date_trunc('second', statement_timestamp() - t.since) as late_by,
+  pgrab.why(t.id) as why, t.kind
 from (
   select t.*
   from (

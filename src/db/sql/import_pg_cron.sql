@@ -24,8 +24,7 @@ select format('job %s%s', s.id, ' ' || quote_literal(s.name)) as what,
     -- statements that refuse to run in a transaction
     'args', case when s.command ~* '^\s*(vacuum|call|(create|drop|reindex)\M.*\mconcurrently)\M'
       then '{"transaction": false}'::json end,
-    -- pg_cron tries once, and does not catch up on missed runs
-    'max_attempts', 1, 'misfire', 'skip', 'paused', case when not s.active then true end))) as tasks
+    'paused', case when not s.active then true end))) as tasks
 from said s
 where $3::text is null or s.role = $3
 order by s.id

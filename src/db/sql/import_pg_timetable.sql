@@ -27,7 +27,6 @@ task as (
     'args', case when s.value is not null and s.fault is null and s.kind <> 'BUILTIN'
       then json_build_object(case s.kind when 'PROGRAM' then 'argv' else 'params' end, s.value) end,
     'schedule', case when s.n = 1 then c.fires end, 'timezone', case when s.n = 1 then $1::text end,
-    'misfire', case when s.n = 1 then 'skip' end, 'max_attempts', 1,
     'paused', case when s.n = 1 and not coalesce(c.live, false) then true end,
     'max_runs', case when s.n = 1 and coalesce(c.self_destruct, false) then 1 end,
     'parents', case when s.n > 1

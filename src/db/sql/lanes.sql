@@ -1,17 +1,32 @@
 -- The lanes that this node may run, and for each the nodes that can run it, among which the strategy divides
--- it.
+-- it; these only where they are not those of the lane before.
 -- Serves: loader, when the cluster has changed, when the bell rings for a new lane, and now and then.
--- The right to a kind is checked here, so that tasks of a revoked kind are not taken, and again at the start.
+-- What can run what is worked out once for all nodes that say the same of themselves, and all lanes of an
+-- owner, kind and require.  The right to a kind is checked here, so that tasks of a revoked kind are not
+-- taken, and again at the start.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 with node as materialized (
-  select n.* from pgrab.node n where n.state = 'up')
-select l.lane, (
-    select string_agg(n.id::text, ' ' order by n.id) from node n
-    where n.labels @> l.require
-      and pgrab_internal.runs(n.kinds, n.owners, n.bounds, l.kind, l.owner)) as able,
-  l.kind
-from (
-  select distinct on (l.lane) l.lane, l.owner, l.kind, l.require from pgrab.lane l
+  select row_number() over () as no, n.*
+  from (
+    select n.labels, n.kinds, n.owners, n.bounds, string_agg(n.id::text, ' ' order by n.id) as ids
+    from pgrab.node n where not n.down and n.state = 'up' group by 1, 2, 3, 4) n),
+mine as materialized (
+  select l.owner, l.kind, l.require, array_agg(l.id order by l.id) as ids,
+    array_agg(l.lane order by l.id) as lanes, array_agg(l.band order by l.id) as bands
+  from (select distinct on (x.owner, x.lane) x.* from pgrab.lane x order by x.owner, x.lane, x.id) l
   where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)
-    and pgrab_internal.may_kind(l.owner, l.kind)
-  order by l.lane) l
+  group by 1, 2, 3),
+divided as materialized (
+  select m.*, array(
+      select n.no from node n
+      where n.labels @> m.require
+        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, m.kind, m.owner)) as able
+  from mine m
+  where case when (select c.roles from pgrab.cluster c) then pgrab_internal.may_kind(m.owner, m.kind)
+    else true end)
+select u.id, u.lane, u.band, d.kind, case when d.able is distinct from lag(d.able) over w
+  then (select coalesce(string_agg(n.ids, ' ' order by n.no), '') from node n where n.no = any (d.able)) end
+  as able
+from divided d cross join lateral unnest(d.ids, d.lanes, d.bands) u(id, lane, band)
+window w as (order by d.able, u.id)
+order by d.able, u.id

@@ -1,3 +1,3 @@
 -- After the api: the first partitions of the history, so that a run can be recorded from the first
 -- moment.  Serves: db/migrate.c.
-select count(*) from pgrab.upkeep()
+select pgrab_internal.days_ahead()

@@ -2,20 +2,22 @@
 -- us dead, or our name has a new owner; we are fenced.  It waits for no row lock: a row that another session
 -- has locked is left for upkeep to delete.  When the node has become busy, the doorbell tells the others at
 -- once.  Returns what users want of us: whether to drain, which of our runs to stop (task and version,
--- separated by spaces), and whether an output was requested; and, with $26, all nodes that are not down (as
--- node_list.sql), so that an idle node needs no other statement.
+-- separated by spaces), and whether an output was requested; with $30, whether the server can lose nothing
+-- that it acknowledges; and, with $26, all nodes that are not down (as node_list.sql), so that an idle node
+-- needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5.. its state in numbers: in hand, running, to start, to run,
 -- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
 -- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
--- dropped; $26 the others, too?; $27 busy; $28 ill.
+-- dropped; $26 the others, too?; $27 busy; $28 ill; $29 do its runs outlast this life of the server; $30
+-- null: they cannot; else: are asynchronous standbys accepted?
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
   insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, in_hand, running,
     to_start, to_run, to_finish, children, connections, lease_left, round_trip,
     claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
-    stale_finishes, fences, recovered, keepers_lost, log_dropped)
+    stale_finishes, fences, recovered, keepers_lost, log_dropped, server_life)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
     $4::boolean, $27::boolean, $28::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
@@ -23,7 +25,8 @@ beat as (
     l.claims_attempted + $14::bigint, l.claims_won + $15::bigint, l.claims_lost + $16::bigint,
     l.claims_stolen + $17::bigint, l.runs_started + $18::bigint, l.runs_succeeded + $19::bigint,
     l.runs_failed + $20::bigint, l.stale_finishes + $21::bigint, l.fences + $22::bigint,
-    l.recovered + $23::bigint, l.keepers_lost + $24::bigint, l.log_dropped + $25::bigint
+    l.recovered + $23::bigint, l.keepers_lost + $24::bigint, l.log_dropped + $25::bigint,
+    case when $29::boolean then pgrab_internal.server_life() end
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, beat),
@@ -34,11 +37,13 @@ gone as (
     for update of x skip locked) o
   where b.node_id = o.node_id and b.beat = o.beat)
 select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
+  pgrab_internal.server_life() as life,
   exists (select from pgrab.drained d where d.node_id = $1::bigint) as drain,
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
    where c.incarnation = $2::bigint) as stops,
   exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
-  case when $27::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told
+  case when $27::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
+  $30::boolean is not null and pgrab_internal.may_lose($30::boolean) is null as durable
 from beat b cross join last p left join lateral (
-  select :node_columns from pgrab.node n where n.state <> 'down') l on $26::boolean
+  select :node_columns from pgrab.node n where not n.down and n.state <> 'down') l on $26::boolean
 order by l.id

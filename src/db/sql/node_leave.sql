@@ -15,5 +15,9 @@ down as (
     l.stale_finishes, l.fences, l.recovered, l.keepers_lost, l.log_dropped
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
-  returning node_id, heartbeat_at)
+  returning node_id, heartbeat_at),
+away as (
+  update pgrab.registration r set down = true
+  where r.id in (
+    select x.id from pgrab.registration x join down d on d.node_id = x.id for update of x skip locked))
 select pgrab_internal.node_died(d.node_id, d.heartbeat_at, $3::text) from down d where $3::text is not null

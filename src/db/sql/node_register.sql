@@ -4,7 +4,8 @@
 -- Serves: register, and registering again after a fence.  0 rows: another node was faster.
 -- $1 name, $2 incarnation, $3 host, $4 pid, $5 version, $6 strategy, $7 weight, $8 labels, $9 kinds, $10
 -- slots, $11 heartbeat us, $12 dead_after us, $13 incarnation it replaces (null: none expected), $14 its
--- beat, $15 owners besides its own role, $16 bounds, $17 users.
+-- beat, $15 owners besides its own role, $16 bounds, $17 users, $18 the life of the server in which it was
+-- seen: if it was silent, then in that life.
 with said as materialized (
   select $1::text as name, $3::text as host, $4::int as pid, $5::text as version, $6::text as strategy,
     $7::double precision as weight, $8::jsonb as labels, $9::text[] as kinds,
@@ -23,7 +24,8 @@ last as materialized (
   select r.id, b.*
   from pgrab.registration r left join lateral (
     select x.* from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b on true
-  where r.name = $1 and coalesce(b.incarnation, 0) = $13::bigint and coalesce(b.beat, 0) = $14::bigint),
+  where r.name = $1 and coalesce(b.incarnation, 0) = $13::bigint and coalesce(b.beat, 0) = $14::bigint
+    and pgrab_internal.server_life() = $18::bigint),
 beat as (
   insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, claims_attempted, claims_won,
     claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered,
@@ -44,7 +46,7 @@ again as (
   set host = s.host, pid = s.pid, pgrab_version = s.version, strategy = s.strategy, weight = s.weight,
     labels = s.labels, kinds = s.kinds, owners = s.owners, bounds = s.bounds, users = s.users,
     slots = s.slots, heartbeat_every = s.heartbeat_every, dead_after = s.dead_after, started_at = s.at,
-    shards = null, overlapping = false
+    shards = null, overlapping = false, down = false
   from said s cross join beat b where r.id = b.node_id
   returning r.id)
 select f.id from fresh f

@@ -9,7 +9,7 @@ with back as (
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
     and t.status = 'claimed'
-  returning t.shard, :may_start as may)
+  returning pgrab.shard(t.id) as shard, :may_start as may)
 select count(*), case when count(*) filter (where b.may) > 0
     then pgrab_internal.ring(array_agg(distinct b.shard) filter (where b.may))::text end,
   case when not bool_and(b.may) then pg_notify('pgrab', 'lanes')::text end

@@ -5,8 +5,11 @@
 do $$
 declare
   c_kinds constant text[] := '{sql,noop,notify,shell,exec,http}';
+  c_path constant text := pg_catalog.current_setting('search_path');
   v_role text;
 begin
+  -- from here on nothing is looked up by the path of whoever runs it
+  perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
   perform set_config('citus.enable_ddl_propagation', 'off', true);
   foreach v_role in array
     '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve}'::text[]
@@ -29,4 +32,5 @@ begin
   if not pg_has_role('pgrab_owner', 'USAGE') then
     execute format('grant pgrab_owner to %I', current_user);
   end if;
+  perform set_config('search_path', c_path, true);
 end $$

@@ -1,3 +1,3 @@
 -- Serves: DELETE /api/v1/limits/KEY.  $1 key.
-delete from pgrab.limit l where l.key = $1::text
-returning row_to_json((select x from (select l.key, l.max_running, l.per_second) x))
+select row_to_json((select x from (select l.key, l.max_running, l.per_second) x))
+from pgrab.limit l where l.key = $1::text and pgrab.delete_limit(l.key)

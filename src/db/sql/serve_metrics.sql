@@ -3,16 +3,13 @@
 -- thousand tasks that wait under a limit, and as many that cannot run.  Where a count stopped at such a
 -- bound, `counts_truncated` is 1.
 with seen as materialized (
-  select 1 as part, h.lane, h.shard, t.status, t.due_at as since
-  from pgrab.due_heads() h
-  cross join lateral (
-    select t.status, t.due_at from pgrab.task t
-    where t.lane = h.lane and t.shard = h.shard and t.due_at <= statement_timestamp()
-    order by t.due_at limit 20) t
+  select 1 as part, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
+    pgrab.shard(t.id) as shard, t.status, t.due_at as since
+  from pgrab.due_until(statement_timestamp(), null, 20) t
   union all
-  (select 2, 0, 0, t.status, case when t.status = 'scheduled' then t.fire_at end
+  (select 2, null, 0, t.status, case when t.status = 'scheduled' then t.fire_at end
    from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused
-   order by t.limit_key, t.lane & 7, t.fire_at limit 20000)),
+   order by t.limit_key limit 20000)),
 due as materialized (
   select count(*) filter (where s.status <> 'running') as due,
     count(*) filter (where s.status <> 'running'

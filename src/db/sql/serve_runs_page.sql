@@ -1,8 +1,9 @@
 -- Serves: the page of the history.  Like serve_runs, with columns.
--- Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4 key, $5 node,
--- $6 source, $7 since, $8 until, $9 cursor (null: all, and the first page), $10 limit.
+-- Plan: run_finished_idx backwards, run_failed_idx when an outcome other than succeeded is asked for, or
+-- run_task_idx.  $1 task, $2 outcome, $3 name, $4 key, $5 node, $6 source, $7 since, $8 until, $9 cursor
+-- (null: all, and the first page), $10 limit.
 :runs_page
 select q.task_id, q.name, q.attempt, q.outcome, q.node, date_trunc('second', q.finished_at) as finished_at,
-  q.seconds, q.error, concat(q.finished_at, '~', q.task_id, '~', q.version) as cursor
+  q.seconds, q.error, concat(q.finished_at, '~', q.task_id, '~', q.version) as cursor, q.searched
 from q
 order by q.finished_at desc, q.task_id desc, q.version desc

@@ -1,3 +1,3 @@
--- Makes and drops partitions of the history.  Serves: recover, and the finisher when a partition is missing.
--- $1 retention (us).
-select count(*) from pgrab.upkeep($1::bigint * interval '1 us')
+-- Drops old partitions of the history, and removes what else is over.  Serves: recover, and the finisher,
+-- after days.sql.  $1 retention (us).
+select count(*) from pgrab_internal.upkeep($1::bigint * interval '1 us')

@@ -1,0 +1,211 @@
+-- Chains at work, third part: what can never start any more is skipped, in slices.
+--
+-- Below a link that failed hangs anything from nothing to a hundred thousand links.  The end of a run has a
+-- deadline, and other people's runs end in the same statement; so it skips SLICE links, and leaves what hangs
+-- below those to pgrab.skipping, which a node works off (chain_tick) until nothing is left.  Until then links
+-- wait: so no run of a chain is over too early.  Changes to the graph are refused meanwhile (chain_lock).
+
+create or replace function pgrab_internal.skip_slice() returns integer
+language sql immutable
+return 1000;
+comment on function pgrab_internal.skip_slice() is 'How many links are skipped at once.';
+
+-- Of each: its chain, its result, and the planned time of its run.
+create type pgrab_internal.skips as (ids bigint[], chains bigint[], results text[], fires timestamptz[]);
+comment on type pgrab_internal.skips is
+  'Links that have ended, and below which something may have to be skipped.';
+
+create or replace function pgrab_internal.children_in_run(p_id bigint)
+returns table (child_id bigint, run_if text)
+language sql stable
+begin atomic
+  select x.child_id, x.run_if from pgrab_internal.children_of(p_id) x
+  where not exists (
+    select from pgrab.edge_change g where g.parent_id = p_id and g.child_id = x.child_id and g.added)
+  union all
+  select g.child_id, g.run_if from pgrab.edge_change g where g.parent_id = p_id and not g.added;
+end;
+comment on function pgrab_internal.children_in_run(bigint) is
+  'The children that count in the current run of the chain.';
+
+-- Waiting children for which this end is the wrong one, and what waits for a success or failure of those.
+create or replace function pgrab_internal.links_doomed(
+  p_ids bigint[], p_results text[], p_fires timestamptz[], p_limit integer)
+returns pgrab_internal.links_below
+language plpgsql stable as $$
+declare
+  v_below pgrab_internal.links_below;
+begin
+  with recursive doomed(id, result, fire) as (
+    select * from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)
+    union
+    select x.id, 'skipped', d.fire
+    from doomed d cross join lateral (
+      select t.id
+      from pgrab_internal.children_in_run(d.id) c join pgrab.task t on t.id = any (array[c.child_id])
+      where t.status = 'waiting' and t.needs is not null
+        and not pgrab_internal.run_if_met(c.run_if, d.result) offset 0) x),
+  found as (
+    select d.id, max(d.fire) as fire
+    from (select x.* from doomed x offset cardinality(p_ids) limit p_limit) d group by d.id order by d.id)
+  select array_agg(f.id), array_agg(0), array_agg(true), array_agg(0), array_agg(f.fire)
+  into v_below from found f;
+  return v_below;
+end $$;
+comment on function pgrab_internal.links_doomed(bigint[], text[], timestamptz[], integer) is
+  'Of what waits below links that have ended, what can never start, the nearest first.';
+
+-- The others still have children to be skipped.
+create or replace function pgrab_internal.skips_done(s pgrab_internal.skips) returns boolean[]
+language plpgsql stable as $$
+begin
+  return array(
+    select not exists (
+      select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
+      where t.status = 'waiting' and t.needs is not null
+        and not pgrab_internal.run_if_met(c.run_if, i.result))
+    from unnest(s.ids, s.results) with ordinality i(id, result, n) order by i.n);
+end $$;
+comment on function pgrab_internal.skips_done(pgrab_internal.skips) is
+  'Which of these links have no child left that must be skipped.';
+
+create or replace function pgrab_internal.skips_of(s pgrab_internal.skips, p_done boolean[], p_which boolean)
+returns pgrab_internal.skips
+language sql immutable
+begin atomic
+  select (coalesce(array_agg(i.id), '{}'), coalesce(array_agg(i.chain), '{}'),
+    coalesce(array_agg(i.result), '{}'), coalesce(array_agg(i.fire), '{}'))::pgrab_internal.skips
+  from unnest(s.ids, s.chains, s.results, s.fires, p_done) i(id, chain, result, fire, done)
+  where i.done = p_which;
+end;
+comment on function pgrab_internal.skips_of(pgrab_internal.skips, boolean[], boolean) is
+  'Those of these links that are done, or those that are not.';
+
+create or replace function pgrab_internal.skips_add(s pgrab_internal.skips, c pgrab_internal.links_counted)
+returns pgrab_internal.skips
+language plpgsql immutable as $$
+begin
+  s.ids := s.ids || c.skipped;
+  s.chains := s.chains || c.chains;
+  s.results := s.results || array_fill('skipped'::text, array[cardinality(c.skipped)]);
+  s.fires := s.fires || c.fires;
+  return s;
+end $$;
+comment on function pgrab_internal.skips_add(pgrab_internal.skips, pgrab_internal.links_counted) is
+  'Adds links that have just been skipped.';
+
+-- s: links that have ended.  Below them one slice is skipped; then those whose children are all told of it
+-- count for the rest of their children (`always`), of which more may be skipped.  Returns what remains, and
+-- the links that were skipped.
+create or replace function pgrab_internal.skip_on(
+  inout s pgrab_internal.skips, out skipped bigint[], out going bigint[])
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_below pgrab_internal.links_below;
+  v_counted pgrab_internal.links_counted;
+  v_done boolean[];
+  v_told pgrab_internal.skips;
+begin
+  skipped := '{}';
+  going := '{}';
+  v_below := pgrab_internal.links_doomed(s.ids, s.results, s.fires, pgrab_internal.skip_slice());
+  if v_below.child is not null then
+    v_counted := pgrab_internal.links_count(v_below);
+    perform pgrab_internal.links_skip(v_counted.skipped);
+    skipped := v_counted.skipped;
+    s := pgrab_internal.skips_add(s, v_counted);
+  end if;
+  v_done := pgrab_internal.skips_done(s);
+  v_told := pgrab_internal.skips_of(s, v_done, true);
+  s := pgrab_internal.skips_of(s, v_done, false);
+  v_below := pgrab_internal.links_below(v_told.ids, v_told.results, v_told.fires, true);
+  if v_below.child is not null then
+    v_counted := pgrab_internal.links_count(v_below);
+    perform pgrab_internal.links_skip(v_counted.skipped);
+    skipped := skipped || v_counted.skipped;
+    going := v_counted.going;
+    s := pgrab_internal.skips_add(s, v_counted);
+  end if;
+end $$;
+comment on function pgrab_internal.skip_on(pgrab_internal.skips) is
+  'Skips the next slice of what can never start below links that have ended.';
+
+create or replace function pgrab_internal.skips_keep(s pgrab_internal.skips) returns void
+language sql as $$
+  insert into pgrab.skipping (task_id, chain, result, fire_at)
+  select * from unnest(s.ids, s.chains, s.results, s.fires)
+$$;
+comment on function pgrab_internal.skips_keep(pgrab_internal.skips) is
+  'Leaves the rest to chain_tick().';
+
+create or replace function pgrab_internal.skip_below(s pgrab_internal.skips) returns bigint[]
+language plpgsql as $$
+declare
+  r record;
+  v_skipped bigint[] := '{}';
+begin
+  while s.ids <> '{}' and cardinality(v_skipped) < pgrab_internal.skip_slice() loop
+    r := pgrab_internal.skip_on(s);
+    s := r.s;
+    v_skipped := v_skipped || r.skipped;
+  end loop;
+  perform pgrab_internal.skips_keep(s);
+  return v_skipped;
+end $$;
+comment on function pgrab_internal.skip_below(pgrab_internal.skips) is
+  'Skips what can never start below links that have ended, up to a slice; the rest is kept for '
+  'chain_tick(). Returns what was skipped.';
+
+create or replace function pgrab_internal.skips_take() returns pgrab_internal.skips
+language sql as $$
+  with taken as (
+    delete from pgrab.skipping s using (
+      select x.task_id from pgrab.skipping x order by x.task_id limit pgrab_internal.skip_slice()
+      for update skip locked) x
+    where s.task_id = any (array[x.task_id]) returning s.*)
+  select (array_agg(t.task_id), array_agg(t.chain), array_agg(t.result),
+    array_agg(t.fire_at))::pgrab_internal.skips
+  from taken t
+$$;
+comment on function pgrab_internal.skips_take() is 'Takes what is left to be skipped below.';
+
+create or replace function pgrab_internal.chain_tick_one() returns boolean
+language plpgsql as $$
+declare
+  r record;
+  s pgrab_internal.skips := pgrab_internal.skips_take();
+  v_chains constant bigint[] := array(select distinct unnest(s.chains));
+begin
+  if s.ids is null then
+    return false;
+  end if;
+  r := pgrab_internal.skip_on(s);
+  perform pgrab_internal.skips_keep(r.s);
+  perform pgrab_internal.chain_count(r.skipped);
+  perform pgrab_internal.chains_end(v_chains);
+  return true;
+exception when lock_not_available or deadlock_detected then
+  return false; -- a user has a link locked: the next round does it
+end $$;
+comment on function pgrab_internal.chain_tick_one() is
+  'Skips one slice. False: there is none, or it must wait.';
+
+-- Serves: duties.sql.
+create or replace function pgrab_internal.chain_tick() returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  c_until constant timestamptz := clock_timestamp() + interval '300 ms';
+begin
+  if exists (select from pgrab.skipping) and pgrab_internal.duty_take('chains', '0.5 s') then
+    while clock_timestamp() < c_until and pgrab_internal.chain_tick_one() loop end loop;
+  end if;
+end $$;
+comment on function pgrab_internal.chain_tick() is
+  'Goes on with what the ends of runs have left to be skipped.';
+
+-- Serves: duties.sql.
+create or replace function pgrab_internal.chain_waits() returns boolean
+language sql as $$
+  select exists (select from pgrab.skipping)
+$$;
+comment on function pgrab_internal.chain_waits() is 'Is anything left to be skipped?';

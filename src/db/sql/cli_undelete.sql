@@ -1,0 +1,6 @@
+-- Serves: pgrab undelete.  Raises for a task that is live, that has ended, or of which nothing is kept.
+-- $1 ids, or the last keys or names.
+select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, date_trunc('second', t.due_at) as due_at,
+  t.attempt
+from pgrab.undelete(array(select pgrab.defined_id(u.task)
+  from unnest($1::text[]) with ordinality u(task, n) order by u.n)) t
