@@ -20,6 +20,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -38,6 +39,7 @@
 #define ASKERS      1024
 #define REQUEST_US  (10 * US_PER_S) /* for a request to come in, and again for the answer to be read */
 #define PAUSE_MS    100
+#define SILENT_MS   20 /* before a connection may be taken for a forgotten one */
 #define OWN_FDS     64 /* of this program itself, about */
 #define RESERVE_FDS 256
 
@@ -58,6 +60,7 @@ struct clients {
 	int max_fd;
 	int share; /* connections of one address */
 	struct event *crowded;
+	int64_t *heard_us; /* of each descriptor up to max_fd: when something was read from it last */
 	struct evconnlistener *listener[CLIENTS_LISTENERS_MAX];
 	size_t n_listeners;
 	struct event *again;
@@ -166,25 +169,35 @@ peer_of(const struct clients *c, int fd)
 	return mix(mix(half[0]) ^ half[1]) | 1;
 }
 
-/* For how long nothing has come from there, in ms. */
+/* For how long nothing has come from there, in ms.  The system counts from the moment when the bytes came,
+ * but a request may have lain for long before its connection was let in: what nobody has read yet is no
+ * silence, and what was read counts from then on. */
 static uint64_t
-silence_of(int fd)
+silence_of(const struct clients *c, int fd)
 {
+	uint64_t since_read = (uint64_t)(clock_mono_us() - c->heard_us[fd]) / 1000;
 	struct tcp_info info = {0};
 	socklen_t len = sizeof info;
+	int unread = 0;
 
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_last_data_recv : 0;
+	if (ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
+		return 0;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || since_read < info.tcpi_last_data_recv)
+		return since_read;
+	return info.tcpi_last_data_recv;
 }
 
-/* The most silent connection of an address: one that it has forgotten, or wants others not to have. */
+/* The most silent connection of an address: one that it has forgotten, or wants others not to have.  -1: all
+ * have come, or said something, just now.  (The system counts in ticks of a few ms: among those of one tick
+ * the one with a request may not be told from the idle ones.) */
 static int
-most_silent(const uint64_t *peer, int last, uint64_t who)
+most_silent(const struct clients *c, const uint64_t *peer, int last, uint64_t who)
 {
-	uint64_t longest = 0, silent;
-	int most = last;
+	uint64_t longest = SILENT_MS, silent;
+	int most = -1;
 
 	for (int fd = 0; fd <= last; fd++) {
-		silent = peer[fd] == who ? silence_of(fd) : 0;
+		silent = peer[fd] == who ? silence_of(c, fd) : 0;
 		if (silent > longest) {
 			longest = silent;
 			most = fd;
@@ -197,6 +210,7 @@ static void
 on_crowded(evutil_socket_t none, short what, void *arg)
 {
 	struct clients *c = arg;
+	struct timeval again = {.tv_usec = SILENT_MS * 1000};
 	uint64_t *peer = xcalloc((size_t)c->max_fd + 1, sizeof *peer);
 
 	for (int fd = 0; fd <= c->max_fd; fd++) {
@@ -207,7 +221,11 @@ on_crowded(evutil_socket_t none, short what, void *arg)
 			n += peer[i] == peer[fd];
 		if (n <= c->share)
 			continue;
-		most = most_silent(peer, fd, peer[fd]);
+		most = most_silent(c, peer, fd, peer[fd]);
+		if (most < 0) {
+			event_add(c->crowded, &again);
+			continue;
+		}
 		(void)shutdown(most, SHUT_RDWR); /* evhttp notices the end by itself */
 		peer[most] = 0;
 	}
@@ -234,6 +252,7 @@ clients_create(struct event_base *base, int64_t max, int64_t rate)
 		if ((rlim_t)c->max_fd + RESERVE_FDS > r.rlim_cur && r.rlim_cur > RESERVE_FDS)
 			c->max_fd = (int)r.rlim_cur - RESERVE_FDS;
 	}
+	c->heard_us = xcalloc((size_t)c->max_fd + 1, sizeof *c->heard_us);
 	return c;
 }
 
@@ -242,6 +261,7 @@ clients_destroy(struct clients **c)
 {
 	event_free((*c)->again);
 	event_free((*c)->crowded);
+	free((*c)->heard_us);
 	free(*c);
 	*c = NULL;
 }
@@ -260,13 +280,16 @@ on_flow(struct clients *c, struct bufferevent *bev, bool out, size_t left)
 {
 	struct clock_entry *e = clock_of(c, bev);
 	int64_t now = clock_mono_us();
+	int fd = bufferevent_getfd(bev);
 
+	if (!out && fd >= 0 && fd <= c->max_fd)
+		c->heard_us[fd] = now;
 	if (out && left == 0)
 		e->begun_us = 0;
 	else if (e->begun_us == 0)
 		e->begun_us = now;
 	else if (now - e->begun_us > REQUEST_US)
-		(void)shutdown(bufferevent_getfd(bev), SHUT_RDWR);
+		(void)shutdown(fd, SHUT_RDWR);
 }
 
 /* One `struct clients` serves the program, and a callback has room for one pointer: that
