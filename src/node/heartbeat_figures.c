@@ -28,7 +28,7 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_RUNNING] = atomic_load(&n->running);
 	gauge[GAUGE_TO_START] = (int64_t)mailbox_count(n->start_queue);
 	gauge[GAUGE_TO_RUN] = (int64_t)mailbox_count(n->run_queue);
-	gauge[GAUGE_TO_FINISH] = (int64_t)mailbox_count(n->finish_queue);
+	gauge[GAUGE_TO_FINISH] = atomic_load(&n->ended);
 	gauge[GAUGE_CHILDREN] = n->keeper == NULL ? 0 : keeper_runs(n->keeper);
 	gauge[GAUGE_CONNECTIONS] = db_open_count();
 	gauge[GAUGE_LEASE_LEFT] = left > 0 ? left : 0;
