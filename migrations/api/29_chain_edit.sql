@@ -148,6 +148,10 @@ language plpgsql as $$
 declare
   o constant pgrab_internal.task := old;
 begin
+  if current_setting('pgrab.link_ends', true) <> '' then
+    raise exception 'a task cannot be deleted while pgrab.link_ends is set: the setting is pgrab''s own'
+      using errcode = 'object_not_in_prerequisite_state', hint = 'Leave it alone: reset pgrab.link_ends.';
+  end if;
   if pgrab_internal.call_verb() is null then
     perform pgrab_internal.event('delete', pgrab_internal.caller(), o);
   end if;
@@ -163,26 +167,27 @@ end $$;
 comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a task.';
 
 -- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
--- the key's (link_ends()), or a user could delete without a trace.  A parent must not leave children behind,
--- but both may be deleted in one statement; so the check comes afterwards.  (And a BEFORE trigger would make
--- every finish lock the row of its task first.)
+-- the key's (link_ends()), or a user could delete without a trace.  The hash costs as much as the rest of the
+-- delete, so one trigger asks for it: the first believes any setting, and the second refuses a wrong one.  A
+-- parent must not leave children behind, but both may be deleted in one statement; so the check comes
+-- afterwards.  (And a BEFORE trigger would make every finish lock the row of its task first.)
 do $$
 declare
   v_person text;
-  v_task text;
 begin
   insert into pgrab_internal.key (name, value)
   values ('link_ends', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
   select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
   into v_person from pgrab_internal.key s where s.name = 'link_ends';
-  v_task := $sql$ after delete on pgrab.task for each row
-    when ($sql$ || v_person;
-  execute 'create trigger task_09_deleter' || v_task
-    || ' and not pgrab_internal.in_call()) execute function pgrab.note_caller()';
-  execute 'create trigger task_20_deleted' || v_task || ') execute function pgrab_internal.task_deleted()';
+  execute 'create trigger task_20_deleted after delete on pgrab.task for each row '
+    'when (' || v_person || ') execute function pgrab_internal.task_deleted()';
   execute 'create trigger edge_20_dropped after delete on pgrab.edge for each row '
     'when (' || v_person || ') execute function pgrab_internal.edge_changed()';
 end $$;
+
+create trigger task_09_deleter after delete on pgrab.task for each row
+  when (coalesce(current_setting('pgrab.link_ends', true), '') = '' and not pgrab_internal.in_call())
+  execute function pgrab.note_caller();
 
 -- Running links are returned, for their nodes to stop.
 create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)

@@ -237,7 +237,8 @@ lane_main(void *arg)
 	/* As the node's connections are. */
 	PQclear(PQexec(
 	    l->conn, "set search_path = pg_catalog, pg_temp; set timezone = 'UTC'; set datestyle = 'ISO'"));
-	snprintf(l->incarnation, sizeof l->incarnation, "%u", l->index + 1);
+	/* Another one each time: the last claim of a run before is still written down as held. */
+	snprintf(l->incarnation, sizeof l->incarnation, "%" PRId64, clock_mono_us() / 64 * 64 + l->index);
 	l->rows = xcalloc(l->batch, sizeof *l->rows);
 	forget_marks(l);
 	if (find_lane(l))

@@ -185,8 +185,8 @@ select pg_temp.fresh();
 insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
 insert into pgrab.task (id, kind, parent_id) overriding system value values (2, 'noop', 1);
 set local pgrab.link_ends = 'on';
-select throws_ok('delete from pgrab.task where id = 1', '23503', null,
-  'whatever a person says a delete is a delete');
+select throws_ok('delete from pgrab.task where id = 1', '55000', null,
+  'what a person says of a delete is refused');
 set local pgrab.link_ends = '';
 select isnt((select value from pgrab_internal.key where name = 'link_ends'),
   current_setting('pgrab.link_ends'), 'the word is kept secret');

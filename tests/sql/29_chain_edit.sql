@@ -1,7 +1,7 @@
 -- What people do to chains: new links, schedules, cancel, delete.
 begin;
 \ir chain.inc
-select plan(30);
+select plan(31);
 set local timezone = 'UTC';
 
 -- cancel of a root that runs once: what runs is asked to stop, the rest ends
@@ -166,16 +166,18 @@ select is(pg_temp.chain(), '1! 2! 11r 12. 13. 14.',
 drop owned by pgrab_test_builder;
 select pg_temp.fresh();
 
--- a delete leaves a trace, whatever its session has set
+-- a delete leaves a trace, or is refused, whatever its session has set
 insert into pgrab.task (id, kind) overriding system value values (901, 'noop');
 update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1
 where id = 901;
 set local pgrab.link_ends = 'x';
+select throws_ok('delete from pgrab.task where id = 901',
+  'a task cannot be deleted while pgrab.link_ends is set: the setting is pgrab''s own');
+set local pgrab.link_ends = '';
 delete from pgrab.task where id = 901;
 select is((select e.what from pgrab.event e where e.task_id = 901), 'delete', 'an event');
 select is((select count(*) from pgrab.cancel_request c where c.task_id = 901), 1::bigint,
   'and the run is stopped');
-set local pgrab.link_ends = '';
 
 select * from finish();
 rollback;
