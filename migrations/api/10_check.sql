@@ -127,10 +127,11 @@ end $$;
 comment on function pgrab_internal.http_expect_check(jsonb) is
   'Refuses an `expect` that no reply could meet.';
 
-create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb) returns void
+create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb, p_schema jsonb) returns void
 language plpgsql as $$
 declare
   v_bytes integer;
+  v_fault text;
   v_name text;
 begin
   if jsonb_typeof(p_args) <> 'object' then
@@ -145,7 +146,11 @@ begin
   if pgrab_internal.args_known(p_kind) is not null then
     perform pgrab_internal.args_check_member(p_kind, e.key, e.value) from jsonb_each(p_args) e;
   else
-    perform pgrab_internal.schema_check(p_kind, p_args);
+    v_fault := pgrab_internal.schema_fault(p_schema, p_args, 'args');
+    if v_fault is not null then
+      perform pgrab_internal.refuse('args', p_args::text,
+        format('%s, says the handler of kind %s.', v_fault, p_kind));
+    end if;
   end if;
   if p_kind in ('shell', 'exec') and jsonb_typeof(p_args -> 'env') = 'object' then
     select k into v_name from jsonb_object_keys(p_args -> 'env') k
@@ -163,7 +168,8 @@ begin
       'A NOTIFY carries at most 7999 bytes. Put the data in a table and send its key.');
   end if;
 end $$;
-comment on function pgrab_internal.args_check(text, jsonb) is 'Refuses args that the kind does not take.';
+comment on function pgrab_internal.args_check(text, jsonb, jsonb) is
+  'Refuses args that the kind does not take.';
 
 create or replace function pgrab_internal.command_check(p_kind text, p_command text) returns void
 language plpgsql as $$
@@ -207,58 +213,75 @@ end $$;
 comment on function pgrab_internal.task_schedule_check(pgrab_internal.task) is
   'Refuses a schedule or a time zone that cannot be read.';
 
--- The rules that need no more than the row itself: column, whether it is fine, what would be right.
-create or replace function pgrab_internal.task_rules(t pgrab_internal.task)
-  returns table (at text, fine boolean, hint text)
-language sql stable
-begin atomic
-  values
-    ('name', octet_length(t.name) between 1 and 1000, 'A name is 1 to 1000 bytes long, or null.'),
-    ('key', octet_length(t.key) between 1 and 1000, 'A key is 1 to 1000 bytes long, or null.'),
-    ('source', octet_length(t.source) <= 1000, 'A source may be at most 1000 bytes long.'),
-    ('timeout', t.timeout between '1 ms' and '365 days', 'A timeout is between 1 ms and 365 days.'),
-    ('max_attempts', t.max_attempts between 1 and 1000, 'Attempts per fire: 1 to 1000.'),
-    ('backoff', t.backoff between '0' and '365 days', 'A wait is between 0 and 365 days.'),
-    ('backoff_max', t.backoff_max between t.backoff and '365 days',
-      'The longest wait is between backoff and 365 days.'),
-    ('delivery', t.delivery in ('at_least_once', 'at_most_once'), 'One of: at_least_once, at_most_once.'),
-    ('misfire', t.misfire in ('skip', 'once', 'all'), 'One of: skip, once, all.'),
-    ('misfire_after', t.misfire_after between '1 s' and '365 days', 'Between 1 s and 365 days.'),
-    ('misfire_limit', t.misfire_limit between 0 and 100000, 'Between 0 and 100000.'),
-    ('max_runs', t.max_runs >= 1, 'At least 1, or null for no end.'),
-    ('jitter', t.jitter between '0' and '7 days', 'Between 0 and 7 days.'),
-    ('ends_at', t.starts_at < t.ends_at, 'It must be later than starts_at.'),
-    ('starts_at', isfinite(t.starts_at), 'Give a point in time, or null.'),
-    ('run_if', t.run_if in ('success', 'failure', 'always'), 'One of: success, failure, always.'),
-    ('expect_within', t.expect_within between '1 s' and '3650 days', 'Between 1 s and 3650 days, or null.'),
-    ('stall_after', t.stall_after between '1 s' and '365 days', 'Between 1 s and 365 days, or null.'),
-    ('keep', t.keep between '0' and '3650 days', 'Between 0 and 3650 days, or null.'),
-    ('require', octet_length(t.require::text) <= 2000, 'It may be at most 2000 bytes long.'),
-    ('require', t.require = '{}' or jsonb_typeof(t.require) = 'object' and not exists (
-        select from jsonb_each(case when jsonb_typeof(t.require) = 'object' then t.require else '{}' end) e
-        where jsonb_typeof(e.value) <> 'string'),
-      'A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the node''s '
-      'labels setting.');
-end;
-comment on function pgrab_internal.task_rules(pgrab_internal.task) is
-  'The rules for single columns of a task. A null value is fine where the column may be null.';
+create or replace function pgrab_internal.labels_fine(p_labels jsonb) returns boolean
+language sql immutable parallel safe
+return jsonb_typeof(p_labels) = 'object' and not exists (
+  select from jsonb_each(case when jsonb_typeof(p_labels) = 'object' then p_labels else '{}' end) e
+  where jsonb_typeof(e.value) <> 'string');
+comment on function pgrab_internal.labels_fine(jsonb) is 'True for a JSON object of strings.';
 
-create or replace function pgrab_internal.kind_check(p_kind text) returns void
+-- One expression, for the cost of a statement for each row would be three times that of the INSERT.
+create or replace function pgrab_internal.task_fault(t pgrab_internal.task) returns text
+language sql stable
+return case
+  when not octet_length(t.name) between 1 and 1000 then 'name: A name is 1 to 1000 bytes long, or null.'
+  when not octet_length(t.key) between 1 and 1000 then 'key: A key is 1 to 1000 bytes long, or null.'
+  when octet_length(t.source) > 1000 then 'source: A source may be at most 1000 bytes long.'
+  when not t.timeout between '1 ms' and '365 days' then 'timeout: A timeout is between 1 ms and 365 days.'
+  when not t.max_attempts between 1 and 1000 then 'max_attempts: Attempts per fire: 1 to 1000.'
+  when not t.backoff between '0' and '365 days' then 'backoff: A wait is between 0 and 365 days.'
+  when not t.backoff_max between t.backoff and '365 days'
+    then 'backoff_max: The longest wait is between backoff and 365 days.'
+  when t.delivery not in ('at_least_once', 'at_most_once')
+    then 'delivery: One of: at_least_once, at_most_once.'
+  when t.misfire not in ('skip', 'once', 'all') then 'misfire: One of: skip, once, all.'
+  when not t.misfire_after between '1 s' and '365 days' then 'misfire_after: Between 1 s and 365 days.'
+  when not t.misfire_limit between 0 and 100000 then 'misfire_limit: Between 0 and 100000.'
+  when t.max_runs < 1 then 'max_runs: At least 1, or null for no end.'
+  when not t.jitter between '0' and '7 days' then 'jitter: Between 0 and 7 days.'
+  when t.starts_at >= t.ends_at then 'ends_at: It must be later than starts_at.'
+  when not isfinite(t.starts_at) then 'starts_at: Give a point in time, or null.'
+  when t.run_if not in ('success', 'failure', 'always') then 'run_if: One of: success, failure, always.'
+  when not t.expect_within between '1 s' and '3650 days'
+    then 'expect_within: Between 1 s and 3650 days, or null.'
+  when not t.stall_after between '1 s' and '365 days' then 'stall_after: Between 1 s and 365 days, or null.'
+  when not t.keep between '0' and '3650 days' then 'keep: Between 0 and 3650 days, or null.'
+  when t.require <> '{}' and octet_length(t.require::text) > 2000
+    then 'require: It may be at most 2000 bytes long.'
+  when t.require <> '{}' and not pgrab_internal.labels_fine(t.require)
+    then 'require: A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the '
+      'node''s labels setting.' end;
+comment on function pgrab_internal.task_fault(pgrab_internal.task) is
+  'What is wrong with a single column of a task, as column: what would be right; null: nothing. A null value '
+  'is fine where the column may be null.';
+
+-- Refuses a kind that no node has announced.  Returns the schema of the args of one that handlers carry out.
+create or replace function pgrab_internal.kind_check(p_kind text) returns jsonb
 language plpgsql as $$
+declare
+  v_schema jsonb;
 begin
-  if p_kind not in ('sql', 'noop', 'shell', 'exec', 'http', 'notify')
-    and not exists (select from pgrab.kind k where k.kind = p_kind) then
+  if p_kind in ('sql', 'noop', 'shell', 'exec', 'http', 'notify') then
+    return null;
+  end if;
+  select k.schema into v_schema from pgrab.kind k where k.kind = p_kind;
+  if not found then
     perform pgrab_internal.refuse('kind', p_kind,
       format('The kinds are: %s. A node that loads an executor adds its kind.',
         (select string_agg(k.kind, ', ' order by k.kind) from pgrab.kind k)));
   end if;
+  return v_schema;
 end $$;
-comment on function pgrab_internal.kind_check(text) is 'Refuses a kind that no node has announced.';
+comment on function pgrab_internal.kind_check(text) is
+  'Refuses a kind that no node has announced; returns the schema of the args of a handler''s.';
 
 -- Checks what is to be done; plan_check() checks when.  The rules let null pass, and the table's NOT NULL
 -- would not say what is right.
 create or replace function pgrab_internal.task_check(t pgrab_internal.task) returns void
 language plpgsql as $$
+declare
+  v_schema jsonb;
+  v_fault text;
 begin
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
     t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
@@ -269,13 +292,16 @@ begin
       'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
       'run_if', 'require', 'paused', 'source');
   end if;
-  perform pgrab_internal.kind_check(t.kind);
+  v_schema := pgrab_internal.kind_check(t.kind);
   perform pgrab_internal.command_check(t.kind, t.command);
-  if t.args <> '{}' or pgrab_internal.args_known(t.kind) is null then
-    perform pgrab_internal.args_check(t.kind, t.args);
+  if t.args <> '{}' or v_schema is not null then
+    perform pgrab_internal.args_check(t.kind, t.args, v_schema);
   end if;
-  perform pgrab_internal.refuse(r.at, to_jsonb(t) ->> r.at, r.hint)
-  from pgrab_internal.task_rules(t) r where not r.fine;
+  v_fault := pgrab_internal.task_fault(t);
+  if v_fault is not null then
+    perform pgrab_internal.refuse(f.part[1], to_jsonb(t) ->> f.part[1], f.part[2])
+    from regexp_match(v_fault, '^(\w+): (.*)$') f(part);
+  end if;
   if t.timezone <> 'UTC' then
     perform pgrab_internal.task_schedule_check(t);
   end if;

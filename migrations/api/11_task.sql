@@ -64,42 +64,36 @@ end $$;
 comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
   'When a task with a schedule is first due; refuses a task that would never fire.';
 
-create or replace function pgrab_internal.as_new(t pgrab_internal.task) returns pgrab_internal.task
-language plpgsql as $$
-begin
-  t.version := (date_part('epoch', now()) * 1e6)::bigint;
-  t.created_at := now();
-  t.updated_at := now();
-  t.status := 'scheduled';
-  t.node_id := null;
-  t.incarnation := null;
-  t.attempt := 0;
-  t.settled := false;
-  t.claimed_at := null;
-  t.started_at := null;
-  t.runs := 0;
-  t.fires := 0;
-  t.failures := 0;
-  t.last_outcome := null;
-  t.last_error := null;
-  t.last_finished_at := null;
-  t.succeeded_at := null;
-  t.chain := null;
-  t.needs := null;
-  t.met := null;
-  return t;
-end $$;
-comment on function pgrab_internal.as_new(pgrab_internal.task) is
-  'A task with the system''s columns as in a new one: values that an INSERT gives for them are ignored.';
-
 create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
 declare
   t constant pgrab_internal.task := new;
 begin
   perform pgrab_internal.task_check(t);
-  perform pgrab_internal.owner_bounds(t, t.owner);
-  new := pgrab_internal.as_new(t);
+  if t.priority > 0 or t.misfire_limit > 100 then -- what anybody may have: cluster_bounds_check
+    perform pgrab_internal.owner_bounds(t, t.owner);
+  end if;
+  -- The system's columns begin as the system wants them, whatever the INSERT says.
+  new.version := (date_part('epoch', now()) * 1e6)::bigint;
+  new.created_at := now();
+  new.updated_at := now();
+  new.status := 'scheduled';
+  new.node_id := null;
+  new.incarnation := null;
+  new.attempt := 0;
+  new.settled := false;
+  new.claimed_at := null;
+  new.started_at := null;
+  new.runs := 0;
+  new.fires := 0;
+  new.failures := 0;
+  new.last_outcome := null;
+  new.last_error := null;
+  new.last_finished_at := null;
+  new.succeeded_at := null;
+  new.chain := null;
+  new.needs := null;
+  new.met := null;
   return new;
 end $$;
 comment on function pgrab_internal.task_insert() is
@@ -120,7 +114,7 @@ create trigger task_05_owner before insert on pgrab.task for each row
   execute function pgrab.task_owner();
 
 -- Skipped for a definition in which nothing can be wrong, when the INSERT has left the system's columns
--- alone: 10 us a row instead of 37.  A null anywhere makes the condition null, and the trigger runs.
+-- alone: 7 us a row instead of 24.  A null anywhere makes the condition null, and the trigger runs.
 create trigger task_10_insert before insert on pgrab.task for each row
 when ((
   new.kind in ('sql', 'shell', 'noop') and new.args = '{}' and new.require = '{}' and new.on_failure is null
