@@ -130,3 +130,19 @@ end $$;
 comment on function pgrab_internal.node_write() is 'Keeps a weight that is written to pgrab.node.';
 create trigger node_10_write instead of update on pgrab.node
   for each row execute function pgrab_internal.node_write();
+
+create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
+language sql stable
+begin atomic
+  select s.system_identifier, d.oid::bigint
+  from pg_control_system() s, pg_database d where d.datname = current_database();
+end;
+comment on function pgrab_internal.place() is 'Identifies this database and its server.';
+
+create or replace function pgrab.copied() returns boolean
+language sql stable
+return (
+  select c.system_id is not null and (c.system_id, c.database) is distinct from (p.system_id, p.database)
+  from pgrab.cluster c cross join pgrab_internal.place() p);
+comment on function pgrab.copied() is
+  'True: this database was copied or restored from another one, and nobody has said pgrab.adopt() yet.';

@@ -64,8 +64,10 @@ begin atomic
     t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner)
   where not pgrab_internal.may_kind(t.owner, t.kind)
   union all
-  select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: select '
-    'pgrab.resume_all() resumes them.', pgrab_internal.cut(c.paused_at), c.paused_by)
+  select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: %s',
+    pgrab_internal.cut(c.paused_at), c.paused_by, case when pgrab.copied()
+      then 'they still run where it was copied from. Only if that is gone for good, select pgrab.adopt().'
+      else 'select pgrab.resume_all() resumes them.' end)
   from pgrab.cluster c where c.paused
   union all
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '

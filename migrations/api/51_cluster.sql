@@ -65,24 +65,14 @@ begin
 end $$;
 comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a caller.';
 
-create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
-language sql stable
-begin atomic
-  select s.system_identifier, d.oid::bigint
-  from pg_control_system() s, pg_database d where d.datname = current_database();
-end;
-comment on function pgrab_internal.place() is 'Identifies this database and its server.';
-
 -- Serves: a node that has registered, before it takes anything.  The first node ever records the place.
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
   p constant record := pgrab_internal.place();
-  c pgrab_internal.cluster;
 begin
   update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
-  select * into c from pgrab.cluster;
-  if (c.system_id, c.database) = (p.system_id, p.database) then
+  if not pgrab.copied() then
     return false;
   end if;
   update pgrab.cluster x

@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(57);
+select plan(58);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -156,6 +156,9 @@ update pgrab.cluster set paused = true, paused_at = now(), paused_by = 'eve';
 select matches(pg_temp.gate(20, 'all paused'),
   'blocked: All tasks have been paused since .* by eve: select pgrab.resume_all\(\) resumes them');
 select is(pg_temp.why(20), 'all tasks are paused', 'why says so');
+update pgrab.cluster set system_id = 1, database = 1;
+select matches(pg_temp.gate(20, 'all paused'), 'Only if that is gone for good, select pgrab.adopt\(\)',
+  'a copy is not resumed');
 select is(pgrab.resume_all(), true, 'resume_all');
 select is(pg_temp.gate(20, 'all paused'), null, 'lets them go');
 -- the owner among those that are able

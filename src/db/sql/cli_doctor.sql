@@ -79,12 +79,11 @@ from (
     where pgrab.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
-      date_trunc('second', x.paused_at), x.paused_by, case when x.copied
+      date_trunc('second', x.paused_at), x.paused_by, case when pgrab.copied()
         then 'its tasks still run where it was copied from. pgrab adopt starts them here: only if the '
           'original is gone for good. Never pgrab resume --all for a test'
         else 'pgrab resume --all' end)
-    from (select c.*, c.paused_by like 'a node, because this database is a copy%' as copied
-      from pgrab.cluster c) x where x.paused)
+    from pgrab.cluster x where x.paused)
   union all
   select 14, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
     from pgrab.drained d join pgrab.node x on x.id = d.node_id)
