@@ -4,14 +4,19 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import namedtuple
 from pathlib import Path
 
-from cluster import clean_env, pgrab_bin, wait_until
+from cluster import ROOT, clean_env, pgrab_bin, wait_until
 
+sys.path.append(str(ROOT / "src/serve"))
+import routes  # noqa: E402
+
+DOC = routes.document(json.loads((ROOT / "src/serve/routes.json").read_text()))
 Answer = namedtuple("Answer", "status headers text")
 
 

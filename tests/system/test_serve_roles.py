@@ -8,13 +8,12 @@ import urllib.parse
 
 import psycopg
 import pytest
-from cluster import ROOT, Nodes, run_pgrab, wait_until
-from serving import Serve
+from cluster import Nodes, run_pgrab, wait_until
+from serving import DOC, Serve
 from test_roles import Roles
 from test_serve_api import Events
 from test_serve_page import Visitor
 
-DOC = json.loads((ROOT / "src/serve/static/openapi.json").read_text())
 OPERATIONS = sorted((method.upper(), path) for path, ops in DOC["paths"].items() for method in ops if path != "/events")
 WRITES = [(method, path) for method, path in OPERATIONS if method != "GET"]
 PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/chains", "/nodes", "/limits", "/tasks/{task}"]
