@@ -19,7 +19,7 @@ struct options {
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
-	char *source, *on_failure, *expect_within;
+	char *source, *on_failure, *expect_within, *stall_after, *keep;
 	bool paused;
 };
 
@@ -78,51 +78,32 @@ static const struct option_key keys[] = {
 	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),
     TEXT("expect_within", 0, expect_within, "TIME",
 	"how often it should succeed, else it is overdue: 26h for a nightly task"),
+    TEXT("stall_after", 0, stall_after, "TIME",
+	"a run without output or progress for this long is stopped (default never)"),
+    TEXT("keep", 0, keep, "TIME", "how long its history is kept (default: the nodes' retention)"),
     {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
 	"do not start it until pgrab resume", false},
     CLI_LAST_ROW,
 };
 
-/* Options that are columns, unchanged. */
-static const struct column {
-	const char *name;
-	size_t offset;
-} texts[] = {
-    {"kind", offsetof(struct options, kind)},
-    {"name", offsetof(struct options, name)},
-    {"key", offsetof(struct options, key)},
-    {"run_at", offsetof(struct options, run_at)},
-    {"schedule", offsetof(struct options, schedule)},
-    {"timezone", offsetof(struct options, timezone)},
-    {"starts_at", offsetof(struct options, starts_at)},
-    {"ends_at", offsetof(struct options, ends_at)},
-    {"max_runs", offsetof(struct options, max_runs)},
-    {"misfire", offsetof(struct options, misfire)},
-    {"misfire_limit", offsetof(struct options, misfire_limit)},
-    {"run_if", offsetof(struct options, run_if)},
-    {"priority", offsetof(struct options, priority)},
-    {"max_attempts", offsetof(struct options, max_attempts)},
-    {"delivery", offsetof(struct options, delivery)},
-    {"require", offsetof(struct options, require)},
-    {"limit_key", offsetof(struct options, limit)},
-    {"source", offsetof(struct options, source)},
-    {"on_failure", offsetof(struct options, on_failure)},
-};
+/* Options that are no column of that name; all others are. */
+static const char *const apart[] = {"dsn", "arg", "in", "parent", "limit", NULL};
+/* Columns that take a duration. */
+static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
+    "expect_within", "stall_after", "keep", NULL};
 
-/* Durations, which become intervals. */
-static const struct column intervals[] = {
-    {"jitter", offsetof(struct options, jitter)},
-    {"misfire_after", offsetof(struct options, misfire_after)},
-    {"timeout", offsetof(struct options, timeout)},
-    {"backoff", offsetof(struct options, backoff)},
-    {"backoff_max", offsetof(struct options, backoff_max)},
-    {"expect_within", offsetof(struct options, expect_within)},
-};
+static bool
+is_in(const char *const *list, const char *name)
+{
+	while (*list != NULL && strcmp(*list, name) != 0)
+		list++;
+	return *list != NULL;
+}
 
 static const char *
-given(const struct options *o, const struct column *col)
+given(const struct options *o, const struct option_key *key)
 {
-	return *(char *const *)(const void *)((const char *)o + col->offset);
+	return *(char *const *)(const void *)((const char *)o + key->offset);
 }
 
 /* The columns given; texts made here are freed with it. */
@@ -171,13 +152,18 @@ put_duration(struct columns *v, const char *column, const char *option, const ch
 }
 
 static enum rc
-put_durations(struct columns *v, const struct options *o, struct err *err)
+put_columns(struct columns *v, const struct options *o, struct err *err)
 {
-	enum rc rc = put_duration(v, NEW_IN_US, "in", o->in, "", err);
+	enum rc rc = RC_OK;
 
-	for (size_t i = 0; rc == RC_OK && i < sizeof intervals / sizeof *intervals; i++)
-		rc = put_duration(
-		    v, intervals[i].name, intervals[i].name, given(o, &intervals[i]), " us", err);
+	for (const struct option_key *k = keys; rc == RC_OK && k->name != NULL; k++) {
+		if (k->type != OPTION_TEXT || is_in(apart, k->name))
+			continue;
+		if (is_in(intervals, k->name))
+			rc = put_duration(v, k->name, k->name, given(o, k), " us", err);
+		else
+			put(v, k->name, given(o, k));
+	}
 	return rc;
 }
 
@@ -228,16 +214,17 @@ static enum rc
 collect(struct cli *c, struct columns *v)
 {
 	const struct options *o = c->options;
-	enum rc rc = put_durations(v, o, &c->err);
+	enum rc rc = put_duration(v, NEW_IN_US, "in", o->in, "", &c->err);
 
+	if (rc == RC_OK)
+		rc = put_columns(v, o, &c->err);
 	if (rc == RC_OK)
 		rc = put_parents(v, o->parent, &c->err);
 	if (rc != RC_OK)
 		return rc;
 	if (o->run_at != NULL && o->in != NULL)
 		return err_set(&c->err, RC_BAD, "give either --run-at or --in");
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		put(v, texts[i].name, given(o, &texts[i]));
+	put(v, "limit_key", o->limit);
 	put(v, "paused", o->paused ? "true" : NULL);
 	return put_args(c, v);
 }

@@ -4,7 +4,7 @@ import os
 import pty
 import re
 import subprocess
-from datetime import timezone
+from datetime import timedelta, timezone
 
 import psycopg
 import pytest
@@ -651,6 +651,16 @@ def test_add_with_everything(db):
     assert row == ("x; echo", '{"cwd": "/tmp", "env": {"A": "1=2", "N": 12345678901234567890}, "stdin": "a=b"}', True, -3, "00:00:01.5", 7, "00:00:00",
                    "02:00:00", "at_most_once", {"zone": "eu"}, True, None)
     assert "a live task already has this key" in fails(1, "add", "--key", "k", "select 1", dsn=db.dsn)
+
+
+def test_add_and_edit_have_a_flag_for_each_column_that_users_write(db):
+    other = {"command": "COMMAND", "args": "--arg", "parent_id": "--parent", "limit_key": "--limit"}
+    told = {command: run_pgrab(command, "--help", dsn=db.dsn).stdout for command in ("add", "edit")}
+    for column in db.one("select pgrab_internal.written()"):
+        flag = other.get(column, "--" + column.replace("_", "-"))
+        assert all(re.search(re.escape(flag) + r"\b", text) for text in told.values()), column
+    task = int(pgrab(db, "add", "--stall-after", "90s", "--keep", "7d", "select 1"))
+    assert db.query("select stall_after, keep from pgrab.task where id = %s", task) == [(timedelta(seconds=90), timedelta(days=7))]
 
 
 def test_add_a_schedule_with_everything(db):
