@@ -44,9 +44,9 @@ begin
 end $$;
 comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
 
--- Claims hold a lock on pgrab.hold until they commit.  The lock below waits for claims in progress, and
--- claims that wait for it see that all is paused: after the commit nothing is claimed.  Tasks that were
--- claimed and not started are put back; a node that is about to start one finds a new version.
+-- Claims and starts hold a lock on pgrab.hold until they commit.  The lock below waits for those in progress,
+-- and claims that wait for it see that all is paused: after the commit nothing is claimed.  Tasks that were
+-- claimed and not started are put back; a start that waits for it finds a new version.
 create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
 language plpgsql as $$
 begin

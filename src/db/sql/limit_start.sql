@@ -1,6 +1,7 @@
 -- Like start.sql, for tasks with a limit_key: those that get a place are started, the others are handed back
 -- to wait in line.  Serves: starter.  $1 ids, $2 versions, $3 incarnation.
-with placed as materialized (
+with lock as (delete from pgrab.hold where false),
+placed as materialized (
   select p.id
   from (
       select coalesce(array_agg(c.id), '{}') as ids, coalesce(array_agg(c.version), '{}') as versions

@@ -2,8 +2,9 @@
 -- is made up to LEAD_US ahead of the due time, for which the worker then waits.  Counts the attempt and
 -- returns the definition as it is now, so that a run is exactly what the row said when it started.
 -- Serves: starter (limit_start.sql for tasks with a limit_key).  Plan: nested loop, task_pkey by id; HOT; see
--- claim.sql.
+-- claim.sql.  The DELETE only takes a lock: pause_all() waits for starts in progress, as for claims.
 -- $1 ids, $2 versions, $3 incarnation.
+with lock as (delete from pgrab.hold where false)
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_timestamp(), t.due_at)
 from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
