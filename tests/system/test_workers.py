@@ -310,6 +310,7 @@ def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes
     task = db.add(kind="b_kind")
     verdict = db.query("select gate, verdict, detail from pgrab.explain(%s) where gate = 'worker broken'", task)
     assert verdict and verdict[0].verdict == "blocked" and "ModuleNotFoundError" in verdict[0].detail
+    db.wait("select why = 'no handler process for kind b_kind is up' from pgrab.late where id = %s", task, timeout=15)
     assert db.one("select status from pgrab.task where id = %s", task) == "scheduled", "nobody takes what nobody can carry out"
 
 
