@@ -86,8 +86,8 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-/* Options that are no column of that name; all others are. */
-static const char *const apart[] = {"dsn", "arg", "in", "parent", "limit", NULL};
+/* Options of this command that are no column of that name; all others are. */
+static const char *const apart[] = {"arg", "in", "parent", "limit", NULL};
 /* Columns that take a duration. */
 static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
     "expect_within", "stall_after", "keep", NULL};
@@ -98,6 +98,13 @@ is_in(const char *const *list, const char *name)
 	while (*list != NULL && strcmp(*list, name) != 0)
 		list++;
 	return *list != NULL;
+}
+
+static bool
+is_column(const struct option_key *key)
+{
+	return key->type == OPTION_TEXT && key->offset >= sizeof(struct cli_common) &&
+	    !is_in(apart, key->name);
 }
 
 static const char *
@@ -157,7 +164,7 @@ put_columns(struct columns *v, const struct options *o, struct err *err)
 	enum rc rc = RC_OK;
 
 	for (const struct option_key *k = keys; rc == RC_OK && k->name != NULL; k++) {
-		if (k->type != OPTION_TEXT || is_in(apart, k->name))
+		if (!is_column(k))
 			continue;
 		if (is_in(intervals, k->name))
 			rc = put_duration(v, k->name, k->name, given(o, k), " us", err);
