@@ -485,6 +485,7 @@ create table pgrab.beat (
   ill              boolean     not null default false,
   state            text        not null,
   server_life      bigint,
+  crews            jsonb,
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -530,6 +531,9 @@ comment on column pgrab.beat.ill is
   'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
 comment on column pgrab.beat.state is
   'up, draining (takes no new tasks), down (stopped, or declared dead).';
+comment on column pgrab.beat.crews is
+  'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
+  'workers, the others are its pools of handlers.';
 comment on column pgrab.beat.server_life is
   'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 

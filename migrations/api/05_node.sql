@@ -28,7 +28,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.to_start, 0) as to_start, coalesce(b.to_run, 0) as to_run,
   coalesce(b.to_finish, 0) as to_finish, coalesce(b.children, 0) as children,
   coalesce(b.connections, 0) as connections, b.lease_left, b.round_trip,
-  b.server_life,
+  b.server_life, b.crews,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
 from pgrab.registration r
   left join lateral (
@@ -101,6 +101,9 @@ comment on column pgrab.node.lease_left is
   'What was left of its lease when the last heartbeat was sent. Null: it is down.';
 comment on column pgrab.node.round_trip is
   'How long the heartbeat before the last one took. Null: it is down, or has just started.';
+comment on column pgrab.node.crews is
+  'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
+  'workers, the others are its pools of handlers.';
 comment on column pgrab.node.server_life is
   'If its runs outlast a restart of the server: the life of the server in which it sent its last heartbeat. '
   'In another life others wait for two and a half times dead_after. Null: they do not outlast one.';
@@ -130,6 +133,20 @@ end $$;
 comment on function pgrab_internal.node_write() is 'Keeps a weight that is written to pgrab.node.';
 create trigger node_10_write instead of update on pgrab.node
   for each row execute function pgrab_internal.node_write();
+
+-- Before its first heartbeat a node has said no more than the sum.
+create or replace function pgrab_internal.crew(
+  n pgrab.node, p_kind text, out running bigint, out places bigint)
+language sql stable
+begin atomic
+  select coalesce(sum((c.value ->> 0)::bigint), 0), coalesce(sum((c.value ->> 1)::bigint), 0)
+  from (select array_agg(p.name) as names from pgrab.pool p where p.node_id = n.id and p.kinds ? p_kind) p
+    cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
+  where c.key = any (coalesce(p.names, '{""}'));
+end;
+comment on function pgrab_internal.crew(pgrab.node, text) is
+  'Who carries this kind out on the node: how many runs its workers, or its pools for that kind, have and '
+  'can have at once.';
 
 create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
 language sql stable

@@ -54,14 +54,6 @@ comment on function pgrab_internal.may_lose(boolean) is
   'Why the server could lose a start that it has acknowledged, asynchronous standbys accepted or not. Null: '
   'it could not.';
 
-create or replace function pgrab_internal.handlers_down(p_kind text) returns boolean
-language sql stable
-return (
-  select coalesce(max(p.up) = 0, false) from pgrab.pool p join pgrab.node n on n.id = p.node_id
-  where p.kinds ? p_kind and n.live);
-comment on function pgrab_internal.handlers_down(text) is
-  'Is there no process of any live node that handles this kind, although some should?';
-
 -- Counts the nodes that are alive, and of those that are up, which could run the task.  (PL/pgSQL, so that it
 -- is planned once and not for every row of a list.)
 create or replace function pgrab_internal.why_nodes(t pgrab_internal.task) returns text
@@ -86,18 +78,19 @@ begin
       when count(*) filter (where f.up and f.kind and f.labels and not n.ill) = 0
         then format('%s cannot record runs now: see the log', string_agg(n.name, ', ' order by n.name)
           filter (where f.up and f.kind and f.labels))
-      when pgrab_internal.handlers_down(t.kind)
+      when sum(f.places) filter (where f.up and f.kind and f.labels) = 0
         then format('no handler process for kind %s is up', t.kind)
       when t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null
         then 'at_most_once, and ' || pgrab_internal.may_lose(false)
       when exists (select from pgrab_internal.locked_by(t.id))
         then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
-      when sum(n.slots - n.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
+      when sum(f.places - f.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
       else 'about to be taken' end
     from pgrab.node n cross join lateral (
       select n.state = 'up' as up, n.labels @> t.require as labels,
         t.kind <> 'sql' or t.owner = any (n.owners) as login,
-        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind) f
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind, w.running, w.places
+      from pgrab_internal.crew(n, t.kind) w) f
     where n.live);
 end $$;
 comment on function pgrab_internal.why_nodes(pgrab_internal.task) is

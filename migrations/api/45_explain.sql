@@ -210,13 +210,16 @@ begin atomic
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
       when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
-      when not f.free then format('Busy: %s of %s.', n.running, n.slots)
-      else format('Free: %s of %s in use.', n.running, n.slots) end
+      when f.places = 0 then 'No process that handles it is up.'
+      when not f.free then format('Busy: %s of %s.', f.running, f.places)
+      else format('Free: %s of %s in use.', f.running, f.places) end
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
-      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, n.running < n.slots as free,
-      (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked) f;
+      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
+      w.running, w.places, w.running < w.places as free,
+      (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
+    from pgrab_internal.crew(n, t.kind) w) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
   'Can this node run the task, and if not, why?';

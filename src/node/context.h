@@ -80,12 +80,14 @@ struct node {
 	_Atomic bool worker_soon;
 	/* loaders that left tasks of this crew behind, or skipped them for lack of room */
 	_Atomic int wanting[CREWS_MAX];
-	_Atomic bool busy;                   /* no worker has been free for a while; by the boss */
-	_Atomic bool helped;                 /* another node has a free one, it seems; by the heartbeat */
-	_Atomic unsigned hungry;             /* loaders that left rows behind for lack of room */
-	_Atomic bool bell_written;           /* what pgrab.node.bell says */
-	_Atomic bool bell_heard;             /* the doorbell is listened to; by control */
-	_Atomic int64_t in_hand, running;    /* written by the boss, workers */
+	_Atomic bool busy;         /* no worker has been free for a while; by the boss */
+	_Atomic bool helped;       /* another node has a free one, it seems; by the heartbeat */
+	_Atomic unsigned hungry;   /* loaders that left rows behind for lack of room */
+	_Atomic bool bell_written; /* what pgrab.node.bell says */
+	_Atomic bool bell_heard;   /* the doorbell is listened to; by control */
+	_Atomic int64_t in_hand;   /* written by the boss */
+	/* by crew: how many runs it can have at once, by the boss; and has, by the crew */
+	_Atomic int64_t places[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
 	struct holds holds; /* what the claims of this node took, until it is over */
@@ -110,6 +112,16 @@ static inline void
 node_count(struct node *n, int what, int64_t add)
 {
 	atomic_fetch_add_explicit(&n->count[what], add, memory_order_relaxed);
+}
+
+static inline int64_t
+node_running(const struct node *n)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		sum += atomic_load(&n->running[i]);
+	return sum;
 }
 
 static inline bool

@@ -69,7 +69,7 @@ host_begin(void *ctx, struct run *r)
 		return false;
 	}
 	node_count(h->node, COUNT_STARTED, 1);
-	atomic_fetch_add(&h->node->running, 1);
+	atomic_fetch_add(&h->node->running[r->crew], 1);
 	r->live = xcalloc(1, sizeof *r->live);
 	live_begin(r->live, &h->node->lives, r);
 	add_note(h, &r->begun.mail);
@@ -101,7 +101,7 @@ end_live(struct handlers *h, struct run *r)
 	r->end.output = live_end(r->live, &r->end.output_truncated);
 	free(r->live);
 	r->live = NULL;
-	atomic_fetch_sub(&h->node->running, 1);
+	atomic_fetch_sub(&h->node->running[r->crew], 1);
 }
 
 static void
@@ -267,6 +267,12 @@ size_t
 handlers_count(const struct handlers *h)
 {
 	return h == NULL ? 0 : h->n;
+}
+
+const char *
+handlers_name(const struct handlers *h, size_t crew)
+{
+	return h->setup[crew - 1].name;
 }
 
 size_t

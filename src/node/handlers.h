@@ -22,7 +22,8 @@ void handlers_start(struct handlers *h); /* when the boss is there */
 /* Nothing is in hand any more. */
 void handlers_stop(struct handlers *h);
 
-size_t handlers_count(const struct handlers *h); /* pools */
+size_t handlers_count(const struct handlers *h);                  /* pools */
+const char *handlers_name(const struct handlers *h, size_t crew); /* of the pool that this crew is */
 /* The number of the crew that carries this kind out; 0: no pool does. */
 size_t handlers_crew(const struct handlers *h, const char *kind);
 /* Runs at once, as far as is known before a process has said how many it takes. */

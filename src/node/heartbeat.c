@@ -352,6 +352,7 @@ heartbeat_destroy(struct heartbeat **hp)
 	run_leave_all(h->back);
 	db_destroy(&h->db);
 	members_fini(&h->members);
+	buf_fini(&h->crews);
 	gate_fini(&h->gate);
 	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
 	free(h);

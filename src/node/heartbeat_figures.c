@@ -1,8 +1,12 @@
 /* What a node says about itself with a heartbeat. */
+#include <inttypes.h>
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "handler/protocol.h"
 #include "keeper/keeper.h"
 #include "node/context.h"
+#include "node/handlers.h"
 #include "node/health.h"
 #include "node/heartbeat_priv.h"
 
@@ -25,7 +29,7 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	int64_t left = lease_until(&n->lease) - clock_boot_us();
 
 	gauge[GAUGE_IN_HAND] = atomic_load(&n->in_hand);
-	gauge[GAUGE_RUNNING] = atomic_load(&n->running);
+	gauge[GAUGE_RUNNING] = node_running(n);
 	gauge[GAUGE_TO_START] = (int64_t)mailbox_count(n->start_queue);
 	gauge[GAUGE_TO_RUN] = (int64_t)mailbox_count(n->run_queue);
 	gauge[GAUGE_TO_FINISH] = atomic_load(&n->ended);
@@ -33,6 +37,24 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_CONNECTIONS] = db_open_count();
 	gauge[GAUGE_LEASE_LEFT] = left > 0 ? left : 0;
 	gauge[GAUGE_ROUND_TRIP] = h->round_trip_us;
+}
+
+/* {"": [running, places], ...}: the workers, and each pool by its name. */
+static const char *
+print_crews(struct heartbeat *h)
+{
+	const struct node *n = h->node;
+	struct buf *b = &h->crews;
+
+	buf_reset(b);
+	for (size_t i = 0; i <= handlers_count(n->handlers); i++) {
+		buf_adds(b, i == 0 ? "{" : ",");
+		protocol_string(b, i == 0 ? "" : handlers_name(n->handlers, i));
+		buf_addf(
+		    b, ":[%" PRId64 ",%" PRId64 "]", atomic_load(&n->running[i]), atomic_load(&n->places[i]));
+	}
+	buf_addc(b, '}');
+	return buf_str(b);
 }
 
 /* The end of this life of the server must be one that we can prove. */
@@ -55,7 +77,8 @@ heartbeat_figures(struct heartbeat *h)
 	    .draining = node_draining(n),
 	    .bell = atomic_load(&n->hungry) == 0,
 	    .busy = ill || atomic_load(&n->busy),
-	    .ill = ill};
+	    .ill = ill,
+	    .crews = print_crews(h)};
 
 	b.outlasts = b.outlast != OUTLAST_NO && h->durable;
 	count_of_others(h);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/buf.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
@@ -58,6 +59,7 @@ struct heartbeat {
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
+	struct buf crews;                  /* the text of node_beat.crews */
 	bool in_order;
 };
 

@@ -234,8 +234,8 @@ run(struct node *n, struct err *err)
 	log_info("up", "node=%s version=%s strategy=%s workers=%" PRId64 " kinds=%s", n->set->name,
 	    version_text(), n->set->strategy, n->set->workers, n->set->allow);
 	why = control_run(n, threads.loaders, threads.heartbeat, threads.workers);
-	log_info("stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand),
-	    atomic_load(&n->running));
+	log_info(
+	    "stopping", "in_hand=%" PRId64 " running=%" PRId64, atomic_load(&n->in_hand), node_running(n));
 	stop_threads(n, &threads, why);
 	rc = why == CONTROL_BROKEN ? err_set(err, RC_FATAL, "the keeper process died") : RC_OK;
 out:

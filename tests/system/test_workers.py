@@ -290,6 +290,25 @@ def test_no_task_pays_for_another_in_its_process(db, nodes, handlers, how):
     wait_until(lambda: len(pids_of(node)) == 1, 20, "the end of the process for suspects")
 
 
+def test_who_is_busy_is_said_of_the_workers_and_of_each_pool(db, nodes, handlers):
+    """All workers are busy, one pool too, the other is free: a task is told about those that would carry it out."""
+    waits = "@task('%s')\ndef f(ctx):\n    import threading\n    threading.Event().wait(60)"
+    full = handlers.python(waits % "full", "full", name="one", processes=2)
+    free = handlers.python(waits % "free", "free", name="two", processes=2)
+    nodes.start("n1", workers=2, config=handlers.config(full, free))
+    db.wait("select count(*) = 2 from pgrab.pool where up = 2", timeout=20)
+    for kind, command in ("shell", "sleep 60"), ("full", ""):
+        db.query("insert into pgrab.task (kind, command) select %s, %s from generate_series(1, 2)", kind, command)
+    db.wait("select count(*) = 4 from pgrab.running", timeout=20)
+    node = lambda task: db.one("select detail from pgrab.explain(%s) where gate = 'node n1'", task)
+    for kind, command in ("shell", "true"), ("full", ""):
+        task = db.add(kind=kind, command=command)
+        wait_until(lambda: node(task) == "Busy: 2 of 2.", 15, f"{kind}: explain to say so")
+        db.wait("select why = 'all nodes busy' from pgrab.late where id = %s", task, timeout=15)
+    later = db.add(kind="free", run_at="2040-01-01")
+    assert node(later) == "Free: 0 of 2 in use."
+
+
 def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes, handlers):
     missing = handlers.section("/nowhere/python9 handlers.py", "a_kind", name="missing")
     broken = handlers.section(f"{sys.executable} {handlers.file('import a_module_that_is_not_there')}", "b_kind", name="broken")
