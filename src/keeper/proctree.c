@@ -23,7 +23,8 @@
 
 #define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
 
-#define CHASE_PIDS 64 /* numbers looked at after a dead one */
+#define CHASE_PIDS   64   /* numbers looked at after a dead one */
+#define CHASE_ROUNDS 1000 /* of microseconds each */
 
 struct proc {
 	pid_t pid, parent, group, session;
@@ -172,13 +173,11 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 	return n == 0 && all.blind ? 1 : n; /* having seen none proves nothing if some could not be read */
 }
 
-/* A child that is not yet reaped keeps its number. */
+/* Dead ones too: until it is reaped it keeps its number. */
 static bool
-is_live_child(pid_t pid)
+is_child(pid_t pid)
 {
-	siginfo_t info = {0};
-
-	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+	return waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 void
@@ -187,20 +186,27 @@ proctree_kill_group(pid_t member)
 	signal_group(getpgid(member), getsid(member), SIGKILL);
 }
 
-/* No look at /proc here: it takes longer than such a process lives. */
-bool
-proctree_chase(pid_t dead)
+/* The last that was caught; 0: none.  No look at /proc here: it takes longer than such a process lives. */
+static pid_t
+chase_on(pid_t dead, proctree_spare_fn spare, void *ctx)
 {
-	bool caught = false;
+	pid_t last = 0;
 
 	for (pid_t pid = dead + 1; pid <= dead + CHASE_PIDS; pid++) {
-		if (!is_live_child(pid))
+		if (!is_child(pid) || (spare != NULL && spare(pid, ctx)))
 			continue;
 		kill(pid, SIGKILL);
 		proctree_kill_group(pid);
-		caught = true;
+		last = pid;
 	}
-	return caught;
+	return last;
+}
+
+void
+proctree_chase(pid_t dead, proctree_spare_fn spare, void *ctx)
+{
+	for (int round = 0; dead != 0 && round < CHASE_ROUNDS; round++)
+		dead = chase_on(dead, spare, ctx);
 }
 
 size_t

@@ -31,9 +31,9 @@ size_t proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx);
  * The process group of one of its children, which may be dead, but not yet waited for.
  */
 void proctree_kill_group(pid_t member);
-/* Children with the numbers that follow one that has died: what the dead one may have forked last
- * and handed on to us.  False: there are none that live. */
-bool proctree_chase(pid_t dead);
+/* Children with the numbers that follow one that has died: what the dead one may have forked last and handed
+ * on to us, and what these have.  The caller reaps them. */
+void proctree_chase(pid_t dead, proctree_spare_fn spare, void *ctx);
 
 struct proctree {
 	pid_t *pid;

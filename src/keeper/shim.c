@@ -36,8 +36,6 @@
 #define LEASE_TICK_US (500 * US_PER_MS)
 #define KILL_TICK_US  (200 * US_PER_MS) /* a process may be unable to die yet: waiting for a dead disk, say */
 
-#define CHASE_ROUNDS 1000 /* of microseconds each */
-
 enum phase { RUNNING, ENDING, KILLING };
 
 /* One run; a shim keeps nothing from one to the next. */
@@ -156,17 +154,13 @@ reap(struct shim *s)
 {
 	pid_t pid, last = 0;
 
-	for (int round = 0; round < CHASE_ROUNDS; round++) {
-		while ((pid = find_dead()) > 0) {
-			reap_one(s, pid);
-			last = pid;
-		}
-		if (pid < 0)
-			return false;
-		if (s->phase != KILLING || last == 0 || !proctree_chase(last))
-			break;
+	while ((pid = find_dead()) > 0) {
+		reap_one(s, pid);
+		last = pid;
 	}
-	return true;
+	if (last != 0 && s->phase == KILLING)
+		proctree_chase(last, NULL, NULL);
+	return pid == 0;
 }
 
 int64_t

@@ -252,8 +252,8 @@ shims_look(struct shims *s)
 		take_note(s, &s->item[i], s->poll[2 * i].revents != 0, s->poll[2 * i + 1].revents != 0);
 }
 
-/* One that ended as it should has left nothing. */
-static void
+/* One that ended as it should has left nothing.  False: it is none of them. */
+static bool
 note_dead(struct shims *s, pid_t pid, int status)
 {
 	for (size_t i = 0; i < s->count; i++) {
@@ -268,21 +268,25 @@ note_dead(struct shims *s, pid_t pid, int status)
 			k->orphaned = true;
 			s->orphaned++;
 		}
-		return;
+		return true;
 	}
+	return false;
 }
 
 bool
 shims_reap(struct shims *s)
 {
+	pid_t pid, stray = 0;
 	bool any = false;
 	int status;
-	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		note_dead(s, pid, status);
+		if (!note_dead(s, pid, status))
+			stray = pid;
 		any = true;
 	}
+	if (stray != 0)
+		proctree_chase(stray, is_shim, s);
 	return any;
 }
 

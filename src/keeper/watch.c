@@ -120,15 +120,17 @@ static bool
 reap_strays(struct keeper *k)
 {
 	struct proctree below;
-	bool any = false;
+	pid_t last = 0;
 
 	proctree_below(getpid(), true, &below);
 	for (size_t i = 0; i < below.count; i++) {
 		if (!is_not_a_stray(below.pid[i], k) && waitpid(below.pid[i], NULL, WNOHANG) > 0)
-			any = true;
+			last = below.pid[i];
 	}
 	free(below.pid);
-	return any;
+	if (last != 0)
+		proctree_chase(last, is_not_a_stray, k);
+	return last != 0;
 }
 
 /* True: nothing is left.  That is so when we see nothing, and no process died while we looked, whose children

@@ -316,6 +316,43 @@ become_subreaper(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+#define HOP_ARGV1 "__hop"
+
+/* A process that is never there: it forks, in a session of its own each time, and exits.  The first
+ * one says so. */
+static inline int
+hop(void)
+{
+	int64_t until = clock_mono_us() + 20 * US_PER_S;
+
+	signal(SIGTERM, SIG_IGN);
+	for (bool first = true; clock_mono_us() < until; first = false) {
+		if (first && write(STDOUT_FILENO, "ready\n", 6) != 6)
+			return 1;
+		if (fork() != 0)
+			_exit(0);
+		setsid();
+	}
+	return 0;
+}
+
+/* A run that hops by now. */
+static inline struct trial
+start_hop(struct keeper *k)
+{
+	char self[4096] = {0};
+	const char *const argv[] = {
+	    "/bin/sh", "-c", "trap '' TERM; \"$0\" " HOP_ARGV1 "; sleep 100; :", self, NULL};
+	struct buf b = {0};
+	struct trial t;
+
+	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+	t = trial_of(k, (struct keeper_spec){.argv = argv, .env = plain_env, .stdin_fd = -1});
+	read_until(t.out_fd, &b, "ready");
+	buf_fini(&b);
+	return t;
+}
+
 /* The shim of a run that has ended by itself. */
 static inline pid_t
 idle_shim(struct keeper *k)

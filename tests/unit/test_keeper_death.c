@@ -634,6 +634,56 @@ death_of_node_and_keeper_together_ends_everything(void **state)
 	expect_nothing_left();
 }
 
+/* The run's output ends with the last of its processes. */
+static void
+expect_no_more_hops(struct trial *t)
+{
+	if (!readable_within(t->out_fd, 0))
+		fail_msg("it is said to be gone, and hops on");
+	trial_end(t);
+}
+
+/* The keeper has no shim to ask then. */
+static void
+a_run_that_hops_is_gone_when_the_keeper_says_so(void **state)
+{
+	struct keeper *k = keeper_for_test();
+
+	for (int i = 0; i < 10; i++) {
+		struct trial t = start_hop(k);
+		pid_t shim = parent_of(expect_started(&t));
+
+		assert_true(shim > 1);
+		kill(shim, SIGKILL);
+		expect_gone(&t);
+		expect_no_more_hops(&t);
+	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
+/* Nor has the node a keeper to ask then. */
+static void
+a_run_that_hops_is_gone_when_its_keeper_is_buried(void **state)
+{
+	struct keeper *k = keeper_for_test();
+
+	for (int i = 0; i < 10; i++) {
+		pid_t old = keeper_pid(k);
+		struct trial t = start_hop(k);
+		pid_t shim = parent_of(expect_started(&t));
+
+		assert_true(shim > 1);
+		kill(old, SIGKILL);
+		kill(shim, SIGKILL);
+		keeper_await_end(k, t.life);
+		expect_no_more_hops(&t);
+		await_new_keeper(k, old);
+	}
+	keeper_stop(&k);
+	expect_nothing_left();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -662,12 +712,16 @@ main(int argc, char **argv)
 	    cmocka_unit_test(a_run_that_thaws_long_after_its_lease_has_no_grace_left),
 	    cmocka_unit_test(a_frozen_node_loses_its_runs_with_its_lease),
 	    cmocka_unit_test(control_groups_hold_what_is_in_them_and_go_with_it),
+	    cmocka_unit_test(a_run_that_hops_is_gone_when_the_keeper_says_so),
+	    cmocka_unit_test(a_run_that_hops_is_gone_when_its_keeper_is_buried),
 	    cmocka_unit_test(death_of_the_node_ends_everything),
 	    cmocka_unit_test(death_of_node_and_keeper_together_ends_everything),
 	};
 
 	if (argc > 1 && strcmp(argv[1], KEEPER_ARGV1) == 0)
 		return keeper_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], HOP_ARGV1) == 0)
+		return hop();
 	become_subreaper();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

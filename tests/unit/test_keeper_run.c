@@ -324,40 +324,15 @@ a_run_that_forks_all_the_time_is_killed_in_the_end(void **state)
 }
 
 #define BYSTANDERS 1000
-#define HOP_ARGV1  "__hop"
-
-/* A process that is never there: it forks, in a session of its own each time, and exits.  The first
- * one says so. */
-static int
-hop(void)
-{
-	int64_t until = clock_mono_us() + 20 * US_PER_S;
-
-	signal(SIGTERM, SIG_IGN);
-	for (bool first = true; clock_mono_us() < until; first = false) {
-		if (first && write(STDOUT_FILENO, "ready\n", 6) != 6)
-			return 1;
-		if (fork() != 0)
-			_exit(0);
-		setsid();
-	}
-	return 0;
-}
-
 /* Many other processes make /proc slow to read. */
 static void
 a_run_that_hops_is_killed(void **state)
 {
 	static pid_t bystander[BYSTANDERS];
-	char self[4096] = {0};
-	const char *const argv[] = {
-	    "/bin/sh", "-c", "trap '' TERM; \"$0\" " HOP_ARGV1 "; sleep 100; :", self, NULL};
 	struct keeper_msg m;
-	struct buf b = {0};
 	struct trial t;
 	int64_t at;
 
-	assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
 	for (int i = 0; i < BYSTANDERS; i++) {
 		bystander[i] = fork();
 		assert_true(bystander[i] >= 0);
@@ -367,8 +342,7 @@ a_run_that_hops_is_killed(void **state)
 				pause();
 		}
 	}
-	t = trial_of(keeper, (struct keeper_spec){.argv = argv, .env = plain_env, .stdin_fd = -1});
-	read_until(t.out_fd, &b, "ready");
+	t = start_hop(keeper);
 	stop_run(&t);
 	at = clock_mono_us();
 	do
@@ -377,7 +351,6 @@ a_run_that_hops_is_killed(void **state)
 	assert_true(m.event == KEEPER_EXITED || m.event == KEEPER_GONE); /* GONE: the keeper caught it */
 	print_message("after the stop it took %d ms\n", (int)((clock_mono_us() - at) / US_PER_MS));
 	assert_true(clock_mono_us() - at < GRACE_US + 3 * US_PER_S);
-	buf_fini(&b);
 	trial_end(&t);
 	for (int i = 0; i < BYSTANDERS; i++) {
 		kill(bystander[i], SIGKILL);
