@@ -61,7 +61,9 @@ language plpgsql stable as $$
 begin
   return (
     select case
-      when count(*) = 0 then 'no node is up'
+      when count(*) = 0 then concat('no node is up', (
+        select format('; silent: %s', string_agg(s.name, ', ' order by s.name))
+        from pgrab.node s where s.state <> 'down' having count(*) > 0))
       when count(*) filter (where f.up) = 0 then 'all nodes are draining'
       when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
         then format('the nodes that run kind %s are draining', t.kind)
@@ -131,7 +133,9 @@ language sql stable
 begin atomic
   select case
     when t.status = 'running' then null
-    when t.status = 'parked' then format('parked after %s of %s attempts: %s', t.attempt, t.max_attempts,
+    when t.status = 'parked' then format('parked after %s: %s',
+      case when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
+        else format('%s of %s attempts', t.attempt, t.max_attempts) end,
       coalesce(t.last_error, t.last_outcome, 'no reason given'))
     when t.paused then 'paused'
     when t.status = 'waiting' and t.needs is null then 'joins the chain at its next fire'
@@ -142,6 +146,8 @@ begin atomic
         then format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) else 'due in ' end
       || date_trunc('second', t.due_at - statement_timestamp())
     when t.status = 'claimed' then pgrab_internal.why_claimed(t)
+    when exists (select from pgrab.limit l where l.key = t.limit_key and l.max_running = 0)
+      then pgrab_internal.why_line(t.limit_key)
     when not pgrab_internal.may_kind(t.owner, t.kind)
       then format('%s may not have tasks of kind %s any more', t.owner, t.kind)
     when (select c.paused from pgrab.cluster c) then 'all tasks are paused'

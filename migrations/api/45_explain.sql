@@ -11,24 +11,43 @@ language sql immutable parallel safe
 return date_bin('1 s', p_at, 'epoch');
 comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
 
-create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigint)
+create or replace function pgrab_internal.no_fire_left(r pgrab_internal.run) returns text
+language sql immutable parallel safe
+return case when r.definition ->> 'schedule' is null or r.outcome = 'cancelled' then ''
+  else format(' No fire of its schedule is left (%s).', concat_ws(', ',
+    'max_runs ' || (r.definition ->> 'max_runs'), 'ends_at ' || (r.definition ->> 'ends_at'))) end;
+comment on function pgrab_internal.no_fire_left(pgrab_internal.run) is
+  'Why a schedule has ended with that run.';
+
+create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigint, p_by text)
 returns setof pgrab_internal.gate
 language plpgsql stable as $$
 declare
   r pgrab_internal.run;
+  e record;
 begin
   select * into r from (select y.* from pgrab.run y where y.task_id = p_seen offset 0) x
   where x.ended is not null order by x.finished_at desc limit 1;
+  if found then
+    return query select 'ended', 'blocked', format('It has ended: %s, %s at %s%s.%s Insert a new task to run '
+      'it again; `pgrab show %s` shows its definition.', r.ended, r.outcome,
+      pgrab_internal.cut(r.finished_at), ': ' || r.error, pgrab_internal.no_fire_left(r), p_id);
+    return;
+  end if;
+  select x.role, x.at into e from pgrab.event x
+  where x.task_id = p_id and x.what = 'delete'
+    and (x.owner = p_by or pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()))
+  order by x.at desc limit 1;
   if not found then
     raise exception using errcode = 'P0002',
       message = format('task %s does not exist', coalesce(p_id::text, 'null')),
       hint = 'select * from pgrab.tasks shows what there is.';
   end if;
-  return query select 'ended', 'blocked', format('It has ended: %s, %s at %s. Insert a new task to run it '
-    'again; `pgrab show %s` shows its definition.', r.ended, r.outcome, pgrab_internal.cut(r.finished_at),
-    p_id);
+  return query select 'deleted', 'blocked', format('%s deleted it at %s: select pgrab.undelete(%s) brings it '
+    'back if its definition was kept.', e.role, pgrab_internal.cut(e.at), p_id);
 end $$;
-comment on function pgrab_internal.explain_ended(bigint, bigint) is 'The gates of a task that has ended.';
+comment on function pgrab_internal.explain_ended(bigint, bigint, text) is
+  'The gates of a task that has ended, or was deleted.';
 
 create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -49,8 +68,10 @@ comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The 
 create or replace function pgrab_internal.explain_row(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'parked', 'blocked', format('Out of attempts (%s of %s): %s. select pgrab.retry(%s) tries it again.',
-    t.attempt, t.max_attempts, coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
+  select 'parked', 'blocked', format('%s: %s. select pgrab.retry(%s) tries it again.',
+    case when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
+      else format('Out of attempts (%s of %s)', t.attempt, t.max_attempts) end,
+    coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
   where t.status = 'parked'
   union all
   select 'parked', 'ok', format('%s of %s attempts for this fire used.', t.attempt, t.max_attempts)
@@ -146,6 +167,13 @@ begin atomic
     ', not after ' || t.ends_at)
   where t.schedule is not null
   union all
+  select 'missed', 'waits', format('Its fire of %s was missed: %s (%s; misfire: %s).',
+    pgrab_internal.cut(m.fire_at), m.error, t.misfire_after, t.misfire)
+  from (
+    select r.* from (select x.* from pgrab.run x where x.task_id = t.id offset 0) r
+    order by r.finished_at desc, r.fire_at desc limit 1) m
+  where m.outcome = 'missed'
+  union all
   select 'due', case when d.at <= statement_timestamp() then 'ok' else 'waits' end,
     case when d.at <= statement_timestamp() then format('Due since %s.', pgrab_internal.cut(d.at))
       when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last one: %s.%s', t.attempt + 1,
@@ -166,14 +194,17 @@ language sql stable
 begin atomic
   select 'limit',
     case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
-      when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0 then 'ok' else 'waits' end,
+      when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0
+        and s.next is null then 'ok' else 'waits' end,
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
       else format('%s: %s run%s%s.', l.key, u.running, ' of ' || l.max_running,
         ', at most ' || l.per_second || ' starts per second')
-        || case when p.kept then ' A place is kept for it.'
-          when t.due_at is null then format(' It has been in line since %s; %s wait there.',
+        || case when p.kept then ' A place is kept for it.' else '' end
+        || case when p.kept or s.next is null then ''
+          else format(' The next start is at %s.', pgrab_internal.cut(s.next)) end
+        || case when t.due_at is null then format(' It has been in line since %s; %s wait there.',
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
           else '' end end
   from (select) one left join pgrab.limit l on l.key = t.limit_key
@@ -185,6 +216,10 @@ begin atomic
       select from pgrab.task x
       where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused
       limit 10001) x) w
+    left join lateral (
+      select r.first as next from pgrab_internal.limit_room(
+        row(l.*)::pgrab_internal.limit, pgrab_internal.limit_latest(l.key)) r
+      where r.first > clock_timestamp() + interval '10 ms') s on l.per_second is not null
   where t.limit_key is not null;
 end;
 comment on function pgrab_internal.explain_limit(pgrab_internal.task) is 'The gate of its limit.';
@@ -257,7 +292,8 @@ begin atomic
   union all
   select 'nodes', 'blocked', case
     when not exists (select from pgrab.node n where n.live)
-      then 'No node is up. Start one: pgrab run.'
+      then concat('No node is up. ', (select 'Silent: ' || string_agg(n.name, ', ' order by n.name) || '. '
+        from pgrab.node n where n.state <> 'down'), 'Start one: pgrab run.')
     when not exists (select from pgrab.node n where n.live and t.kind = any (n.kinds))
       then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
     when t.kind = 'sql' and not exists (select from pgrab.node n
@@ -334,7 +370,7 @@ end;
 comment on function pgrab_internal.explain_claim(pgrab_internal.task) is
   'Which node has claimed it, or when nodes look next.';
 
-create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean)
+create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean, p_by text)
 returns table (gate text, verdict text, detail text)
 language plpgsql stable as $$
 declare
@@ -342,7 +378,7 @@ declare
 begin
   select * into t from pgrab.task x where x.id = p_id and p_seen;
   if not found then
-    return query select * from pgrab_internal.explain_ended(case when p_seen then p_id end, p_id);
+    return query select * from pgrab_internal.explain_ended(case when p_seen then p_id end, p_id, p_by);
     return;
   elsif t.status = 'running' then
     return query select * from pgrab_internal.explain_running(t);
@@ -361,8 +397,8 @@ begin
   return query select * from pgrab_internal.explain_owner(t);
   return query select * from pgrab_internal.explain_claim(t);
 end $$;
-comment on function pgrab_internal.explain_task(bigint, boolean) is
-  'pgrab.explain(); p_seen: the caller may see the task.';
+comment on function pgrab_internal.explain_task(bigint, boolean, text) is
+  'pgrab.explain() for a caller; p_seen: who may see the task.';
 
 -- Only tasks that the caller may see are explained; nodes, lines and locks are then looked at with the rights
 -- of pgrab's owner.
@@ -371,7 +407,7 @@ language sql stable
 begin atomic
   select e.gate, e.verdict, e.detail
   from pgrab_internal.explain_task(p_id, exists (select from pgrab.task t where t.id = p_id)
-    or exists (select from pgrab.run r where r.task_id = p_id)) e;
+    or exists (select from pgrab.run r where r.task_id = p_id), current_user) e;
 end;
 comment on function pgrab.explain(bigint) is
   'Why is it not running? Every gate that the task must pass, with its verdict: ok; waits (time or other '

@@ -75,8 +75,8 @@ end $$;
 comment on function pgrab.edit(bigint, jsonb) is
   'Changes columns of a task, given as a JSON object of the new values; null sets null.';
 
--- Runs that end per second, times the seconds of each, is how many workers are busy on average; they should
--- be busy 80 % of the time.  More workers are added to work off what is due within p_within seconds.
+-- Runs that end per second, times the seconds of each, is how many are at work on average; their places
+-- should be busy 80 % of the time.  More are added to work off what is due within p_within seconds.
 create or replace function pgrab_internal.scale_workers(
   p_due bigint, p_running bigint, p_per_second float8, p_seconds float8, p_within float8)
 returns bigint
@@ -85,63 +85,100 @@ return greatest(
   ceil(p_per_second * p_seconds / 0.8 + p_due * p_seconds / p_within)::bigint, p_running,
   case when p_due > 0 then 1 else 0 end);
 comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
-  'How many workers a load needs.';
+  'How many workers, or places of a pool, a load needs.';
 
-create or replace function pgrab_internal.scale_due(p_within interval, out due bigint, out running bigint,
-  out soon boolean, out oldest float8)
+create or replace function pgrab_internal.scale_due(p_within interval)
+returns table (kind text, due bigint, running bigint, soon bigint, oldest float8)
 language sql stable
 begin atomic
-  select count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
-    count(*) filter (where t.status = 'running'), count(*) > 0,
-    coalesce(extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
-      and t.due_at <= statement_timestamp())), 0)
-  from pgrab.due_until(statement_timestamp() + p_within, null, 20) t;
+  select t.kind, count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
+    count(*) filter (where t.status = 'running'), 1,
+    extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
+      and t.due_at <= statement_timestamp()))
+  from pgrab.due_until(statement_timestamp() + p_within, null, 20) t
+  group by t.kind;
 end;
 comment on function pgrab_internal.scale_due(interval) is
   'What is due, running, or due soon; counts at most twenty tasks of each lane and shard.';
 
 -- Looks at the last 2000 runs at most, of the last ten minutes.
-create or replace function pgrab_internal.scale_runs(out per_second float8, out seconds float8)
+create or replace function pgrab_internal.scale_runs()
+returns table (kind text, runs bigint, took float8, per_second float8)
 language sql stable
 begin atomic
   with r as materialized (
-    select r.finished_at, extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
+    select r.kind, r.finished_at,
+      extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
     from pgrab.run r
     where r.finished_at > statement_timestamp() - interval '10 minutes'
       and r.outcome not in ('skipped', 'missed')
     order by r.finished_at desc limit 2000),
-  s as (
+  s as materialized (
     select least(60, case when count(*) = 2000
       then extract(epoch from statement_timestamp() - min(r.finished_at)) end)::float8 as span from r)
-  select count(*) filter (where r.finished_at > statement_timestamp() - s.span * interval '1 s')
-      / greatest(max(s.span), 0.001), coalesce(avg(r.took), 1)
-  from s left join r on true;
+  select r.kind, count(r.took), sum(r.took),
+    count(*) filter (where r.finished_at > statement_timestamp() - s.span * interval '1 s')
+      / greatest(max(s.span), 0.001)
+  from s cross join r group by r.kind;
 end;
 comment on function pgrab_internal.scale_runs() is
-  'How many runs have ended per second lately, and how long a run takes.';
+  'How many runs have ended per second lately, and how long they took.';
 
+create or replace function pgrab_internal.scale_crews()
+returns table (crew text, places bigint, of_node float8)
+language sql stable
+begin atomic
+  select c.key, sum((c.value ->> 1)::bigint)::bigint, avg(nullif((c.value ->> 1)::bigint, 0))
+  from pgrab.node n
+    cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
+  where n.state = 'up' and n.live group by c.key;
+end;
+comment on function pgrab_internal.scale_crews() is
+  'The workers (crew "") and the pools of handlers of the nodes that are up: how many runs they can have at '
+  'once, all together and on a node that has any.';
+
+create or replace function pgrab_internal.scale_load(p_within interval)
+returns table (crew text, wants bigint, due bigint, running bigint, oldest float8, runs bigint, took float8,
+  per_second float8)
+language sql stable
+begin atomic
+  select l.*
+  from (
+    select coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
+        where n.live and p.kinds ? coalesce(d.kind, r.kind)), '') as crew,
+      coalesce(sum(d.due), 0)::bigint as due, coalesce(sum(d.running), 0)::bigint as running,
+      coalesce(max(d.soon), 0) as soon, max(d.oldest) as oldest, coalesce(sum(r.runs), 0)::bigint as runs,
+      coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second
+    from pgrab_internal.scale_due(p_within) d full join pgrab_internal.scale_runs() r on r.kind = d.kind
+    group by 1) k
+    cross join lateral (
+      select k.crew, greatest(k.soon, pgrab_internal.scale_workers(k.due, k.running, k.per_second,
+        coalesce(k.took / nullif(k.runs, 0), 1), greatest(extract(epoch from p_within), 1)::float8)),
+        k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
+end;
+comment on function pgrab_internal.scale_load(interval) is
+  'What the workers (crew "") and each pool of handlers have to do, and how many places that wants.';
+
+-- A pool that has no place on any node, because its processes do not come up, wants one node.
 create or replace function pgrab.scale(p_within interval default '1 minute')
 returns table (workers bigint, nodes bigint, due bigint, oldest_due_seconds float8, running bigint,
   slots bigint, runs_per_second float8, seconds_per_run float8)
 language sql stable
 begin atomic
-  select greatest(w.workers, case when d.soon then 1 else 0 end),
-    ceil(greatest(w.workers, case when d.soon then 1 else 0 end)
-      / coalesce(nullif(n.slots, 0)::float8 / nullif(n.nodes, 0), 8))::bigint,
-    d.due, round(d.oldest::numeric, 1)::float8, d.running, n.slots, round(r.per_second::numeric, 3)::float8,
-    round(r.seconds::numeric, 4)::float8
-  from pgrab_internal.scale_due(p_within) d
-    cross join pgrab_internal.scale_runs() r
-    cross join (
-      select count(*) as nodes, coalesce(sum(n.slots), 0) as slots
-      from pgrab.node n join pgrab.nodes v on v.name = n.name where v.state = 'up') n
-    cross join lateral (
-      select pgrab_internal.scale_workers(d.due, d.running, r.per_second, r.seconds,
-        greatest(extract(epoch from p_within), 1)::float8) as workers) w;
+  select coalesce(sum(l.wants) filter (where l.crew = ''), 0)::bigint,
+    coalesce(max(case when l.wants = 0 then 0 when c.of_node is not null then ceil(l.wants / c.of_node)
+      when l.crew = '' then ceil(l.wants / 8.0) else 1 end), 0)::bigint,
+    coalesce(sum(l.due), 0)::bigint, coalesce(round(max(l.oldest)::numeric, 1), 0)::float8,
+    coalesce(sum(l.running), 0)::bigint,
+    coalesce((select w.places from pgrab_internal.scale_crews() w where w.crew = ''), 0),
+    coalesce(round(sum(l.per_second)::numeric, 3), 0)::float8,
+    coalesce(round((sum(l.took) / nullif(sum(l.runs), 0))::numeric, 4), 1)::float8
+  from pgrab_internal.scale_load(p_within) l left join pgrab_internal.scale_crews() c on c.crew = l.crew;
 end;
 comment on function pgrab.scale(interval) is
-  'How many workers, and how many nodes of the present size, the load of the last minutes and the backlog '
-  'need, so that all tasks that are due now start within the time given. The rule is in docs/http.md.';
+  'How many workers, and how many nodes like the present ones, the load of the last minutes and the backlog '
+  'need, so that all tasks that are due now start within the time given. Kinds that a pool of handlers '
+  'carries out count for the nodes, not for the workers and slots. The rule is in docs/http.md.';
 
 create or replace function pgrab.token_add(p_name text, p_role text default current_user,
   p_valid interval default '90 days')

@@ -87,7 +87,7 @@ select pg_temp.put(1, 'scheduled', '1 minute');
 select pg_temp.node('gone', 1, 'down', '1 s', 0, 8, '{sql}', '{}');
 select is(pg_temp.why(1), 'no node is up', 'a node that is down does not count');
 select pg_temp.node('silent', 2, 'up', '11 s', 0, 8, '{sql}', '{}');
-select is(pg_temp.why(1), 'no node is up', 'nor one that has been silent for its dead_after');
+select is(pg_temp.why(1), 'no node is up; silent: silent', 'nor one that has been silent for its dead_after');
 select pg_temp.node('drains', 3, 'draining', '0 s', 0, 8, '{sql}', '{}');
 select is(pg_temp.why(1), 'all nodes are draining', 'a node that drains takes nothing new');
 select pg_temp.node('n1', 4, 'up', '0 s', 1, 8, '{noop,notify}', '{"zone": "eu"}');

@@ -10,7 +10,9 @@ overdue as (
   select o.*, count(*) over () as all, row_number() over (order by o.overdue_by desc) as n
   from (select x.* from pgrab.overdue x limit 1000) o),
 missed as (
-  select m.task_id, m.task, m.at, count(*) over () as all, row_number() over (order by m.at desc) as n
+  select m.task_id, m.at,
+    coalesce(m.task, (select x.kind from pgrab.task x where x.id = m.task_id), 'task') as task,
+    count(*) over () as all, row_number() over (order by m.at desc) as n
   from (
     select e.task_id, e.task, e.at
     from (
@@ -26,7 +28,13 @@ from (
   from pgrab.cluster c where c.paused
   union all
   select 1, 0, 'node', 'no node is up; start one: pgrab run'
-  where not exists (select from pgrab.node n where n.state = 'up' and n.live)
+  where not exists (select from pgrab.node n where n.live)
+  union all
+  select 2, 0, 'node', format('node %s is draining%s', n.name,
+    coalesce(', by order of ' || d.asked_by || '; pgrab undrain ' || n.name || ' ends that', ''))
+  from pgrab.node n left join pgrab.drained d on d.node_id = n.id
+  where n.state = 'draining' and n.live and not exists (
+    select from pgrab.node u where u.state = 'up' and u.live)
   union all
   select 2, 0, 'node', format('node %s has been silent for %s', n.name, n.heartbeat_age)
   from pgrab.nodes n where n.state = 'silent'
@@ -56,7 +64,7 @@ from (
   union all
   select 6, -m.n, 'missed', case when m.n <= 5
       then format('%s (%s) missed a fire, recorded %s: no node could run it within misfire_after',
-        coalesce(m.task, 'task'), m.task_id, date_trunc('second', m.at))
+        m.task, m.task_id, date_trunc('second', m.at))
     else format('%s more missed fires within the last hour: pgrab runs --outcome missed', m.all - 5) end
   from missed m where m.n <= 6) a
 order by a.part, a.size desc
