@@ -64,11 +64,45 @@ end $$;
 comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
   'When a task with a schedule is first due; refuses a task that would never fire.';
 
+-- Programs that map rows to objects write null for what they do not know.  A null kind is refused: it would
+-- make the text of some other kind SQL.  These are the defaults of the table, which SQL can only name for a
+-- whole column.
+create or replace function pgrab_internal.task_fill(t pgrab_internal.task) returns pgrab_internal.task
+language plpgsql immutable as $$
+begin
+  t.command := coalesce(t.command, '');
+  t.args := coalesce(t.args, '{}');
+  t.require := coalesce(t.require, '{}');
+  t.source := coalesce(t.source, '');
+  t.paused := coalesce(t.paused, false);
+  t.priority := coalesce(t.priority, 0);
+  t.timezone := coalesce(t.timezone, 'UTC');
+  t.misfire := coalesce(t.misfire, 'once');
+  t.misfire_after := coalesce(t.misfire_after, '1 minute');
+  t.misfire_limit := coalesce(t.misfire_limit, 100);
+  t.jitter := coalesce(t.jitter, '0');
+  t.timeout := coalesce(t.timeout, '1 hour');
+  t.max_attempts := coalesce(t.max_attempts, 3);
+  t.backoff := coalesce(t.backoff, '5 s');
+  t.backoff_max := coalesce(t.backoff_max, '1 hour');
+  t.delivery := coalesce(t.delivery, 'at_least_once');
+  t.run_if := coalesce(t.run_if, 'success');
+  return t;
+end $$;
+comment on function pgrab_internal.task_fill(pgrab_internal.task) is
+  'A new task with the defaults of its columns for null.';
+
 create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
 declare
-  t constant pgrab_internal.task := new;
+  t pgrab_internal.task := new;
 begin
+  if num_nulls(t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
+    t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
+    t.paused, t.source) > 0 then
+    t := pgrab_internal.task_fill(t);
+    new := t;
+  end if;
   perform pgrab_internal.task_check(t);
   if t.priority > 0 or t.misfire_limit > 100 then -- what anybody may have: cluster_bounds_check
     perform pgrab_internal.owner_bounds(t, t.owner);

@@ -1,6 +1,6 @@
 -- How the row of a task is completed, and how an edit is honoured.
 begin;
-select plan(38);
+select plan(40);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------ what the system writes is not taken from a row
@@ -27,6 +27,17 @@ insert into pgrab.task (id, kind) overriding system value values (2, 'noop');
 select is((t.run_at, t.due_at, t.fire_at)::text, (n.at, n.at, n.at)::text,
   'without run_at it is due now, a microsecond later')
 from (select now() + interval '1 us' as at) n, pgrab.task t where t.id = 2;
+insert into pgrab.task (id, kind, command, args, run_at, paused, schedule, timezone, starts_at, ends_at,
+  max_runs, misfire, misfire_after, misfire_limit, jitter, priority, timeout, max_attempts, backoff,
+  backoff_max, delivery, parent_id, run_if, require, limit_key, key, name, source, on_failure, owner)
+overriding system value
+values (99, 'noop', null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+  null, null, null, null, null, null, null, null, null, null, null, null, null);
+select is(to_jsonb(a) - x.n, to_jsonb(b) - x.n, 'null means the default')
+from pgrab.task a, pgrab.task b, (select '{id,run_at,due_at,fire_at}'::text[] as n) x
+where a.id = 99 and b.id = 2;
+select is(t.due_at, now(), 'run_at, too') from pgrab.task t where t.id = 99;
+delete from pgrab.task where id = 99;
 insert into pgrab.task (id, kind, paused) overriding system value values (3, 'noop', true);
 select is((t.due_at, t.fire_at, t.status)::text, (null::timestamptz, now(), 'scheduled')::text,
   'a paused task has no due_at')
