@@ -104,7 +104,7 @@ static bool
 is_column(const struct option_key *key)
 {
 	return key->type == OPTION_TEXT && key->offset >= sizeof(struct cli_common) &&
-	    !is_in(apart, key->name);
+	       !is_in(apart, key->name);
 }
 
 static const char *

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 
+import psycopg
 import pytest
 from cluster import conninfo, stays, wait_until
 from handlers import Handlers
@@ -253,3 +254,46 @@ def test_beside_a_standby_that_may_lack_a_beat_no_beat_outlasts_anything(cluster
     finally:
         standby.close()
     assert node.running()
+
+
+@pytest.fixture
+def synchronous(cluster, db):
+    made = Standby(cluster, "standby")
+    cluster.superuser("alter system set synchronous_standby_names = 'standby'")
+    cluster.superuser("select pg_reload_conf()")
+    db.wait("select current_setting('synchronous_standby_names') = 'standby'")
+    cluster.superuser("alter system reset synchronous_standby_names")  # when it starts again
+    yield made
+    made.close()
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(150)
+@pytest.mark.direct("a pooler hides the server")
+def test_a_switchover_of_half_a_minute_stops_no_run(cluster, db, nodes, probe, slow, synchronous):
+    """With the default settings."""
+    given = conninfo.conninfo_to_dict(db.dsn)
+    both = conninfo.make_conninfo(host=f"{given['host']},127.0.0.1", port=f"{given['port']},{synchronous.port}", dbname=db.name, user=given["user"])
+    probe.close_gate()
+    node = nodes.start("n1", dsn=both, **DEFAULTS)
+    tasks = [db.add(**probe.shell("a", gate=True)), db.add(kind="http", command=slow.url)]
+    probe.wait("start", "a")
+    wait_until(lambda: slow.came == 1, 15, "the request")
+    outlasts(db)
+    old = node.incarnation()
+    cluster.pg_stop()
+    select.select([], [], [], 28)  # how long it is away is what this is about
+    with psycopg.connect(synchronous.dsn(db.name, given["user"]), autocommit=True) as conn:
+        def one(statement, *args):
+            return conn.execute(statement, args).fetchone()[0]
+        beat = one("select beat from pgrab.node")
+        synchronous.ctl("promote")
+        wait_until(lambda: one("select beat from pgrab.node") > beat, 20, "a beat")
+        probe.open_gate()
+        slow.answer.set()
+        for task in tasks:
+            wait_until(lambda: one("select count(*) from pgrab.run where task_id = %s", task) == 1, 20, "the run's end")
+            assert one("select outcome from pgrab.run where task_id = %s", task) == "succeeded"
+        assert one("select incarnation from pgrab.node") == old
+    assert "event=fenced" not in node.log() and (len(probe.events("start")), slow.came) == (1, 1)
+    node.end()
