@@ -102,3 +102,25 @@ begin atomic
   select pgrab.output(pgrab.id_of(p_task));
 end;
 comment on function pgrab.output(text) is 'The same for a task given by its key or its name.';
+
+-- Between two attempts, and while it runs, a task has no result.
+create or replace function pgrab.result(p_id bigint) returns table (outcome text, value jsonb, error text)
+language sql stable
+begin atomic
+  select r.outcome, pgrab_internal.output_json(r.kind, r.output), r.error
+  from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
+    left join pgrab.task t on t.id = p_id
+  where t.id is null or t.status in ('parked', 'done', 'cancelled', 'skipped')
+    or t.schedule is not null and t.attempt = 0
+  order by r.finished_at desc limit 1;
+end;
+comment on function pgrab.result(bigint) is
+  'How the last fire of a task has ended, with what its handler returned or it printed, as JSON if it is '
+  'JSON, else as a JSON string. No row: it has not ended yet, or the history does not know it.';
+create or replace function pgrab.result(p_task text)
+returns table (outcome text, value jsonb, error text)
+language sql stable
+begin atomic
+  select * from pgrab.result(pgrab.id_of(p_task));
+end;
+comment on function pgrab.result(text) is 'The same for a task given by its key or its name.';

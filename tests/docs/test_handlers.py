@@ -1,9 +1,12 @@
 """The examples of docs/workers.md and of the README: each is run by a real node as it stands there."""
+import asyncio
 import re
 import shutil
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import psycopg
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,3 +96,60 @@ def test_the_helper_that_inserts_in_the_applications_own_transaction(db, nodes):
         assert not db.query("select from pgrab.task")
         connection.commit()
     assert db.query("select id, args, key from pgrab.task") == [(task, {"user_id": 7}, "mail-42")]
+
+
+def library():
+    sys.path.insert(0, str(ROOT / "contrib/workers/python"))
+    import pgrab_worker
+    return pgrab_worker
+
+
+def test_the_application_waits_for_a_result(db, nodes, tmp_path):
+    """A chain of two with one connection, its results, and what is refused: psycopg, and its AsyncConnection."""
+    pgrab = library()
+    (tmp_path / "handlers.py").write_text("from pgrab_worker import *\n@task('double')\ndef double(n: int, ctx):\n    print('thinking')\n"
+                                          "    return {'n': 2 * n, 'parents': sorted(ctx.parents.values(), key=str)}\nrun()\n")
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "double", env=f"PYTHONPATH={ROOT}/contrib/workers/python")
+    db.wait("select schema is not null from pgrab.kind where kind = 'double'", timeout=15)
+    with db.connect() as connection:
+        with connection.transaction():
+            first, second = (pgrab.add_task(connection, "double", {"n": n}, run_at=datetime.now(timezone.utc)) for n in (1, 2))
+            third = pgrab.add_task(connection, "double", {"n": 5}, parents=[first, second], timeout=timedelta(days=1, hours=2), run_if="success")
+            with connection.transaction(), pytest.raises(ValueError, match="commit first"):
+                pgrab.wait(connection, third)
+        done = pgrab.wait(connection, third, timeout=20)
+        assert done == ("succeeded", {"n": 10, "parents": [{"n": 2, "parents": []}, {"n": 4, "parents": []}]}, None)
+        assert connection.execute("select definition ->> 'timeout' from pgrab.run where task_id = %s", [third]).fetchone()[0] == "1 day 02:00:00"
+        later = pgrab.add_task(connection, "double", {"n": 1}, run_at="2100-01-01")
+        assert pgrab.result(connection, later) is None
+        with pytest.raises(TimeoutError, match="has not ended for 0.2 s"):
+            pgrab.wait(connection, later, timeout=0.2)
+
+    async def the_same():
+        async with await psycopg.AsyncConnection.connect(db.dsn, autocommit=True) as connection:
+            task = await pgrab.add_task_async(connection, "double", {"n": 4}, parents=[later], run_if="always")
+            await connection.execute("select pgrab.run_now(%s)", [later])
+            return await pgrab.wait_async(connection, later, timeout=20), await pgrab.wait_async(connection, task, timeout=20)
+    parent, link = asyncio.run(the_same())
+    assert parent.value["n"] == 2 and link.value == {"n": 8, "parents": [parent.value]}
+
+
+def test_a_session_of_sqlalchemy(db):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg2")
+    from sqlalchemy.orm import Session
+    pgrab = library()
+    engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: __import__("psycopg2").connect(db.dsn))
+    with Session(engine) as session:
+        first = pgrab.add_task(session, "noop", key="first")
+        second = pgrab.add_task(session.connection(), "noop", parents=[first])
+        session.rollback()
+        assert not db.query("select from pgrab.task"), "the application's own transaction"
+        first = pgrab.add_task(session, "noop", key="first", timeout=timedelta(hours=2))
+        second = pgrab.add_task(session.connection(), "noop", parents=["first"])
+        session.commit()
+        assert pgrab.result(session, second) is None
+        db.query("select pgrab.cancel(%s)", second)
+        assert pgrab.wait(session, second, timeout=5).outcome == "cancelled"
+    assert db.query("select id, timeout from pgrab.task where key = 'first'") == [(first, timedelta(hours=2))]
+    engine.dispose()

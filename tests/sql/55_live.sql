@@ -1,7 +1,7 @@
 -- What runs show while they are under way: who may see it, and what is asked of the node.
 begin;
 \ir nodes.inc
-select plan(12);
+select plan(17);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at, kinds) values
@@ -42,6 +42,29 @@ insert into pgrab.live (incarnation, task_id, version) values (4, 1, 1), (5, 1, 
 select pgrab_internal.live_leave(5);
 select results_eq('select l.incarnation from pgrab.live l', 'values (4::bigint)',
   'a dead node takes along only its own');
+
+insert into pgrab.kind (kind, summary, handled) values ('mail', 'x', true);
+insert into pgrab.task (id, kind) overriding system value values (70, 'mail'), (72, 'mail');
+insert into pgrab.task (id, kind, schedule) overriding system value values (73, 'mail', '@every 1h');
+insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, ended, kind, owner, error,
+  output)
+select r.id, 1, now() - r.ago, now(), 1, r.outcome, r.ended, r.kind, current_user, r.error, r.output
+from (values
+  (70, '0 s'::interval, 'failed', null, 'mail', 'boom', null),
+  (71, '0 s', 'succeeded', 'done', 'mail', null, E'hello\n{"sent": true}\n'),
+  (71, '1 s', 'failed', null, 'mail', 'boom', null),
+  (72, '0 s', 'failed', null, 'mail', 'boom', null),
+  (73, '0 s', 'succeeded', null, 'mail', null, E'7\n'),
+  (74, '0 s', 'succeeded', 'done', 'shell', null, E'a text\n'))
+  r(id, ago, outcome, ended, kind, error, output);
+update pgrab.task set attempt = 1 where id = 70;
+update pgrab.task set status = 'parked', due_at = null where id = 72;
+select is_empty('select * from pgrab.result(70)', 'tried again: no result yet');
+select results_eq('select * from pgrab.result(71)',
+  $$values ('succeeded', '{"sent": true}'::jsonb, null::text)$$, 'of a handler, what it returned');
+select results_eq('select * from pgrab.result(72)', $$values ('failed', null::jsonb, 'boom')$$, 'parked');
+select is((select value from pgrab.result(73)), '7', 'of a schedule, the last fire');
+select is((select value from pgrab.result(74)), '"a text\n"', 'what is no JSON is a string');
 
 select * from finish();
 rollback;

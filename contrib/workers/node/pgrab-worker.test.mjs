@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import readline from 'node:readline'
 import test from 'node:test'
-import { addTask, call, task } from './pgrab-worker.mjs'
+import { addTask, call, result, task, wait } from './pgrab-worker.mjs'
 
 const LIBRARY = new URL('./pgrab-worker.mjs', import.meta.url).href
 const TASK = { type: 'task', id: 7, attempt: 1, max_attempts: 3, fence: '1-2', fire_at: '2026-11-22T05:00:00.000000Z', timeout: 60 }
@@ -145,4 +145,32 @@ test('a handler is called for a test, and a task inserted', async () => {
   assert.equal(await addTask(client, 'a', { b: 1 }, { key: 'k' }), '9')
   assert.deepEqual(asked, ['insert into pgrab.task (kind, args, key) values ($1, $2::text::jsonb, $3) returning id', ['a', '{"b":1}', 'k']])
   await assert.rejects(addTask(client, 'a', {}, { 'key) values (1)': 1 }), TypeError)
+})
+
+test('a call is as a node would make it', async () => {
+  const properties = { n: { type: 'integer' }, names: { type: 'array', items: { type: 'string' } }, how: { enum: ['a', null] } }
+  task('checked', async args => [args.n, args.names, undefined], { schema: { properties, required: ['n'], additionalProperties: false } })
+  assert.deepEqual(await call('checked', { n: 1, names: ['x'] }), [1, ['x'], null])
+  for (const [args, why] of [[{}, 'args.n is missing'], [{ n: '1' }, 'args.n must be of type integer'], [{ n: 1, m: 1 }, 'args.m is unknown'],
+    [{ n: 1, names: [1] }, 'args.names[0] must be of type string'], [{ n: 1, how: 'b' }, 'args.how must be one of ["a",null]'],
+    [[], 'args must be of type object']]) {
+    await assert.rejects(call('checked', args), new TypeError(`${why}, says the handler of kind checked`))
+  }
+  task('nothing', () => {})
+  assert.equal(await call('nothing'), null)
+  await assert.rejects(call('nobody'), /there is no handler of kind nobody/)
+  task('no_json', () => 1n)
+  await assert.rejects(call('no_json'), /BigInt/)
+})
+
+test('a task with parents, its result, and the wait for it', async () => {
+  const asked = []
+  const answers = [[{ id: '9' }], [], [], [{ outcome: 'succeeded', value: '{"sent":true}', error: null }], [], [], [], [{ one: 1 }]]
+  const client = { query: async (text, values) => { asked.push([text, values]); return { rows: answers.shift() ?? [] } } }
+  assert.equal(await addTask(client, 'a', { b: 1 }, { parents: [3, 'load'] }), '9')
+  assert.deepEqual(asked[0], ['select id from pgrab.add($1::text::jsonb)', ['{"kind":"a","args":{"b":1},"parents":[3,"load"]}']])
+  assert.deepEqual(await wait(client, 9), { outcome: 'succeeded', value: { sent: true }, error: null })
+  assert.equal(await result(client, 9), null)
+  await assert.rejects(wait(client, 9, { timeout: 0 }), /task 9 has not ended for 0 ms/)
+  await assert.rejects(wait(client, 9), /commit first/)
 })

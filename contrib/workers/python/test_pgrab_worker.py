@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -302,6 +303,17 @@ class Statements(unittest.TestCase):
         self.assertIn("values ($1, $2::text::jsonb)", pgrab_worker.insert_statement("a", mark=lambda n: f"${n}")[0])
         with self.assertRaises(ValueError):
             pgrab_worker.insert_statement("a", {}, {"key) values (1); drop table x; --": 1})
+
+    def test_a_task_with_parents(self):
+        statement, given = pgrab_worker.insert_statement("mail", {"n": 7}, {"parents": [3, "load"], "run_if": "always"})
+        self.assertEqual(statement, "select id from pgrab.add(%s::text::jsonb)")
+        self.assertEqual(json.loads(given[0]), {"kind": "mail", "args": {"n": 7}, "parents": [3, "load"], "run_if": "always"})
+
+    def test_the_end_of_a_wait(self):
+        with self.assertRaisesRegex(TimeoutError, "has not ended for 0.1 s"):
+            for pause in pgrab_worker._waits(0.1):
+                self.assertLessEqual(pause, 0.1)
+                time.sleep(pause)
 
     def test_type_hints_as_schema(self):
         from typing import Dict, List, Literal, Optional
