@@ -71,12 +71,29 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 	return rc;
 }
 
+/* A pooler in statement mode ends the connection that opens one.  It may be put right while we wait. */
+static enum rc
+check_transactions(struct db *db, struct err *err)
+{
+	enum rc rc = db_begin(db, "", err);
+
+	if (rc == RC_OK)
+		rc = db_script(db, "rollback", err);
+	if (rc == RC_UNKNOWN)
+		err_prefix(err,
+		    "could not open a transaction (a pooler in between has to have pool_mode transaction or "
+		    "session)");
+	return rc;
+}
+
 /* All that must be there before the first task; and what the server's durability allows. */
 static enum rc
 prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
 {
-	enum rc rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
+	enum rc rc = check_transactions(db, err);
 
+	if (rc == RC_OK)
+		rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
 	if (rc == RC_OK)
 		rc = check_schema(db, err);
 	if (rc == RC_OK)

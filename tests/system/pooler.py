@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before one database, with few servers, so that all who use it share them."""
+"""PgBouncer before one database, in transaction mode unless told otherwise, with few servers, so that all who use it share them."""
 import os
 import pwd
 import shutil
@@ -14,16 +14,16 @@ THROUGH_IT = os.environ.get("PGRAB_POOLER") == "1"
 
 
 class Pooler:
-    def __init__(self, db, folder, servers=12):
+    def __init__(self, db, folder, servers=12, mode="transaction"):
         if BOUNCER is None:
             pytest.skip("pgbouncer is not installed (scripts/deps check)")
         for _ in range(3):
-            self.start(db, folder, servers)
+            self.start(db, folder, servers, mode)
             if wait_until(self.answers, 10, "pgbouncer to listen") == "it does":
                 return
         raise AssertionError("pgbouncer has ended three times")
 
-    def start(self, db, folder, servers):
+    def start(self, db, folder, servers, mode):
         """On a port that is free; another process may get it before pgbouncer does."""
         given = conninfo.conninfo_to_dict(db.dsn)
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -37,7 +37,7 @@ listen_addr = 127.0.0.1
 listen_port = {self.port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {servers}
 max_client_conn = 1000
 server_login_retry = 1

@@ -78,3 +78,15 @@ def test_locks_limits_and_at_most_once_work_through_it(db, nodes, pooler):
             assert db.wait_run(db.add(**{"kind": "noop", **columns})).outcome == "succeeded"
         person.rollback()
     assert db.wait_run(locked).outcome == "succeeded"
+
+
+def test_a_pooler_in_statement_mode_is_refused_before_anything_is_claimed(db, nodes, tmp_path):
+    task = db.add(kind="shell", command="true")
+    pooler = Pooler(db, tmp_path, mode="statement")
+    try:
+        node = nodes.start("n1", dsn=pooler.dsn, wait=False)
+        node.wait_log("event=waiting for=database .*pool_mode transaction or session.*not allowed in statement pooling mode")
+        assert db.one("select status from pgrab.task where id = %s", task) == "scheduled"
+        node.end()
+    finally:
+        pooler.end()
