@@ -819,7 +819,7 @@ comment on column pgrab.duty.about is 'For strays: the server and the timeline t
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
-values ('chains'), ('lanes'), ('late'), ('limit_audit'), ('limits'), ('strays'), ('upkeep');
+values ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1043,7 +1043,7 @@ create table pgrab.alert (
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,late,missed,node_down,node_up}' and cardinality(events) > 0
+    events <@ '{failed,parked,recovered,overdue,missed,node_down,node_up}' and cardinality(events) > 0
     and array_position(events, null) is null)
 );
 comment on table pgrab.alert is
@@ -1077,12 +1077,12 @@ create table pgrab.incident (
   failures     bigint      not null default 1,
   fault        text,
   constraint incident_pkey primary key (task_id),
-  constraint incident_event_check check (event in ('failed', 'parked', 'late'))
+  constraint incident_event_check check (event in ('failed', 'parked', 'overdue'))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.incident is
   'Tasks whose last fire did not succeed, or that are late. Read it through pgrab.failing and pgrab.overdue.';
 comment on column pgrab.incident.task_id is 'The task.';
-comment on column pgrab.incident.event is 'How it began: failed, parked, late.';
+comment on column pgrab.incident.event is 'How it began: failed, parked, overdue.';
 comment on column pgrab.incident.since is 'When it began.';
 comment on column pgrab.incident.failures is 'Fires that have failed since.';
 comment on column pgrab.incident.fault is 'Why an alert could not be inserted. Null: all is well.';

@@ -9,13 +9,13 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.status,
   date_trunc('second', coalesce(i.since, t.last_finished_at)) as since, coalesce(i.failures, 1) as failures,
   t.last_outcome as outcome, pgrab_internal.brief(t.last_error, 28) as error
 from (
-  select i.task_id from pgrab.incident i where i.event <> 'late'
+  select i.task_id from pgrab.incident i where i.event <> 'overdue'
   union all
   select p.id from pgrab.task p
   where p.due_at is null and p.status = 'parked' and not exists (
-    select from pgrab.incident i where i.task_id = p.id and i.event <> 'late')) f
+    select from pgrab.incident i where i.task_id = p.id and i.event <> 'overdue')) f
   join pgrab.task t on t.id = any (array[f.task_id]) -- by its key, whatever the statistics say
-  left join pgrab.incident i on i.task_id = t.id and i.event <> 'late';
+  left join pgrab.incident i on i.task_id = t.id and i.event <> 'overdue';
 comment on view pgrab.failing is
   'Tasks and schedules whose last fire did not succeed: since when, how often in a row, and why.';
 comment on column pgrab.failing.id is 'Number of the task.';
@@ -41,7 +41,7 @@ from pgrab.task t
 where t.expect_within is not null
   and coalesce(t.succeeded_at, t.created_at) + t.expect_within < statement_timestamp();
 comment on view pgrab.overdue is
-  'Tasks that have not succeeded within their expect_within: missing, late, failing or running too long.';
+  'Tasks that have not succeeded within their expect_within: missing, failing or running too long.';
 comment on column pgrab.overdue.id is 'Number of the task.';
 comment on column pgrab.overdue.name is 'Its name, or its key.';
 comment on column pgrab.overdue.kind is 'What carries it out.';
@@ -104,10 +104,10 @@ begin atomic
     select i.id from (select t.id, t.status from pgrab.task t where t.due_at is null limit 50000) i
     where i.status = 'parked'),
   failing as materialized (
-    select i.task_id from pgrab.incident i where i.event <> 'late' limit 10000)
+    select i.task_id from pgrab.incident i where i.event <> 'overdue' limit 10000)
   select (select count(*) from parked), (select count(*) from failing) + (
     select count(*) from parked p where not exists (
-      select from pgrab.incident i where i.task_id = p.id and i.event <> 'late'));
+      select from pgrab.incident i where i.task_id = p.id and i.event <> 'overdue'));
 end;
 comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many are failing.';
 

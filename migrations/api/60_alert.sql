@@ -99,12 +99,12 @@ language sql stable
 begin atomic
   select case p_event
     when 'recovered' then case when i.failures = 0
-      then format('%s has recovered: it was late since %s', p_called, pgrab_internal.cut(i.since))
+      then format('%s has recovered: it was overdue since %s', p_called, pgrab_internal.cut(i.since))
       else format('%s has recovered: %s %s since %s', p_called, i.failures,
         case i.failures when 1 then 'failure' else 'failures' end, pgrab_internal.cut(i.since)) end
     when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
       t.last_error)
-    when 'late' then format('%s is late: no success within %s', p_called, t.expect_within)
+    when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
     when 'parked' then format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
       coalesce(t.last_error, t.last_outcome))
     else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
@@ -268,7 +268,7 @@ language sql as $$
     from over o order by 1
     on conflict (task_id) do update
     set failures = x.failures + 1, event = excluded.event,
-      since = case x.event when 'late' then excluded.since else x.since end
+      since = case x.event when 'overdue' then excluded.since else x.since end
     returning x.*)
   select pgrab_internal.notice_add(n.event, o.t, row(n.*)::pgrab_internal.incident, p_node)
   from noted n join over o on (o.t).id = n.task_id where o.fresh
@@ -314,27 +314,27 @@ comment on function pgrab_internal.missed(pgrab_internal.task, timestamptz, text
   'Records that fires of a task were missed, once an hour.';
 
 -- Serves: tell.sql.
-create or replace function pgrab_internal.late_tick() returns bigint
+create or replace function pgrab_internal.overdue_tick() returns bigint
 language plpgsql set enable_seqscan = off as $$
 declare
   c_most constant integer := 1000; -- the others are found by the next search
-  v_late bigint;
+  v_found bigint;
 begin
-  if not exists (select from pgrab.alert a where a.enabled and 'late' = any (a.events))
-      or not pgrab_internal.duty_take('late', '50 s') then
+  if not exists (select from pgrab.alert a where a.enabled and 'overdue' = any (a.events))
+      or not pgrab_internal.duty_take('overdue', '50 s') then
     return 0;
   end if;
-  with late as (
+  with found as (
     insert into pgrab.incident (task_id, event, since, failures)
-    select o.id, 'late', statement_timestamp(), 0 from pgrab.overdue o
+    select o.id, 'overdue', statement_timestamp(), 0 from pgrab.overdue o
     where not exists (select from pgrab.incident i where i.task_id = any (array[o.id])) limit c_most
     on conflict (task_id) do nothing returning *)
-  select count(pgrab_internal.notice_add('late', row(t.*)::pgrab_internal.task,
-    row(l.*)::pgrab_internal.incident, null)) into v_late
-  from late l join pgrab.task t on t.id = any (array[l.task_id]);
-  return v_late;
+  select count(pgrab_internal.notice_add('overdue', row(t.*)::pgrab_internal.task,
+    row(f.*)::pgrab_internal.incident, null)) into v_found
+  from found f join pgrab.task t on t.id = any (array[f.task_id]);
+  return v_found;
 end $$;
-comment on function pgrab_internal.late_tick() is
+comment on function pgrab_internal.overdue_tick() is
   'Once a minute, on one node: tasks that have not succeeded within their expect_within, each once.';
 
 -- -------------------------------------------------------------------------------------------------- telling

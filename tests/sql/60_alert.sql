@@ -109,8 +109,8 @@ select throws_ok($$insert into pgrab.task (kind, on_failure) values ('noop', '{"
   '22023', 'the template of an alert cannot be ''schedule''', 'no schedule');
 select throws_ok($$insert into pgrab.task (kind, on_failure) values ('noop', '{"kind": "shell"}')$$, '22023',
   'task command cannot be ''''', 'no task');
-select throws_ok($$update pgrab.task set on_failure = '{"kind": "noop", "events": ["late"]}' where id = 1$$,
-  '22023', 'the template of an alert cannot be ''["late"]''', 'no such event');
+select throws_ok($$update pgrab.task set on_failure = '{"kind": "noop", "events": ["overdue"]}' where id = 1$$,
+  '22023', 'the template of an alert cannot be ''["overdue"]''', 'no such event');
 select throws_ok($$insert into pgrab.alert (name, template) values ('x', '{"kind": "ruby"}')$$, '22023',
   'task kind cannot be ''ruby''', 'nor in an alert');
 select throws_ok($$insert into pgrab.alert (name, template, events)
@@ -126,21 +126,21 @@ select is((select (t.last_outcome, i.fault)::text from pgrab.task t
 select pg_temp.ends(1, 'succeeded');
 update pgrab.task set on_failure = null where id = 1;
 
--- late, told once
+-- overdue, told once
 insert into pgrab.task (id, key, kind, schedule, expect_within) overriding system value values
   (10, 'backup', 'noop', '@every 1h', '1 day'), (11, 'young', 'noop', '@every 1h', '1 day');
 update pgrab.task set created_at = now() - interval '25 hours' where id = 10;
-select is(pgrab_internal.late_tick(), 0::bigint, 'nobody looks for what is late');
+select is(pgrab_internal.overdue_tick(), 0::bigint, 'nobody looks for what is overdue');
 insert into pgrab.alert (name, events, template) values
-  ('late', '{late,recovered}', '{"kind": "notify", "command": "late"}');
+  ('overdue', '{overdue,recovered}', '{"kind": "notify", "command": "overdue"}');
 delete from pgrab.incident;
-select is(pgrab_internal.late_tick(), 1::bigint, 'until somebody wants to know: one is late');
-update pgrab.duty set done_at = '-infinity' where duty = 'late';
-select is(pgrab_internal.late_tick(), 0::bigint, 'once');
-select is(pg_temp.told(), 'late backup is late: no success within 1 day', 'and is told of');
-select is_empty('select * from pgrab.incident where event = ''late'' and failures > 0', 'late is no failure');
+select is(pgrab_internal.overdue_tick(), 1::bigint, 'until somebody wants to know: one is overdue');
+update pgrab.duty set done_at = '-infinity' where duty = 'overdue';
+select is(pgrab_internal.overdue_tick(), 0::bigint, 'once');
+select is(pg_temp.told(), 'overdue backup is overdue: no success within 1 day', 'and is told of');
+select is_empty('select * from pgrab.incident where event = ''overdue'' and failures > 0', 'overdue is no failure');
 select pg_temp.ends(10, 'succeeded');
-select matches(pg_temp.told(), '; late backup has recovered: it was late since', 'so is its recovery');
+select matches(pg_temp.told(), '; overdue backup has recovered: it was overdue since', 'so is its recovery');
 select is((select count(*) from pgrab.task where command like '%alert_late%'), 0::bigint,
   'no task that somebody else may own does the search');
 delete from pgrab.task where source = 'pgrab.alert';
