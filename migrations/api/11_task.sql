@@ -30,10 +30,14 @@ comment on function pgrab.lane_of(text, text, jsonb, text, smallint) is
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
 -- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
 -- shards: look everywhere.
+-- Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by now.
 create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql set enable_seqscan = off as $$
 begin
-  if exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up') then
+  if exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')
+    or clock_timestamp() - now() > interval '100 ms'
+      and current_setting('transaction_isolation') in ('repeatable read', 'serializable')
+  then
     perform pg_notify('pgrab',
       case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
   end if;

@@ -2,13 +2,16 @@
 #include "db/store.h"
 
 const struct store store_postgres = {
+    .lanes_print = store_lanes_print,
     .lanes = store_lanes,
+    .survey = store_survey,
     .look = store_look,
     .misfire = store_misfire,
     .claim = store_claim,
     .held = store_held,
     .durable = store_durable,
     .node_bell = store_node_bell,
+    .unheard = store_unheard,
     .node_shards = store_node_shards,
     .start = store_start,
     .start_once = store_start_once,

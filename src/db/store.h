@@ -13,13 +13,16 @@
 /* Each entry has the type of the function of that name, so that the two cannot drift apart. */
 struct store {
 	/* loaders */
+	__typeof__(store_lanes_print) *lanes_print;
 	__typeof__(store_lanes) *lanes;
+	__typeof__(store_survey) *survey;
 	__typeof__(store_look) *look;
 	__typeof__(store_misfire) *misfire;
 	__typeof__(store_claim) *claim;
 	__typeof__(store_held) *held;
 	__typeof__(store_durable) *durable;
 	__typeof__(store_node_bell) *node_bell;
+	__typeof__(store_unheard) *unheard;
 	__typeof__(store_node_shards) *node_shards;
 
 	/* starter; release: heartbeat and recover, too */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "db/number.h"
 #include "db/sql.h"
 
 /* "17 523 900" to numbers. */
@@ -49,6 +50,56 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 			parse_able(&(*out)[i], db_text(res, (int)i, 4));
 	}
 	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_lanes_print(struct db *db, char **out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("lanes_print"), 0, NULL, &res, err);
+
+	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
+	PQclear(res);
+	return rc;
+}
+
+static void
+parse_soon(struct pgrab_shard_set *soon, const char *text)
+{
+	while (*text != '\0') {
+		char *end;
+
+		pgrab_shard_add(soon, (unsigned)strtoul(text, &end, 10));
+		text = *end == ' ' ? end + 1 : end;
+	}
+}
+
+enum rc
+store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us, struct pgrab_shard_set *soon,
+    size_t *read_out, struct err *err)
+{
+	struct pgarray lanes = {0};
+	char ahead[NUMBER_MAX], most[NUMBER_MAX];
+	PGresult *res = NULL;
+	int64_t steps = 0;
+	enum rc rc;
+
+	memset(soon, 0, n * sizeof *soon);
+	for (size_t i = 0; i < n; i++)
+		pgarray_text(&lanes, keys[i]);
+	const char *params[] = {pgarray_str(&lanes), number(ahead, ahead_us), number(most, SURVEY_STEPS)};
+
+	rc = db_query(db, sql_text("survey"), 3, params, &res, err);
+	*read_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
+	for (size_t i = 0; i < *read_out; i++) {
+		steps += db_int64(res, (int)i, 1);
+		parse_soon(&soon[i], db_text(res, (int)i, 2));
+	}
+	if (steps >= SURVEY_STEPS)
+		--*read_out; /* the last one may go on */
+	PQclear(res);
+	pgarray_fini(&lanes);
 	return rc;
 }
 

@@ -222,6 +222,18 @@ store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted
 }
 
 enum rc
+store_unheard(struct db *db, const char *before, char **out, struct err *err)
+{
+	const char *params[] = {before};
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("unheard"), 1, params, &res, err);
+
+	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
+	PQclear(res);
+	return rc;
+}
+
+enum rc
 store_node_change(struct db *db, int64_t node_id, int64_t incarnation, const struct node_identity *now,
     bool *told_out, struct err *err)
 {

@@ -130,6 +130,10 @@ CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
 
+/* Transactions that may have inserted a task without ringing, array text; of those of before (NULL: of all).
+ * *out is freed by the caller, NULL unless RC_OK. */
+CHECKED enum rc store_unheard(struct db *db, const char *before, char **out, struct err *err);
+
 /* For whom the node can log in now, array text.  *told_out false: the row is another incarnation's. */
 CHECKED enum rc store_node_owners(
     struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err);

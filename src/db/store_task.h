@@ -44,6 +44,17 @@ CHECKED enum rc
 store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err);
 void lane_rows_free(struct lane_row **rows, size_t n);
 
+/* A text that is another one when store_lanes may have another answer; for the caller to free, NULL unless
+ * RC_OK. */
+CHECKED enum rc store_lanes_print(struct db *db, char **out, struct err *err);
+
+#define SURVEY_STEPS 16384 /* of one survey; more than a lane has shards */
+
+/* Which shards of n lanes, named by their keys, hold something due until now + ahead_us.  soon: has room for
+ * n sets; *read_out: how many lanes were read, at least one. */
+CHECKED enum rc store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us,
+    struct pgrab_shard_set *soon, size_t *read_out, struct err *err);
+
 #define LOOK_NO_MARK INT64_MIN
 
 /* One lane of a look, and its shards in the order in which they are read. */

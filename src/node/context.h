@@ -80,12 +80,13 @@ struct node {
 	_Atomic bool worker_soon;
 	/* loaders that left tasks of this crew behind, or skipped them for lack of room */
 	_Atomic int wanting[CREWS_MAX];
-	_Atomic bool busy;         /* no worker has been free for a while; by the boss */
-	_Atomic bool helped;       /* another node has a free one, it seems; by the heartbeat */
-	_Atomic unsigned hungry;   /* loaders that left rows behind for lack of room */
-	_Atomic bool bell_written; /* what pgrab.node.bell says */
-	_Atomic bool bell_heard;   /* the doorbell is listened to; by control */
-	_Atomic int64_t in_hand;   /* written by the boss */
+	_Atomic bool busy;           /* no worker has been free for a while; by the boss */
+	_Atomic bool helped;         /* another node has a free one, it seems; by the heartbeat */
+	_Atomic unsigned hungry;     /* loaders that left rows behind for lack of room */
+	_Atomic bool bell_written;   /* what pgrab.node.bell says */
+	_Atomic unsigned bell_times; /* how often it may have begun, or ceased, to say so */
+	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */
+	_Atomic int64_t in_hand;     /* written by the boss */
 	/* by crew: how many runs it can have at once, by the boss; and has, by the crew */
 	_Atomic int64_t places[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */

@@ -180,6 +180,8 @@ beat(struct heartbeat *h, struct err *err)
 	heartbeat_cut(h, &b);
 	h->idle = b.gauge[GAUGE_IN_HAND] == 0;
 	asked = clock_mono_us();
+	if (!b.bell)
+		atomic_fetch_add(&h->node->bell_times, 1);
 	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
 	h->round_trip_us = clock_mono_us() - asked;
 

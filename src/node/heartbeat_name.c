@@ -111,6 +111,7 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 		rc = heed_copy(h, err);
 	if (rc != RC_OK)
 		return rc;
+	atomic_fetch_add(&h->node->bell_times, 1);
 	atomic_store(&h->node->bell_written, true);
 	atomic_store(&h->node->incarnation, incarnation);
 	if (h->node->keeper != NULL)

@@ -7,13 +7,11 @@
 #include "core/run.h"
 #include "strategy/host.h"
 
-/* A node that may run more lanes than this reads them in turn. */
-#define LANES_PER_LOOK 64
-
 /* Rows of one lane in one look: enough to find the best of a small backlog; where a bigger batch gains no
  * more. */
 #define LANE_ROWS_MIN 128
 #define LANE_ROWS_MAX 1000
+#define ROWS_PER_LOOK 64000
 
 /* This many shards fill a look; each gives its oldest, and the next look begins behind the last one.  So a
  * big backlog is worked off by age, roughly, and what waits longest is soon compared with more important
@@ -30,7 +28,9 @@ void
 lanes_fini(struct lanes *ls)
 {
 	free(ls->item);
+	free(ls->by_number);
 	ls->item = NULL;
+	ls->by_number = NULL;
 	ls->count = 0;
 }
 
@@ -135,9 +135,10 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
     const struct pgrab_cluster *c, const bool *busy)
 {
 	struct pgrab_node *node = xcalloc(c->n_nodes + 1, sizeof *node);
+	struct lanes before = *ls;
 
-	lanes_fini(ls);
 	ls->item = xcalloc(n + 1, sizeof *ls->item);
+	ls->count = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct lane *l = &ls->item[ls->count++];
 
@@ -149,16 +150,32 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 		deal_shards(ls, l, c);
 	}
 	qsort(ls->item, ls->count, sizeof *ls->item, by_band);
+	lanes_index(ls);
+	lanes_carry_over(ls, &before);
 	forget_marks(ls);
+	lanes_fini(&before);
 	free(node);
 }
 
-static size_t
-own_shards(const struct lane *l, uint16_t *out)
+/* Does a look into this shard find anything? */
+static bool
+may_hold(const struct lanes *ls, const struct lane *l, unsigned shard)
 {
-	for (size_t i = 0; i < l->n_shards; i++)
-		out[i] = l->shard[(l->turn + i) % l->n_shards];
-	return l->n_shards;
+	return !lanes_many(ls) || pgrab_shard_has(&l->soon, shard);
+}
+
+static size_t
+own_shards(const struct lanes *ls, const struct lane *l, uint16_t *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n_shards; i++) {
+		uint16_t s = l->shard[(l->turn + i) % l->n_shards];
+
+		if (may_hold(ls, l, s))
+			out[n++] = s;
+	}
+	return n;
 }
 
 static size_t
@@ -181,7 +198,7 @@ other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint
 	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
 		unsigned s = (unsigned)((i + chance) % PGRAB_SHARDS);
 
-		if (!pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index)
+		if (!pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index && may_hold(ls, l, s))
 			out[n++] = (uint16_t)s;
 	}
 	return n;
@@ -190,17 +207,17 @@ other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint
 bool
 lanes_fit(const struct lanes *ls)
 {
-	return ls->count <= LANES_PER_LOOK;
+	return ls->fit;
 }
 
 /* The fewest rows to ask a lane with a backlog for; all such lanes share what one may be asked for. */
 static int64_t
-least_rows(const struct lanes *ls, size_t looked)
+least_rows(const struct lanes *ls)
 {
 	int64_t backlogs = 0;
 
-	for (size_t i = 0; i < looked; i++)
-		backlogs += ls->item[(ls->turn + i) % ls->count].backlog;
+	for (size_t i = 0; i < ls->count; i++)
+		backlogs += ls->item[i].backlog;
 	return backlogs * LANE_ROWS_MIN <= LANE_ROWS_MAX ? LANE_ROWS_MIN : LANE_ROWS_MAX / backlogs;
 }
 
@@ -230,66 +247,59 @@ lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set 
 	lanes_add(ls, part, bell, room, timed, chance, q);
 }
 
+/* What to read of one lane; nothing: false. */
+static bool
+add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pgrab_shard_set *bell,
+    uint64_t chance, int64_t wanted, struct look_query *q)
+{
+	struct look_lane *to = look_add(q, l->row, l->mark);
+
+	to->wanted = wanted;
+	to->due_only = l->backlog;
+	to->n_shards = part == LANES_OWN    ? own_shards(ls, l, to->shard)
+		       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
+					    : other_shards(ls, l, chance, to->shard);
+	l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
+	if (to->n_shards == 0)
+		q->n_lanes--;
+	return to->n_shards > 0;
+}
+
+/* All lanes of a look share what it may return. */
+static void
+share_rows(struct look_query *q, size_t from)
+{
+	int64_t most = from < q->n_lanes ? ROWS_PER_LOOK / (int64_t)(q->n_lanes - from) : 0;
+
+	for (size_t i = from; i < q->n_lanes; i++) {
+		struct look_lane *to = &q->lane[i];
+
+		to->wanted = to->wanted < most + 1 ? to->wanted : most + 1;
+		to->slice = slice_of(to->wanted, to->n_shards);
+	}
+}
+
 void
 lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell, const int64_t *room,
     int64_t timed, uint64_t chance, struct look_query *q)
 {
-	/* A ring names a few shards, so even all lanes take no more than a few probes. */
-	size_t looked = lanes_fit(ls) || part == LANES_RUNG ? ls->count : LANES_PER_LOOK;
-	int64_t least = least_rows(ls, looked);
+	size_t from = q->n_lanes, probes = 0, looked = 0;
+	int64_t least = least_rows(ls);
 
-	for (size_t i = 0; i < looked; i++) {
-		struct lane *l = &ls->item[(ls->turn + i) % ls->count];
-		struct look_lane *to;
+	for (; looked < ls->count && probes <= LANES_PROBES_MAX - PGRAB_SHARDS; looked++) {
+		struct lane *l = &ls->item[(ls->turn + looked) % ls->count];
 		int64_t wanted;
 
 		l->room = room[l->row->crew];
 		wanted = rows_wanted(l, timed, least);
 		if (wanted <= 0 || (l->row->crew > 0 && l->room <= 0))
 			continue;
-		to = look_add(q, l->row, l->mark);
-		to->wanted = wanted;
-		to->due_only = l->backlog;
-		to->n_shards = part == LANES_OWN    ? own_shards(l, to->shard)
-			       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
-						    : other_shards(ls, l, chance, to->shard);
-		to->slice = slice_of(wanted, to->n_shards);
-		l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
-		if (to->n_shards == 0)
-			q->n_lanes--;
+		if (add_lane(ls, l, part, bell, chance, wanted, q))
+			probes += q->lane[q->n_lanes - 1].n_shards;
 	}
+	share_rows(q, from);
 	if (part == LANES_OWN && ls->count > 0)
-		ls->turn = lanes_fit(ls) ? 0 : (ls->turn + looked) % ls->count;
-}
-
-bool
-lanes_own(const struct lanes *ls, int64_t number, unsigned shard)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].row->lane == number)
-			return pgrab_shard_has(&ls->item[i].own, shard);
-	}
-	return false;
-}
-
-size_t
-lanes_crew(const struct lanes *ls, int64_t number)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].row->lane == number)
-			return ls->item[i].row->crew;
-	}
-	return 0;
-}
-
-bool
-lanes_has_crew(const struct lanes *ls, size_t crew)
-{
-	for (size_t i = 0; i < ls->count; i++) {
-		if (ls->item[i].row->crew == crew)
-			return true;
-	}
-	return false;
+		ls->turn = looked == ls->count ? 0 : (ls->turn + looked) % ls->count;
 }
 
 /* What of the rows of one lane was taken, and where its next look begins. */
@@ -324,10 +334,10 @@ lanes_progress(struct lanes *ls, const struct candidate *c, size_t n)
 
 		while (to < n && c[to].lane == c[from].lane)
 			to++;
-		for (size_t i = 0; i < ls->count; i++) {
-			if (ls->item[i].row->lane == c[from].lane)
-				lane_progress(&ls->item[i], &c[from], to - from);
-		}
+		struct lane *l = lanes_find(ls, c[from].lane);
+
+		if (l != NULL)
+			lane_progress(l, &c[from], to - from);
 		from = to;
 	}
 }

@@ -6,6 +6,9 @@
  * run, and what only some can run is owned by one of them.  For each shard of a lane there is a low-water
  * mark: how far it was read and taken.
  *
+ * Of many lanes not all shards are read: a survey says now and then which of them hold something that is due
+ * before the next survey, or soon after it.
+ *
  * Owned by the loader's thread; no connection, no clock.
  */
 #ifndef PGRAB_NODE_LANES_H
@@ -20,11 +23,15 @@
 
 struct strategy;
 
+/* What one look reads at most: shards of lanes; what is beyond it has its turn in the next one. */
+#define LANES_PROBES_MAX 65536
+
 struct lane {
 	const struct lane_row *row; /* borrowed */
 	bool backlog;               /* the last look found as many due as there was room for */
 	int64_t room;               /* by that look, for what is due */
 	struct pgrab_shard_set own;
+	struct pgrab_shard_set soon;  /* of many lanes: what a survey or look has found; at first all */
 	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
 	size_t n_shards;
 	size_t turn;                /* where the next look begins in shard */
@@ -32,18 +39,21 @@ struct lane {
 };
 
 struct lanes {
-	struct lane *item; /* the most important band first */
+	struct lane *item;       /* the most important band first */
+	struct lane **by_number; /* the same by row->lane */
 	size_t count;
 	size_t turn;             /* where the next look begins, when not all fit into it */
+	size_t survey_turn;      /* where the next survey begins, when not all fit into it */
+	bool fit;                /* one look reads all that there is to read */
 	unsigned index, loaders; /* shards are dealt among the loaders of a node */
 };
 
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
 void lanes_fini(struct lanes *ls);
 
-/* Takes over which lanes there are and who is able to run each, in rows that outlive them; marks are
- * forgotten.  busy: which nodes of c are (NULL: none); their shards also belong to those that are not,
- * divided as if the busy ones were absent. */
+/* Takes over which lanes there are and who is able to run each, in rows that outlive them (those of before
+ * are there still); marks are forgotten.  busy: which nodes of c are (NULL: none); their shards also belong
+ * to those that are not, divided as if the busy ones were absent. */
 void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
     const struct pgrab_cluster *c, const bool *busy);
 
@@ -53,8 +63,24 @@ enum lanes_part {
 	LANES_OTHERS, /* those of all other nodes */
 };
 
-/* One look reads all of them. */
+/* Once their rows are known.  The lane with this number, or NULL. */
+void lanes_index(struct lanes *ls);
+struct lane *lanes_find(const struct lanes *ls, int64_t number);
+
+/* Are there so many that they are surveyed? */
+bool lanes_many(const struct lanes *ls);
+/* One look reads all that there is to read. */
 bool lanes_fit(const struct lanes *ls);
+
+/* What surveys said of the lanes that were there before; where new ones are empty is not known. */
+void lanes_carry_over(struct lanes *ls, const struct lanes *before);
+
+/* The keys of the lanes that are next in a survey, at most SURVEY_STEPS; returns how many. */
+size_t lanes_to_survey(const struct lanes *ls, const char **keys);
+/* What it found in the first n of them.  True: all lanes have been surveyed once more. */
+bool lanes_surveyed(struct lanes *ls, const struct pgrab_shard_set *soon, size_t n);
+/* What a look has found is read again, until a survey says otherwise.  c: in the order of the look. */
+void lanes_found(struct lanes *ls, const struct candidate *c, size_t n);
 
 /* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
  * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is skipped.  timed:

@@ -8,6 +8,7 @@
  */
 #include "node/loader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -53,15 +54,16 @@ static bool
 want_bell(struct loader *l)
 {
 	struct err err = {0};
+	enum rc rc;
 
 	if (atomic_load(&l->node->hungry) > 0 || atomic_exchange(&l->node->bell_written, true))
 		return false;
-	if (l->store->node_bell(l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation),
-		true, &err) != RC_OK) {
+	rc = l->store->node_bell(
+	    l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true, &err);
+	atomic_fetch_add(&l->node->bell_times, 1); /* it was said before it was so */
+	if (rc != RC_OK)
 		atomic_store(&l->node->bell_written, false);
-		return false;
-	}
-	return true;
+	return rc == RC_OK;
 }
 
 static bool
@@ -77,7 +79,9 @@ take_bell(struct loader *l, struct pgrab_shard_set *out)
 	/* Even if it is not for us: its owner may be unable to take it. */
 	if (l->bell_rang)
 		l->found_us = clock_mono_us();
+	l->survey_soon = l->survey_soon || l->bell_many;
 	l->bell_rang = false;
+	l->bell_many = false;
 	l->bell_lanes = false;
 	memset(&l->bell, 0, sizeof l->bell);
 	l->bell_all = false;
@@ -94,32 +98,67 @@ may_look(const struct loader *l)
 	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
 }
 
+/* Have all transactions ended that may have inserted a task before the bell was wanted?  Asked once in a poll
+ * until it is so.  What they have inserted, the look that follows finds. */
+static bool
+all_heard(struct loader *l)
+{
+	unsigned times = atomic_load(&l->node->bell_times);
+	char *left = NULL;
+	struct err err = {0};
+
+	if (l->unheard != NULL && times != l->heard_times) {
+		free(l->unheard);
+		l->unheard = NULL;
+	}
+	if (l->unheard != NULL && strcmp(l->unheard, "{}") == 0)
+		return true;
+	if (l->store->unheard(l->db, l->unheard, &left, &err) != RC_OK)
+		return false;
+	free(l->unheard);
+	l->unheard = left;
+	l->heard_times = times;
+	return strcmp(left, "{}") == 0;
+}
+
 /* Has there been nothing to do for a while, and will we be told when that changes?  What rang was taken by
  * its owner, or could have been stolen. */
 static bool
-is_quiet(const struct loader *l, int64_t now)
+is_quiet(struct loader *l, int64_t now)
 {
 	int64_t while_us = l->node->set->steal_after_us + 3 * l->node->set->poll_us;
 
 	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
-	       lanes_fit(&l->lanes) && now - l->found_us > while_us && l->node->set->poll_us < QUIET_POLL_US;
+	       lanes_fit(&l->lanes) && now - l->found_us > while_us &&
+	       l->node->set->poll_us < QUIET_POLL_US && all_heard(l);
+}
+
+static bool
+is_echo(const struct loader *l, int64_t now)
+{
+	return now >= l->echo_us && l->echo_gap_us < l->node->set->poll_us;
+}
+
+static int64_t
+next_echo(struct loader *l, int64_t now)
+{
+	int64_t poll_us = l->node->set->poll_us;
+
+	if (is_echo(l, now)) {
+		l->echo_gap_us *= 2;
+		l->echo_us = now + l->echo_gap_us;
+	}
+	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
 }
 
 /* When to look next if nothing rings. */
 static int64_t
 next_poll(struct loader *l, int64_t now)
 {
-	int64_t poll_us = l->node->set->poll_us, next_us;
+	int64_t next_us = l->quiet ? now + QUIET_POLL_US : next_echo(l, now);
+	int64_t survey_us = loader_next_survey(l);
 
-	if (l->quiet) {
-		next_us = now + QUIET_POLL_US;
-		return next_us < l->anew_us ? next_us : l->anew_us;
-	}
-	if (now >= l->echo_us && l->echo_gap_us < poll_us) {
-		l->echo_gap_us *= 2;
-		l->echo_us = now + l->echo_gap_us;
-	}
-	next_us = l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
+	next_us = next_us < survey_us ? next_us : survey_us;
 	return next_us < l->anew_us ? next_us : l->anew_us;
 }
 
@@ -184,7 +223,8 @@ serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bel
 	within_quota(l, &w.room);
 	l->moved = false;
 	memset(l->wants, 0, sizeof l->wants);
-	l->quiet = is_quiet(l, w.now) && w.room.timed > 0;
+	l->quiet = w.room.timed > 0 && is_quiet(l, w.now);
+	l->survey_soon = l->survey_soon || is_echo(l, w.now);
 	if (w.now >= l->anew_us) {
 		l->anew_us = INT64_MAX;
 		l->next_full_us = l->next_steal_us = 0;

@@ -154,6 +154,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	chosen = loader_choose(l, c, found, room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);
+	lanes_found(&l->lanes, c, found);
 	if (part == LANES_OWN)
 		lanes_progress(&l->lanes, c, found);
 	rc = loader_settle_misfires(l, c, found, &settled, err);
@@ -168,12 +169,29 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	return rc;
 }
 
+static enum lanes_part
+own_part(const struct loader *l, const struct wakeup *w)
+{
+	return w->only_rung && w->now < l->next_full_us && !l->hungry ? LANES_RUNG : LANES_OWN;
+}
+
+/* A shard rang, and the look is not at those that rang: of many lanes it reads what a survey knows. */
+static bool
+rang_unknown(const struct loader *l, const struct wakeup *w)
+{
+	bool rang = false;
+
+	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
+		rang = rang || w->bell->word[i] != 0;
+	return rang && !l->hungry && own_part(l, w) == LANES_OWN;
+}
+
 /* Looks in our own shards, or only in those that rang if nothing else woke us. */
 static enum rc
 look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 {
 	bool full = w->now >= l->next_full_us;
-	enum lanes_part part = w->only_rung && !full && !l->hungry ? LANES_RUNG : LANES_OWN;
+	enum lanes_part part = own_part(l, w);
 	enum rc rc = RC_OK;
 
 	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
@@ -250,6 +268,9 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 	rc = check_durable(l, err);
 	if (rc == RC_OK)
 		rc = loader_refresh_lanes(l, err);
+	l->survey_soon = l->survey_soon || rang_unknown(l, w);
+	if (rc == RC_OK)
+		rc = loader_survey(l, err);
 	if (rc == RC_OK && is_idle(l, w))
 		rc = look_for_anything(l, w, &nothing, err);
 	if (nothing)

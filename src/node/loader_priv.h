@@ -38,6 +38,7 @@ struct loader {
 	bool bell_all;
 	bool bell_lanes; /* a new lane rang */
 	bool bell_rang;  /* something rang */
+	bool bell_many;  /* for more shards than it named */
 
 	/* owned by the thread */
 	struct owner owner;
@@ -51,14 +52,22 @@ struct loader {
 	struct lanes lanes;
 	struct lane_row *lane_rows; /* what they were made of */
 	size_t n_lane_rows;
-	struct look_query query; /* its lanes are used again */
-	int64_t next_lanes_us;   /* when to ask which lanes there are */
+	char *lanes_print;       /* of the answer they are from; NULL: they are asked for again; owned */
+	int64_t anew_lanes_us;   /* when that is done whatever the print says */
+	int64_t surveyed_us;     /* the end of the last survey; 0: none */
+	int64_t survey_pause_us; /* at least, between two */
+	int64_t survey_began_us, survey_cycle_us; /* from lane 0 on; how long all lanes took the last time */
+	bool survey_soon;                         /* what it says may not be true any more */
+	struct look_query query;                  /* its lanes are used again */
+	int64_t next_lanes_us;                    /* when to ask which lanes there are */
 	/* The database's clock - clock_mono_us, as the last look that found something says. */
 	int64_t ahead_us;
 	int64_t found_us; /* when a look last found something to take, or something rang */
 	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken
 	 * then, or the last look at everything reached no further.  INT64_MAX: neither. */
 	int64_t anew_us;
+	char *unheard;        /* by store_unheard, as of heard_times; NULL: not asked; owned */
+	unsigned heard_times; /* of node->bell_times */
 	bool quiet;
 	int64_t next_full_us, next_steal_us;
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
@@ -130,6 +139,9 @@ enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
 void loader_refresh_cluster(struct loader *l);
 /* Which lanes there are for us, and who shares each with us. */
 enum rc loader_refresh_lanes(struct loader *l, struct err *err);
+/* Where there are many lanes, and it is time: in which shards something is due soon. */
+enum rc loader_survey(struct loader *l, struct err *err);
+int64_t loader_next_survey(const struct loader *l); /* INT64_MAX: there are not that many */
 /* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
 void loader_publish_shards(struct loader *l);
 

@@ -62,6 +62,8 @@ loaders_destroy(struct loaders **ls)
 		lanes_fini(&l->lanes);
 		lane_rows_free(&l->lane_rows, l->n_lane_rows);
 		look_fini(&l->query);
+		free(l->unheard);
+		free(l->lanes_print);
 	}
 	free(*ls);
 	*ls = NULL;
@@ -91,8 +93,9 @@ loaders_stop(struct loaders *ls)
 	}
 }
 
-void
-loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
+/* many: there is something for more shards than these. */
+static void
+ring(struct loaders *ls, const uint16_t *shards, unsigned n, bool many)
 {
 	for (size_t i = 0; i < ls->count; i++) {
 		struct loader *l = &ls->loader[i];
@@ -100,6 +103,7 @@ loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
 		PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
 		l->bell_all = l->bell_all || n == 0;
 		l->bell_rang = true;
+		l->bell_many = l->bell_many || many;
 		for (unsigned k = 0; k < n; k++) {
 			if (shards[k] < PGRAB_SHARDS)
 				pgrab_shard_add(&l->bell, shards[k]);
@@ -110,12 +114,18 @@ loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
 }
 
 void
+loaders_ring(struct loaders *ls, const uint16_t *shards, unsigned n)
+{
+	ring(ls, shards, n, n == 0);
+}
+
+void
 loaders_wake(void *arg)
 {
 	struct loaders *ls = arg;
 
-	/* Room or cluster: not tied to a shard. */
-	loaders_ring(ls, NULL, 0);
+	/* Room or cluster: not tied to a shard, and nothing new. */
+	ring(ls, NULL, 0, false);
 }
 
 void

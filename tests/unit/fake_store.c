@@ -188,6 +188,16 @@ free_task(struct fake_task *t, enum fake_status status)
 /* loaders */
 
 static enum rc
+lanes_print(struct db *db, char **out, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, false);
+	enum rc rc = end(&c, err);
+
+	*out = rc == RC_OK ? xstrdup("one lane") : NULL; /* who can run it is seen in the cluster */
+	return rc;
+}
+
+static enum rc
 lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
 	struct call c = begin(FAKE_LANES, false);
@@ -374,6 +384,16 @@ node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, stru
 	struct call c = begin(FAKE_OTHER, true);
 
 	return end(&c, err);
+}
+
+static enum rc
+unheard(struct db *db, const char *before, char **out, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, false);
+	enum rc rc = end(&c, err);
+
+	*out = rc == RC_OK ? xstrdup("{}") : NULL;
+	return rc;
 }
 
 static enum rc
@@ -905,6 +925,7 @@ node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died
 }
 
 const struct store store_fake = {
+    .lanes_print = lanes_print,
     .lanes = lanes,
     .look = look,
     .misfire = misfire,
@@ -912,6 +933,7 @@ const struct store store_fake = {
     .held = held,
     .durable = durable,
     .node_bell = node_bell,
+    .unheard = unheard,
     .node_shards = node_shards,
     .start = start,
     .start_once = start_once,

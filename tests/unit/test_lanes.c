@@ -215,6 +215,57 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	strategy_close(&s);
 }
 
+#define MANY 100
+
+/* Of many lanes only those shards are read that a survey, or a look, has named; at first all, in turn. */
+static void
+of_many_lanes_only_what_a_survey_has_found_is_read(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10}, room[] = {8};
+	struct lane_row rows[MANY];
+	struct pgrab_shard_set soon[MANY] = {0};
+	const char *keys[SURVEY_STEPS];
+	struct candidate found = {.lane = 30, .shard = 9};
+	struct lanes ls;
+	struct look_query q = {0};
+
+	for (int64_t i = 0; i < MANY; i++)
+		rows[i] = (struct lane_row){.lane = i + 1, .band = 2, .able = self, .n_able = 1};
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, rows, MANY, s, &c, NULL);
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 64);
+	assert_false(lanes_fit(&ls));
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* on from there */
+	assert_int_equal(q.lane[0].lane, 65);
+
+	assert_int_equal(lanes_to_survey(&ls, keys), MANY);
+	pgrab_shard_add(&soon[6], 3);
+	assert_false(lanes_surveyed(&ls, soon, 60));
+	assert_int_equal(lanes_to_survey(&ls, keys), MANY - 60);
+	assert_true(lanes_surveyed(&ls, &soon[60], MANY - 60));
+	assert_true(lanes_fit(&ls));
+	lanes_found(&ls, &found, 1);
+	lanes_refresh(&ls, rows, MANY, s, &c, NULL);
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 2);
+	assert_int_equal(q.lane[0].lane, 30); /* it goes on from where the last look ended */
+	assert_int_equal(q.lane[0].shard[0], 9);
+	assert_int_equal(q.lane[1].lane, 7);
+	assert_int_equal(q.lane[1].n_shards, 1);
+	assert_int_equal(q.lane[1].shard[0], 3);
+	lanes_part(&ls, LANES_RUNG, &soon[6], room, 100, 0, &q); /* a bell tells of what no survey knows */
+	assert_int_equal(q.n_lanes, MANY);
+	lanes_fini(&ls);
+	look_fini(&q);
+	strategy_close(&s);
+}
+
 int
 main(void)
 {
@@ -224,6 +275,7 @@ main(void)
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
 	    cmocka_unit_test(behind_a_backlog_what_is_not_due_is_not_asked_for),
 	    cmocka_unit_test(a_look_at_a_backlog_asks_for_what_there_is_room_for),
+	    cmocka_unit_test(of_many_lanes_only_what_a_survey_has_found_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+-- A text that is another one when lanes.sql may have another answer: the lanes, what the nodes say of
+-- themselves, and who is a member of what.  (A lane is never changed.  That a role became a superuser, it
+-- does not show.)
+-- Serves: loader, now and then; only then does it ask for the lanes again.
+select concat_ws(' ',
+  (select count(*) || ' ' || coalesce(bit_xor(hashint8extended(l.id, 0)), 0) from pgrab.lane l),
+  (select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(
+      row(r.id, r.labels, r.kinds, r.owners, r.bounds), 0)), 0)
+    from pgrab.registration r where not r.down),
+  case when (select c.roles from pgrab.cluster c) then (
+    select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(m, 0)), 0) from pg_auth_members m) end)

@@ -1,0 +1,38 @@
+"""Who is told of a task, and when: the doorbell, and what is inserted while nobody wants to hear it."""
+import time
+
+import pytest
+from cluster import wait_until
+
+
+def busy(db):
+    """A backlog that a node with one worker takes some seconds for; returns when it does not want the bell."""
+    db.query("insert into pgrab.task (kind, command) select 'sql', 'select pg_sleep(0.05)' from generate_series(1, 80)")
+    db.wait("select not bell from pgrab.node")
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])
+def test_what_a_long_transaction_inserted_while_the_node_was_busy_starts_when_it_commits(db, nodes, isolation):
+    """In the one the INSERT comes while nobody wants the bell; in the other it is later, and the snapshot is of that time."""
+    nodes.start("a", workers=1, allow="sql,noop")
+    db.wait_run(db.add(kind="sql", command="select 1"))
+    late = []
+    for pause in (0, 3, 6):
+        with db.connect(autocommit=False) as person:
+            busy(db)
+            person.execute(f"set transaction isolation level {isolation}")
+            if isolation == "read committed":
+                task = person.execute("insert into pgrab.task (kind) values ('noop') returning id").fetchone()[0]
+            else:
+                person.execute("select from pgrab.task limit 1")
+            db.wait("select count(*) = 0 from pgrab.task", timeout=30)
+            since = time.monotonic()
+            wait_until(lambda: time.monotonic() - since > 9 + pause, 20, "a moment between two looks of a quiet node", step=0.5)
+            if isolation == "repeatable read":
+                task = person.execute("insert into pgrab.task (kind) values ('noop') returning id").fetchone()[0]
+            person.commit()
+        committed = time.monotonic()
+        wait_until(lambda: db.query("select from pgrab.run where task_id = %s", task), 15, "the run", step=0.02)
+        late.append(time.monotonic() - committed)
+    assert max(late) < 2, late
