@@ -36,9 +36,9 @@ def lateness(db, name):
     return [r.s for r in db.query("select extract(epoch from claimed_at - fire_at)::float8 as s from pgrab.run where name = %s order by 1", name)]
 
 
-def in_time(late):
+def in_time(late, seconds=1):
     p99 = late[len(late) * 99 // 100]
-    assert p99 < 1, (statistics.median(late), p99, late[-1])
+    assert p99 < seconds, (statistics.median(late), p99, late[-1])
 
 
 @pytest.mark.deadline(150)
@@ -66,7 +66,7 @@ def test_and_on_a_node_that_always_has_something_to_do(db, crowded):
         stream.join()
     db.wait("select count(*) = 0 from pgrab.task where name = 'other'")
     others = db.query("select extract(epoch from claimed_at - fire_at)::float8 as s from pgrab.run where name = 'other' order by 1")
-    in_time([r.s for r in others])
+    in_time([r.s for r in others], 2)  # the machine has other work, too
 
 
 @pytest.mark.deadline(120)
