@@ -109,7 +109,8 @@ select throws_ok($$insert into pgrab.task (kind, on_failure) values ('noop', '{"
   '22023', 'the template of an alert cannot be ''schedule''', 'no schedule');
 select throws_ok($$insert into pgrab.task (kind, on_failure) values ('noop', '{"kind": "shell"}')$$, '22023',
   'task command cannot be ''''', 'no task');
-select throws_ok($$update pgrab.task set on_failure = '{"kind": "noop", "events": ["overdue"]}' where id = 1$$,
+select throws_ok(
+  $$update pgrab.task set on_failure = '{"kind": "noop", "events": ["overdue"]}' where id = 1$$,
   '22023', 'the template of an alert cannot be ''["overdue"]''', 'no such event');
 select throws_ok($$insert into pgrab.alert (name, template) values ('x', '{"kind": "ruby"}')$$, '22023',
   'task kind cannot be ''ruby''', 'nor in an alert');
@@ -138,7 +139,8 @@ select is(pgrab_internal.overdue_tick(), 1::bigint, 'until somebody wants to kno
 update pgrab.duty set done_at = '-infinity' where duty = 'overdue';
 select is(pgrab_internal.overdue_tick(), 0::bigint, 'once');
 select is(pg_temp.told(), 'overdue backup is overdue: no success within 1 day', 'and is told of');
-select is_empty('select * from pgrab.incident where event = ''overdue'' and failures > 0', 'overdue is no failure');
+select is_empty('select * from pgrab.incident where event = ''overdue'' and failures > 0',
+  'overdue is no failure');
 select pg_temp.ends(10, 'succeeded');
 select matches(pg_temp.told(), '; overdue backup has recovered: it was overdue since', 'so is its recovery');
 select is((select count(*) from pgrab.task where command like '%alert_late%'), 0::bigint,
