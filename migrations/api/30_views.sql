@@ -288,6 +288,8 @@ comment on column pgrab.parked.error is 'The first 36 characters of its error.';
 create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
+  case when r.attempt = 1 then round(extract(epoch from
+    greatest(coalesce(r.started_at, r.claimed_at) - r.fire_at, '0')), 3) end as waited,
   pgrab_internal.brief(r.error, 30) as error
 from pgrab.run r
 order by r.finished_at desc;
@@ -303,6 +305,8 @@ comment on column pgrab.history.node is 'The node that ran it.';
 comment on column pgrab.history.finished_at is
   'When it ended. Not cut to the second, so that a condition on it selects partitions.';
 comment on column pgrab.history.seconds is 'How long it took.';
+comment on column pgrab.history.waited is
+  'How many seconds a first attempt started after its planned time.';
 comment on column pgrab.history.error is 'The first 30 characters of the reason why it did not succeed.';
 
 create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text

@@ -20,7 +20,7 @@
 struct given {
 	const char *value[API_PARAMS];
 	int n;
-	char text[API_PARAMS][64];
+	char text[API_PARAMS][MOMENT_MAX];
 	struct pgarray one;
 	int64_t limit; /* the last API_COUNT */
 };
@@ -52,19 +52,6 @@ take_count(struct call *c, const struct api_param *p, struct given *g)
 	snprintf(g->text[g->n], sizeof g->text[0], "%lld", n);
 	g->value[g->n] = g->text[g->n];
 	return true;
-}
-
-/* "2h" (ago), or a time, for pgrab.moment(). */
-static void
-take_time(struct given *g, const char *text)
-{
-	int64_t us;
-
-	g->value[g->n] = text;
-	if (text != NULL && duration_parse(text, &us)) {
-		snprintf(g->text[g->n], sizeof g->text[0], "%lld us", (long long)us);
-		g->value[g->n] = g->text[g->n];
-	}
 }
 
 /* A number needs no lookup. */
@@ -134,7 +121,7 @@ take(struct call *c, struct db *db, const struct api_param *p, struct given *g)
 		g->value[g->n] = pgarray_str(&g->one);
 		break;
 	case API_COUNT: return take_count(c, p, g);
-	case API_TIME: take_time(g, call_query(c, p->name)); break;
+	case API_TIME: g->value[g->n] = call_moment(c, p->name, g->text[g->n]); break;
 	case API_ID: return take_id(c, db, g);
 	case API_TASKS: return take_tasks(c, g);
 	case API_BODY:

@@ -1,12 +1,14 @@
 /* See call.h. */
 #include "serve/call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <event2/keyvalq_struct.h>
 
 #include "base/alloc.h"
+#include "base/option.h"
 #include "serve/json.h"
 #include "serve/page.h"
 
@@ -42,6 +44,18 @@ const char *
 call_query(const struct call *c, const char *name)
 {
 	return find(&c->query, name);
+}
+
+const char *
+call_moment(const struct call *c, const char *name, char text[MOMENT_MAX])
+{
+	const char *given = call_query(c, name);
+	int64_t us;
+
+	if (given == NULL || !duration_parse(given, &us))
+		return given;
+	snprintf(text, MOMENT_MAX, "%lld us", (long long)us);
+	return text;
 }
 
 const char *

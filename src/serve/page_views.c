@@ -224,13 +224,15 @@ history(struct call *c, struct db *db)
 	static const char *const outcomes[] = {
 	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
 	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
-	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL}, {NULL, NULL, NULL}};
-	char *like = pattern_of(call_query(c, "q"));
+	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL},
+	    {"started_since", "Started since", NULL}, {"started_until", "until", NULL}, {NULL, NULL, NULL}};
+	char *like = pattern_of(call_query(c, "q")), since[MOMENT_MAX], until[MOMENT_MAX];
 	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
-	    call_query(c, "node"), NULL, NULL, NULL, call_query(c, "cursor"), "51"};
+	    call_query(c, "node"), NULL, NULL, NULL, call_moment(c, "started_since", since),
+	    call_moment(c, "started_until", until), call_query(c, "cursor"), "51"};
 	PGresult *r = NULL;
 
-	if (page_ask_shared(c, db, "serve_runs_page", 10, params, &r)) {
+	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
 		begin_list(c, "History", filters);
 		page_table(c, r, rows_shown(c, r), "No such runs.", false);
 		put_next_page(c, r);

@@ -25,7 +25,8 @@ select is(pg_temp.shape('late'),
 select is(pg_temp.shape('parked'), 'id bigint, name text, kind text, attempt integer, outcome text, '
     'parked_at timestamp with time zone, error text', 'parked');
 select is(pg_temp.shape('history'), 'task_id bigint, name text, kind text, attempt integer, outcome text, '
-    'node text, finished_at timestamp with time zone, seconds numeric, error text', 'history');
+    'node text, finished_at timestamp with time zone, seconds numeric, waited numeric, error text',
+  'history');
 select is(pg_temp.shape('nodes'), 'name text, state text, strategy text, busy text, heartbeat_age interval, '
     'shards bigint, attempted bigint, won bigint, lost bigint, stolen bigint, warning text', 'nodes');
 
@@ -164,7 +165,7 @@ language sql as $$
   insert into pgrab.run (task_id, attempt, version, outcome, ended, kind, owner, name, node, created_at,
     fire_at, started_at, finished_at, error)
   values (p_id, p_attempt, 1, p_outcome, p_ended, 'sql', 'o', 'old ' || p_id, 'n1', now(),
-    now() - interval '1 day', statement_timestamp() - p_ago - interval '1234567 us',
+    now() - interval '1 hour', statement_timestamp() - p_ago - interval '1234567 us',
     statement_timestamp() - p_ago, p_error)
 $$;
 select pg_temp.run(100, 1, 'failed', null, '3 s', 'boom');

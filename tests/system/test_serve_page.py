@@ -1,5 +1,6 @@
 """The page of pgrab serve without a browser: every page, its forms, and what hostile texts do to it."""
 import html.parser
+import json
 import re
 import urllib.parse
 
@@ -163,3 +164,19 @@ def test_pages_of_many_tasks_are_short_and_quick(db, serving):
         assert answer.status == 200, path
         seen += len(answer.text.encode())
     assert seen < 120_000, f"all pages together have {seen} bytes"
+
+
+def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, serving):
+    task = db.add(kind="shell", command="exit 3", max_attempts=1, run_at="2026-01-01 03:00Z")
+    nodes.start(allow="shell")
+    db.wait_run(task)
+    serve, path = serving(), "/history?task=%s" % task
+    page = Visitor(serve).get(path)
+    labels = [attrs["data-label"] for tag, attrs in page.elements if tag == "td"]
+    assert labels == ["task id", "name", "kind", "attempt", "outcome", "node", "started at", "waited", "seconds", "finished at", "error"], labels
+    assert "shell" in page.words
+    for given, n in (("started_since=1h", 1), ("started_until=1h", 0), ("started_since=2026-01-01&started_until=2100-01-01", 1), ("started_since=2100-01-01", 0)):
+        assert ("No such runs." in Visitor(serve).get(f"{path}&{given}").words) == (n == 0), given
+        assert len(json.loads(serve.get(f"/api/v1/runs?task={task}&{given}").text)) == n, given
+    assert Visitor(serve).get(f"{path}&started_since=thrice", 400)
+    assert db.one("select waited > 3600 from pgrab.history where task_id = %s", task)
