@@ -162,9 +162,10 @@ comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'The ga
 create or replace function pgrab_internal.explain_due(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s', t.schedule, t.timezone,
+  select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s%s', t.schedule, t.timezone,
     t.fires || coalesce(' of ' || t.max_runs, ''), ', not before ' || t.starts_at,
-    ', not after ' || t.ends_at)
+    ', not after ' || t.ends_at, case when t.last_outcome not in ('succeeded', 'missed')
+      then format('; the last run: %s%s', t.last_outcome, ', ' || t.last_error) end)
   where t.schedule is not null
   union all
   select 'missed', 'waits', format('Its fire of %s was missed: %s (%s; misfire: %s).',

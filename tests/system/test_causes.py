@@ -68,6 +68,9 @@ def test_what_a_task_itself_waits_for(db, nodes):
     missed = db.add(kind="noop", schedule="@every 1h", misfire="skip", run_at=db.one("select now() - interval '90 min'"))
     for task in later, ended, last, missed:
         db.wait_run(task)
+    fails = db.add(kind="shell", command="exit 4", schedule="@every 1h", max_attempts=1)
+    db.query("select pgrab.run_now(%s)", fails)
+    db.wait_run(fails)
     asleep = db.add(kind="noop", run_at=PAST, paused=True)
     cancelled, deleted = db.add(kind="noop", run_at=FUTURE), db.add(kind="noop", schedule="@daily")
     db.query("select pgrab.cancel(%s)", cancelled)
@@ -101,6 +104,7 @@ def test_what_a_task_itself_waits_for(db, nodes):
         "max_runs reached": (ended, "ended", r"blocked: It has ended: done, succeeded .*No fire of its schedule is left \(max_runs 1\)", None),
         "ends_at passed": (last, "ended", r"blocked: It has ended: done.* No fire of its schedule is left \(ends_at 2001-01-01", None),
         "missed": (missed, "missed", r"waits: Its fire of .* was missed: no node could run it within misfire_after \(\S+; misfire: skip\)", None),
+        "its last run failed": (fails, "schedule", r"ok: @every 1h \(UTC\), carried out 1 times; the last run: failed, exit code 4$", None),
         "cancelled": (cancelled, "ended", "blocked: It has ended: cancelled", None),
         "deleted": (deleted, "deleted", r"blocked: \w+ deleted it at .*pgrab.undelete\(%s\)" % deleted, None),
         "parent running": (link, f"parent #{root}", "waits: Starts after its success; it is running", None),
