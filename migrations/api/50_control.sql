@@ -46,14 +46,41 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
+-- A task that is not running gets its new plan in the same write, so that the trigger of edits, which checks
+-- all of a definition, is not asked: whether a task is paused cannot break anything else.
+create or replace function pgrab_internal.pause_set(p_ids bigint[], p_paused boolean) returns void
+language plpgsql as $$
+declare
+  v_shards smallint[];
+begin
+  update pgrab.task t set paused = p_paused
+  where t.id = any (p_ids) and t.paused <> p_paused and t.status = 'running';
+  with written as (
+    update pgrab.task t
+    set paused = p_paused, version = t.version + 1, updated_at = clock_timestamp(),
+      status = case t.status when 'claimed' then 'scheduled' else t.status end, node_id = null,
+      incarnation = null, claimed_at = null,
+      due_at = case when not p_paused and t.status in ('scheduled', 'claimed')
+        then coalesce(t.due_at, t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)) end
+    where t.id = any (p_ids) and t.paused <> p_paused and t.status <> 'running'
+    returning t.id, t.due_at)
+  select array_agg(distinct pgrab.shard(w.id)) into v_shards
+  from written w where w.due_at < now() + interval '20 s';
+  if v_shards is not null then
+    perform pgrab_internal.ring(v_shards);
+  end if;
+end $$;
+comment on function pgrab_internal.pause_set(bigint[], boolean) is
+  'Pauses or resumes tasks that the caller has locked; those that are so already are left alone.';
+
 create or replace function pgrab_internal.pause(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   v_ids bigint[];
 begin
-  perform pgrab_internal.control_lock(p_ids, 'pause', p_by);
-  v_ids := array(select t.id from pgrab.task t where t.id = any (p_ids) and not t.paused);
-  update pgrab.task t set paused = true where t.id = any (v_ids);
+  v_ids := array(
+    select l.id from pgrab_internal.control_lock(p_ids, 'pause', p_by) l where not l.paused);
+  perform pgrab_internal.pause_set(v_ids, true);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.pause(bigint[], text) is 'pgrab.pause() for a caller.';
@@ -63,9 +90,8 @@ language plpgsql as $$
 declare
   v_ids bigint[];
 begin
-  perform pgrab_internal.control_lock(p_ids, 'resume', p_by);
-  v_ids := array(select t.id from pgrab.task t where t.id = any (p_ids) and t.paused);
-  update pgrab.task t set paused = false where t.id = any (v_ids);
+  v_ids := array(select l.id from pgrab_internal.control_lock(p_ids, 'resume', p_by) l where l.paused);
+  perform pgrab_internal.pause_set(v_ids, false);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.resume(bigint[], text) is 'pgrab.resume() for a caller.';

@@ -80,7 +80,8 @@ begin
     new.done := pgrab_internal.call_delete(new);
   else
     new.tasks := array(select t from pgrab_internal.call_tasks(new.verb, new.ids, new.caller) t);
-    perform pgrab_internal.event(new.verb, new.caller, t) from unnest(new.tasks) t;
+    insert into pgrab.event (what, role, task_id, task, owner)
+    select new.verb, new.caller, t.id, coalesce(t.name, t.key), t.owner from unnest(new.tasks) t;
   end if;
   perform pgrab_internal.call_end(c_before);
   return new;

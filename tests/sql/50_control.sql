@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(44);
+select plan(50);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -54,6 +54,25 @@ select results_eq('select id, status, version, paused from pgrab.pause(1005)',
 -- all or nothing
 select throws_ok('select pgrab.run_now(array[1001, 1005])', '55000', 'task 1005 is running');
 select is((select run_at > now() from pgrab.task where id = 1001), true, 'a refused call has done nothing');
+-- many at once: each row is written once, and the checks of an edit are not asked
+insert into pgrab.task (id, kind, run_at, jitter) overriding system value
+select i, 'noop', now() + interval '1 day', case i % 2 when 0 then '1 hour' else '0' end::interval
+from generate_series(2001, 2100) i;
+create temp table planned as select id, due_at, version from pgrab.task where id between 2001 and 2100;
+create function pg_temp.written() returns bigint language sql as $$
+  select pg_stat_get_xact_tuples_updated('pgrab.task'::regclass) $$;
+select pg_temp.written() as before \gset
+select is((select count(*) from pgrab.pause(array(select id from planned))), 100::bigint, 'pause of many');
+select is(pg_temp.written() - :before, 100::bigint, 'a pause writes each row once');
+select is((select count(*) from pgrab.task t join planned p using (id)
+  where t.paused and t.due_at is null and t.version = p.version + 1), 100::bigint,
+  'all of them are paused, with a new version');
+select is((select count(*) from pgrab.resume(array(select id from planned))), 100::bigint, 'resume of many');
+select is(pg_temp.written() - :before, 200::bigint, 'a resume writes each row once');
+select is((select count(*) from pgrab.task t join planned p using (id)
+  where not t.paused and t.due_at = p.due_at and t.version = p.version + 2), 100::bigint,
+  'resumed they are due as planned, jitter and all');
+
 select is((select count(*) from pgrab.pause('{}'::bigint[])), 0::bigint, 'no ids, nothing to do');
 select is((select count(*) from pgrab.run_now(array[1001, 1001])), 1::bigint,
   'an id that stands twice counts once');
