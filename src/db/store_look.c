@@ -54,10 +54,11 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 }
 
 enum rc
-store_lanes_print(struct db *db, char **out, struct err *err)
+store_lanes_print(struct db *db, const struct ability *able, char **out, struct err *err)
 {
+	const char *params[] = {able->kinds, able->labels, able->owners, able->bounds};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes_print"), 0, NULL, &res, err);
+	enum rc rc = db_query(db, sql_text("lanes_print"), 4, params, &res, err);
 
 	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
 	PQclear(res);

@@ -46,7 +46,7 @@ void lane_rows_free(struct lane_row **rows, size_t n);
 
 /* A text that is another one when store_lanes may have another answer; for the caller to free, NULL unless
  * RC_OK. */
-CHECKED enum rc store_lanes_print(struct db *db, char **out, struct err *err);
+CHECKED enum rc store_lanes_print(struct db *db, const struct ability *able, char **out, struct err *err);
 
 #define SURVEY_STEPS 16384 /* of one survey; more than a lane has shards */
 

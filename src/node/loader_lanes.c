@@ -64,12 +64,11 @@ loader_refresh_cluster(struct loader *l)
 }
 
 static enum rc
-ask_lanes(struct loader *l, struct err *err)
+ask_lanes(struct loader *l, const struct ability *able, struct err *err)
 {
-	struct ability able = node_ability(l->node);
 	struct lane_row *rows = NULL, *before = l->lane_rows;
 	size_t n = 0, n_before = l->n_lane_rows;
-	enum rc rc = l->store->lanes(l->db, &able, &rows, &n, err);
+	enum rc rc = l->store->lanes(l->db, able, &rows, &n, err);
 
 	if (rc != RC_OK) {
 		lane_rows_free(&rows, n);
@@ -88,16 +87,17 @@ enum rc
 loader_refresh_lanes(struct loader *l, struct err *err)
 {
 	int64_t now = clock_mono_us();
+	struct ability able = node_ability(l->node);
 	char *print = NULL;
 	enum rc rc;
 
 	if (now < l->next_lanes_us)
 		return RC_OK;
 	/* Before the lanes: it is never newer than they are. */
-	rc = l->store->lanes_print(l->db, &print, err);
+	rc = l->store->lanes_print(l->db, &able, &print, err);
 	if (rc == RC_OK &&
 	    (now >= l->anew_lanes_us || l->lanes_print == NULL || strcmp(print, l->lanes_print) != 0)) {
-		rc = ask_lanes(l, err);
+		rc = ask_lanes(l, &able, err);
 		if (rc == RC_OK)
 			l->anew_lanes_us = now + LANES_ANEW_US;
 	}

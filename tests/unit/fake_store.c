@@ -188,7 +188,7 @@ free_task(struct fake_task *t, enum fake_status status)
 /* loaders */
 
 static enum rc
-lanes_print(struct db *db, char **out, struct err *err)
+lanes_print(struct db *db, const struct ability *able, char **out, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, false);
 	enum rc rc = end(&c, err);
