@@ -100,6 +100,18 @@ end;
 comment on function pgrab_internal.edits(jsonb, jsonb) is
   'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';
 
+-- Is nothing else edited?  Then nothing that was checked before can be wrong now: half the price for whoever
+-- pauses many.
+create or replace function pgrab_internal.only_paused(o pgrab_internal.task, t pgrab_internal.task)
+returns boolean
+language plpgsql immutable as $$
+begin
+  o.paused := t.paused;
+  return o is not distinct from t;
+end $$;
+comment on function pgrab_internal.only_paused(pgrab_internal.task, pgrab_internal.task) is
+  'Does an edit change no other column than `paused`?';
+
 -- Public functions record their own event; only what pgrab.apply() edits counts as an edit.
 create or replace function pgrab_internal.event_edit(o pgrab_internal.task, n pgrab_internal.task)
 returns void
@@ -107,7 +119,9 @@ language plpgsql as $$
 begin
   if coalesce(pgrab_internal.call_verb(), 'apply') = 'apply' then
     perform pgrab_internal.event('edit', pgrab_internal.caller(), n,
-      pgrab_internal.edits(to_jsonb(o), to_jsonb(n)));
+      case when pgrab_internal.only_paused(o, n)
+        then jsonb_build_object('paused', array[o.paused::text, n.paused::text])
+        else pgrab_internal.edits(to_jsonb(o), to_jsonb(n)) end);
   end if;
 end $$;
 comment on function pgrab_internal.event_edit(pgrab_internal.task, pgrab_internal.task) is

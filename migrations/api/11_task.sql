@@ -263,6 +263,25 @@ comment on function pgrab_internal.edit_run_at(pgrab_internal.task) is
   'The run_at of a task when kind, command or args have been edited: a one-shot that is running runs again. '
   'Refuses an edit that could never run.';
 
+create or replace function pgrab_internal.edit_check(o pgrab_internal.task, t pgrab_internal.task)
+returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.task_check(t);
+  perform pgrab_internal.plan_check(t);
+  if t.limit_key is distinct from o.limit_key then
+    perform pgrab_internal.limit_check(t.limit_key, t.owner);
+  end if;
+  if t.kind <> o.kind then
+    perform pgrab_internal.kind_refuse(t.owner, t.kind);
+  end if;
+  if (t.priority, t.misfire_limit) is distinct from (o.priority, o.misfire_limit) then
+    perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
+  end if;
+end $$;
+comment on function pgrab_internal.edit_check(pgrab_internal.task, pgrab_internal.task) is
+  'Refuses an edit of a task that cannot be carried out, or may not be.';
+
 -- An edit of the definition.  A task that has not started is planned again, and a node that had claimed it
 -- finds a new version.  A running one finishes as it was started, because its fence (version, incarnation) is
 -- left alone; what it runs from now on has a run of its own.  When the system plans a task again (re-arming,
@@ -284,21 +303,14 @@ begin
     return null;
   end if;
   perform pgrab_internal.event_edit(o, t);
-  perform pgrab_internal.definition_edited(o, t);
-  perform pgrab_internal.task_check(t);
-  perform pgrab_internal.plan_check(t);
-  if t.limit_key is distinct from o.limit_key then
-    perform pgrab_internal.limit_check(t.limit_key, t.owner);
-  end if;
-  if t.kind <> o.kind then
-    perform pgrab_internal.kind_refuse(t.owner, t.kind);
-  end if;
-  if (t.priority, t.misfire_limit) is distinct from (o.priority, o.misfire_limit) then
-    perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
-  end if;
-  t.run_at := pgrab_internal.plan_edit(o, t);
-  if (t.kind, t.command, t.args) is distinct from (o.kind, o.command, o.args) then
-    t.run_at := pgrab_internal.edit_run_at(t);
+  if not pgrab_internal.only_paused(o, t) then
+    perform pgrab_internal.definition_edited(o, t);
+    perform pgrab_internal.edit_check(o, t);
+    t.run_at := pgrab_internal.plan_edit(o, t);
+    if (t.kind, t.command, t.args) is distinct from (o.kind, o.command, o.args) then
+      t.run_at := pgrab_internal.edit_run_at(t);
+    end if;
+    perform pgrab_internal.lanes_add(array[pgrab_internal.lane(t)], true);
   end if;
   v_planned := t.status <> 'running' and t is distinct from o;
   if v_planned then
@@ -348,7 +360,6 @@ begin
     v_before := pgrab_internal.link_ends('on');
     update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
     perform set_config('pgrab.link_ends', v_before, true);
-    perform pgrab_internal.lanes_add(array[pgrab_internal.lane(p)], true);
     return;
   end if;
   update pgrab.task t
@@ -356,7 +367,6 @@ begin
     status = p.status, version = p.version, node_id = null, incarnation = null, claimed_at = null,
     updated_at = clock_timestamp()
   where t.id = p.id;
-  perform pgrab_internal.lanes_add(array[pgrab_internal.lane(p)], true);
   if p.due_at < now() + interval '20 s' then
     perform pgrab_internal.ring(array[pgrab.shard(p.id)]);
   end if;

@@ -10,7 +10,7 @@ insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbe
 insert into pgrab.task (kind, name, schedule, max_attempts)
 values ('noop', 'once', null, 3), ('noop', 'again', '@every 1h', 3);
 update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 1,
-  started_at = now() from pgrab.node n;
+  claimed_at = now(), started_at = now() from pgrab.node n;
 
 create function pg_temp.finish(p_name text, p_version bigint, p_incarnation bigint, p_outcome text)
 returns bigint
