@@ -120,6 +120,44 @@ $$;
 comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_internal.limit_use) is
   'How many in line can get a place, when the first of them may start, and how far apart.';
 
+-- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
+create or replace function pgrab_internal.limit_strangers(l pgrab_internal.limit, p_ids bigint[])
+returns bigint[]
+language plpgsql as $$
+begin
+  if pgrab_internal.may_operate(l.owner) then
+    return '{}';
+  end if;
+  return array(
+    select t.id from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
+    where t.limit_key = l.key and t.owner <> l.owner);
+end $$;
+comment on function pgrab_internal.limit_strangers(pgrab_internal.limit, bigint[]) is
+  'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
+
+-- Tasks that went into line before the limit, or they themselves, got another owner: a thousand at once, so
+-- that those for whom the limit is do not wait behind them.
+create or replace function pgrab_internal.limit_own(l pgrab_internal.limit, p_n bigint) returns bigint[]
+language plpgsql as $$
+declare
+  v_ids bigint[] := pgrab_internal.limit_first(l.key, p_n);
+  v_free bigint[] := pgrab_internal.limit_strangers(l, v_ids);
+begin
+  if v_free <> '{}' then
+    v_free := pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000));
+    update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
+    from unnest(v_free) f(id) where t.id = any (array[f.id]);
+    perform pgrab_internal.ring('{}');
+    v_ids := pgrab_internal.limit_first(l.key, p_n);
+    v_free := pgrab_internal.limit_strangers(l, v_ids);
+    v_ids := array(select i.id from unnest(v_ids) with ordinality i(id, n)
+      where i.id <> all (v_free) order by i.n);
+  end if;
+  return v_ids;
+end $$;
+comment on function pgrab_internal.limit_own(pgrab_internal.limit, bigint) is
+  'The first in line of a limit, locked. Tasks in line that it is not for are let go.';
+
 create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
 returns pgrab_internal.limit_use
 language plpgsql as $$
@@ -132,7 +170,7 @@ begin
   if r.room = 0 then
     return u;
   end if;
-  v_ids := pgrab_internal.limit_first(l.key, r.room);
+  v_ids := pgrab_internal.limit_own(l, r.room);
   with woken as (
     select i.id, case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end as at
     from unnest(v_ids) with ordinality i(id, n)),
@@ -282,21 +320,6 @@ end $$;
 comment on function pgrab_internal.limit_take_key(
   pgrab_internal.limit, pgrab_internal.limit_use, pgrab_internal.limit_chosen[], bigint) is
   'Gives the places of a key to the chosen tasks, and hands back the others.';
-
--- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
-create or replace function pgrab_internal.limit_strangers(l pgrab_internal.limit, p_ids bigint[])
-returns bigint[]
-language plpgsql as $$
-begin
-  if pgrab_internal.may_operate(l.owner) then
-    return '{}';
-  end if;
-  return array(
-    select t.id from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
-    where t.limit_key = l.key and t.owner <> l.owner);
-end $$;
-comment on function pgrab_internal.limit_strangers(pgrab_internal.limit, bigint[]) is
-  'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
 
 create or replace function pgrab_internal.limit_only(p_ids bigint[], p_some bigint[], p_them boolean)
 returns bigint[]

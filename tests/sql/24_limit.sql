@@ -1,7 +1,7 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
 \ir limit.inc
-select plan(38);
+select plan(42);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------- one at a time
@@ -131,6 +131,22 @@ select is(pg_temp.starts(:two), true, 'nor waits for it');
 select is(pg_temp.starts(:three), true, 'and takes no place of its owner''s tasks');
 select is((select string_agg(p.task_id::text, ',') from pgrab.limit_place p where p.key = 'api'), :'three',
   'who alone have places');
+
+-- the same for tasks that are in line when it changes hands
+insert into pgrab.limit (key, max_running) values ('line', 1);
+select pg_temp.add('line') as one, pg_temp.add('line') as two, pg_temp.add('line') as three,
+  pg_temp.add('line') as four \gset
+select is(array[pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:three), pg_temp.starts(:four)],
+  '{t,f,f,f}', 'one place: three wait in line');
+update pgrab.task set owner = 'limit_alice' where id in (:one, :two, :three);
+update pgrab.task set owner = 'limit_bob' where id = :four;
+update pgrab.limit set owner = 'limit_bob' where key = 'line';
+select pg_temp.ends(:one, pg_temp.version(:one));
+select is(array[pg_temp.due(:two), pg_temp.due(:three), pg_temp.due(:four)], '{t,t,t}',
+  'strangers in line are let go, and the next of its own is due');
+select is((select string_agg(p.task_id::text, ',') from pgrab.limit_place p where p.key = 'line'), :'four',
+  'who alone has a place kept');
+select is(pg_temp.starts(:two) and pg_temp.starts(:three) and pg_temp.starts(:four), true, 'and all start');
 
 select * from finish();
 rollback;
