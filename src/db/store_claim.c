@@ -134,10 +134,12 @@ store_claim(struct db *db, struct claim *who, const struct candidate *c, size_t 
 	PGresult *res = NULL;
 	enum rc rc = RC_OK;
 
+	db_within(db, who->within_us);
 	if (!who->contended)
 		rc = claim_query(db, sql_text("claim"), who, c, NULL, n, 0, &res, err);
 	if (who->contended || row_lock_refused(rc, err))
 		rc = claim_free(db, who, c, n, &res, err);
+	db_within(db, 0);
 	return take_claimed(res, rc, who, chain_out, won_out);
 }
 

@@ -121,6 +121,7 @@ store_start(struct db *db, const struct holder *who, struct run **runs, size_t n
 	size_t limited = 0;
 	enum rc rc = RC_OK;
 
+	db_within(db, who->within_us);
 	none_locked(runs, n);
 	for (size_t i = 0; i < n; i++)
 		limited += runs[i]->limited ? 1 : 0;
@@ -129,6 +130,7 @@ store_start(struct db *db, const struct holder *who, struct run **runs, size_t n
 	/* Each of the two skips what is the other's, so both get the whole list. */
 	if (rc == RC_OK && limited > 0)
 		rc = start_query(db, sql_text("limit_start"), who, runs, n, err);
+	db_within(db, 0);
 	return rc;
 }
 

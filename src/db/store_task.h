@@ -116,6 +116,7 @@ struct claim {
 	struct hold *hold;   /* what is claimed is written down under its number; the runs won share it */
 	const int64_t *over; /* holds of this incarnation whose rows may go */
 	size_t n_over;
+	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
 };
 
 /* Claims candidates (sorted by id).  The rows won come as a chain of new runs (run_next), in no particular
@@ -144,6 +145,7 @@ CHECKED enum rc store_tell(struct db *db, int64_t *told_out, bool *left_out, str
 struct holder {
 	int64_t incarnation;
 	bool contended;
+	int64_t within_us; /* store_start: how long to wait for an answer; 0: as long as for any call */
 };
 
 /* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed

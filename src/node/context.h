@@ -24,6 +24,7 @@
 #include "exec/bounds.h"
 #include "exec/exec.h"
 #include "node/boss.h"
+#include "node/doubts.h"
 #include "node/health.h"
 #include "node/live.h"
 #include "node/owners.h"
@@ -91,7 +92,8 @@ struct node {
 	_Atomic int64_t places[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
-	struct holds holds; /* what the claims of this node took, until it is over */
+	struct holds holds;   /* what the claims of this node took, until it is over */
+	struct doubts doubts; /* tasks that the server does not answer for */
 
 	struct gate stop_now; /* stopped when the node is to stop at once: nobody pauses any more */
 

@@ -79,7 +79,10 @@ take_bell(struct loader *l, struct pgrab_shard_set *out)
 	/* Even if it is not for us: its owner may be unable to take it. */
 	if (l->bell_rang)
 		l->found_us = clock_mono_us();
-	l->survey_soon = l->survey_soon || l->bell_many;
+	if (l->bell_many) { /* anywhere, and perhaps before what was read last */
+		l->survey_soon = true;
+		l->next_full_us = 0;
+	}
 	l->bell_rang = false;
 	l->bell_many = false;
 	l->bell_lanes = false;

@@ -79,7 +79,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 
 		if (*left <= 0 || rank[i]->refused)
 			continue;
-		rank[i]->refused = !accepts(l, rank[i]);
+		rank[i]->refused = doubts_wait(&l->node->doubts, rank[i]->id) || !accepts(l, rank[i]);
 		if (rank[i]->refused) {
 			rank[i]->misfired = false; /* for another node to settle */
 			continue;

@@ -90,12 +90,48 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 		rc = l->store->held(l->db, who, c, n, chain, won_out, err);
 		rc = rc == RC_AGAIN || rc == RC_RACE ? RC_UNKNOWN : rc;
 	}
+	if (rc == RC_OK)
+		backoff_reset(&l->backoff);
 	return rc;
 }
 
-static struct run *
-claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, size_t *won_out)
+struct claiming {
+	struct loader *l;
+	int64_t incarnation;
+	struct candidate *c;
+	struct run *chain; /* of those won */
+	size_t won;
+};
+
+static void
+note_won(struct claiming *k, struct run *chain, size_t won)
 {
+	k->won += won;
+	while (chain != NULL) {
+		struct run *r = chain;
+
+		chain = run_next(r);
+		if (r->started)
+			doubts_drop(&k->l->node->doubts, r->id);
+		k->chain = run_chain(r, k->chain);
+	}
+}
+
+static int64_t
+claiming_id(void *ctx, size_t i)
+{
+	const struct claiming *k = ctx;
+
+	return k->c[i].id;
+}
+
+static enum sift
+claim(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	struct claiming *k = ctx;
+	struct loader *l = k->l;
+	int64_t incarnation = k->incarnation;
+	const struct candidate *c = k->c + from;
 	int64_t over[OVER_MAX];
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
@@ -104,30 +140,56 @@ claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n
 	    .at_once = atomic_load(&l->node->worker_soon) ? l->node->at_once : l->node->handled,
 	    .due_us = last_due(c, n),
 	    .contended = clock_mono_us() < l->contended_until_us,
+	    .within_us = within_us,
 	    .hold = hold_open(&l->node->holds, incarnation),
 	    .over = over,
 	    .n_over = holds_take_over(&l->node->holds, incarnation, false, over, OVER_MAX)};
-	bool known = who.contended;
+	bool known = who.contended, silent;
 	struct run *chain = NULL;
 	struct err err = {0};
+	size_t won = 0;
 	enum rc rc;
 
 	/* What is over without a lease was dropped with it: recovery needs its rows. */
 	if (!node_may_act(l->node, incarnation, clock_boot_us()))
 		who.n_over = 0;
-	rc = l->store->claim(l->db, &who, c, n, &chain, won_out, &err);
+	rc = l->store->claim(l->db, &who, c, n, &chain, &won, &err);
+	silent = rc == RC_UNKNOWN && err.silent;
 	if (!known)
 		note_contended(l, who.contended);
 	if (rc != RC_OK)
 		holds_give_back(&l->node->holds, incarnation, false, over, who.n_over);
 	if (rc == RC_UNKNOWN)
-		rc = find_claimed(l, &who, c, n, &chain, won_out, &err);
+		rc = find_claimed(l, &who, c, n, &chain, &won, &err);
 	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	else if (rc != RC_OK)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	hold_unref(who.hold);
-	return rc == RC_OK ? chain : NULL;
+	if (rc == RC_OK)
+		note_won(k, chain, won);
+	if (rc != RC_OK && rc != RC_BAD)
+		return SIFT_STOP;
+	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
+}
+
+/* Those of c[0..n) that are not doubted, into k->c; and one that is, at their end. */
+static size_t
+part_doubted(struct claiming *k, const struct candidate *c, size_t n, bool *doubted_out)
+{
+	const struct candidate *doubted = NULL;
+	size_t calm = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!doubts_has(&k->l->node->doubts, c[i].id))
+			k->c[calm++] = c[i];
+		else if (doubted == NULL)
+			doubted = &c[i];
+	}
+	if (doubted != NULL)
+		k->c[calm] = *doubted;
+	*doubted_out = doubted != NULL;
+	return calm;
 }
 
 /* When each is due on our monotonic clock: never earlier than by the database's. */
@@ -152,11 +214,20 @@ struct run *
 loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
 {
-	struct run *chain;
+	struct claiming k = {.l = l, .incarnation = incarnation, .c = xcalloc(n + 1, sizeof *k.c)};
+	const struct sifted what = {.try = claim, .id = claiming_id, .ctx = &k};
+	bool doubted;
+	size_t calm;
 
 	ASSERT_OWNED(&l->owner);
-	chain = claim(l, incarnation, c, n, won_out);
-	count_claims(l->node, n, *won_out, stolen);
-	set_due(l, chain);
-	return chain;
+	calm = part_doubted(&k, c, n, &doubted);
+	if (calm > 0)
+		sift(&l->sifter, &what, calm);
+	if (doubted)
+		sift_alone(&l->sifter, &what, calm);
+	free(k.c);
+	count_claims(l->node, n, k.won, stolen);
+	set_due(l, k.chain);
+	*won_out = k.won;
+	return k.chain;
 }

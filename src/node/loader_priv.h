@@ -14,6 +14,7 @@
 #include "core/backoff.h"
 #include "db/store.h"
 #include "node/boss.h"
+#include "node/doubts.h"
 #include "node/lanes.h"
 #include "pgrab/strategy.h"
 
@@ -47,6 +48,7 @@ struct loader {
 	struct db *db;
 	struct strategy *strategy;
 	struct backoff backoff;
+	struct sifter sifter;
 	struct cluster *cluster;    /* a reference, or NULL */
 	struct pgrab_shard_set own; /* of a lane that everybody can run; for pgrab.ownership */
 	struct lanes lanes;

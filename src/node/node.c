@@ -257,6 +257,7 @@ fini(struct node *n)
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);
 	holds_fini(&n->holds);
+	doubts_fini(&n->doubts);
 	lives_fini(&n->lives);
 	gate_fini(&n->stop_now);
 	mailbox_destroy(&n->start_queue);
@@ -291,6 +292,7 @@ node_main(const struct settings *set)
 	cluster_slot_init(&n.cluster);
 	gate_init(&n.stop_now);
 	holds_init(&n.holds);
+	doubts_init(&n.doubts);
 	lives_init(&n.lives);
 	rc = log_start(&err);
 	if (rc == RC_OK)

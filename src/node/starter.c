@@ -49,36 +49,113 @@ give_up(struct starter *s, struct run **runs, size_t n)
 	}
 }
 
+static bool
+is_once(const struct run *r, void *ctx)
+{
+	(void)ctx;
+	return r->once;
+}
+
+static bool
+is_doubted(const struct run *r, void *doubts)
+{
+	return doubts_has(doubts, r->id);
+}
+
+/* Those that are so go to the end, in their order.  Returns how many are before them. */
+static size_t
+split_last(struct run **batch, size_t n, bool (*is)(const struct run *, void *), void *ctx)
+{
+	struct run *last[START_MAX];
+	size_t kept = 0, n_last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is(batch[i], ctx))
+			last[n_last++] = batch[i];
+		else
+			batch[kept++] = batch[i];
+	}
+	for (size_t i = 0; i < n_last; i++)
+		batch[kept + i] = last[i];
+	return kept;
+}
+
+static bool
+any_started(struct run *const *batch, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (batch[i]->started)
+			return true;
+	}
+	return false;
+}
+
 /* Starts batch[0..n) (one incarnation, sorted by id), trying until it is done or hopeless (fenced meanwhile,
  * or no connection).  One row that the server cannot take harms no other. */
-static void
-start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
+static enum sift
+start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n, int64_t within_us)
 {
 	struct err err = {0};
-	bool unknown = false;
+	bool unknown = false, silent = false;
 	int64_t begun_us = clock_mono_us();
 
 	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		const struct holder who = {
-		    .incarnation = incarnation, .contended = clock_mono_us() < s->contended_until_us};
+		const struct holder who = {.incarnation = incarnation,
+		    .contended = clock_mono_us() < s->contended_until_us,
+		    .within_us = within_us};
 		enum rc rc = unknown ? s->store->started(s->db, incarnation, batch, n, &err)
 				     : s->store->start(s->db, &who, batch, n, &err);
 
 		if (rc == RC_OK) {
 			starter_well(s);
-			return;
+			return silent && !any_started(batch, n) ? SIFT_SILENT : SIFT_ANSWERED;
 		}
 		if (rc == RC_BAD && n > 1 && fault_of(err.sqlstate) == FAULT_ROW) {
 			for (size_t i = 0; i < n; i++)
-				start_batch(s, incarnation, batch + i, 1);
-			return;
+				(void)start_batch(s, incarnation, batch + i, 1, within_us);
+			return SIFT_ANSWERED;
 		}
+		silent = silent || (!unknown && rc == RC_UNKNOWN && err.silent);
 		unknown = unknown || rc == RC_UNKNOWN;
 		if (!starter_again(s, "start", rc, begun_us + (unknown ? UNSURE_US : PATIENCE_US), &err))
 			break;
 	}
 	if (unknown)
 		give_up(s, batch, n);
+	return SIFT_STOP;
+}
+
+static enum sift
+start_part(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	struct starter *s = ctx;
+
+	return start_batch(s, s->batch[0]->incarnation, s->batch + from, n, within_us);
+}
+
+static int64_t
+part_id(void *ctx, size_t i)
+{
+	const struct starter *s = ctx;
+
+	return s->batch[i]->id;
+}
+
+/* batch[0..n): those that are doubted come last, each by itself. */
+static void
+start_sifted(struct starter *s, size_t n)
+{
+	const struct sifted what = {.try = start_part, .id = part_id, .ctx = s};
+	size_t calm = split_last(s->batch, n, is_doubted, &s->node->doubts);
+
+	if (calm > 0)
+		sift(&s->sifter, &what, calm);
+	for (size_t i = calm; i < n; i++)
+		sift_alone(&s->sifter, &what, i);
+	for (size_t i = 0; i < n; i++) {
+		if (s->batch[i]->started)
+			doubts_drop(&s->node->doubts, s->batch[i]->id);
+	}
 }
 
 /* The same for at_most_once tasks. */
@@ -127,31 +204,13 @@ split_releases(struct run **batch, size_t n, struct run **rest)
 	return keep;
 }
 
-/* Those of at_most_once go to the end, in their order.  Returns how many are before them. */
-static size_t
-split_once(struct run **batch, size_t n)
-{
-	struct run *once[START_MAX];
-	size_t kept = 0, n_once = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (batch[i]->once)
-			once[n_once++] = batch[i];
-		else
-			batch[kept++] = batch[i];
-	}
-	for (size_t i = 0; i < n_once; i++)
-		batch[kept + i] = once[i];
-	return kept;
-}
-
 static void
 start(struct starter *s, int64_t incarnation, size_t n)
 {
-	size_t plain = split_once(s->batch, n);
+	size_t plain = split_last(s->batch, n, is_once, NULL);
 
 	if (plain > 0)
-		start_batch(s, incarnation, s->batch, plain);
+		start_sifted(s, plain);
 	if (plain < n)
 		start_once(s, incarnation, s->batch + plain, n - plain);
 }
@@ -271,6 +330,7 @@ starter_create(struct node *n)
 	s->node = n;
 	s->store = n->store;
 	s->db = node_db(n, "start");
+	s->sifter.doubts = &n->doubts;
 	s->used_us = clock_mono_us();
 	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
 	return s;

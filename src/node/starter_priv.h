@@ -11,6 +11,7 @@
 #include "core/backoff.h"
 #include "core/run.h"
 #include "db/store.h"
+#include "node/doubts.h"
 #include "node/starter.h"
 
 #define START_MAX   512
@@ -25,6 +26,7 @@ struct starter {
 	struct db *db;
 	int64_t used_us; /* when the connection last had something to do */
 	struct backoff backoff;
+	struct sifter sifter;
 	struct run *batch[START_MAX];
 	struct run *locked; /* chain of copies, to be handed back when their rows are unlocked */
 	int64_t next_locked_us, contended_until_us;

@@ -1,0 +1,215 @@
+/* See doubts.h. */
+#include "node/doubts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define PATIENCE_US     (2 * US_PER_S) /* for what takes milliseconds; doubled when all is silent */
+#define PATIENCE_MAX_US (8 * US_PER_S) /* within the ten seconds that any call has */
+#define PART_US         (500 * US_PER_MS)
+#define SIFT_US         (5 * US_PER_S) /* for all parts: what is left has its turn with the next look */
+#define SILENCES_MAX    6              /* parts in a row: one task alone makes two silent at most */
+#define WAIT_US         (5 * US_PER_S) /* before a first try alone; each time four times as long */
+#define WAIT_MAX_US     (600 * US_PER_S)
+#define TRIES_MAX       3 /* tries alone have 0.5, 1, 2, 4, 4, ... seconds */
+
+void
+doubts_init(struct doubts *ds)
+{
+	PTHREAD_OK(pthread_mutex_init(&ds->lock, NULL));
+}
+
+void
+doubts_fini(struct doubts *ds)
+{
+	pthread_mutex_destroy(&ds->lock);
+}
+
+/* Under the lock. */
+static struct doubt *
+find(struct doubts *ds, int64_t id)
+{
+	for (size_t i = 0; i < atomic_load(&ds->count); i++) {
+		if (ds->item[i].id == id)
+			return &ds->item[i];
+	}
+	return NULL;
+}
+
+/* Under the lock. */
+static struct doubt *
+make(struct doubts *ds, int64_t id)
+{
+	struct doubt *d = &ds->item[0];
+
+	if (atomic_load(&ds->count) < DOUBTS_MAX) {
+		d = &ds->item[atomic_fetch_add(&ds->count, 1)];
+	} else {
+		for (size_t i = 1; i < DOUBTS_MAX; i++)
+			d = ds->item[i].next_us < d->next_us ? &ds->item[i] : d;
+	}
+	*d = (struct doubt){.id = id};
+	return d;
+}
+
+static struct doubt
+look(struct doubts *ds, int64_t id)
+{
+	struct doubt found = {0}, *d;
+
+	if (atomic_load(&ds->count) == 0)
+		return found;
+	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	d = find(ds, id);
+	if (d != NULL)
+		found = *d;
+	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
+	return found;
+}
+
+bool
+doubts_has(struct doubts *ds, int64_t id)
+{
+	return look(ds, id).tries > 0;
+}
+
+bool
+doubts_wait(struct doubts *ds, int64_t id)
+{
+	return clock_mono_us() < look(ds, id).next_us;
+}
+
+void
+doubts_drop(struct doubts *ds, int64_t id)
+{
+	struct doubt *d;
+
+	if (atomic_load(&ds->count) == 0)
+		return;
+	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	d = find(ds, id);
+	if (d != NULL)
+		*d = ds->item[atomic_fetch_sub(&ds->count, 1) - 1];
+	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
+}
+
+static void
+note_vain(struct doubts *ds, int64_t id)
+{
+	struct doubt *d;
+	int64_t wait_us = WAIT_US;
+	unsigned tries;
+
+	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	d = find(ds, id);
+	if (d == NULL)
+		d = make(ds, id);
+	for (unsigned i = 0; i < d->tries && wait_us < WAIT_MAX_US; i++)
+		wait_us *= 4;
+	wait_us = wait_us < WAIT_MAX_US ? wait_us : WAIT_MAX_US;
+	d->next_us = clock_mono_us() + wait_us;
+	tries = ++d->tries;
+	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
+	log_warn("silence", "task=%" PRId64 " tries=%u next_s=%" PRId64 " hint=\"%s\"", id, tries,
+	    wait_us / US_PER_S,
+	    "no answer when it is claimed or started (a trigger that waits?): it is tried again by itself");
+}
+
+struct part {
+	size_t from, n;
+};
+
+struct round {
+	struct part *part; /* room for a whole tree of halves */
+	size_t parts;
+	size_t *lone; /* silent, each alone */
+	size_t n_lone;
+	bool answered;
+};
+
+static void
+halve(struct round *r, struct part p)
+{
+	r->part[r->parts++] = (struct part){p.from, p.n / 2};
+	r->part[r->parts++] = (struct part){p.from + p.n / 2, p.n - p.n / 2};
+}
+
+/* Level by level, so that what holds none of the silent ones is answered soon, and proves the server well. */
+static void
+try_parts(struct round *r, const struct sifted *what)
+{
+	int64_t until_us = clock_mono_us() + SIFT_US;
+	size_t in_row = 0;
+
+	for (size_t i = 0; i < r->parts && in_row < SILENCES_MAX && clock_mono_us() < until_us; i++) {
+		struct part p = r->part[i];
+		enum sift answer = what->try(what->ctx, p.from, p.n, PART_US);
+
+		if (answer == SIFT_STOP)
+			return;
+		r->answered = r->answered || answer == SIFT_ANSWERED;
+		in_row = answer == SIFT_SILENT ? in_row + 1 : 0;
+		if (answer == SIFT_SILENT && p.n == 1)
+			r->lone[r->n_lone++] = p.from;
+		else if (answer == SIFT_SILENT)
+			halve(r, p);
+	}
+}
+
+/* Returns whether any of them was answered. */
+static bool
+sift_halves(struct sifter *s, const struct sifted *what, size_t n)
+{
+	struct round r = {.part = xcalloc(2 * n, sizeof *r.part), .lone = xcalloc(n, sizeof *r.lone)};
+
+	halve(&r, (struct part){0, n});
+	try_parts(&r, what);
+	for (size_t i = 0; r.answered && i < r.n_lone; i++)
+		note_vain(s->doubts, what->id(what->ctx, r.lone[i]));
+	free(r.part);
+	free(r.lone);
+	return r.answered;
+}
+
+/* Nothing beside it has proved the server well: so it is doubted the second time. */
+static void
+note_lone(struct sifter *s, int64_t id)
+{
+	if (s->lone == id)
+		note_vain(s->doubts, id);
+	s->lone = s->lone == id ? 0 : id;
+}
+
+void
+sift(struct sifter *s, const struct sifted *what, size_t n)
+{
+	int64_t patience_us = s->patience_us == 0 ? PATIENCE_US : s->patience_us;
+	enum sift answer = what->try(what->ctx, 0, n, patience_us);
+
+	if (answer == SIFT_STOP)
+		return;
+	if (answer == SIFT_ANSWERED || (n > 1 && sift_halves(s, what, n))) {
+		s->patience_us = 0;
+		return;
+	}
+	if (n > 1)
+		s->patience_us = 2 * patience_us < PATIENCE_MAX_US ? 2 * patience_us : PATIENCE_MAX_US;
+	else
+		note_lone(s, what->id(what->ctx, 0));
+}
+
+void
+sift_alone(struct sifter *s, const struct sifted *what, size_t i)
+{
+	int64_t id = what->id(what->ctx, i);
+	unsigned tries = look(s->doubts, id).tries;
+	int64_t within_us = PART_US << (tries <= 1 ? 0 : tries - 1 < TRIES_MAX ? tries - 1 : TRIES_MAX);
+
+	if (what->try(what->ctx, i, 1, within_us) == SIFT_SILENT)
+		note_vain(s->doubts, id);
+}

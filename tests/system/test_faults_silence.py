@@ -1,0 +1,30 @@
+"""A row about which the server is silent (a trigger of the user's that waits): it alone waits, whatever the node does with it."""
+import pytest
+
+TIMED = """insert into pgrab.task (kind, name, run_at) select 'noop', 'timed', now() + i * interval '100 ms' from generate_series(1, 250) i"""
+
+
+def hang(db, status):
+    db.query(f"""create function public.hang() returns trigger language plpgsql as $$
+        begin if new.status = '{status}' and old.status <> '{status}' then perform pg_sleep(30); end if; return new; end $$""")
+    db.query("create trigger hang before update on pgrab.task for each row when (old.name = 'hangs') execute function public.hang()")
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("status", ["claimed", "running"])
+def test_a_row_that_hangs_when_it_is_taken_holds_nobody_up_for_long(db, nodes, status):
+    hang(db, status)
+    node = nodes.start("n1", workers=4)
+    db.wait_run(db.add(kind="noop"))
+    hangs = db.add(kind="shell", name="hangs", command="true")
+    db.query(TIMED)
+    db.wait("select not exists (select from pgrab.task where name = 'timed')", timeout=60)
+    late = db.one("""select array[percentile_cont(0.5) within group (order by s), percentile_cont(0.9) within group (order by s), max(s)]
+        from (select extract(epoch from started_at - fire_at)::float8 as s from pgrab.run where name = 'timed') r""")
+    assert late[0] < 0.5 and late[2] < 10, f"lateness p50, p90, max: {late}"
+    assert "event=fault " not in node.log()
+    node.wait_log(f"event=silence task={hangs} tries=1 ")
+    shell = db.add(kind="shell", command="true")
+    assert db.wait_run(shell, timeout=15).outcome == "succeeded"
+    db.query("drop trigger hang on pgrab.task")
+    assert db.wait_run(hangs, timeout=60).outcome == "succeeded", "it is tried again"
