@@ -24,6 +24,7 @@ class Wire:
         self.delay = 0.0
         self.cuts = []
         self.pairs = set()
+        self.ends = []  # all that there were: two hundred seeds have more of them than a process may have open
         self.unaware = []  # ends of the server whose clients are gone, which it does not know
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -44,9 +45,11 @@ class Wire:
                 server.connect(f"{self.given['host']}/.s.PGSQL.{self.given.get('port', 5432)}")
             except OSError:
                 client.close()
+                server.close()
                 continue
             with self.lock:
                 self.pairs.add((client, server))
+                self.ends += client, server
             for source, target, up in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self.pump, args=(client, server, source, target, up), daemon=True).start()
 
@@ -115,3 +118,6 @@ class Wire:
         self.heal()
         self.socket.close()
         self.cut_all()
+        self.drop(None, *self.ends)
+        for end in self.ends:
+            end.close()
