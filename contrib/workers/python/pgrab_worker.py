@@ -47,7 +47,8 @@ class Fail(Exception):
 
     def __init__(self, error: str, retry: Retry = "default") -> None:
         super().__init__(error)
-        if retry not in ("default", "no") and not (isinstance(retry, (int, float)) and 0 <= retry <= RETRY_MAX):
+        number = isinstance(retry, (int, float)) and not isinstance(retry, bool)
+        if retry not in ("default", "no") and not (number and 0 <= retry <= RETRY_MAX):
             raise ValueError(f"retry cannot be {retry!r}: it is \"default\", \"no\", or a number of seconds from 0 to {RETRY_MAX}")
         self.retry = retry
 
@@ -415,10 +416,17 @@ def _succeeded(ctx: Context, value: Any) -> bytes:
         return _failed(ctx, Fail(f"what the handler returned is no JSON: {e}"))
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:2000]
+    except Exception:  # theirs
+        return "(its text cannot be shown)"
+
+
 def _failed(ctx: Context, error: BaseException) -> bytes:
-    message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}
+    message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {_text(error)}"[:2000]}
     if isinstance(error, Fail):
-        return _line({**message, "error": str(error)[:2000], "retry": error.retry})
+        return _line({**message, "error": _text(error), "retry": error.retry})
     if isinstance(error, (Stopped, asyncio.CancelledError)):
         return _line({**message, "error": f"stopped: {ctx.stop_reason}"})
     # From the handler on: our own frames say nothing.
@@ -434,8 +442,18 @@ def _result_of(ctx: Context, handler: _Handler) -> bytes:
     try:
         ctx.check()  # it may have been told to stop while it waited
         return _succeeded(ctx, handler.call(ctx))
-    except (Exception, SystemExit, Stopped) as e:
+    except BaseException as e:  # whatever it is, nobody else answers
         return _failed(ctx, e)
+
+
+def _flush() -> None:
+    """What was printed comes before the result; a handler may have closed or replaced the stream."""
+    for stream in (sys.stdout, sys.__stdout__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]
+
+
+_run_of_line = re.compile(rb'"run": ?(\d+)')
 
 
 class _Engine:
@@ -455,7 +473,19 @@ class _Engine:
         """Takes whatever has been read."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
-            self.take(json.loads(line))
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError) as e:  # valid JSON, to PostgreSQL: too deep, a number of 5,000 digits
+                self.refuse(line, e)
+            else:
+                self.take(message)
+
+    def refuse(self, line: bytes, error: Exception) -> None:
+        run = _run_of_line.search(line)
+        if run is None:
+            raise error
+        self.wire.send({"type": "result", "run": int(run[1]), "ok": False, "retry": "no",
+                        "error": f"the task cannot be read here: {type(error).__name__}: {error}"[:2000]})
 
     def take(self, message: dict[str, Any]) -> None:
         what = message["type"]
@@ -474,7 +504,7 @@ class _Engine:
 
     def done(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]
-        sys.stdout.flush()
+        _flush()
         self.wire.write(result)
 
     def read_for_ever(self) -> None:
@@ -490,7 +520,7 @@ class _Engine:
         """Its context says so already."""
 
     def end(self) -> None:
-        sys.stdout.flush()
+        _flush()
         os._exit(0)
 
 
@@ -524,7 +554,7 @@ class _OneByOne(_Engine):
             result = _succeeded(ctx, handler.call(ctx))
             self.current = None
             return result
-        except (Exception, SystemExit, Stopped) as e:
+        except BaseException as e:  # whatever it is, nobody else answers
             self.current = None
             return _failed(ctx, e)
 
@@ -559,7 +589,8 @@ class _Threads(_Engine):
         self.read_for_ever()
 
 
-_of_run: contextvars.ContextVar[set[Future[Any]]] = contextvars.ContextVar("_of_run")
+_of_run: contextvars.ContextVar[set[Any]] = contextvars.ContextVar("_of_run")
+"""What a run has begun: futures of threads, tasks of the loop."""
 
 
 class _LoopThreads(ThreadPoolExecutor):
@@ -577,7 +608,9 @@ class _LoopThreads(ThreadPoolExecutor):
 class _Loop(_Engine):
     """Handlers in an event loop, several at once; those that are no coroutines go to threads beside it.
 
-    A run is answered when nothing of it goes on: a second attempt would run beside what does.
+    A run is answered when nothing of it goes on in threads, and when it has failed in tasks neither: a second attempt would run
+    beside them.  So tasks that a failed run has begun are cancelled.  What a run leaves behind that has succeeded is its own affair:
+    a pool of connections may have tasks that live as long as the process.
     """
 
     def __init__(self, wire: _Wire, concurrency: int) -> None:
@@ -589,7 +622,7 @@ class _Loop(_Engine):
 
     def begin(self, ctx: Context, handler: _Handler) -> None:
         if handler.is_async:
-            futures: set[Future[Any]] = set()
+            futures: set[Any] = set()
             task = self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler, futures))
             task.add_done_callback(lambda _: self.over(ctx, task, futures))
         else:
@@ -599,14 +632,29 @@ class _Loop(_Engine):
         if ctx._run in self.tasks:  # a thread looks by itself
             self.tasks[ctx._run].cancel()
 
-    async def carry_out(self, ctx: Context, handler: _Handler, futures: set[Future[Any]]) -> bytes:
+    async def carry_out(self, ctx: Context, handler: _Handler, futures: set[Any]) -> bytes:
         _of_run.set(futures)
         try:
-            return _succeeded(ctx, await handler.call(ctx))
-        except (Exception, SystemExit, Stopped, asyncio.CancelledError) as e:
+            result = _succeeded(ctx, await handler.call(ctx))
+            futures.difference_update([f for f in futures if isinstance(f, asyncio.Task)])
+            return result
+        except GeneratorExit:  # the loop ends
+            raise
+        except BaseException as e:  # whatever it is, nobody else answers
+            for child in [f for f in futures if isinstance(f, asyncio.Task)]:
+                child.cancel()
             return _failed(ctx, e)
 
-    def over(self, ctx: Context, task: asyncio.Task[bytes], futures: set[Future[Any]]) -> None:
+    @staticmethod
+    def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **more)
+        mine = _of_run.get(None)
+        if mine is not None:
+            mine.add(task)
+            task.add_done_callback(mine.discard)
+        return task
+
+    def over(self, ctx: Context, task: asyncio.Task[bytes], futures: set[Any]) -> None:
         busy = list(futures)
         if busy:
             busy[0].add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.over, ctx, task, futures))
@@ -622,7 +670,7 @@ class _Loop(_Engine):
         self.results.append(result)
 
     def flush(self) -> None:
-        sys.stdout.flush()
+        _flush()
         results, self.results = self.results, []
         self.wire.write(b"".join(results))
 
@@ -643,11 +691,12 @@ class _Loop(_Engine):
         self.loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()  # made here: before Python 3.10 it belongs to the loop that there is
         self.loop.set_default_executor(self.threads)
+        self.loop.set_task_factory(self.make_task)
         sock = socket.socket(fileno=self.wire.fd_in)
         self.loop.add_reader(sock, self.readable, sock)
         self.hello(self.concurrency)
         await self.ended.wait()
-        sys.stdout.flush()
+        _flush()
         os._exit(0)  # a thread that still runs holds nobody up
 
     def run(self) -> None:

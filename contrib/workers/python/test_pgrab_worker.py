@@ -165,6 +165,37 @@ def say(how, ctx):
         self.assertEqual(p.hear()["text"], "?")
         self.assertEqual(p.hear()["error"], "Exception: ?")
 
+    def test_a_row_that_cannot_be_read_fails_alone(self):
+        p = self.start("@task('f')\ndef f(n: list = []): return 'done'", run="run(2)")
+        p.hear()
+        line = json.dumps({**TASK, "run": 1, "kind": "f", "args": {}}).replace('"args": {}', '"args": {"n": ' + "[" * 100000 + "]" * 100000 + "}")
+        p.out.write(line.encode() + b"\n" + json.dumps({**TASK, "run": 2, "kind": "f", "args": {}}).encode() + b"\n")
+        results = {r["run"]: r for r in (p.hear(), p.hear())}
+        self.assertEqual((results[1]["ok"], results[1]["retry"], results[2]["value"]), (False, "no", "done"))
+        self.assertIn("cannot be read", results[1]["error"])
+
+    def test_whatever_is_raised_is_answered(self):
+        for run, kind in (("run()", "one by one"), ("run(2)", "threads")):
+            with self.subTest(kind):
+                p = self.start("""
+class Own(BaseException): pass
+class Silent(Exception):
+    def __str__(self): raise ValueError("no")
+raised = {"own": Own("x"), "key": KeyboardInterrupt("y"), "silent": Silent()}
+@task('f')
+def f(what: str): raise raised[what]
+@task('closes')
+def closes(): sys.stdout.close()
+""", run=run)
+                p.hear()
+                for n, (what, error) in enumerate({"own": "Own: x", "key": "KeyboardInterrupt: y", "silent": "Silent"}.items()):
+                    p.give(n, "f", what=what)
+                    self.assertIn(error, p.hear()["error"])
+                p.give(8, "closes")
+                self.assertEqual(p.hear()["run"], 8)
+                p.give(9, "f", what="own")
+                self.assertEqual(p.hear()["run"], 9)
+
     def test_end_ends_it(self):
         p = self.start("@task('f')\ndef f(): pass")
         p.hear()
@@ -212,6 +243,36 @@ async def block(ctx):
     select.select([sys.stdin], [], [])
 @task("exit")
 async def exit_(ctx): sys.exit("enough")
+async def work(ctx, held):
+    ctx.log("begins")
+    try:
+        await gate_of(held)
+    finally:
+        await asyncio.sleep(0.05)
+        ctx.log("ends")
+def gate_of(held):
+    gates.append(asyncio.Event())
+    return gates[-1].wait()
+@task("shield")
+async def shield(ctx): await asyncio.shield(work(ctx, 1))
+@task("child")
+async def child(ctx):
+    task = asyncio.create_task(work(ctx, 2))
+    await asyncio.wait([task])
+@task("gather")
+async def gather(ctx):
+    async def fails():
+        await asyncio.sleep(0.05)
+        raise ValueError("one of them")
+    await asyncio.gather(work(ctx, 3), fails())
+@task("leaves")
+async def leaves(ctx):
+    asyncio.create_task(gate_of(4))
+    return "done"
+@task("interrupted")
+async def interrupted(ctx): raise KeyboardInterrupt("in a coroutine")
+@task("closes")
+async def closes(ctx): sys.stdout = None
 """
 
     def setUp(self):
@@ -270,6 +331,37 @@ async def exit_(ctx): sys.exit("enough")
                 tell(**{**TASK, "run": 3, "kind": "go_on", "args": {}})
                 last = {result["run"]: result for result in (hear(), hear())}
                 self.assertEqual(last[1], {"type": "result", "run": 1, "ok": False, "error": "stopped: timeout"})
+
+    def test_a_run_that_failed_is_not_answered_while_a_task_of_it_goes_on(self):
+        """Nor one that was stopped: what it began is cancelled with it, and has time to clean up."""
+        for kind, error in (("shield", "stopped: timeout"), ("child", "stopped: timeout"), ("gather", "ValueError: one of them")):
+            with self.subTest(kind):
+                _, tell, hear = self.start_loop()
+                hear()
+                tell(**{**TASK, "run": 1, "kind": kind, "args": {}})
+                self.assertEqual(hear()["text"], "begins")
+                if kind != "gather":
+                    tell(type="stop", run=1, reason="timeout")
+                self.assertEqual(hear().get("text"), "ends")
+                self.assertEqual(hear()["error"], error)
+
+    def test_what_a_run_leaves_behind_that_succeeded_is_left_alone(self):
+        """A pool of connections, say, that the first run has made."""
+        _, tell, hear = self.start_loop()
+        hear()
+        tell(**{**TASK, "run": 1, "kind": "leaves", "args": {}})
+        self.assertEqual(hear()["value"], "done")
+
+    def test_no_run_takes_others_along(self):
+        """Whatever is raised, whatever becomes of stdout, and whatever stands in the row."""
+        _, tell, hear = self.start_loop()
+        hear()
+        tell(**{**TASK, "run": 1, "kind": "interrupted", "args": {}})
+        self.assertEqual(hear()["error"], "KeyboardInterrupt: in a coroutine")
+        tell(**{**TASK, "run": 2, "kind": "closes", "args": {}})
+        self.assertEqual((hear()["run"], tell(type="ping", n=1), hear()["n"]), (2, None, 1))
+        tell(**{**TASK, "run": 3, "kind": "plain", "args": {}})
+        self.assertIs(hear()["value"], False)
 
     def test_what_was_done_in_spite_of_a_stop_is_what_is_answered(self):
         self.ASYNC = self.ASYNC.replace("    ctx.check()\n", "")
