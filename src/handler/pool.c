@@ -13,6 +13,7 @@
 
 #define SURPLUS_US (250 * US_PER_MS) /* a started run waits no longer than this for a process */
 #define CELL_US    (10 * US_PER_S)   /* the cell stays this long after the last suspect came */
+#define AGAIN_US   (200 * US_PER_MS) /* after a process that died with tasks */
 #define REFUSED_US (100 * US_PER_MS) /* until we ask again whether a process may be started */
 
 static void
@@ -63,7 +64,7 @@ pool_came_up(struct pool *pool, struct process *p, struct message *hello)
 }
 
 void
-pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now)
+pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_work, int64_t now)
 {
 	const struct pool_host *host = &pool->all->host;
 	struct buf command = {0};
@@ -73,7 +74,8 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t no
 		snprintf(pool->status.fault, sizeof pool->status.fault, "%s: %s", buf_str(&command), why);
 		buf_fini(&command);
 		pool->status.lost++;
-		pool->next_start_us = now + backoff_next_us(&pool->backoff);
+		/* That a task ends its process says nothing about the next process. */
+		pool->next_start_us = now + (at_work ? AGAIN_US : backoff_next_us(&pool->backoff));
 		log_warn("handler_lost",
 		    "worker=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"",
 		    pool->set->name, (int)p->pid, p->served, (pool->next_start_us - now) / US_PER_MS,

@@ -51,9 +51,12 @@ struct process {
 	int64_t number;          /* of the last task, and of the last ping */
 	int64_t until_us;        /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
 	int64_t pinged_us, answered_us; /* the last ping; the last message */
-	bool stopping;                  /* the keeper was told to stop it */
-	bool asked;                     /* it was asked to end */
-	bool cell;                      /* the one for suspects, see struct pool */
+	int64_t log_until_us, left_out; /* of what it prints: until when LOG_LINES count, and lines beyond */
+	int logged;
+	bool bygone;   /* what caused the fault is of a run that had ended */
+	bool stopping; /* the keeper was told to stop it */
+	bool asked;    /* it was asked to end */
+	bool cell;     /* the one for suspects, see struct pool */
 	bool gone;
 	struct child_end end;
 	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
@@ -118,6 +121,7 @@ void process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int6
 int64_t process_time(struct process *p, int64_t now);
 void process_give(struct process *p, struct run *r); /* process_write sends it */
 void process_look_at_stops(struct process *p, int64_t now);
+void process_ping(struct process *p, int64_t now); /* unless it has one to answer; process_write sends it */
 /* Ends it: in good order, once it has no task; or at once, for the reason in the text. */
 void process_retire(struct process *p);
 void process_fault(struct process *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -143,7 +147,7 @@ int64_t pool_deal(struct pool *pool, int64_t now);
 int64_t pool_fill(struct pool *pool, int64_t now);
 void pool_renew(struct pool *pool);
 void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
-/* why NULL: it ended as asked. */
-void pool_went_down(struct pool *pool, struct process *p, const char *why, int64_t now);
+/* why NULL: it ended as asked.  at_work: it had tasks. */
+void pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_work, int64_t now);
 
 #endif

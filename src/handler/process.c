@@ -129,7 +129,7 @@ process_start(struct process *p, int64_t now)
 	    .renewal = pool->renewal};
 	TAILQ_INIT(&p->flights);
 	if (spawn_with_env(p, &err) != RC_OK) {
-		pool_went_down(pool, p, err.text, now);
+		pool_went_down(pool, p, err.text, false, now);
 		return;
 	}
 	p->state = PROCESS_STARTING;
@@ -246,6 +246,7 @@ process_look_at_stops(struct process *p, int64_t now)
 {
 	const struct pool_host *host = &p->pool->all->host;
 	struct flight *f;
+	bool told = false;
 
 	TAILQ_FOREACH (f, &p->flights, link) {
 		if (f->stop != PGRAB_STOP_NONE ||
@@ -256,8 +257,11 @@ process_look_at_stops(struct process *p, int64_t now)
 		    (p->state != PROCESS_READY && p->state != PROCESS_RETIRING))
 			continue;
 		f->told_us = now;
+		told = true;
 		protocol_stop(&p->out, f->number, f->stop);
 		host->waits_for(host->ctx, f->run, "its handler, which was asked to stop");
 	}
+	if (told) /* does it read at all? */
+		process_ping(p, now);
 	process_write(p);
 }

@@ -15,10 +15,11 @@
 #include "exec/result.h"
 #include "handler/pool_priv.h"
 
-#define EXIT_US  US_PER_S /* from the end of its descriptor to its own */
-#define LOST_US  (50 * US_PER_MS)
-#define DRAIN    (4 * 1024 * 1024)
-#define LOG_LINE 1000
+#define EXIT_US   US_PER_S /* from the end of its descriptor to its own */
+#define LOST_US   (50 * US_PER_MS)
+#define DRAIN     (4 * 1024 * 1024)
+#define LOG_LINE  1000
+#define LOG_LINES 200 /* in a second */
 
 void
 process_watch(const struct process *p, struct pollfd news[NEWS__COUNT])
@@ -28,6 +29,27 @@ process_watch(const struct process *p, struct pollfd news[NEWS__COUNT])
 	news[NEWS_TALK] = (struct pollfd){.fd = p->talk_fd, .events = (short)(POLLIN | write)};
 	news[NEWS_OUTPUT] = (struct pollfd){.fd = p->out_fd, .events = POLLIN};
 	news[NEWS_RUN] = (struct pollfd){.fd = p->run.fd, .events = POLLIN};
+}
+
+/* What it prints without an end must not fill the disk. */
+static bool
+may_log(struct process *p)
+{
+	int64_t now = clock_mono_us();
+
+	if (now >= p->log_until_us) {
+		if (p->left_out > 0)
+			log_warn("handler_output",
+			    "worker=%s pid=%d lines=%" PRId64 " hint=\"left out: more than %d in a second\"",
+			    p->pool->set->name, (int)p->pid, p->left_out, LOG_LINES);
+		p->log_until_us = now + US_PER_S;
+		p->left_out = 0;
+		p->logged = 0;
+	}
+	if (p->logged++ < LOG_LINES)
+		return true;
+	p->left_out++;
+	return false;
 }
 
 /* Whole lines of what no single task has printed go to the log. */
@@ -41,7 +63,7 @@ log_output(struct process *p, const char *text, size_t n)
 			buf_add(&p->line, text, (size_t)(stop - text));
 		if (stop == end)
 			return;
-		if (p->line.len > 0) {
+		if (p->line.len > 0 && may_log(p)) {
 			char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
 
 			log_info(
@@ -106,16 +128,17 @@ taken_away(const struct process *p)
 }
 
 /* The end of a run by that of its process, which had n.  It is known whose fault that was if one would not
- * stop, or if there was only one.  Otherwise all are suspects: they run alone from now on, and no attempt is
- * counted, because at most one of them is to blame. */
+ * stop, or if there was only one; or it was one that had ended.  Otherwise all are suspects: they run alone
+ * from now on, and no attempt is counted, because at most one of them is to blame. */
 static void
 end_flight(struct process *p, struct flight *f, int n, const char *why)
 {
 	struct pgrab_result result = {0};
 	const char *how = p->fault[0] != '\0' ? "was killed" : "ended";
 	bool away = taken_away(p);
-	bool guilty = f->run == p->culprit || (!away && p->culprit == NULL && n == 1);
-	bool suspect = guilty || (!away && p->culprit == NULL);
+	bool unknown = !away && p->culprit == NULL && !p->bygone;
+	bool guilty = f->run == p->culprit || (unknown && n == 1);
+	bool suspect = guilty || unknown;
 
 	if (suspect && (p->at_once > 1 || p->cell))
 		suspects_add(&p->pool->suspects, f->run->id);
@@ -150,7 +173,7 @@ be_over(struct process *p, int64_t now)
 	while ((f = TAILQ_FIRST(&p->flights)) != NULL)
 		end_flight(p, f, n, why.error);
 	process_close(p);
-	pool_went_down(p->pool, p, in_order ? NULL : why.error, now);
+	pool_went_down(p->pool, p, in_order ? NULL : why.error, n > 0, now);
 }
 
 /* True: the last one, or the end of the run socket. */
@@ -199,6 +222,15 @@ process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t n
 	}
 }
 
+void
+process_ping(struct process *p, int64_t now)
+{
+	if (p->pinged_us > p->answered_us) /* one is on its way */
+		return;
+	p->pinged_us = now;
+	protocol_ping(&p->out, ++p->number);
+}
+
 /* Asks whether it is still there, and whether it has answered. */
 static int64_t
 ping(struct process *p, int64_t now)
@@ -212,12 +244,24 @@ ping(struct process *p, int64_t now)
 		return p->pinged_us + patience;
 	}
 	if (now - p->answered_us >= every) {
-		p->pinged_us = now;
-		protocol_ping(&p->out, ++p->number);
+		process_ping(p, now);
 		process_write(p);
 		return now + patience;
 	}
 	return p->answered_us + every;
+}
+
+/* One that reads and has not stopped is deaf.  If nothing is read, another may be to blame for that. */
+static void
+would_not_stop(struct process *p, const struct flight *f)
+{
+	if (p->answered_us > f->told_us) {
+		p->culprit = f->run;
+		process_fault(p, "task %" PRId64 " in it would not stop", f->run->id);
+	} else {
+		process_fault(
+		    p, "it has not said a word since task %" PRId64 " in it was told to stop", f->run->id);
+	}
 }
 
 /* Tasks that were told to stop get half the grace; then the process gets TERM, and the other half. */
@@ -231,8 +275,7 @@ await_stops(struct process *p, int64_t now)
 		if (f->told_us == 0)
 			continue;
 		if (now >= f->told_us + grace) {
-			p->culprit = f->run;
-			process_fault(p, "task %" PRId64 " in it would not stop", f->run->id);
+			would_not_stop(p, f);
 			return CLOCK_NEVER;
 		}
 		next = f->told_us + grace < next ? f->told_us + grace : next;

@@ -124,6 +124,16 @@ take_result(struct process *p, struct flight *f, struct message *m)
 		process_retire(p);
 }
 
+/* None of those that it has now is to blame for a second result of one that has ended. */
+static void
+take_strange_result(struct process *p, int64_t run)
+{
+	const struct flight *first = TAILQ_FIRST(&p->flights);
+
+	p->bygone = run > 0 && first != NULL && run < first->number;
+	process_fault(p, "it gave a result of run %" PRId64 ", which it does not have", run);
+}
+
 static void
 take_message(struct process *p, struct message *m, int64_t now)
 {
@@ -150,8 +160,7 @@ take_message(struct process *p, struct message *m, int64_t now)
 		if (f != NULL)
 			take_result(p, f, m);
 		else
-			process_fault(
-			    p, "it gave a result of run %" PRId64 ", which it does not have", m->run);
+			take_strange_result(p, m->run);
 		break;
 	default: break;
 	}
@@ -191,7 +200,7 @@ take_lines(struct process *p, size_t from, int64_t now)
 	while (believed(p) && (end = memchr(p->in.data + from, '\n', p->in.len - from)) != NULL) {
 		size_t at = (size_t)(end - p->in.data);
 
-		if (at > begin)
+		if (at > begin && !(at == begin + 1 && p->in.data[begin] == '\r'))
 			take_line(p, p->in.data + begin, at - begin, now);
 		begin = from = at + 1;
 	}

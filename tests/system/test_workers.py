@@ -189,6 +189,15 @@ async def nap(seconds, ctx):
 async def block(ctx):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     doze(60)
+
+@task("deaf")
+async def deaf(ctx):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
 """
 
 
@@ -204,17 +213,66 @@ def test_a_process_with_an_event_loop_has_many_tasks_at_once(db, nodes, handlers
 
 
 def test_when_one_task_would_not_stop_the_others_of_its_process_are_lost_and_tried_again(db, nodes, handlers):
-    handlers.start(nodes, ASYNC, "nap, block")
+    handlers.start(nodes, ASYNC, "nap, deaf")
     handlers.wait_up(db)
     others = [db.add(kind="nap", args={"seconds": 5}, max_attempts=2) for _ in range(3)]
     db.wait("select count(*) = 3 from pgrab.task where status = 'running'")
-    bad = db.add(kind="block", timeout="500 ms", max_attempts=1)
+    bad = db.add(kind="deaf", timeout="500 ms", max_attempts=1)
     assert db.wait_run(bad).outcome == "timed_out"
     for task in others:
         db.wait_run(task)
         run = db.runs(task)[0]
         assert run.outcome == "lost" and f"task {bad} in it would not stop" in run.error
         assert db.wait_run(task, count=2, timeout=20).outcome == "succeeded"
+
+
+def test_who_is_told_to_stop_while_another_task_blocks_the_process_is_not_blamed(db, nodes, handlers):
+    handlers.start(nodes, ASYNC, "nap, block")
+    handlers.wait_up(db)
+    others = [db.add(kind="nap", args={"seconds": 5}, max_attempts=1) for _ in range(3)]
+    db.wait("select count(*) = 3 from pgrab.task where status = 'running'")
+    bad = db.add(kind="block", timeout="3 s", max_attempts=1)
+    db.wait("select status = 'running' from pgrab.task where id = %s", bad)
+    db.query("select pgrab.cancel(%s)", others[0])
+    assert db.wait_run(others[0]).outcome == "cancelled"
+    for task in others[1:]:
+        assert db.wait_run(task, count=2, timeout=30).outcome == "succeeded"
+        assert "it has not said a word since" in db.runs(task)[0].error
+    assert db.wait_run(bad, count=2, timeout=30).outcome == "timed_out", "alone it shows"
+
+
+AFTERWARDS = """
+@task("again")
+def again(ctx):
+    line = json.dumps({"type": "result", "run": ctx._run, "ok": True, "value": None}).encode() + bytes([10])
+    def later():
+        doze(0.5)
+        os.write(int(os.environ["PGRAB_WORKER_OUT"]), line)
+    threading.Thread(target=later).start()
+
+@task("nap")
+def nap(): doze(2)
+
+@task("exit")
+def exit_(): os._exit(9)
+"""
+
+
+def test_a_second_result_of_a_task_that_has_ended_is_not_the_fault_of_the_next(db, nodes, handlers):
+    handlers.start(nodes, AFTERWARDS, "again, nap, exit")
+    handlers.wait_up(db)
+    assert db.wait_run(db.add(kind="again")).outcome == "succeeded"
+    innocent = db.add(kind="nap", max_attempts=1)
+    assert db.wait_run(innocent, count=2, timeout=20).outcome == "succeeded"
+    assert "it gave a result of run" in db.runs(innocent)[0].error
+
+
+def test_tasks_that_end_their_process_keep_others_waiting_for_no_longer_than_a_new_one_takes(db, nodes, handlers):
+    handlers.start(nodes, AFTERWARDS, "again, nap, exit")
+    handlers.wait_up(db)
+    db.query("insert into pgrab.task (kind, max_attempts) select 'exit', 1 from generate_series(1, 9)")
+    db.wait("select count(*) = 9 from pgrab.task where status = 'parked'", timeout=12)
+    assert db.wait_run(db.add(kind="again"), timeout=5).outcome == "succeeded"
 
 
 BESIDE = """
