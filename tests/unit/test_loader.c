@@ -290,8 +290,10 @@ what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was(void
 			t->status = FAKE_GONE;
 			continue;
 		}
-		/* A node that has just found something looks at the others' once a poll. */
-		latest_us = t->due_us + p.set.steal_after_us + p.set.poll_us + 10 * US_PER_MS;
+		/* A node that has heard something a moment ago looks at the others' once a poll. */
+		latest_us = t->due_us + p.set.steal_after_us + 10 * US_PER_MS;
+		if (t->due_us < fake_now_us() + 2 * p.set.steal_after_us + 5 * p.set.poll_us)
+			latest_us += p.set.poll_us;
 		while (t->status == FAKE_SCHEDULED) {
 			hand_turn(10 * US_PER_MS);
 			rounds(1);

@@ -464,6 +464,17 @@ in_random_histories_nobody_is_declared_dead_who_acts(void **unused)
 	assert_true(n_outlasted > 50 && n_deaths > 50);
 }
 
+static void
+whoever_looks_through_a_pooler_waits_for_longer(void **unused)
+{
+	const int64_t dead_us = 20 * US_PER_S, longer_us = dead_us + lease_outlast_us(dead_us);
+
+	assert_int_equal(lease_dead_us(dead_us, 0, 7, true), dead_us); /* it outlasts nothing */
+	assert_int_equal(lease_dead_us(dead_us, 7, 7, false), dead_us);
+	assert_int_equal(lease_dead_us(dead_us, 7, 8, false), longer_us);
+	assert_int_equal(lease_dead_us(dead_us, 7, 7, true), longer_us);
+}
+
 int
 main(void)
 {
@@ -475,6 +486,7 @@ main(void)
 	    cmocka_unit_test(a_beat_whose_answer_is_lost_leaves_no_more_than_fence_after),
 	    cmocka_unit_test(a_beat_that_does_not_outlast_counts_even_if_its_answer_is_lost),
 	    cmocka_unit_test(whoever_declares_a_node_dead_has_a_session_that_is_not_older_than_its_silence),
+	    cmocka_unit_test(whoever_looks_through_a_pooler_waits_for_longer),
 	    cmocka_unit_test(in_random_histories_nobody_is_declared_dead_who_acts),
 	};
 
