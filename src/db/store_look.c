@@ -253,7 +253,8 @@ store_look(struct db *db, const struct look_query *q, struct candidate **out, si
 }
 
 enum rc
-store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
+store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within_us, int64_t *settled_out,
+    struct err *err)
 {
 	struct pgarray ids = {0}, versions = {0};
 	PGresult *res = NULL;
@@ -265,7 +266,9 @@ store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settl
 	}
 	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions)};
 
+	db_within(db, within_us);
 	rc = db_query(db, sql_text("misfire"), 2, params, &res, err);
+	db_within(db, 0);
 	*settled_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	PQclear(res);
 	pgarray_fini(&ids);

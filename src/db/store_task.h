@@ -104,9 +104,10 @@ struct candidate {
 CHECKED enum rc
 store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
 
-/* Settles what misfired: (id, version) pairs, sorted by id.  *settled_out: tasks that were changed. */
-CHECKED enum rc
-store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
+/* Settles what misfired: (id, version) pairs, sorted by id.  within_us: how long to wait for an answer; 0: as
+ * long as for any call.  *settled_out: tasks that were changed. */
+CHECKED enum rc store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within_us,
+    int64_t *settled_out, struct err *err);
 
 struct claim {
 	int64_t node_id, incarnation;

@@ -117,7 +117,7 @@ note_vain(struct doubts *ds, int64_t id)
 	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
 	log_warn("silence", "task=%" PRId64 " tries=%u next_s=%" PRId64 " hint=\"%s\"", id, tries,
 	    wait_us / US_PER_S,
-	    "no answer when it is claimed or started (a trigger that waits?): it is tried again by itself");
+	    "no answer when it is taken or started (a trigger that waits?): it is tried again by itself");
 }
 
 struct part {

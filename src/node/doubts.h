@@ -1,6 +1,6 @@
 /*
- * Tasks about which the server is silent: the statement that claims or starts them has no answer in time,
- * whatever else it is about (a trigger of the user's that waits).
+ * Tasks about which the server is silent: the statement that claims them, settles their missed fires or
+ * starts them has no answer in time, whatever else it is about (a trigger of the user's that waits).
  *
  * Such a statement is sifted: tried again in halves, level by level, until the silence is that of single
  * tasks.  These are doubted.  Each is left alone for a while, a longer one each time, then tried by itself,

@@ -18,6 +18,67 @@
 #define CONTENDED_MAX_US (60 * US_PER_S)
 #define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
 
+/* The tasks that one statement after the other is about, and what came of them. */
+struct taking {
+	struct loader *l;
+	int64_t incarnation;
+	struct candidate *c; /* sorted by id */
+	struct run *chain;   /* claims: those won */
+	size_t won;
+	int64_t settled; /* misfires */
+	enum rc rc;      /* why they were not settled */
+	struct err *err;
+};
+
+static int64_t
+taking_id(void *ctx, size_t i)
+{
+	const struct taking *k = ctx;
+
+	return k->c[i].id;
+}
+
+/* Those of c[0..n) that are not doubted, and one that is: at most one has its turn. */
+static void
+take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t n,
+    enum sift (*try)(void *ctx, size_t from, size_t n, int64_t within_us))
+{
+	const struct sifted what = {.try = try, .id = taking_id, .ctx = k};
+	const struct candidate *doubted = NULL;
+	size_t calm = 0;
+
+	k->c = xcalloc(n + 1, sizeof *k->c);
+	for (size_t i = 0; i < n; i++) {
+		if (!doubts_has(s->doubts, c[i].id))
+			k->c[calm++] = c[i];
+		else if (doubted == NULL)
+			doubted = &c[i];
+	}
+	if (calm > 0)
+		sift(s, &what, calm);
+	if (doubted != NULL) {
+		k->c[calm] = *doubted;
+		sift_alone(s, &what, calm);
+	}
+	free(k->c);
+}
+
+static enum sift
+settle(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	struct taking *k = ctx;
+	int64_t settled = 0;
+	enum rc rc = k->l->store->misfire(k->l->db, k->c + from, n, within_us, &settled, k->err);
+
+	if (rc == RC_UNKNOWN && k->err->silent)
+		return SIFT_SILENT;
+	k->rc = rc;
+	k->settled += settled;
+	if (rc == RC_OK && n == 1)
+		doubts_drop(&k->l->node->doubts, k->c[from].id);
+	return rc == RC_OK ? SIFT_ANSWERED : SIFT_STOP;
+}
+
 /* Tasks that misfired are not claimed as they are: first their fires are settled, then
  * they are looked at again. */
 enum rc
@@ -25,20 +86,20 @@ loader_settle_misfires(
     struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
 {
 	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
+	struct taking t = {.l = l, .err = err};
 	size_t k = 0;
-	enum rc rc = RC_OK;
 
-	*settled_out = 0;
 	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
 		if (c[i].misfired && c[i].refused)
 			late[k++] = c[i];
 	}
 	if (k > 0) {
 		qsort(late, k, sizeof *late, loader_by_id);
-		rc = l->store->misfire(l->db, late, k, settled_out, err);
+		take_each(&t, &l->settler, late, k, settle);
 	}
 	free(late);
-	return rc;
+	*settled_out = t.settled;
+	return t.rc;
 }
 
 /* After a claim that would have waited for a locked row. */
@@ -95,16 +156,8 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	return rc;
 }
 
-struct claiming {
-	struct loader *l;
-	int64_t incarnation;
-	struct candidate *c;
-	struct run *chain; /* of those won */
-	size_t won;
-};
-
 static void
-note_won(struct claiming *k, struct run *chain, size_t won)
+note_won(struct taking *k, struct run *chain, size_t won)
 {
 	k->won += won;
 	while (chain != NULL) {
@@ -117,18 +170,10 @@ note_won(struct claiming *k, struct run *chain, size_t won)
 	}
 }
 
-static int64_t
-claiming_id(void *ctx, size_t i)
-{
-	const struct claiming *k = ctx;
-
-	return k->c[i].id;
-}
-
 static enum sift
 claim(void *ctx, size_t from, size_t n, int64_t within_us)
 {
-	struct claiming *k = ctx;
+	struct taking *k = ctx;
 	struct loader *l = k->l;
 	int64_t incarnation = k->incarnation;
 	const struct candidate *c = k->c + from;
@@ -173,25 +218,6 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
 }
 
-/* Those of c[0..n) that are not doubted, into k->c; and one that is, at their end. */
-static size_t
-part_doubted(struct claiming *k, const struct candidate *c, size_t n, bool *doubted_out)
-{
-	const struct candidate *doubted = NULL;
-	size_t calm = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!doubts_has(&k->l->node->doubts, c[i].id))
-			k->c[calm++] = c[i];
-		else if (doubted == NULL)
-			doubted = &c[i];
-	}
-	if (doubted != NULL)
-		k->c[calm] = *doubted;
-	*doubted_out = doubted != NULL;
-	return calm;
-}
-
 /* When each is due on our monotonic clock: never earlier than by the database's. */
 static void
 set_due(const struct loader *l, struct run *chain)
@@ -214,18 +240,10 @@ struct run *
 loader_claim(
     struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
 {
-	struct claiming k = {.l = l, .incarnation = incarnation, .c = xcalloc(n + 1, sizeof *k.c)};
-	const struct sifted what = {.try = claim, .id = claiming_id, .ctx = &k};
-	bool doubted;
-	size_t calm;
+	struct taking k = {.l = l, .incarnation = incarnation};
 
 	ASSERT_OWNED(&l->owner);
-	calm = part_doubted(&k, c, n, &doubted);
-	if (calm > 0)
-		sift(&l->sifter, &what, calm);
-	if (doubted)
-		sift_alone(&l->sifter, &what, calm);
-	free(k.c);
+	take_each(&k, &l->sifter, c, n, claim);
 	count_claims(l->node, n, k.won, stolen);
 	set_due(l, k.chain);
 	*won_out = k.won;

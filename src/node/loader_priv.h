@@ -48,9 +48,9 @@ struct loader {
 	struct db *db;
 	struct strategy *strategy;
 	struct backoff backoff;
-	struct sifter sifter;
-	struct cluster *cluster;    /* a reference, or NULL */
-	struct pgrab_shard_set own; /* of a lane that everybody can run; for pgrab.ownership */
+	struct sifter sifter, settler; /* of claims, of misfires */
+	struct cluster *cluster;       /* a reference, or NULL */
+	struct pgrab_shard_set own;    /* of a lane that everybody can run; for pgrab.ownership */
 	struct lanes lanes;
 	struct lane_row *lane_rows; /* what they were made of */
 	size_t n_lane_rows;

@@ -36,7 +36,7 @@ loaders_create(struct node *n, struct loaders **out, struct err *err)
 		lanes_init(&l->lanes, (unsigned)i, (unsigned)n->set->loaders);
 		l->bell_all = true;
 		loader_expect_echoes(l);
-		l->sifter.doubts = &n->doubts;
+		l->sifter.doubts = l->settler.doubts = &n->doubts;
 		backoff_init(&l->backoff, 50 * US_PER_MS, 2 * US_PER_S, (uint64_t)clock_mono_us() + i);
 		gate_init(&l->gate);
 		PTHREAD_OK(pthread_mutex_init(&l->bell_lock, NULL));

@@ -285,7 +285,8 @@ look(struct db *db, const struct look_query *q, struct candidate **out, size_t *
 }
 
 static enum rc
-misfire(struct db *db, const struct candidate *cs, size_t n, int64_t *settled_out, struct err *err)
+misfire(struct db *db, const struct candidate *cs, size_t n, int64_t within_us, int64_t *settled_out,
+    struct err *err)
 {
 	struct call c = begin(FAKE_MISFIRE, true);
 
