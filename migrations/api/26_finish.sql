@@ -119,8 +119,8 @@ begin
   into v_failed_before
   from gone g;
   v_setting := set_config('pgrab.link_ends', '', true);
-  if exists (select from pgrab.cancel_request) then
-    delete from pgrab.cancel_request c where c.task_id = p_id and c.version = p_version;
+  if pg_relation_size('pgrab.cancel_request') > 0 then -- however many dead rows an old snapshot keeps
+    delete from pgrab.cancel_request c where c.task_id = any (array[p_id]) and c.version = p_version;
   end if;
   if v_failed_before then
     perform pgrab_internal.alert((array[p_id], array[p_version], array[p_incarnation], array[p_started_us],
