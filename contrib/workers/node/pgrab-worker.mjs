@@ -23,7 +23,7 @@ export class Fail extends Error {
   /** @param {string} message @param {{retry?: 'default' | 'no' | number}} [options] */
   constructor(message, { retry = 'default' } = {}) {
     super(message)
-    if (retry !== 'default' && retry !== 'no' && !(typeof retry === 'number' && retry >= 0 && retry <= RETRY_MAX)) {
+    if (!isRetry(retry)) {
       throw new RangeError(`retry cannot be ${retry}: it is 'default', 'no', or a number of seconds from 0 to ${RETRY_MAX}`)
     }
     this.name = 'Fail'
@@ -237,8 +237,22 @@ function describe(error, depth = 5) {
   return error.cause === undefined || depth === 0 ? text : `${text}, because of ${describe(error.cause, depth - 1)}`
 }
 
+const isRetry = retry => retry === 'default' || retry === 'no' || (typeof retry === 'number' && retry >= 0 && retry <= RETRY_MAX)
+
+// Whatever was thrown, even if it throws when it is looked at.
 function failed(run, error) {
-  if (error instanceof Fail) return { type: 'result', run, ok: false, error: error.message.slice(0, 2000), retry: error.retry }
+  try {
+    return failure(run, error)
+  } catch {
+    return { type: 'result', run, ok: false, error: 'it threw something that cannot be shown' }
+  }
+}
+
+function failure(run, error) {
+  if (error instanceof Fail) {
+    const retry = isRetry(error.retry) ? error.retry : 'default' // it may have been set since
+    return { type: 'result', run, ok: false, error: String(error.message).slice(0, 2000), retry }
+  }
   if (error instanceof Stopped) return { type: 'result', run, ok: false, error: error.message }
   const [message, detail] = error instanceof Error ? [describe(error), inspect(error).slice(0, 20000)] : [`it threw ${describe(error)}`]
   return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }

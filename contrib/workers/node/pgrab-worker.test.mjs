@@ -68,13 +68,20 @@ test('failures say what and where', async t => {
     if (how === 'cause') throw new TypeError('fetch failed', { cause: new Error('connect refused', { cause: 'no route' }) })
     if (how === 'code') throw new Error('several', { cause: Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }) })
     if (how === 'nothing') throw Object.create(null)
+    if (how === 'symbol') throw Object.assign(new Error('named so'), { name: Symbol('s') })
+    if (how === 'getter') throw Object.defineProperty(new Error('x'), 'message', { get() { throw new Error('no') } })
+    if (how === 'inspect') throw Object.assign(new Error('y'), { [Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('no') } })
+    if (how === 'later') throw Object.assign(new Fail('set later'), { retry: false })
+    if (how === 'object') throw Object.assign(new Fail('z'), { message: { a: 1 } })
     if (how === 'circle') { const a = {}; a.a = a; return a }
     if (how === 'long') return 'x'.repeat(2000000)
   })`)
   await p.hear()
   const wanted = { throw: ['RangeError: no such'], fail: ['gone', 'no'], text: ['it threw a text'],
     cause: ['TypeError: fetch failed, because of Error: connect refused, because of no route'],
-    code: ['Error: several, because of AggregateError: ECONNREFUSED'], nothing: ['it threw [Object: null prototype] {}'], circle: ['circular'], long: ['at most 1048576 can be sent', 'no'] }
+    code: ['Error: several, because of AggregateError: ECONNREFUSED'], nothing: ['it threw [Object: null prototype] {}'],
+    symbol: ['it threw something that cannot be shown'], getter: ['it threw something that cannot be shown'],
+    inspect: ['it threw something that cannot be shown'], later: ['set later', 'default'], object: ['[object Object]', 'default'], circle: ['circular'], long: ['at most 1048576 can be sent', 'no'] }
   for (const [how, [error, retry]] of Object.entries(wanted)) {
     p.give(1, 'fail', { how })
     const result = await p.hear()
