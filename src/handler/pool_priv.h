@@ -53,6 +53,7 @@ struct process {
 	int64_t pinged_us, answered_us; /* the last ping; the last message */
 	int64_t log_until_us, left_out; /* of what it prints: until when LOG_LINES count, and lines beyond */
 	int logged;
+	bool quiet;    /* its fault is that it said nothing while it was to stop a task */
 	bool bygone;   /* what caused the fault is of a run that had ended */
 	bool stopping; /* the keeper was told to stop it */
 	bool asked;    /* it was asked to end */

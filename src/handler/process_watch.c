@@ -259,6 +259,7 @@ would_not_stop(struct process *p, const struct flight *f)
 		p->culprit = f->run;
 		process_fault(p, "task %" PRId64 " in it would not stop", f->run->id);
 	} else {
+		p->quiet = true;
 		process_fault(
 		    p, "it has not said a word since task %" PRId64 " in it was told to stop", f->run->id);
 	}

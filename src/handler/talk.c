@@ -184,11 +184,11 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 }
 
 /* After a fault of its own nothing more is believed.  But if a process dies by itself, or is killed because a
- * run in it would not stop, what it wrote until then counts. */
+ * run in it would not stop, or it said nothing of that, what it wrote until then counts. */
 static bool
 believed(const struct process *p)
 {
-	return p->fault[0] == '\0' || p->culprit != NULL;
+	return p->fault[0] == '\0' || p->culprit != NULL || p->quiet;
 }
 
 static void
