@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/report.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 #define PATIENCE_US 1000000
 

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "db/schema.h"
 #include "node/node.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 static int
 run_node(int argc, char **argv)

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "cli/text.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",
     [GROUP_LOOK] = "Looking around",

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 static const struct option_key common_keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 

@@ -23,12 +23,12 @@
 #include "db/store.h"
 #include "exec/bounds.h"
 #include "exec/exec.h"
-#include "node/boss.h"
+#include "node/boss/boss.h"
 #include "node/doubts.h"
 #include "node/health.h"
-#include "node/live.h"
-#include "node/owners.h"
-#include "node/settings.h"
+#include "node/runs/live.h"
+#include "node/owners/owners.h"
+#include "node/settings/settings.h"
 
 struct boss;
 struct handlers;

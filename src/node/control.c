@@ -11,15 +11,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
-#include "node/boss.h"
+#include "node/boss/boss.h"
 #include "node/context.h"
 #include "node/doorbell.h"
-#include "node/heartbeat.h"
-#include "node/loader.h"
+#include "node/heartbeat/heartbeat.h"
+#include "node/loader/loader.h"
 #include "node/reload.h"
-#include "node/recover.h"
+#include "node/recover/recover.h"
 #include "node/signals.h"
-#include "node/teller.h"
+#include "node/runs/teller.h"
 
 struct control {
 	struct node *node;

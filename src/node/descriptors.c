@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "node/context.h"
-#include "node/handlers.h"
+#include "node/handlers/handlers.h"
 
 #define OWN         40 /* connections of the threads, dials, the keeper, the log, libevent */
 #define PER_WORKER  4  /* a run's stop, its pipe and its socket, or a connection and what waits for it */

@@ -5,7 +5,7 @@
  * Such a statement is sifted: tried again in halves, level by level, until the silence is that of single
  * tasks.  These are doubted.  Each is left alone for a while, a longer one each time, then tried by itself,
  * so it costs the others little.  When nothing is answered the fault is the server's: nobody is doubted, and
- * the next statement gets more time.  (What the finisher does about outcomes is in finisher_aside.c: it has a
+ * the next statement gets more time.  (What the finisher does about outcomes is in finisher/aside.c: it has a
  * connection to spare for them.)
  */
 #ifndef PGRAB_NODE_DOUBTS_H

@@ -6,7 +6,7 @@
 #define PGRAB_NODE_FAREWELL_H
 
 #include "base/rc.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 /* argv[1] of that process; see keeper.h. */
 #define FAREWELL_ARGV1 "__farewell"

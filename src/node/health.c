@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "db/fault.h"
-#include "node/boss.h"
+#include "node/boss/boss.h"
 #include "node/context.h"
 
 static const char *const part_name[] = {[HEALTH_START] = "start", [HEALTH_FINISH] = "finish"};

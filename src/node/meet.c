@@ -9,7 +9,7 @@
 #include "db/migrate.h"
 #include "db/schema.h"
 #include "node/context.h"
-#include "node/handlers.h"
+#include "node/handlers/handlers.h"
 #include "node/signals.h"
 
 /* The schema: made when there is none, never upgraded by a node. */

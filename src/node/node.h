@@ -4,7 +4,7 @@
 #ifndef PGRAB_NODE_NODE_H
 #define PGRAB_NODE_NODE_H
 
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 /* Runs until TERM, INT or a fatal error.  Returns the exit code: 0 stopped in good order, 1 failed (the
  * reason is logged). */

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "node/context.h"
-#include "node/handlers.h"
-#include "node/worker.h"
+#include "node/handlers/handlers.h"
+#include "node/runs/worker.h"
 
 /* The settings in force: those read at the start, with what has been changed here since. */
 static void

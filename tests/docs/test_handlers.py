@@ -43,7 +43,7 @@ def test_the_five_lines_of_python(db, nodes, tmp_path, page):
 def test_the_keys_of_the_section_are_those_there_are():
     table = re.findall(r"^\| (`.*?`) \|", PAGE.split("## The section")[1].split("\n## ")[0], re.M)
     shown = {key for row in table for key in re.findall(r"`(\w+)`", row)}
-    source = (ROOT / "src/node/settings_section.c").read_text(encoding="utf-8")
+    source = (ROOT / "src/node/settings/section.c").read_text(encoding="utf-8")
     assert shown == set(re.findall(r'^ +\{"(\w+)", 0, \w+, WORKER\(', source, re.M))
 
 

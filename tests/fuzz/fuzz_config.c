@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "node/settings.h"
+#include "node/settings/settings.h"
 
 /* Variables of the environment are settings too. */
 int

@@ -7,15 +7,15 @@
 
 #include "fake_store.h"
 #include "hand_clock.h"
-#include "node/boss_priv.h"
+#include "node/boss/private.h"
 #include "node/context.h"
-#include "node/finisher.h"
-#include "node/heartbeat.h"
-#include "node/heartbeat_priv.h"
-#include "node/loader.h"
-#include "node/loader_priv.h"
-#include "node/recover.h"
-#include "node/starter.h"
+#include "node/finisher/finisher.h"
+#include "node/heartbeat/heartbeat.h"
+#include "node/heartbeat/private.h"
+#include "node/loader/loader.h"
+#include "node/loader/private.h"
+#include "node/recover/recover.h"
+#include "node/starter/starter.h"
 
 #define AT_WORK_MAX 64
 #define PART_NAME   "here"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/rc.h"
-#include "node/lanes.h"
+#include "node/lanes/lanes.h"
 #include "strategy/host.h"
 
 #define NODES 3

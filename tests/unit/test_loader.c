@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "node/loader_priv.h"
-#include "node/starter_priv.h"
+#include "node/loader/private.h"
+#include "node/starter/private.h"
 #include "parts.h"
 #include "random.h"
 

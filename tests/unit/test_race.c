@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "node/worker.h"
+#include "node/runs/worker.h"
 #include "parts.h"
 #include "random.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "node/outcome.h"
-#include "node/worker.h"
+#include "node/runs/outcome.h"
+#include "node/runs/worker.h"
 #include "parts.h"
 
 static struct parts p;

@@ -1,0 +1,125 @@
+/*
+ * The inside of the boss: boss.c is the thread, queue.c what waits, stop.c what is to stop, room.c what may
+ * be claimed, busy.c who may help, mail.c what other threads call.
+ */
+#ifndef PGRAB_NODE_BOSS_PRIVATE_H
+#define PGRAB_NODE_BOSS_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/heap.h"
+#include "base/mailbox.h"
+#include "base/thread.h"
+#include "node/boss/boss.h"
+
+#define TIMED_MAX 1024 /* tasks held ahead of their time */
+#define BURST_MAX 4096 /* tasks held because many end per second */
+#define BURST_US  (100 * US_PER_MS)
+#define AHEAD_MAX 1024 /* runs handed to a quick pool beyond those it has slots for */
+
+enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
+
+struct command {
+	struct note note; /* must be first */
+	enum command_what what;
+	enum pgrab_stop why;
+	int64_t id, version; /* CMD_STOP_ONE */
+	struct owned *rows;  /* CMD_LEAKS: the asker waits on `answered`; the others are freed by the boss */
+	size_t n_rows;
+	bool answered;
+};
+
+struct grant {
+	struct note note; /* must be first */
+	struct room taken;
+};
+
+struct slots {
+	struct note note; /* must be first */
+	size_t crew;
+	int64_t more;
+};
+
+/* One of those who carry out runs. */
+struct crew {
+	struct heap *ready;            /* by (due less its priority, id) */
+	int64_t slots;                 /* runs at once */
+	int64_t idle;                  /* of these; below 0 for a moment when it shrinks */
+	int64_t out;                   /* runs with starter, crew or finisher */
+	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
+	int64_t burst;                 /* the greater of the two, bounded */
+	int64_t ahead;                 /* of a pool: runs that it is handed beyond its slots */
+};
+
+struct boss {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	int empty_fd;
+	struct mailbox *inbox; /* loaders, starter, workers, finisher, control, heartbeat, recover -> boss */
+
+	_Atomic size_t ends_locked; /* of those in hand; by the finisher */
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* in_hand became 0, or a command was answered */
+	struct room room;       /* free to take */
+	struct room taken;      /* under way in loaders */
+	size_t in_hand_shown;
+	unsigned posted, obeyed; /* commands */
+	void (*wake)(void *ctx);
+	void *wake_ctx;
+	void (*tell_busy)(void *ctx);
+	void *tell_busy_ctx;
+
+	/* owned by the boss thread */
+	struct owner owner;
+	struct heap *delayed;  /* by (due, id) */
+	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
+	struct run_list in_hand;
+	size_t n_in_hand;
+	struct crew crew[CREWS_MAX];
+	size_t n_crews, n_ready;
+	int64_t window_ends_us;
+	int64_t next_review_us;
+	int64_t full_since_us; /* no worker is free; 0: one is */
+	int64_t next_busy_us;  /* not said again before */
+	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */
+	bool draining;
+	enum pgrab_stop stopping;
+};
+
+/* For the boss thread only.  now: clock_mono_us. */
+
+/* One round of the thread: waits for what comes next, and does it.  False: the inbox is closed. */
+bool boss_round(struct boss *b);
+
+/* queue.c */
+void boss_heaps_create(struct boss *b); /* n_crews is set */
+void boss_heaps_destroy(struct boss *b);
+void boss_take(struct boss *b, struct run *r, int64_t now); /* claimed */
+void boss_ripen(struct boss *b, int64_t now);               /* what has become due waits for a worker now */
+void boss_dispatch(struct boss *b);
+void boss_review(struct boss *b, int64_t now);
+void boss_release_unstarted(struct boss *b);
+void boss_unqueue(struct boss *b, struct run *r); /* out of the heap that it waits in */
+void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no heap */
+
+/* stop.c */
+void boss_stop_all(struct boss *b, enum pgrab_stop why);
+void boss_stop_one(struct boss *b, const struct command *c);
+void boss_drop_all(struct boss *b);             /* a fence: what waits is forgotten, what runs is stopped */
+void boss_watch(struct boss *b, struct run *r); /* it has begun: its time counts */
+void boss_time_out(struct boss *b, int64_t now);
+bool boss_lease_watched(const struct boss *b, int64_t lease);
+void boss_watch_lease(struct boss *b);
+
+/* room.c */
+void boss_turn_window(struct boss *b, int64_t now); /* how many runs end: crew.burst */
+void boss_publish_room(struct boss *b); /* how much may be claimed; tells a hungry loader when it grew */
+
+/* busy.c */
+void boss_note_busy(struct boss *b, int64_t now);
+int64_t boss_next_busy(const struct boss *b); /* when to ask again even if nothing happens */
+bool boss_helped(const struct boss *b);       /* we are busy, and another node is not */
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * The boss: how much the loaders may claim.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "node/boss/private.h"
+#include "node/context.h"
+
+static void
+say_empty(struct boss *b)
+{
+	uint64_t one = 1;
+
+	ASSERT_LOCKED(&b->lock);
+	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
+	if (b->posted > 0 && write(b->empty_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+void
+boss_turn_window(struct boss *b, int64_t now)
+{
+	bool over = now >= b->window_ends_us, next = now < b->window_ends_us + BURST_US;
+
+	for (size_t i = 0; i < b->n_crews; i++) {
+		struct crew *c = &b->crew[i];
+
+		if (over) {
+			c->done_before = next ? c->done_now : 0;
+			c->done_now = 0;
+		}
+		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
+		if (c->burst > BURST_MAX)
+			c->burst = BURST_MAX;
+		c->ahead = i == 0 ? 0 : c->burst < AHEAD_MAX ? c->burst : AHEAD_MAX;
+	}
+	if (over)
+		b->window_ends_us = now + BURST_US;
+}
+
+static int64_t
+worker_room(const struct boss *b)
+{
+	const struct crew *c = &b->crew[0];
+	int64_t waiting = c->out + (int64_t)heap_count(c->ready);
+	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
+
+	/* Which crew these belong to is not known, and few nodes have pools.  Bounded all the same. */
+	waiting -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
+	return c->slots + c->burst - waiting;
+}
+
+/*
+ * A pool's tasks are started with their claim, so it gets no more than it begins at once: its slots, and what
+ * it ends in one window, half of which is about the time that the next claim takes.  Nor more than can be
+ * recorded as quickly as it ends.  A pool without processes takes nothing.
+ */
+static int64_t
+pool_room(const struct crew *c)
+{
+	int64_t ready = (int64_t)heap_count(c->ready), free = c->idle + c->ahead - ready;
+	int64_t kept_up = c->slots + c->ahead + c->burst - c->out - ready;
+
+	return c->slots <= 0 ? 0 : free < kept_up ? free : kept_up;
+}
+
+/* A few rows are not, when many runs end per second: a look and a claim of one row cost nearly as
+ * much as those of a hundred. */
+static int64_t
+worth_a_claim(const struct crew *c, int64_t room, bool workers)
+{
+	return room > (workers ? c->burst / 2 : c->ahead / 2) ? room : 0;
+}
+
+/* How much may be claimed now; tells a hungry loader when it grew. */
+void
+boss_publish_room(struct boss *b)
+{
+	bool ahead = !b->draining && !boss_helped(b);
+	struct room room = {.timed = ahead ? TIMED_MAX - (int64_t)heap_count(b->delayed) : 0};
+	bool grew = false;
+
+	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
+		room.ready[i] = i == 0 ? worker_room(b) : pool_room(&b->crew[i]);
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	for (size_t i = 0; i < b->n_crews; i++) {
+		b->room.ready[i] = worth_a_claim(&b->crew[i], room.ready[i] - b->taken.ready[i], i == 0);
+		grew = grew || (b->room.ready[i] > 0 && atomic_load(&b->node->wanting[i]) > 0);
+	}
+	room.timed -= b->taken.timed;
+	b->room.timed = room.timed > 0 ? room.timed : 0;
+	b->in_hand_shown = b->n_in_hand;
+	if (b->n_in_hand == 0)
+		say_empty(b);
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	atomic_store_explicit(&b->node->in_hand, (int64_t)b->n_in_hand, memory_order_relaxed);
+	atomic_store_explicit(&b->node->worker_soon,
+	    b->crew[0].idle > 0 || b->crew[0].burst > 10 * b->crew[0].slots, memory_order_relaxed);
+	if (grew && b->wake != NULL)
+		b->wake(b->wake_ctx);
+}

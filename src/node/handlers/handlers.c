@@ -1,0 +1,326 @@
+/*
+ * Handlers: starter -> pools -> finisher.
+ *
+ * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop
+ * is touched from outside.  What one round of it brings goes to the boss and to the finisher in one
+ * push each.
+ */
+#include "node/handlers/private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "keeper/keeper.h"
+#include "node/boss/boss.h"
+#include "node/runs/live.h"
+#include "node/runs/outcome.h"
+#include "node/runs/refuse.h"
+
+static bool
+host_may_start(void *ctx)
+{
+	const struct handlers *h = ctx;
+
+	return node_may_act(h->node, atomic_load(&h->node->incarnation), clock_boot_us());
+}
+
+static enum pgrab_stop
+host_stop(void *ctx, const struct run *r)
+{
+	return (enum pgrab_stop)atomic_load(&r->stop.why);
+}
+
+static void
+add_note(struct handlers *h, struct mail *m)
+{
+	m->next = NULL;
+	*h->notes_end = m;
+	h->notes_end = &m->next;
+}
+
+/* The run passes to the finisher with the next flush. */
+static void
+hand_on(struct handlers *h, struct run *r)
+{
+	r->place.unit = NULL;
+	add_note(h, &r->idle.mail);
+	h->ended = run_chain(r, h->ended);
+	h->n_ended++;
+}
+
+static bool
+host_begin(void *ctx, struct run *r)
+{
+	struct handlers *h = ctx;
+
+	r->begun_us = clock_mono_us();
+	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
+		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
+		hand_on(h, r);
+		return false;
+	}
+	if (run_refused(h->node, r, true)) {
+		outcome_log(r);
+		hand_on(h, r);
+		return false;
+	}
+	node_count(h->node, COUNT_STARTED, 1);
+	atomic_fetch_add(&h->node->running[r->crew], 1);
+	r->live = xcalloc(1, sizeof *r->live);
+	live_begin(r->live, &h->node->lives, r);
+	add_note(h, &r->begun.mail);
+	return true;
+}
+
+static void
+host_print(void *ctx, struct run *r, const char *text, size_t n)
+{
+	live_print(r->live, text, n);
+}
+
+static void
+host_progress(void *ctx, struct run *r, double percent, const char *text)
+{
+	live_progress(r->live, percent, text);
+}
+
+static void
+host_waits_for(void *ctx, struct run *r, const char *text)
+{
+	live_waits_for(r->live, text);
+}
+
+/* Ends what a run showed that a process had: takes its output, and counts it. */
+static void
+end_live(struct handlers *h, struct run *r)
+{
+	r->end.output = live_end(r->live, &r->end.output_truncated);
+	free(r->live);
+	r->live = NULL;
+	atomic_fetch_sub(&h->node->running[r->crew], 1);
+}
+
+static void
+host_end(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result)
+{
+	struct handlers *h = ctx;
+	bool executed = r->live != NULL;
+	enum pgrab_stop stop = host_stop(h, r);
+
+	if (!node_may_act(h->node, r->incarnation, clock_boot_us()))
+		stop = PGRAB_STOP_FENCED;
+	r->end.at_us = clock_mono_us();
+	if (executed)
+		end_live(h, r);
+	outcome_take(r, stop, result);
+	if (outcome == OUTCOME_LOST && r->end.outcome == OUTCOME_FAILED)
+		r->end.outcome = OUTCOME_LOST;
+	if (outcome == OUTCOME_LOST && r->end.outcome != OUTCOME_LOST)
+		r->end.retry_us = RETRY_DEFAULT; /* it was told to stop: that is its outcome */
+	if (executed) {
+		node_count(h->node, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+		outcome_log(r);
+	}
+	hand_on(h, r);
+}
+
+static void
+host_slots(void *ctx, size_t pool, int more)
+{
+	struct handlers *h = ctx;
+
+	boss_slots(h->node->boss, pool + 1, more);
+}
+
+static void
+host_changed(void *ctx)
+{
+	((struct handlers *)ctx)->changed = true;
+}
+
+/* First free, then finished: the boss must not forget a run whose note is still under way. */
+static void
+host_flush(void *ctx)
+{
+	struct handlers *h = ctx;
+	struct run *ended = h->ended;
+
+	atomic_fetch_add(&h->node->ended, h->n_ended);
+	boss_notes(h->node->boss, h->notes);
+	h->notes = NULL;
+	h->notes_end = &h->notes;
+	h->ended = NULL;
+	h->n_ended = 0;
+	if (ended != NULL)
+		mailbox_push_chain(h->node->finish_queue, &ended->note.mail);
+	if (h->changed)
+		handlers_note_news(h);
+	h->changed = false;
+}
+
+static void *
+handlers_main(void *arg)
+{
+	struct handlers *h = arg;
+
+	pools_run(h->pools);
+	return NULL;
+}
+
+static struct pool_host
+make_host(struct handlers *h)
+{
+	return (struct pool_host){.ctx = h,
+	    .keeper = h->node->keeper,
+	    .kill_grace_us = h->node->set->kill_grace_us,
+	    .may_start = host_may_start,
+	    .begin = host_begin,
+	    .stop = host_stop,
+	    .end = host_end,
+	    .print = host_print,
+	    .progress = host_progress,
+	    .waits_for = host_waits_for,
+	    .slots = host_slots,
+	    .changed = host_changed,
+	    .flush = host_flush};
+}
+
+enum rc
+handlers_create(struct node *n, struct handlers **out, struct err *err)
+{
+	size_t count = n->set->n_handlers;
+	struct handlers *h;
+	struct pool_host host;
+	enum rc rc = RC_OK;
+
+	*out = NULL;
+	if (count == 0)
+		return RC_OK;
+	h = xcalloc(1, sizeof *h);
+	h->node = n;
+	h->notes_end = &h->notes;
+	h->setup = xcalloc(count, sizeof *h->setup);
+	h->section = xcalloc(count, sizeof *h->section);
+	h->news = xcalloc(count, sizeof *h->news);
+	gate_init(&h->gate);
+	PTHREAD_OK(pthread_mutex_init(&h->lock, NULL));
+	for (size_t i = 0; rc == RC_OK && i < count; i++)
+		rc = handlers_section(h, i, err);
+	host = make_host(h);
+	if (rc == RC_OK)
+		h->pools = pools_create(h->setup, h->n, &host);
+	*out = h;
+	if (rc != RC_OK)
+		handlers_destroy(out);
+	return rc;
+}
+
+void
+handlers_destroy(struct handlers **hp)
+{
+	struct handlers *h = *hp;
+
+	if (h == NULL)
+		return;
+	pools_destroy(&h->pools);
+	handlers_announce_fini(h);
+	for (size_t i = 0; i < h->n; i++) {
+		surroundings_fini(&h->setup[i].around);
+		free(h->section[i].argv);
+		free(h->section[i].kinds);
+	}
+	gate_fini(&h->gate);
+	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
+	free(h->setup);
+	free(h->section);
+	free(h);
+	*hp = NULL;
+}
+
+void
+handlers_start(struct handlers *h)
+{
+	if (h == NULL)
+		return;
+	h->started = true;
+	handlers_note_news(h);
+	thread_start(&h->announcer, "announcer", handlers_announce_main, h);
+	thread_start(&h->thread, "handlers", handlers_main, h);
+}
+
+void
+handlers_stop(struct handlers *h)
+{
+	if (h == NULL || !h->started)
+		return;
+	gate_stop(&h->gate);
+	pools_quit(h->pools);
+	thread_join(h->thread);
+	thread_join(h->announcer);
+}
+
+size_t
+handlers_count(const struct handlers *h)
+{
+	return h == NULL ? 0 : h->n;
+}
+
+const char *
+handlers_name(const struct handlers *h, size_t crew)
+{
+	return h->setup[crew - 1].name;
+}
+
+size_t
+handlers_crew(const struct handlers *h, const char *kind)
+{
+	for (size_t i = 0; h != NULL && kind != NULL && i < h->n; i++) {
+		for (const char *const *k = h->setup[i].kinds; *k != NULL; k++) {
+			if (strcmp(*k, kind) == 0)
+				return i + 1;
+		}
+	}
+	return 0;
+}
+
+int64_t
+handlers_slots(const struct handlers *h)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; h != NULL && i < h->n; i++)
+		n += (int64_t)h->setup[i].processes * (h->setup[i].at_once > 0 ? h->setup[i].at_once : 1);
+	return n;
+}
+
+void
+handlers_kinds(const struct handlers *h, void (*each)(void *ctx, const char *kind), void *ctx)
+{
+	for (size_t i = 0; h != NULL && i < h->n; i++) {
+		for (const char *const *k = h->setup[i].kinds; *k != NULL; k++)
+			each(ctx, *k);
+	}
+}
+
+void
+handlers_take(struct handlers *h, struct run *r)
+{
+	pools_submit(h->pools, r);
+}
+
+void
+handlers_renew(struct handlers *h)
+{
+	if (h != NULL)
+		pools_renew(h->pools);
+}
+
+int
+handlers_wake_fd(const struct handlers *h)
+{
+	return pools_wake_fd(h->pools);
+}

@@ -1,0 +1,105 @@
+/*
+ * The inside of the heartbeat: heartbeat.c is the thread, name.c the node's name, figures.c what a beat says,
+ * fence.c the end of the lease, outlast.c a restart of the server, back.c what the starter could not hand
+ * back, mail.c what other threads call.
+ */
+#ifndef PGRAB_NODE_HEARTBEAT_PRIVATE_H
+#define PGRAB_NODE_HEARTBEAT_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "core/run.h"
+#include "core/skew.h"
+#include "db/store.h"
+#include "node/context.h"
+
+#define BUSY_MAX 64 /* more are seen with the next reading of all */
+
+/* Another holder of our name, as we saw it. */
+struct name_watch {
+	int64_t incarnation, beat;
+	int64_t life;              /* of the server */
+	int64_t since_us, seen_us; /* unchanged since; last looked at */
+};
+
+struct heartbeat {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	struct gate gate;
+	void (*changed)(void *ctx);
+	void *changed_ctx;
+
+	/* shared, under lock */
+	pthread_mutex_t lock;
+	int64_t busy[BUSY_MAX]; /* nodes that have just said that they are busy */
+	size_t n_busy;
+	bool rung; /* there is something to read */
+
+	/* owned by the thread (by main before it starts) */
+	struct owner owner;
+	int64_t next_us; /* beat */
+	const struct store *store;
+	struct db *db;
+	struct members members;
+	struct backoff backoff;
+	struct skew skew;
+	char host[256];
+	int64_t mine; /* the last incarnation we tried to register */
+	struct name_watch watch;
+	struct server_mark server;         /* what answered last; system 0: nothing is known */
+	unsigned generation;               /* of the connection that `server` is about */
+	int64_t beat;                      /* our row's, at least */
+	bool durable;                      /* as it said with the last beat */
+	int64_t outlast_us;                /* see outlast.c; 0: nothing is outlasted */
+	bool idle;                         /* it said that nothing is in hand */
+	int64_t wish_us;                   /* see next_wish() */
+	int64_t next_others_us;            /* when to read the others again */
+	int64_t round_trip_us;             /* of the last beat; 0: none yet */
+	int64_t keepers_lost, log_dropped; /* counted so far */
+	struct run *back;                  /* chain of copies to be handed back */
+	struct buf crews;                  /* the text of node_beat.crews */
+	bool in_order;
+};
+
+/* One round of the thread: waits for the next beat, or a ring, and beats.  False: it was stopped. */
+bool heartbeat_round(struct heartbeat *h);
+
+/* A reading of all rows; the clock is noted. */
+enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
+void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
+/* Before a beat is sent: from here on others may go by it, whether we see the answer or not. */
+void heartbeat_cut(struct heartbeat *h, const struct node_beat *b);
+/* That beat, sent then, has got through. */
+void heartbeat_beaten(struct heartbeat *h, int64_t sent_boot_us, const struct node_beat *b, bool durable);
+/* No beat gets through: if that life of the server is over, the lease goes on for a while (ADR 29). */
+void heartbeat_outlast(struct heartbeat *h);
+
+/* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
+void heartbeat_publish(struct heartbeat *h);
+
+/* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
+bool heartbeat_take_busy(struct heartbeat *h);
+
+/* Hands back some of what is in the back queue; what is locked is tried again after the others. */
+void heartbeat_hand_back(struct heartbeat *h);
+
+/* What this node says with its next beat, with what it has counted since the last; heartbeat_give_back
+ * keeps the counts of a beat that failed for the next.  (After a lost reply they may count twice:
+ * these are numbers for people.) */
+struct node_beat heartbeat_figures(struct heartbeat *h);
+void heartbeat_give_back(struct heartbeat *h, const struct node_beat *b);
+
+void heartbeat_tell_change(struct heartbeat *h);
+
+/* From the loss of the lease to a new incarnation.  Returns early on stop. */
+void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);
+
+/* Before the threads: waits for the server and for the name; as heartbeat_create. */
+CHECKED enum rc heartbeat_name_first(struct heartbeat *h, struct err *err);
+/* After a fence: one try.  RC_AGAIN also while another live node has the name. */
+CHECKED enum rc heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err);
+
+#endif

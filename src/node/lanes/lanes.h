@@ -1,0 +1,107 @@
+/*
+ * What a loader reads: the lanes of the due index that this node may run, and in each the shards
+ * that are its own.
+ *
+ * The strategy divides each lane among the nodes that can run its tasks, so that no node owns what it cannot
+ * run, and what only some can run is owned by one of them.  For each shard of a lane there is a low-water
+ * mark: how far it was read and taken.
+ *
+ * Of many lanes not all shards are read: a survey says now and then which of them hold something that is due
+ * before the next survey, or soon after it.
+ *
+ * Owned by the loader's thread; no connection, no clock.
+ */
+#ifndef PGRAB_NODE_LANES_LANES_H
+#define PGRAB_NODE_LANES_LANES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "db/store_task.h"
+#include "pgrab/strategy.h"
+
+struct strategy;
+
+/* What one look reads at most: shards of lanes; what is beyond it has its turn in the next one. */
+#define LANES_PROBES_MAX 65536
+
+struct lane {
+	const struct lane_row *row; /* borrowed */
+	bool backlog;               /* the last look found as many due as there was room for */
+	int64_t room;               /* by that look, for what is due */
+	struct pgrab_shard_set own;
+	struct pgrab_shard_set soon;  /* of many lanes: what a survey or look has found; at first all */
+	uint16_t shard[PGRAB_SHARDS]; /* own ones that are this loader's */
+	size_t n_shards;
+	size_t turn;                /* where the next look begins in shard */
+	int64_t mark[PGRAB_SHARDS]; /* by shard number; LOOK_NO_MARK: from the beginning */
+};
+
+struct lanes {
+	struct lane *item;       /* the most important band first */
+	struct lane **by_number; /* the same by row->lane */
+	size_t count;
+	size_t turn;             /* where the next look begins, when not all fit into it */
+	size_t survey_turn;      /* where the next survey begins, when not all fit into it */
+	bool fit;                /* one look reads all that there is to read */
+	unsigned index, loaders; /* shards are dealt among the loaders of a node */
+};
+
+void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
+void lanes_fini(struct lanes *ls);
+
+/* Takes over which lanes there are and who is able to run each, in rows that outlive them (those of before
+ * are there still); marks are forgotten.  busy: which nodes of c are (NULL: none); their shards also belong
+ * to those that are not, divided as if the busy ones were absent. */
+void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct strategy *s,
+    const struct pgrab_cluster *c, const bool *busy);
+
+enum lanes_part {
+	LANES_OWN,    /* own shards, from where the last look ended */
+	LANES_RUNG,   /* those of them that rang */
+	LANES_OTHERS, /* those of all other nodes */
+};
+
+/* Once their rows are known.  The lane with this number, or NULL. */
+void lanes_index(struct lanes *ls);
+struct lane *lanes_find(const struct lanes *ls, int64_t number);
+
+/* Are there so many that they are surveyed? */
+bool lanes_many(const struct lanes *ls);
+/* One look reads all that there is to read. */
+bool lanes_fit(const struct lanes *ls);
+
+/* What surveys said of the lanes that were there before; where new ones are empty is not known. */
+void lanes_carry_over(struct lanes *ls, const struct lanes *before);
+
+/* The keys of the lanes that are next in a survey, at most SURVEY_STEPS; returns how many. */
+size_t lanes_to_survey(const struct lanes *ls, const char **keys);
+/* What it found in the first n of them.  True: all lanes have been surveyed once more. */
+bool lanes_surveyed(struct lanes *ls, const struct pgrab_shard_set *soon, size_t n);
+/* What a look has found is read again, until a survey says otherwise.  c: in the order of the look. */
+void lanes_found(struct lanes *ls, const struct candidate *c, size_t n);
+
+/* What to look at, into q->lane and q->n_lanes, in memory that lives until the next call or
+ * lanes_fini.  bell: for LANES_RUNG.  room: by crew; a lane whose crew has none is skipped.  timed:
+ * room for what is not due yet.  chance: for LANES_OTHERS, so that nodes that steal do not meet in the
+ * same shard.  A lane with a backlog is asked for as much as its crew has room for, at least for enough to
+ * find the best of a few; others for what is not due yet, too. */
+void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
+    const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
+/* The same, behind what is there already. */
+void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
+    const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
+
+/* Is this shard of the lane with this number one of our own? */
+bool lanes_own(const struct lanes *ls, int64_t number, unsigned shard);
+
+/* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
+size_t lanes_crew(const struct lanes *ls, int64_t number);
+bool lanes_has_crew(const struct lanes *ls, size_t crew);
+
+/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left
+ * behind may fall below a mark.  c: in the order of the look. */
+void lanes_progress(struct lanes *ls, const struct candidate *c, size_t n);
+
+#endif

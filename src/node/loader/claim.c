@@ -1,0 +1,251 @@
+/*
+ * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The
+ * thread itself is loader.c.
+ */
+#include "node/loader/private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/context.h"
+
+#define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
+/* For this long after a locked row no claim waits for another, at first and at most. */
+#define CONTENDED_MIN_US (3 * US_PER_S)
+#define CONTENDED_MAX_US (60 * US_PER_S)
+#define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
+
+/* The tasks that one statement after the other is about, and what came of them. */
+struct taking {
+	struct loader *l;
+	int64_t incarnation;
+	struct candidate *c; /* sorted by id */
+	struct run *chain;   /* claims: those won */
+	size_t won;
+	int64_t settled; /* misfires */
+	enum rc rc;      /* why they were not settled */
+	struct err *err;
+};
+
+static int64_t
+taking_id(void *ctx, size_t i)
+{
+	const struct taking *k = ctx;
+
+	return k->c[i].id;
+}
+
+/* Those of c[0..n) that are not doubted, and one that is: at most one has its turn. */
+static void
+take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t n,
+    enum sift (*try)(void *ctx, size_t from, size_t n, int64_t within_us))
+{
+	const struct sifted what = {.try = try, .id = taking_id, .ctx = k};
+	const struct candidate *doubted = NULL;
+	size_t calm = 0;
+
+	k->c = xcalloc(n + 1, sizeof *k->c);
+	for (size_t i = 0; i < n; i++) {
+		if (!doubts_has(s->doubts, c[i].id))
+			k->c[calm++] = c[i];
+		else if (doubted == NULL)
+			doubted = &c[i];
+	}
+	if (calm > 0)
+		sift(s, &what, calm);
+	if (doubted != NULL) {
+		k->c[calm] = *doubted;
+		sift_alone(s, &what, calm);
+	}
+	free(k->c);
+}
+
+static enum sift
+settle(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	struct taking *k = ctx;
+	int64_t settled = 0;
+	enum rc rc = k->l->store->misfire(k->l->db, k->c + from, n, within_us, &settled, k->err);
+
+	if (rc == RC_UNKNOWN && k->err->silent)
+		return SIFT_SILENT;
+	k->rc = rc;
+	k->settled += settled;
+	if (rc == RC_OK && n == 1)
+		doubts_drop(&k->l->node->doubts, k->c[from].id);
+	return rc == RC_OK ? SIFT_ANSWERED : SIFT_STOP;
+}
+
+/* Tasks that misfired are not claimed as they are: first their fires are settled, then
+ * they are looked at again. */
+enum rc
+loader_settle_misfires(
+    struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err)
+{
+	struct candidate *late = xcalloc(MISFIRES_MAX, sizeof *late);
+	struct taking t = {.l = l, .err = err};
+	size_t k = 0;
+
+	for (size_t i = 0; i < n && k < MISFIRES_MAX; i++) {
+		if (c[i].misfired && c[i].refused)
+			late[k++] = c[i];
+	}
+	if (k > 0) {
+		qsort(late, k, sizeof *late, loader_by_id);
+		take_each(&t, &l->settler, late, k, settle);
+	}
+	free(late);
+	*settled_out = t.settled;
+	return t.rc;
+}
+
+/* After a claim that would have waited for a locked row. */
+static void
+note_contended(struct loader *l, bool contended)
+{
+	int64_t now = clock_mono_us();
+
+	if (contended && l->contended_for_us == 0 &&
+	    (l->contended_said_us == 0 || now >= l->contended_said_us + CONTENDED_MAX_US)) {
+		l->contended_said_us = now;
+		log_info("locked", "rows=claim hint=\"%s\"",
+		    "another session has due tasks locked in an open transaction; the other tasks go on");
+	}
+	l->contended_for_us = !contended                               ? 0
+			      : l->contended_for_us == 0               ? CONTENDED_MIN_US
+			      : l->contended_for_us < CONTENDED_MAX_US ? 2 * l->contended_for_us
+								       : CONTENDED_MAX_US;
+	l->contended_until_us = now + l->contended_for_us;
+}
+
+/* The latest due time of those that were already due at the look: these took room of a crew
+ * that begins them at once. */
+static int64_t
+last_due(const struct candidate *c, size_t n)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (c[i].overdue_us >= 0 && c[i].due_us > last)
+			last = c[i].due_us;
+	}
+	return last;
+}
+
+/* After a lost answer: what of c[0..n) we hold, asked until that is known or we are fenced.  Not when we
+ * stop: what was claimed is found by the leak repair, or by others. */
+static enum rc
+find_claimed(struct loader *l, const struct claim *who, const struct candidate *c, size_t n,
+    struct run **chain, size_t *won_out, struct err *err)
+{
+	enum rc rc = RC_UNKNOWN;
+
+	log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err->text);
+	l->next_durable_us = 0; /* the next connection may be to another server */
+	hold_keep(who->hold);   /* what is not found now may still turn up */
+	while (rc == RC_UNKNOWN && node_may_act(l->node, who->incarnation, clock_boot_us()) &&
+	       gate_wait(&l->gate, clock_mono_us() + backoff_next_us(&l->backoff)) != GATE_STOPPED) {
+		rc = l->store->held(l->db, who, c, n, chain, won_out, err);
+		rc = rc == RC_AGAIN || rc == RC_RACE ? RC_UNKNOWN : rc;
+	}
+	if (rc == RC_OK)
+		backoff_reset(&l->backoff);
+	return rc;
+}
+
+static void
+note_won(struct taking *k, struct run *chain, size_t won)
+{
+	k->won += won;
+	while (chain != NULL) {
+		struct run *r = chain;
+
+		chain = run_next(r);
+		if (r->started)
+			doubts_drop(&k->l->node->doubts, r->id);
+		k->chain = run_chain(r, k->chain);
+	}
+}
+
+static enum sift
+claim(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	struct taking *k = ctx;
+	struct loader *l = k->l;
+	int64_t incarnation = k->incarnation;
+	const struct candidate *c = k->c + from;
+	int64_t over[OVER_MAX];
+	struct claim who = {.node_id = atomic_load(&l->node->node_id),
+	    .incarnation = incarnation,
+	    /* With every worker busy a started task would only seem to run; a pool has room for
+	     * what it begins. */
+	    .at_once = atomic_load(&l->node->worker_soon) ? l->node->at_once : l->node->handled,
+	    .due_us = last_due(c, n),
+	    .contended = clock_mono_us() < l->contended_until_us,
+	    .within_us = within_us,
+	    .hold = hold_open(&l->node->holds, incarnation),
+	    .over = over,
+	    .n_over = holds_take_over(&l->node->holds, incarnation, false, over, OVER_MAX)};
+	bool known = who.contended, silent;
+	struct run *chain = NULL;
+	struct err err = {0};
+	size_t won = 0;
+	enum rc rc;
+
+	/* What is over without a lease was dropped with it: recovery needs its rows. */
+	if (!node_may_act(l->node, incarnation, clock_boot_us()))
+		who.n_over = 0;
+	rc = l->store->claim(l->db, &who, c, n, &chain, &won, &err);
+	silent = rc == RC_UNKNOWN && err.silent;
+	if (!known)
+		note_contended(l, who.contended);
+	if (rc != RC_OK)
+		holds_give_back(&l->node->holds, incarnation, false, over, who.n_over);
+	if (rc == RC_UNKNOWN)
+		rc = find_claimed(l, &who, c, n, &chain, &won, &err);
+	if (rc == RC_RACE || rc == RC_AGAIN)
+		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	else if (rc != RC_OK)
+		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
+	hold_unref(who.hold);
+	if (rc == RC_OK)
+		note_won(k, chain, won);
+	if (rc != RC_OK && rc != RC_BAD)
+		return SIFT_STOP;
+	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
+}
+
+/* When each is due on our monotonic clock: never earlier than by the database's. */
+static void
+set_due(const struct loader *l, struct run *chain)
+{
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->due_mono_us = r->due_us - l->ahead_us;
+}
+
+static void
+count_claims(struct node *n, size_t tried, size_t won, bool stolen)
+{
+	node_count(n, COUNT_ATTEMPTED, (int64_t)tried);
+	node_count(n, COUNT_WON, (int64_t)won);
+	node_count(n, COUNT_LOST, (int64_t)(tried - won));
+	if (stolen)
+		node_count(n, COUNT_STOLEN, (int64_t)won);
+}
+
+struct run *
+loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
+{
+	struct taking k = {.l = l, .incarnation = incarnation};
+
+	ASSERT_OWNED(&l->owner);
+	take_each(&k, &l->sifter, c, n, claim);
+	count_claims(l->node, n, k.won, stolen);
+	set_due(l, k.chain);
+	*won_out = k.won;
+	return k.chain;
+}

@@ -1,0 +1,300 @@
+/*
+ * Loader: database -> boss.
+ *
+ * A round serves one wake-up: a look (read only, by index, in the shards the strategy says are ours) and a
+ * claim (the versioned UPDATE) for what the look found, never more than the boss has room for; see
+ * look.c.  Rounds follow each other while rows are left behind; else the loader sleeps until `poll`,
+ * the doorbell, or room.
+ */
+#include "node/loader/loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "node/boss/boss.h"
+#include "node/context.h"
+#include "node/handlers/handlers.h"
+#include "node/loader/private.h"
+#include "strategy/host.h"
+
+#define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
+
+/* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
+ * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
+#define ECHO_US (50 * US_PER_MS)
+
+void
+loader_expect_echoes(struct loader *l)
+{
+	l->echo_gap_us = ECHO_US;
+	l->echo_us = clock_mono_us() + ECHO_US;
+}
+
+static void
+set_hungry(struct loader *l, bool hungry)
+{
+	if (hungry == l->hungry)
+		return;
+	l->hungry = hungry;
+	if (hungry) {
+		atomic_fetch_add(&l->node->hungry, 1);
+	} else {
+		atomic_fetch_sub(&l->node->hungry, 1);
+		loader_expect_echoes(l);
+	}
+}
+
+/* Between two heartbeats: we were busy and will now sleep, so we want the bell; look
+ * again after that is written. */
+static bool
+want_bell(struct loader *l)
+{
+	struct err err = {0};
+	enum rc rc;
+
+	if (atomic_load(&l->node->hungry) > 0 || atomic_exchange(&l->node->bell_written, true))
+		return false;
+	rc = l->store->node_bell(
+	    l->db, atomic_load(&l->node->node_id), atomic_load(&l->node->incarnation), true, &err);
+	atomic_fetch_add(&l->node->bell_times, 1); /* it was said before it was so */
+	if (rc != RC_OK)
+		atomic_store(&l->node->bell_written, false);
+	return rc == RC_OK;
+}
+
+static bool
+take_bell(struct loader *l, struct pgrab_shard_set *out)
+{
+	bool rang;
+
+	PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
+	*out = l->bell;
+	rang = !l->bell_all;
+	if (l->bell_lanes)
+		l->next_lanes_us = 0;
+	/* Even if it is not for us: its owner may be unable to take it. */
+	if (l->bell_rang)
+		l->found_us = clock_mono_us();
+	if (l->bell_many) { /* anywhere, and perhaps before what was read last */
+		l->survey_soon = true;
+		l->next_full_us = 0;
+	}
+	l->bell_rang = false;
+	l->bell_many = false;
+	l->bell_lanes = false;
+	memset(&l->bell, 0, sizeof l->bell);
+	l->bell_all = false;
+	PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
+	return rang;
+}
+
+static bool
+may_look(const struct loader *l)
+{
+	struct node *n = l->node;
+
+	return !node_draining(n) && health_may_claim(n) && l->cluster != NULL &&
+	       node_may_act(n, atomic_load(&n->incarnation), clock_boot_us());
+}
+
+/* Have all transactions ended that may have inserted a task before the bell was wanted?  Asked once in a poll
+ * until it is so.  What they have inserted, the look that follows finds. */
+static bool
+all_heard(struct loader *l)
+{
+	unsigned times = atomic_load(&l->node->bell_times);
+	char *left = NULL;
+	struct err err = {0};
+
+	if (l->unheard != NULL && times != l->heard_times) {
+		free(l->unheard);
+		l->unheard = NULL;
+	}
+	if (l->unheard != NULL && strcmp(l->unheard, "{}") == 0)
+		return true;
+	if (l->store->unheard(l->db, l->unheard, &left, &err) != RC_OK)
+		return false;
+	free(l->unheard);
+	l->unheard = left;
+	l->heard_times = times;
+	return strcmp(left, "{}") == 0;
+}
+
+/* Has there been nothing to do for a while, and will we be told when that changes?  What rang was taken by
+ * its owner, or could have been stolen. */
+static bool
+is_quiet(struct loader *l, int64_t now)
+{
+	int64_t while_us = l->node->set->steal_after_us + 3 * l->node->set->poll_us;
+
+	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
+	       lanes_fit(&l->lanes) && now - l->found_us > while_us &&
+	       l->node->set->poll_us < QUIET_POLL_US && all_heard(l);
+}
+
+static bool
+is_echo(const struct loader *l, int64_t now)
+{
+	return now >= l->echo_us && l->echo_gap_us < l->node->set->poll_us;
+}
+
+static int64_t
+next_echo(struct loader *l, int64_t now)
+{
+	int64_t poll_us = l->node->set->poll_us;
+
+	if (is_echo(l, now)) {
+		l->echo_gap_us *= 2;
+		l->echo_us = now + l->echo_gap_us;
+	}
+	return l->echo_gap_us < poll_us ? l->echo_us : now + poll_us;
+}
+
+/* When to look next if nothing rings. */
+static int64_t
+next_poll(struct loader *l, int64_t now)
+{
+	int64_t next_us = l->quiet ? now + QUIET_POLL_US : next_echo(l, now);
+	int64_t survey_us = loader_next_survey(l);
+
+	next_us = next_us < survey_us ? next_us : survey_us;
+	return next_us < l->anew_us ? next_us : l->anew_us;
+}
+
+/* Says which crews have tasks that were left behind or not looked at: when such a crew has room
+ * again, the boss wakes us. */
+static void
+say_wants(struct loader *l, const bool *wants)
+{
+	for (size_t i = 0; i < CREWS_MAX; i++) {
+		if (wants[i] != l->said[i])
+			atomic_fetch_add(&l->node->wanting[i], wants[i] ? 1 : -1);
+		l->said[i] = wants[i];
+	}
+}
+
+static void
+within_quota(struct loader *l, struct room *room)
+{
+	for (size_t i = 0; i <= handlers_count(l->node->handlers); i++)
+		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
+}
+
+/* Is there more to do than this node can?  And whose tasks were left for lack of room? */
+static void
+note_left(struct loader *l, const struct wakeup *w)
+{
+	bool full = room_ready(&w->taken) == 0;
+
+	/* Hungry: rows are left that another look would find, or there was no room to look at all. */
+	set_hungry(l, (w->more && l->moved) || full);
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		l->wants[i] = l->wants[i] || full || (w->taken.ready[i] <= 0 && lanes_has_crew(&l->lanes, i));
+	say_wants(l, l->wants);
+}
+
+/* clock_mono_us; 0: at once. */
+static int64_t
+next_look(struct loader *l, const struct wakeup *w)
+{
+	if (w->more && room_ready(&w->room) < room_ready(&w->taken))
+		return w->now + l->node->set->heartbeat_us; /* for a new picture of the others */
+	if (w->more && l->moved)
+		return 0;
+	if (!l->hungry && want_bell(l)) {
+		loader_expect_echoes(l);
+		return 0;
+	}
+	return next_poll(l, w->now);
+}
+
+/* Does all that a wake-up asks for, and sets l->next_us to when to look next. */
+static enum rc
+serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bell, struct err *err)
+{
+	struct wakeup w = {.only_rung = only_rung,
+	    .bell = bell,
+	    .now = clock_mono_us(),
+	    .taken = boss_take_room(l->node->boss)};
+	enum rc rc;
+
+	w.room = w.taken;
+	within_quota(l, &w.room);
+	l->moved = false;
+	memset(l->wants, 0, sizeof l->wants);
+	l->quiet = w.room.timed > 0 && is_quiet(l, w.now);
+	l->survey_soon = l->survey_soon || is_echo(l, w.now);
+	if (w.now >= l->anew_us) {
+		l->anew_us = INT64_MAX;
+		l->next_full_us = l->next_steal_us = 0;
+	}
+	rc = loader_look(l, &w, err);
+	note_left(l, &w);
+	boss_give(l->node->boss, NULL, w.taken);
+	if (rc != RC_OK) {
+		l->next_us = l->retry_us = l->anew_us = w.now + backoff_next_us(&l->backoff);
+		return rc;
+	}
+	if (room_ready(&w.taken) + w.taken.timed > 0) /* else nobody was asked */
+		backoff_reset(&l->backoff);
+	l->next_us = next_look(l, &w);
+	return RC_OK;
+}
+
+bool
+loader_round(struct loader *l)
+{
+	struct pgrab_shard_set bell;
+	struct err err = {0};
+	enum gate_wake wake = gate_wait(&l->gate, l->next_us);
+	bool only_rung;
+	enum rc rc;
+
+	ASSERT_OWNED(&l->owner);
+	if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
+		wake = GATE_STOPPED;
+	if (wake == GATE_STOPPED)
+		return false;
+	if (clock_mono_us() < l->retry_us) { /* whatever rang: the last answer was a refusal */
+		l->next_us = l->retry_us;
+		return true;
+	}
+	loader_refresh_cluster(l);
+	loader_publish_shards(l);
+	only_rung = take_bell(l, &bell) && wake == GATE_RUNG;
+	if (!may_look(l)) {
+		l->next_us = clock_mono_us() + l->node->set->poll_us;
+		return true;
+	}
+	rc = serve_wakeup(l, only_rung, &bell, &err);
+	if (rc == RC_BAD || (rc != RC_OK && l->backoff.tries % 32 == 1))
+		log_line(rc == RC_BAD ? LOG_ERROR : LOG_WARN, "look", "answer=%s tries=%u error=\"%s\"",
+		    rc_name(rc), l->backoff.tries, err.text);
+	return true;
+}
+
+void
+loader_end(struct loader *l)
+{
+	cluster_put(&l->node->cluster, l->cluster);
+	l->cluster = NULL;
+	set_hungry(l, false);
+	say_wants(l, (bool[CREWS_MAX]){false});
+	db_disconnect(l->db);
+}
+
+void *
+loader_main(void *arg)
+{
+	struct loader *l = arg;
+
+	owner_take(&l->owner);
+	while (loader_round(l))
+		;
+	loader_end(l);
+	return NULL;
+}

@@ -1,0 +1,283 @@
+/*
+ * What a loader does with a wake-up: it looks, and claims what the look found.  The thread is loader.c.
+ *
+ * Low-water marks.  While one round follows another, the look begins in each shard at the last due time it
+ * has read there: dead index entries pile up at the head when an old snapshot is held.  A look after a sleep
+ * begins at the beginning, and so does one in every `poll`: rows that were committed late, or handed back,
+ * have an older due time than the mark.
+ *
+ * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
+ * do in our own: once per poll, and on from there while there is more and we win some of it.  A node with
+ * nothing to do sleeps for longer than a poll, so it notes what they have planned, and wakes up if the owner
+ * may have left it.
+ */
+#include "node/loader/private.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/skew.h"
+#include "node/boss/boss.h"
+#include "node/context.h"
+
+#define DURABLE_EVERY_US (60 * US_PER_S)
+
+/* A server may be reconfigured or replaced: what it can promise is asked first of all on a new connection,
+ * and now and then; with every full look while it promises too little.  (The starter asks before each start
+ * of an at_most_once task.) */
+static enum rc
+check_durable(struct loader *l, struct err *err)
+{
+	bool durable = atomic_load(&l->node->durable);
+	int64_t now = clock_mono_us();
+	enum rc rc;
+
+	if (db_conn(l->db) != NULL && now < (durable ? l->next_durable_us : l->next_full_us))
+		return RC_OK;
+	rc = l->store->durable(l->db, l->node->set->at_most_once_async, &durable, err);
+	if (rc == RC_OK)
+		l->next_durable_us = now + DURABLE_EVERY_US;
+	if (rc == RC_OK && atomic_exchange(&l->node->durable, durable) != durable) {
+		log_warn("durable", "at_most_once=\"%s\" reason=\"%s\"", durable ? "taken" : "left to others",
+		    durable ? "" : err->text);
+		l->next_full_us = 0; /* other tasks are for us now */
+	}
+	return rc;
+}
+
+/* Fills in the query, except its lanes, which are there already, and asks it. */
+static enum rc
+ask(struct loader *l, bool marks, struct candidate **c, size_t *found, struct err *err)
+{
+	struct node *n = l->node;
+	struct look_query *q = &l->query;
+	int64_t asked_us;
+	enum rc rc;
+
+	q->able = node_ability(n);
+	q->once = atomic_load(&n->durable);
+	q->marks = marks;
+	q->free = clock_mono_us() < l->contended_until_us;
+	asked_us = clock_mono_us();
+	rc = l->store->look(l->db, q, c, found, err);
+	l->looked_us = clock_mono_us();
+	if (rc == RC_OK && *found > 0)
+		l->ahead_us = skew_within(
+		    atomic_load(&n->db_ahead_us), (*c)->due_us + (*c)->overdue_us, asked_us, l->looked_us);
+	return rc;
+}
+
+static void
+look_anew(struct loader *l, int64_t now, int64_t in_us)
+{
+	if (in_us < l->anew_us - now)
+		l->anew_us = now + in_us;
+}
+
+/* How long until we may take the first of these: an own one lookahead before it is due, one of others
+ * steal_after behind that.  0 or less: now. */
+static int64_t
+until_first(const struct loader *l, const struct candidate *c, size_t n)
+{
+	const struct settings *set = l->node->set;
+	int64_t first_us = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		bool own = lanes_own(&l->lanes, c[i].lane, c[i].shard);
+		int64_t until_us = (own ? -set->lookahead_us : set->steal_after_us) - c[i].overdue_us;
+
+		if (until_us < first_us)
+			first_us = until_us;
+	}
+	return first_us;
+}
+
+static int64_t
+own_ahead(const struct loader *l, const struct room *room)
+{
+	return room->timed > 0 ? l->node->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0) : 0;
+}
+
+static enum rc
+look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
+    struct err *err)
+{
+	bool marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
+
+	look_ahead(&l->query, 0, part == LANES_OTHERS ? -l->node->set->steal_after_us : own_ahead(l, room));
+	return ask(l, marks, c, found, err);
+}
+
+/* Of what was not put off. */
+static bool
+any_for_now(const struct candidate *c, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && c[i].refused)
+		i++;
+	return i < n;
+}
+
+/* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
+static size_t
+claim_chosen(
+    struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen, bool stolen)
+{
+	struct run *chain = NULL;
+	size_t won = 0;
+
+	loader_keep_chosen(c, found);
+	if (chosen > 0 && node_may_act(l->node, incarnation, clock_boot_us()))
+		chain = loader_claim(l, incarnation, c, chosen, stolen, &won);
+	boss_give(l->node->boss, chain, (struct room){0});
+	return won;
+}
+
+/* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
+static enum rc
+look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
+{
+	int64_t incarnation = atomic_load(&l->node->incarnation);
+	struct candidate *c = NULL;
+	size_t found = 0, chosen, won;
+	int64_t settled;
+	enum rc rc = look(l, part, &room, &c, &found, err);
+
+	if (rc != RC_OK)
+		return rc;
+	if (part == LANES_OWN)
+		look_anew(l, l->looked_us, loader_put_off(c, found, l->node->set->lookahead_us));
+	if (any_for_now(c, found))
+		l->found_us = l->looked_us;
+	chosen = loader_choose(l, c, found, room);
+	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
+	*more_out = loader_left_behind(l, c, found);
+	lanes_found(&l->lanes, c, found);
+	if (part == LANES_OWN)
+		lanes_progress(&l->lanes, c, found);
+	rc = loader_settle_misfires(l, c, found, &settled, err);
+	if (rc == RC_OK) {
+		*more_out = *more_out || settled > 0;
+		l->moved = settled > 0 || loader_moved(l, c, found, room);
+		won = claim_chosen(l, incarnation, c, found, chosen, part == LANES_OTHERS);
+		if (part == LANES_OTHERS && won == 0)
+			*more_out = false; /* another node is doing it */
+	}
+	free(c);
+	return rc;
+}
+
+static enum lanes_part
+own_part(const struct loader *l, const struct wakeup *w)
+{
+	return w->only_rung && w->now < l->next_full_us && !l->hungry ? LANES_RUNG : LANES_OWN;
+}
+
+/* A shard rang, and the look is not at those that rang: of many lanes it reads what a survey knows. */
+static bool
+rang_unknown(const struct loader *l, const struct wakeup *w)
+{
+	bool rang = false;
+
+	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
+		rang = rang || w->bell->word[i] != 0;
+	return rang && !l->hungry && own_part(l, w) == LANES_OWN;
+}
+
+/* Looks in our own shards, or only in those that rang if nothing else woke us. */
+static enum rc
+look_at_own(struct loader *l, struct wakeup *w, struct err *err)
+{
+	bool full = w->now >= l->next_full_us;
+	enum lanes_part part = own_part(l, w);
+	enum rc rc = RC_OK;
+
+	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
+	if (l->query.n_lanes > 0)
+		rc = look_and_claim(l, part, w->room, &w->more, err);
+	if (full)
+		l->next_full_us = w->now + l->node->set->poll_us;
+	return rc;
+}
+
+static enum rc
+steal(struct loader *l, struct wakeup *w, struct err *err)
+{
+	struct room room = w->room;
+	enum rc rc = RC_OK;
+
+	room.timed = 0;
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
+	l->backoff.random = pgrab_mix64(l->backoff.random);
+	if (l->query.n_lanes > 0)
+		rc = look_and_claim(l, LANES_OTHERS, room, &w->more, err);
+	l->next_steal_us = w->more ? w->now : w->now + l->node->set->poll_us;
+	return rc;
+}
+
+/* Did the last looks in our own shards, and in those of others, find nothing? */
+static bool
+is_idle(const struct loader *l, const struct wakeup *w)
+{
+	return !w->only_rung && !l->hungry && room_ready(&w->room) > 0 && lanes_fit(&l->lanes) &&
+	       w->now >= l->next_full_us && w->now >= l->next_steal_us &&
+	       w->now - l->found_us > l->node->set->poll_us;
+}
+
+/* Then both are one statement, and what may be taken before the next one sets when that is.  What may be
+ * taken now is looked at again, by whoever may take it. */
+static enum rc
+look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struct err *err)
+{
+	int64_t next_us = l->quiet ? QUIET_POLL_US : l->node->set->poll_us, first_us;
+	struct look_query *q = &l->query;
+	struct candidate *c = NULL;
+	size_t found = 0, own;
+	enum rc rc;
+
+	lanes_part(&l->lanes, LANES_OWN, NULL, w->room.ready, w->room.timed, 0, q);
+	own = q->n_lanes;
+	lanes_add(&l->lanes, LANES_OTHERS, NULL, w->room.ready, 0, l->backoff.random >> 20, q);
+	if (q->n_lanes == own)
+		return RC_OK; /* nobody else has shards: there is one statement anyway */
+	look_ahead(q, 0, own_ahead(l, &w->room));
+	look_ahead(q, own, next_us - l->node->set->steal_after_us);
+	rc = ask(l, false, &c, &found, err);
+	first_us = until_first(l, c, found);
+	if (rc == RC_OK && first_us > 0) {
+		*nothing = true;
+		look_anew(l, l->looked_us, first_us);
+		look_anew(l, w->now, next_us);
+		l->next_full_us = l->next_steal_us = w->now + l->node->set->poll_us;
+	}
+	free(c);
+	return rc;
+}
+
+enum rc
+loader_look(struct loader *l, struct wakeup *w, struct err *err)
+{
+	bool nothing = false;
+	enum rc rc;
+
+	ASSERT_OWNED(&l->owner);
+	if (room_ready(&w->room) + w->room.timed <= 0)
+		return RC_OK;
+	rc = check_durable(l, err);
+	if (rc == RC_OK)
+		rc = loader_refresh_lanes(l, err);
+	l->survey_soon = l->survey_soon || rang_unknown(l, w);
+	if (rc == RC_OK)
+		rc = loader_survey(l, err);
+	if (rc == RC_OK && is_idle(l, w))
+		rc = look_for_anything(l, w, &nothing, err);
+	if (nothing)
+		return RC_OK;
+	if (rc == RC_OK)
+		rc = look_at_own(l, w, err);
+	if (rc == RC_OK && !w->more && room_ready(&w->room) > 0 && w->now >= l->next_steal_us)
+		rc = steal(l, w, err);
+	return rc;
+}

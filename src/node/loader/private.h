@@ -1,0 +1,149 @@
+/*
+ * The inside of a loader: loader.c is the thread, look.c what it does when it wakes up, lanes.c which lanes
+ * and shards it reads, choice.c and claim.c what it takes, loaders.c all of a node.
+ */
+#ifndef PGRAB_NODE_LOADER_PRIVATE_H
+#define PGRAB_NODE_LOADER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/thread.h"
+#include "core/backoff.h"
+#include "db/store.h"
+#include "node/boss/boss.h"
+#include "node/doubts.h"
+#include "node/lanes/lanes.h"
+#include "pgrab/strategy.h"
+
+/* A node that has found nothing for a while, and hears its doorbell, looks only this often: whoever inserts a
+ * task that is due before the look after the next rings (see task_inserted). */
+#define QUIET_POLL_US (10 * US_PER_S)
+
+struct cluster;
+struct loaders;
+struct node;
+struct strategy;
+
+struct loader {
+	struct node *node; /* borrowed */
+	pthread_t thread;
+	unsigned index; /* of node->set->loaders: shards are dealt among them */
+	struct gate gate;
+
+	/* shared, under bell_lock */
+	pthread_mutex_t bell_lock;
+	struct pgrab_shard_set bell; /* shards that rang */
+	bool bell_all;
+	bool bell_lanes; /* a new lane rang */
+	bool bell_rang;  /* something rang */
+	bool bell_many;  /* for more shards than it named */
+
+	/* owned by the thread */
+	struct owner owner;
+	int64_t next_us; /* when to look, if nothing rings */
+	const struct store *store;
+	struct db *db;
+	struct strategy *strategy;
+	struct backoff backoff;
+	struct sifter sifter, settler; /* of claims, of misfires */
+	struct cluster *cluster;       /* a reference, or NULL */
+	struct pgrab_shard_set own;    /* of a lane that everybody can run; for pgrab.ownership */
+	struct lanes lanes;
+	struct lane_row *lane_rows; /* what they were made of */
+	size_t n_lane_rows;
+	char *lanes_print;       /* of the answer they are from; NULL: they are asked for again; owned */
+	int64_t anew_lanes_us;   /* when that is done whatever the print says */
+	int64_t surveyed_us;     /* the end of the last survey; 0: none */
+	int64_t survey_pause_us; /* at least, between two */
+	int64_t survey_began_us, survey_cycle_us; /* from lane 0 on; how long all lanes took the last time */
+	bool survey_soon;                         /* what it says may not be true any more */
+	struct look_query query;                  /* its lanes are used again */
+	int64_t next_lanes_us;                    /* when to ask which lanes there are */
+	/* The database's clock - clock_mono_us, as the last look that found something says. */
+	int64_t ahead_us;
+	int64_t found_us; /* when a look last found something to take, or something rang */
+	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken
+	 * then, or the last look at everything reached no further.  INT64_MAX: neither. */
+	int64_t anew_us;
+	char *unheard;        /* by store_unheard, as of heard_times; NULL: not asked; owned */
+	unsigned heard_times; /* of node->bell_times */
+	bool quiet;
+	int64_t next_full_us, next_steal_us;
+	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
+	int64_t retry_us;        /* after a vain answer: not before this */
+	int64_t looked_us;       /* when the last look had ended */
+	int64_t echo_us;         /* the next look without a bell */
+	int64_t echo_gap_us;     /* to the one after it, half; no less than poll: there is none */
+	int64_t published;       /* incarnation under which pgrab.node says what own says; 0: none */
+	bool hungry;             /* the last look left rows behind */
+	bool moved;              /* it changed something, so another one finds other rows */
+	/* By crew: its tasks were left behind, or skipped for lack of room. */
+	bool wants[CREWS_MAX];
+	bool said[CREWS_MAX];
+	/* A claim met rows that another session has locked: until then such rows are skipped, and for twice
+	 * as long each time the lock is still there after that.  0: nothing is locked. */
+	int64_t contended_until_us, contended_for_us;
+	int64_t contended_said_us; /* 0: never */
+};
+
+/* Why the loader is awake, with what room, and with what result. */
+struct wakeup {
+	bool only_rung; /* nothing but these shards */
+	const struct pgrab_shard_set *bell;
+	int64_t now;       /* clock_mono_us */
+	struct room taken; /* from the boss, to be given back */
+	struct room room;  /* as much of it as the strategy lets us fill */
+	bool more;         /* out: rows were left behind */
+};
+
+/* loaders.c: one of them. */
+struct loader *loaders_at(struct loaders *ls, size_t i);
+
+/* qsort's: by id, the lock order. */
+int loader_by_id(const void *a, const void *b);
+
+/* Sets ->refused on what is due later than lookahead; returns how long until the first of these
+ * no longer is, or INT64_MAX. */
+int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
+/* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
+ * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
+size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
+/* Settles what has misfired of these, except rows that another session has locked. */
+enum rc loader_settle_misfires(
+    struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
+/* Claims n candidates, sorted by id; the runs won as a chain. */
+struct run *loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out);
+
+/* Is anything due that could be taken, and was not, among what the look found or beyond it (a lane or shard
+ * that gave all that it was asked for may have more)?  Notes whose. */
+bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n);
+/* Does another look find other rows, or are these all of crews without room, or misfired? */
+bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);
+/* Moves the chosen to the front, sorted by id. */
+void loader_keep_chosen(struct candidate *c, size_t n);
+
+/* loader.c: the thread, and one round of it: waits for a bell, room or a poll, and
+ * looks.  False: it was stopped. */
+void *loader_main(void *arg);
+bool loader_round(struct loader *l);
+void loader_end(struct loader *l); /* what is left to say after the last round */
+void loader_expect_echoes(struct loader *l);
+
+/* look.c.  Looks in our own shards and, when nothing is left there, in those of others. */
+enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
+
+/* lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which
+ * shards are ours. */
+void loader_refresh_cluster(struct loader *l);
+/* Which lanes there are for us, and who shares each with us. */
+enum rc loader_refresh_lanes(struct loader *l, struct err *err);
+/* Where there are many lanes, and it is time: in which shards something is due soon. */
+enum rc loader_survey(struct loader *l, struct err *err);
+int64_t loader_next_survey(const struct loader *l); /* INT64_MAX: there are not that many */
+/* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
+void loader_publish_shards(struct loader *l);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * The last check of a started run, by whoever is about to execute it.
+ */
+#ifndef PGRAB_NODE_RUNS_REFUSE_H
+#define PGRAB_NODE_RUNS_REFUSE_H
+
+#include <stdbool.h>
+
+#include "node/context.h"
+
+/*
+ * What its args name in files is read and filled in.  known: this node has the kind.  True: it must not be
+ * executed, and has its outcome, its error and its end.  May read small files; never waits for the database.
+ */
+bool run_refused(const struct node *n, struct run *r, bool known);
+
+#endif

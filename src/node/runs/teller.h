@@ -1,0 +1,20 @@
+/*
+ * The teller: the thread that writes down what the runs of this node show: their progress and which of them
+ * are being stopped, when that changes, at most once per heartbeat; their outputs when a person asks.  It has
+ * a connection only while there is something to say.
+ */
+#ifndef PGRAB_NODE_RUNS_TELLER_H
+#define PGRAB_NODE_RUNS_TELLER_H
+
+struct node;
+struct teller;
+
+struct teller *teller_start(struct node *n);
+void teller_stop(struct teller **t); /* when no run is under way any more; joins, frees */
+
+/* Any thread, with any lock held.  NULL is fine.  ring: something has changed; ask:
+ * a person wants an output. */
+void teller_ring(struct teller *t);
+void teller_ask(struct teller *t);
+
+#endif

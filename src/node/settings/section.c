@@ -1,0 +1,178 @@
+/* The sections of the file: [owner NAME], [worker NAME]. */
+#include "node/settings/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "handler/pool.h"
+#include "handler/protocol.h"
+
+#define NAME_MAX_BYTES 63 /* of a role */
+#define OWNERS_MAX     1000
+
+static const struct option_key owner_keys[] = {
+    {"service", 0, OPTION_TEXT, offsetof(struct owner_settings, service), NULL, 0, 0, NULL, "NAME",
+	"how to log in as this owner, for its sql tasks: a libpq service", false},
+    {"dsn", 0, OPTION_TEXT, offsetof(struct owner_settings, dsn), NULL, 0, 0, NULL, "DSN",
+	"the same as a connection string", true},
+    {"run_as", 0, OPTION_TEXT, offsetof(struct owner_settings, run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+	"the user that its shell and exec tasks run as", false},
+    {"directory", 0, OPTION_TEXT, offsetof(struct owner_settings, directory), NULL, 0, 0, NULL, "FOLDER",
+	"where its shell and exec tasks start", false},
+    {"allow", 0, OPTION_TEXT, offsetof(struct owner_settings, allow), NULL, 0, 0, NULL, "KIND,...",
+	"kinds that this node runs for it, among the node's own", false},
+    {"programs", 0, OPTION_TEXT, offsetof(struct owner_settings, programs), NULL, 0, 0, NULL, "PATH,...",
+	"programs that its exec tasks may start", false},
+    {"variables", 0, OPTION_TEXT, offsetof(struct owner_settings, variables), NULL, 0, 0, NULL, "NAME,...",
+	"variables that its tasks may set for these programs", false},
+    {"http_hosts", 0, OPTION_TEXT, offsetof(struct owner_settings, http_hosts), NULL, 0, 0, NULL, "HOST,...",
+	"hosts that its http tasks may talk to", false},
+    {"limits", 0, OPTION_TEXT, offsetof(struct owner_settings, limits), NULL, 0, 0, NULL,
+	"memory=SIZE,processes=N,cpu=N", "upper bounds for each of its shell and exec tasks", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+#define WORKER(f) offsetof(struct worker_settings, f)
+
+static const struct option_key worker_keys[] = {
+    {"command", 0, OPTION_TEXT, WORKER(command), NULL, 0, 0, NULL, "PROGRAM ARGS...",
+	"the program to start, without a shell; it speaks the protocol of docs/workers.md", false},
+    {"kinds", 0, OPTION_TEXT, WORKER(kinds), NULL, 0, 0, NULL, "KIND,...",
+	"kinds of task that these processes handle", false},
+    {"processes", 0, OPTION_INT, WORKER(processes), "1", 1, 256, NULL, "N", "how many processes", false},
+    {"concurrency", 0, OPTION_INT, WORKER(concurrency), "0", 0, PROTOCOL_AT_ONCE, NULL, "N",
+	"how many tasks one process has at once, at most; 0: as many as it says", false},
+    {"max_tasks", 0, OPTION_INT, WORKER(max_tasks), "0", 0, 1e12, NULL, "N",
+	"a process is replaced after this many tasks; 0: never", false},
+    {"run_as", 0, OPTION_TEXT, WORKER(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+	"the user that they run as, with its groups; default: the node's run_as", false},
+    {"cwd", 0, OPTION_TEXT, WORKER(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
+	false},
+    {"env", 0, OPTION_TEXT, WORKER(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
+	"their environment; default: job_env", true},
+    {"limits", 0, OPTION_TEXT, WORKER(limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+	"upper bounds for each process; default: job_limits", false},
+    {"start_timeout", 0, OPTION_DURATION, WORKER(start_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+	"a process that has not said hello by then is replaced", false},
+    {"ping_timeout", 0, OPTION_DURATION, WORKER(ping_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+	"a process that does not answer for this long is replaced", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+/* False: err says why not. */
+static bool
+worker_name_ok(const struct settings *s, const char *name, struct err *err)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+	for (size_t i = 0; i < s->n_handlers; i++) {
+		if (strcmp(s->handlers[i].name, name) == 0)
+			return err_set(err, RC_BAD, "[worker %s] is given twice", name) == RC_OK;
+	}
+	if (name[strspn(name, letters)] != '\0' || strlen(name) > NAME_MAX_BYTES)
+		return err_set(err, RC_BAD, "[worker %.80s]: a name is letters, digits, _ and -, at most %d",
+			   name, NAME_MAX_BYTES) == RC_OK;
+	if (s->n_handlers == POOLS_MAX)
+		return err_set(err, RC_BAD, "a file holds at most %d workers", POOLS_MAX) == RC_OK;
+	return true;
+}
+
+static void *
+add_worker(void *settings, const char *name, struct err *err)
+{
+	struct settings *s = settings;
+	struct worker_settings *w;
+
+	if (!worker_name_ok(s, name, err))
+		return NULL;
+	s->handlers = xrealloc(s->handlers, (s->n_handlers + 1) * sizeof *s->handlers);
+	w = &s->handlers[s->n_handlers++];
+	memset(w, 0, sizeof *w);
+	option_defaults(worker_keys, w);
+	w->name = xstrdup(name);
+	return w;
+}
+
+const struct owner_settings *
+settings_owner(const struct settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_owners; i++) {
+		if (strcmp(s->owners[i].name, name) == 0)
+			return &s->owners[i];
+	}
+	return NULL;
+}
+
+static void *
+add_owner(void *settings, const char *name, struct err *err)
+{
+	struct settings *s = settings;
+	struct owner_settings *o;
+
+	if (strlen(name) > NAME_MAX_BYTES)
+		err_set(err, RC_BAD, "the name of a role is at most %d bytes long", NAME_MAX_BYTES);
+	else if (settings_owner(s, name) != NULL)
+		err_set(err, RC_BAD, "[owner %s] is given twice", name);
+	else if (s->n_owners == OWNERS_MAX)
+		err_set(err, RC_BAD, "a file holds at most %d owners", OWNERS_MAX);
+	else {
+		s->owners = xrealloc(s->owners, (s->n_owners + 1) * sizeof *s->owners);
+		o = &s->owners[s->n_owners++];
+		memset(o, 0, sizeof *o);
+		option_defaults(owner_keys, o);
+		o->name = xstrdup(name);
+		return o;
+	}
+	return NULL;
+}
+
+const struct option_section settings_sections[] = {
+    {"owner", owner_keys, add_owner,
+	"What the tasks of one owner, a role of the database, get and cannot exceed. A key that is not given "
+	"here is as set above."},
+    {"worker", worker_keys, add_worker,
+	"Long-lived processes that handle tasks of some kinds; the name is for people. A file holds at most "
+	"16 of these sections. A node that runs as root does not start unless run_as, here or above, names a "
+	"user or allow_root is on."},
+    {NULL, NULL, NULL, NULL},
+};
+
+void
+settings_free_sections(struct settings *s)
+{
+	for (size_t i = 0; i < s->n_owners; i++) {
+		free(s->owners[i].name);
+		option_free(owner_keys, &s->owners[i]);
+	}
+	free(s->owners);
+	for (size_t i = 0; i < s->n_handlers; i++) {
+		free(s->handlers[i].name);
+		option_free(worker_keys, &s->handlers[i]);
+	}
+	free(s->handlers);
+}
+
+static bool
+same_section(const struct option_key *keys, const void *a, const void *b)
+{
+	for (; keys->name != NULL; keys++) {
+		if (!option_same(keys, a, b))
+			return false;
+	}
+	return true;
+}
+
+bool
+settings_same_sections(const struct settings *a, const struct settings *b)
+{
+	bool same = a->n_owners == b->n_owners && a->n_handlers == b->n_handlers;
+
+	for (size_t i = 0; same && i < a->n_owners; i++)
+		same = strcmp(a->owners[i].name, b->owners[i].name) == 0 &&
+		       same_section(owner_keys, &a->owners[i], &b->owners[i]);
+	for (size_t i = 0; same && i < a->n_handlers; i++)
+		same = strcmp(a->handlers[i].name, b->handlers[i].name) == 0 &&
+		       same_section(worker_keys, &a->handlers[i], &b->handlers[i]);
+	return same;
+}

@@ -1,0 +1,332 @@
+/* The table of keys, and the checks between keys. */
+#include "node/settings/private.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "db/dsn.h"
+#include "db/schema.h"
+
+#define FIELD(f) offsetof(struct settings, f)
+#define S(n)     ((n)*1e6)
+#define DAY      S(86400)
+
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const auto_or_off[] = {"auto", "off", NULL};
+static const char *const auto_yes_off[] = {"auto", "yes", "off", NULL};
+static const char *const formats[] = {"text", "json", NULL};
+
+const struct option_key settings_keys[] = {
+    {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
+	"database to connect to, a URI or key=value; default: libpq's environment (PGHOST, ...)", true},
+    {"listen_dsn", 0, OPTION_TEXT, FIELD(listen_dsn), NULL, 0, 0, NULL, "DSN",
+	"where to listen for new tasks if dsn is a pooler that does not pass on notifications; default: dsn",
+	true},
+    {"schema", 0, OPTION_TEXT, FIELD(schema), SCHEMA_DEFAULT, 0, 0, NULL, "NAME",
+	"schema of the database to work in: there may be several pgrabs in one database", false},
+    {"config", 'c', OPTION_TEXT, FIELD(config), NULL, 0, 0, NULL, "FILE",
+	"read these settings from an ini file", false},
+    {"name", 'n', OPTION_TEXT, FIELD(name), NULL, 0, 0, NULL, "NAME",
+	"name of this node; one live node per name; default: the host name", false},
+    {"strategy", 's', OPTION_TEXT, FIELD(strategy), "id_hash", 0, 0, NULL, "NAME|FILE.so",
+	"which tasks this node takes: a built-in name or a shared object", false},
+    {"strategy_options", 0, OPTION_TEXT, FIELD(strategy_options), NULL, 0, 0, NULL, "TEXT",
+	"options of the strategy", false},
+    {"weight", 0, OPTION_REAL, FIELD(weight), "1", 0, 1e6, NULL, "NUMBER",
+	"share under the strategy `weight`; 0: takes nothing unless all weights are 0", false},
+    {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...",
+	"labels of this node; a task's `require` must be contained in them", false},
+    {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N", "runs at once", false},
+    {"loaders", 0, OPTION_INT, FIELD(loaders), "1", 1, 16, NULL, "N", "threads that look for tasks", false},
+    {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
+	"how far ahead tasks are claimed", false},
+    {"poll", 0, OPTION_DURATION, FIELD(poll_us), "1s", S(0.01), S(3600), NULL, "TIME",
+	"longest wait between two looks of a node that has had something to do, or gets no notifications",
+	false},
+    {"heartbeat", 0, OPTION_DURATION, FIELD(heartbeat_us), "1s", S(0.05), S(60), NULL, "TIME",
+	"how often the node reports that it is alive", false},
+    {"fence_after", 0, OPTION_DURATION, FIELD(fence_after_us), "14s", S(0.2), S(3600), NULL, "TIME",
+	"after this long without a heartbeat the node stops its own runs", false},
+    {"dead_after", 0, OPTION_DURATION, FIELD(dead_after_us), "20s", S(1), S(7200), NULL, "TIME",
+	"after this long without a heartbeat others take its tasks", false},
+    {"kill_grace", 0, OPTION_DURATION, FIELD(kill_grace_us), "2s", 0, S(600), NULL, "TIME",
+	"time between TERM and KILL", false},
+    {"steal_after", 0, OPTION_DURATION, FIELD(steal_after_us), "2s", S(0.1), S(3600), NULL, "TIME",
+	"a due task that its owner has not taken for this long may be taken by any node", false},
+    {"allow", 'a', OPTION_TEXT, FIELD(allow), "sql,noop,notify", 0, 0, NULL, "KIND,...",
+	"kinds this node runs; shell, exec and http must be named to be allowed", false},
+    {"executors", 0, OPTION_TEXT, FIELD(executors), NULL, 0, 0, NULL, "FILE.so,...",
+	"plug-in executors to load", false},
+    {"job_env", 0, OPTION_TEXT, FIELD(job_env), NULL, 0, 0, NULL, "NAME=VALUE,...",
+	"environment of shell and exec tasks, on top of PATH, LANG, HOME, USER, LOGNAME, SHELL", false},
+    {"job_cwd", 0, OPTION_TEXT, FIELD(job_cwd), "/", 0, 0, NULL, "FOLDER",
+	"folder that shell and exec tasks start in", false},
+    {"job_umask", 0, OPTION_TEXT, FIELD(job_umask), "077", 0, 0, NULL, "OCTAL",
+	"umask of shell and exec tasks", false},
+    {"job_nice", 0, OPTION_INT, FIELD(job_nice), "0", 0, 19, NULL, "N",
+	"how much the priority of shell and exec tasks is below the node's", false},
+    {"job_limits", 0, OPTION_TEXT, FIELD(job_limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+	"upper bounds for each shell or exec task; args.limits may ask for less", false},
+    {"run_as", 0, OPTION_TEXT, FIELD(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+	"the user, with its groups, that shell and exec tasks and handler processes run as; default: the "
+	"user of the node",
+	false},
+    {"allow_root", 0, OPTION_FLAG, FIELD(allow_root), NULL, 0, 0, NULL, NULL,
+	"let shell and exec tasks and handler processes run as root if the node is root and run_as is not "
+	"set",
+	false},
+    {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
+	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with or without :PORT; "
+	"default: all but those where clouds keep credentials",
+	false},
+    {"secret_dir", 0, OPTION_TEXT, FIELD(secret_dir), NULL, 0, 0, NULL, "FOLDER",
+	"folder with one folder per owner; args may take values from its files: {\"env\": {\"TOKEN\": "
+	"{\"file\": "
+	"\"api.key\"}}}",
+	false},
+    {"job_cgroups", 0, OPTION_ENUM, FIELD(job_cgroups), "auto", 0, 0, auto_or_off, "auto|off",
+	"put each shell or exec task into a control group (version 2) where possible", false},
+    {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
+	"how long running tasks may take after TERM", false},
+    {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",
+	"history older than this is dropped, by whole days", false},
+    {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,
+	"run at_most_once tasks even if an asynchronous standby exists, whose promotion may run one twice",
+	false},
+    {"outlast_restart", 0, OPTION_ENUM, FIELD(outlast_restart), "auto", 0, 0, auto_yes_off, "auto|yes|off",
+	"let runs go on while the server restarts: auto: if dsn is the server's own local socket and nothing "
+	"acknowledged can be lost; yes: also at an address where nobody else would refuse us, and beside "
+	"standbys that may lack something",
+	false},
+    {"allow_superuser", 0, OPTION_FLAG, FIELD(allow_superuser), NULL, 0, 0, NULL, NULL,
+	"run even if a role that the node logs in as is a superuser", false},
+    {"core_dumps", 0, OPTION_FLAG, FIELD(core_dumps), NULL, 0, 0, NULL, NULL,
+	"let a crashing node leave a core file; its jobs can then read its memory, including passwords",
+	false},
+    {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
+	"debug, info, warn or error", false},
+    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
+static enum rc
+check_lease(const struct settings *s, struct err *err)
+{
+	char have[4][32];
+
+	if (s->fence_after_us + s->kill_grace_us + 2 * US_PER_S > s->dead_after_us) {
+		duration_format(s->fence_after_us, have[0], sizeof have[0]);
+		duration_format(s->kill_grace_us, have[1], sizeof have[1]);
+		duration_format(s->dead_after_us, have[2], sizeof have[2]);
+		duration_format(s->fence_after_us + s->kill_grace_us + 2 * US_PER_S, have[3], sizeof have[3]);
+		return err_set(err, RC_BAD,
+		    "fence_after (%s) + kill_grace (%s) + 2s must not be more than dead_after (%s): others "
+		    "would take tasks that still run here; "
+		    "set dead_after to %s or more",
+		    have[0], have[1], have[2], have[3]);
+	}
+	if (s->heartbeat_us * 2 > s->fence_after_us)
+		return err_set(err, RC_BAD,
+		    "heartbeat must not be more than half of fence_after: one late heartbeat would fence the "
+		    "node");
+	return RC_OK;
+}
+
+static enum rc
+check_name(struct settings *s, struct err *err)
+{
+	char host[256] = "";
+
+	if (s->name == NULL) {
+		if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+			return err_set(
+			    err, RC_BAD, "this machine has no host name; give the node a name: --name NAME");
+		s->name = xstrdup(host);
+	}
+	size_t n = strlen(s->name);
+
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)s->name[i] <= ' ' || s->name[i] == '"' || s->name[i] == '\\' ||
+		    s->name[i] == 0x7f)
+			return err_set(err, RC_BAD,
+			    "name \"%.100s\": a node's name has no blanks, quotes or control characters",
+			    s->name);
+	}
+	if (n == 0 || n > 200)
+		return err_set(err, RC_BAD, "a node's name is 1 to 200 bytes long");
+	return RC_OK;
+}
+
+/* Does the dsn come from the file, and hold a password? */
+static bool
+brought(const char *dsn, const char *before)
+{
+	return dsn != NULL && (before == NULL || strcmp(dsn, before) != 0) && dsn_has_password(dsn);
+}
+
+/* Whoever can write the file decides what jobs may do; whoever can read it has its passwords. */
+static enum rc
+check_file(
+    const struct settings *s, const char *file, const char *dsn, const char *listen_dsn, struct err *err)
+{
+	bool secret = brought(s->dsn, dsn) || brought(s->listen_dsn, listen_dsn);
+	struct stat st;
+
+	for (size_t i = 0; i < s->n_owners; i++)
+		secret = secret || brought(s->owners[i].dsn, NULL);
+	if (stat(file, &st) != 0 || !S_ISREG(st.st_mode))
+		return RC_OK; /* a pipe, say */
+	if ((st.st_mode & S_IWOTH) != 0)
+		return err_set(err, RC_BAD,
+		    "everybody can write %s, which says what jobs may do; run: chmod o-w %s", file, file);
+	if (secret && (st.st_mode & S_IROTH) != 0)
+		return err_set(err, RC_BAD, "%s holds a password and everybody can read it; run: chmod o= %s",
+		    file, file);
+	return RC_OK;
+}
+
+static enum rc
+read_file(struct settings *s, const char *file, struct err *err)
+{
+	char *dsn = s->dsn == NULL ? NULL : xstrdup(s->dsn);
+	char *listen_dsn = s->listen_dsn == NULL ? NULL : xstrdup(s->listen_dsn);
+	enum rc rc = option_read_file(settings_keys, settings_sections, s, file, err);
+
+	if (rc == RC_OK)
+		rc = check_file(s, file, dsn, listen_dsn, err);
+	free(dsn);
+	free(listen_dsn);
+	return rc;
+}
+
+static enum rc
+load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
+{
+	struct settings flags = {0}; /* a first pass only to find --config */
+	const char *operand;
+	int n_operands = 0;
+	enum rc rc;
+
+	option_defaults(settings_keys, &flags);
+	rc = option_read_argv(settings_keys, &flags, argc, argv, &operand, 1, &n_operands, help_out, err);
+	if (rc == RC_OK && n_operands > 0)
+		rc = err_set(err, RC_BAD, "\"%s\": `pgrab run` takes options only", operand);
+	if (rc == RC_OK && !*help_out) {
+		rc = option_read_env(settings_keys, s, err);
+		const char *file = flags.config != NULL ? flags.config : s->config;
+
+		if (rc == RC_OK && file != NULL)
+			rc = read_file(s, file, err);
+		if (rc == RC_OK)
+			rc = option_read_argv(
+			    settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
+	}
+	option_free(settings_keys, &flags);
+	return rc;
+}
+
+static char **
+copy_flags(int argc, char **argv)
+{
+	char **copy = xcalloc((size_t)argc + 1, sizeof *copy);
+
+	for (int i = 0; i < argc; i++)
+		copy[i] = xstrdup(argv[i]);
+	return copy;
+}
+
+enum rc
+settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err)
+{
+	char *json = NULL;
+	enum rc rc;
+
+	memset(out, 0, sizeof *out);
+	option_defaults(settings_keys, out);
+	out->flags = copy_flags(argc, argv);
+	rc = load(argc, argv, out, help_out, err);
+	if (rc == RC_OK && !*help_out) {
+		rc = check_name(out, err);
+		if (rc == RC_OK)
+			rc = schema_check(out->schema, err);
+		if (rc == RC_OK)
+			rc = check_lease(out, err);
+		if (rc == RC_OK)
+			rc = settings_labels_json(out->labels, &json, err);
+	}
+	free(json);
+	return rc;
+}
+
+enum rc
+settings_reload(const struct settings *old, struct settings *out, struct err *err)
+{
+	bool help = false;
+	int n = 0;
+
+	while (old->flags[n] != NULL)
+		n++;
+	return settings_load(n, old->flags, out, &help, err);
+}
+
+void
+settings_fini(struct settings *s)
+{
+	for (char **f = s->flags; f != NULL && *f != NULL; f++)
+		free(*f);
+	free(s->flags);
+	settings_free_sections(s);
+	option_free(settings_keys, s);
+}
+
+char *
+settings_json(struct cJSON *object)
+{
+	char *text = cJSON_PrintUnformatted(object);
+	char *copy = xstrdup(text == NULL ? "{}" : text);
+
+	cJSON_free(text);
+	cJSON_Delete(object);
+	return copy;
+}
+
+enum rc
+settings_labels_json(const char *labels, char **out, struct err *err)
+{
+	cJSON *object = cJSON_CreateObject();
+	char *copy = xstrdup(labels == NULL ? "" : labels), *save = NULL;
+	enum rc rc = RC_OK;
+
+	*out = NULL;
+	for (char *item = strtok_r(copy, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
+		char *eq = strchr(item, '=');
+
+		while (*item == ' ')
+			item++;
+		if (eq == NULL || eq <= item) {
+			rc = err_set(err, RC_BAD,
+			    "labels: \"%.60s\" is not key=value; write labels as zone=eu,disk=ssd", item);
+			goto out;
+		}
+		*eq = '\0';
+		if (cJSON_HasObjectItem(object, item)) {
+			rc = err_set(err, RC_BAD, "labels: \"%.60s\" is given twice", item);
+			goto out;
+		}
+		cJSON_AddStringToObject(object, item, eq + 1);
+	}
+	*out = settings_json(object);
+	object = NULL;
+out:
+	cJSON_Delete(object); /* NULL is fine */
+	free(copy);
+	return rc;
+}
