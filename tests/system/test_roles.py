@@ -19,7 +19,20 @@ class Roles:
         name = f"{cluster.prefix}_roles"
         cluster.admin(sql.SQL("grant {} to current_user").format(sql.Identifier(self.boss)))
         cluster.admin(sql.SQL("create database {} owner {}").format(sql.Identifier(name), sql.Identifier(self.boss)))
+        self.rule_over_groups("grant", "to", "with admin true, inherit false, set false")
         self.db = Db(cluster, name)
+
+    def rule_over_groups(self, verb, to, how):
+        """From 16 on a role with CREATEROLE rules only over roles that it has made; those of the server may be another boss's."""
+        self.cluster.superuser(f"""do $$
+            declare r record;
+            begin
+              if current_setting('server_version_num')::integer >= 160000 then
+                for r in select rolname from pg_roles where rolname ~ '^pgrab_(owner|node|submit|operator|read|serve|kind_.*)$' loop
+                  execute format('{verb} %I {to} %I {how}', r.rolname, '{self.boss}');
+                end loop;
+              end if;
+            end $$""")
 
     def role(self, word, options=""):
         name = f"{self.cluster.prefix}_{word}"
@@ -44,10 +57,8 @@ class Roles:
         self.cluster.drop_database(self.db.name)
         for word in GROUPS:
             self.cluster.superuser(f'drop role if exists "{self.cluster.prefix}_{word}"')
-        try:
-            self.cluster.superuser(f'drop role if exists "{self.cluster.prefix}_boss"')
-        except errors.DependentObjectsStillExist:
-            pass  # from 16 on the groups, which may be somebody else's by now, are members of each other by his word
+        self.rule_over_groups("revoke", "from", "cascade")
+        self.cluster.superuser(f'drop role if exists "{self.cluster.prefix}_boss"')
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +118,8 @@ def test_all_belongs_to_a_role_that_nobody_is(roles):
 
 def test_what_ran_before_goes_on(roles, node):
     boss = f"{roles.cluster.prefix}_boss"
-    for kind in ("noop", "shell", "http", "mail"):
+    rules = roles.ask("boss", "select current_setting('server_version_num')::integer >= 160000")[0][0]  # and so is a member
+    for kind in ("mail",) if rules else ("noop", "shell", "http", "mail"):
         assert f"applying grant pgrab_kind_{kind} to {boss}" in roles.converted, roles.converted
     assert "kind_exec" not in roles.converted
     start(roles, node)
