@@ -104,9 +104,16 @@ end $$;
 comment on function pgrab_internal.chain_below(bigint, bigint) is
   'A link and everything below it, found also through links that have left.';
 
+-- A link that has lost its last edge is alone, and the rest of its chain need not be read: a thousand edges
+-- of one parent may be deleted at once.
 create or replace function pgrab_internal.chain_around(p_id bigint, p_chain_id bigint) returns bigint[]
 language plpgsql stable as $$
 begin
+  if not exists (select from pgrab_internal.parents_of(p_id))
+    and not exists (select from pgrab_internal.children_of(p_id))
+    and not exists (select from pgrab_internal.links_left(p_chain_id)) then
+    return array[p_id];
+  end if;
   return (
     select pgrab_internal.chain_part(p_id, array_agg(e.a), array_agg(e.b))
     from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id)

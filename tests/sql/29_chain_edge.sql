@@ -1,7 +1,7 @@
 -- Edges: which are refused, and what becomes of those that change while a chain runs.
 begin;
 \ir chain.inc
-select plan(41);
+select plan(42);
 set local timezone = 'UTC';
 
 -- what is refused
@@ -165,6 +165,27 @@ select throws_ok('update pgrab.task set parent_id = 2 where id = 3', '22023',
   'task 2 cannot be a parent of task 3: there is an edge between them already');
 select throws_ok('truncate pgrab.edge', '0A000',
   'pgrab.edge cannot be truncated: the children would wait for ever');
+select pg_temp.fresh();
+
+-- what many edges of one parent cost
+create function pg_temp.drop_edges(p_parent bigint) returns void language sql as
+  'delete from pgrab.edge where parent_id = p_parent';
+create function pg_temp.blocks(p_parent bigint) returns bigint language plpgsql as $$
+declare
+  v_plan jsonb;
+begin
+  execute format('explain (analyze, buffers, format json) select pg_temp.drop_edges(%s)', p_parent)
+  into v_plan;
+  return (v_plan #>> '{0,Plan,Shared Hit Blocks}')::bigint
+    + (v_plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end $$;
+insert into pgrab.task (id, kind, run_at) overriding system value
+select i, 'noop', now() + interval '1 day' from generate_series(1, 602) i;
+insert into pgrab.edge (parent_id, child_id)
+select case when i <= 102 then 1 else 2 end, i from generate_series(3, 602) i;
+select cmp_ok(x.of_100 * 10, '>', x.of_500,
+  'five times the edges of one parent cost about five times as much')
+from (select pg_temp.blocks(1) as of_100, pg_temp.blocks(2) as of_500) x;
 select pg_temp.fresh();
 
 select * from finish();
