@@ -24,10 +24,25 @@ end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that hold something but belong to no node that is up.';
 
+-- Serves: lost.sql.
+create or replace function pgrab_internal.lost(
+  p_incarnation bigint, out incarnation bigint, out id bigint) returns setof record
+language sql stable
+begin atomic
+  select i.incarnation, h.id
+  from (
+    select p_incarnation as incarnation where p_incarnation is not null
+    union all
+    select o from pgrab_internal.orphans() o where p_incarnation is null) i
+    left join lateral pgrab_internal.held(i.incarnation) h on true;
+end;
+comment on function pgrab_internal.lost(bigint) is
+  'What an incarnation holds; null: all that belong to no node that is up. A null where it is nothing.';
+
 -- Runs of a dead node, as a batch for finish().  A task that a user has locked waits for the next round, and
 -- so does a sql run whose backend could not be ended, because it is still running.
-create or replace function pgrab_internal.lost_batch(p_incarnation bigint, p_error text)
-  returns pgrab_internal.batch
+create or replace function pgrab_internal.lost_batch(
+  p_incarnation bigint, p_error text, p_only bigint[] default null) returns pgrab_internal.batch
 language sql as $$
   select (array_agg(h.id order by h.id), array_agg(h.version order by h.id),
     array_agg(h.incarnation order by h.id),
@@ -37,12 +52,13 @@ language sql as $$
   from pgrab_internal.held(p_incarnation) h cross join lateral (
     select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
       for update skip locked) free
-  where h.status = 'running' and not (h.kind = 'sql' and exists (
-    select from pg_stat_activity a
-    where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation
-      and a.usename = h.owner)) -- anybody can call himself so
+  where h.status = 'running' and (p_only is null or h.id = any (p_only))
+    and not (h.kind = 'sql' and exists (
+      select from pg_stat_activity a
+      where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation
+        and a.usename = h.owner)) -- anybody can call himself so
 $$;
-comment on function pgrab_internal.lost_batch(bigint, text) is
+comment on function pgrab_internal.lost_batch(bigint, text, bigint[]) is
   'The runs that an incarnation has left behind and that have stopped, locked.';
 
 create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer)
@@ -111,7 +127,8 @@ comment on function pgrab_internal.finish_lost(pgrab_internal.batch, bigint, tex
   'Finishes runs as lost, one by one when not all can be. Returns those that are done.';
 
 -- Claimed and never started: put back as they are, except those that a user has locked.
-create or replace function pgrab_internal.release_held(p_incarnation bigint) returns bigint
+create or replace function pgrab_internal.release_held(p_incarnation bigint, p_only bigint[] default null)
+  returns bigint
 language plpgsql as $$
 declare
   v_count bigint;
@@ -122,7 +139,7 @@ begin
     from pgrab_internal.held(p_incarnation) h cross join lateral (
       select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
       for update skip locked) l
-    where h.status = 'claimed' order by h.id),
+    where h.status = 'claimed' and (p_only is null or h.id = any (p_only)) order by h.id),
   back as (
     update pgrab.task t
     set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
@@ -135,7 +152,7 @@ begin
   end if;
   return v_count;
 end $$;
-comment on function pgrab_internal.release_held(bigint) is
+comment on function pgrab_internal.release_held(bigint, bigint[]) is
   'Puts back what an incarnation has claimed and not started.';
 
 -- When the table is locked (pause_all() in a transaction that is left open) the next round does it: what has
@@ -164,16 +181,17 @@ $$;
 comment on function pgrab_internal.live_leave(bigint) is 'Deletes what the runs of a dead node reported.';
 
 create or replace function pgrab_internal.recover_one(
-  p_by text, p_incarnation bigint, out put_back bigint, out had_run bigint, out parked bigint)
+  p_by text, p_incarnation bigint, p_only bigint[],
+  out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
 declare
   b pgrab_internal.batch;
   v_node_id bigint;
   v_done bigint[] := '{}';
 begin
-  put_back := pgrab_internal.release_held(p_incarnation);
+  put_back := pgrab_internal.release_held(p_incarnation, p_only);
   b := pgrab_internal.lost_batch(p_incarnation,
-    'the node that ran it died or lost its lease; seen by ' || p_by);
+    'the node that ran it died or lost its lease; seen by ' || p_by, p_only);
   if b.ids is not null then
     select t.node_id into v_node_id from pgrab.task t where t.id = b.ids[1];
     v_done := pgrab_internal.finish_lost(b, v_node_id, (select n.name from pgrab.node n
@@ -187,11 +205,13 @@ begin
   perform pgrab_internal.live_leave(p_incarnation);
   perform pgrab_internal.holds_leave(p_incarnation);
 end $$;
-comment on function pgrab_internal.recover_one(text, bigint) is 'Puts back all that one incarnation holds.';
+comment on function pgrab_internal.recover_one(text, bigint, bigint[]) is
+  'Puts back what one incarnation holds: all, or only some tasks.';
 
 -- Serves: recover.
 create or replace function pgrab_internal.recover(
-  p_by text, p_incarnation bigint default null, out put_back bigint, out had_run bigint, out parked bigint)
+  p_by text, p_incarnation bigint default null, p_only bigint[] default null,
+  out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
   select coalesce(sum(r.put_back), 0), coalesce(sum(r.had_run), 0), coalesce(sum(r.parked), 0)
@@ -200,11 +220,12 @@ begin
     select p_incarnation as incarnation where p_incarnation is not null
     union all
     select o from pgrab_internal.orphans() o where p_incarnation is null) i
-    cross join lateral pgrab_internal.recover_one(p_by, i.incarnation) r;
+    cross join lateral pgrab_internal.recover_one(p_by, i.incarnation, p_only) r;
 end $$;
-comment on function pgrab_internal.recover(text, bigint) is
-  'Puts back what an incarnation holds. Null: all incarnations that belong to no node that is up. Returns '
-  'how many tasks it put back, how many of them had been running, and how many were parked.';
+comment on function pgrab_internal.recover(text, bigint, bigint[]) is
+  'Puts back what an incarnation holds, or only some tasks. Null: all incarnations that belong to no node '
+  'that is up. Returns how many tasks it put back, how many of them had been running, and how many were '
+  'parked.';
 
 -- A server that went back (a promoted standby that lacked the last commits) may show tasks as held whose
 -- claim has been deleted as over: nothing would ever find them.  So whenever another server or timeline

@@ -22,6 +22,7 @@ const struct store store_postgres = {
     .park = store_park,
     .recorded = store_recorded,
     .upkeep = store_upkeep,
+    .lost = store_lost,
     .recover = store_recover,
     .own = store_own,
     .hold_drop = store_hold_drop,

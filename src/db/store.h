@@ -39,6 +39,7 @@ struct store {
 	__typeof__(store_upkeep) *upkeep;
 
 	/* recover */
+	__typeof__(store_lost) *lost;
 	__typeof__(store_recover) *recover;
 	__typeof__(store_own) *own;
 	__typeof__(store_hold_drop) *hold_drop;

@@ -232,27 +232,76 @@ store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err
 	return rc;
 }
 
-enum rc
-store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err)
+static enum rc
+end_orphans(struct db *db, int64_t *kept_out, struct err *err)
 {
-	char inc[NUMBER_MAX];
-	const char *params[] = {by, incarnation == 0 ? NULL : number(inc, incarnation)};
 	PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("end_orphans"), 0, NULL, &res, err);
 
-	memset(out, 0, sizeof *out);
-	if (rc == RC_OK)
-		out->sql_kept = db_int64(res, 0, 0);
+	*kept_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	PQclear(res);
-	res = NULL;
+	return rc;
+}
+
+static int
+by_incarnation(const void *a, const void *b)
+{
+	const struct lost *x = a, *y = b;
+
+	if (x->incarnation != y->incarnation)
+		return x->incarnation < y->incarnation ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+enum rc
+store_lost(
+    struct db *db, int64_t incarnation, struct lost **out, size_t *n_out, int64_t *kept_out, struct err *err)
+{
+	char inc[NUMBER_MAX];
+	const char *params[] = {incarnation == 0 ? NULL : number(inc, incarnation)};
+	PGresult *res = NULL;
+	enum rc rc = end_orphans(db, kept_out, err);
+
+	*out = NULL;
+	*n_out = 0;
 	if (rc == RC_OK)
-		rc = db_query(db, sql_text("recover"), 2, params, &res, err);
+		rc = db_query(db, sql_text("lost"), 1, params, &res, err);
 	if (rc == RC_OK) {
-		out->all = db_int64(res, 0, 0);
-		out->running = db_int64(res, 0, 1);
-		out->parked = db_int64(res, 0, 2);
+		*n_out = (size_t)PQntuples(res);
+		*out = xcalloc(*n_out + 1, sizeof **out);
+		for (size_t i = 0; i < *n_out; i++)
+			(*out)[i] = (struct lost){db_int64(res, (int)i, 0), .id = db_int64(res, (int)i, 1)};
+		qsort(*out, *n_out, sizeof **out, by_incarnation);
 	}
 	PQclear(res);
+	return rc;
+}
+
+enum rc
+store_recover(struct db *db, const struct recovery *what, struct recovered *out, struct err *err)
+{
+	struct pgarray only = {0};
+	char inc[NUMBER_MAX];
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; what->only != NULL && i < what->n; i++) {
+		if (what->only[i].id != 0)
+			pgarray_int(&only, what->only[i].id);
+	}
+	const char *params[] = {
+	    what->by, number(inc, what->incarnation), what->only == NULL ? NULL : pgarray_str(&only)};
+
+	*out = (struct recovered){0};
+	db_within(db, what->within_us);
+	rc = db_query(db, sql_text("recover"), 3, params, &res, err);
+	db_within(db, 0);
+	if (rc == RC_OK)
+		*out = (struct recovered){.all = db_int64(res, 0, 0),
+		    .running = db_int64(res, 0, 1),
+		    .parked = db_int64(res, 0, 2)};
+	PQclear(res);
+	pgarray_fini(&only);
 	return rc;
 }
 

@@ -207,14 +207,29 @@ CHECKED enum rc store_park(struct db *db, const struct recorder *who, struct fin
 /* Sets ->applied for those that are in the history. */
 CHECKED enum rc store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err);
 
+struct lost {
+	int64_t incarnation;
+	int64_t id; /* 0: it holds nothing, and that is to be written down */
+};
+/* What no node that is up holds, by (incarnation, id): of one incarnation, or of all dead ones (0).  *out
+ * freed by the caller.  Ends the sql backends of dead nodes first; *kept_out could not be: what they run
+ * stays. */
+CHECKED enum rc store_lost(
+    struct db *db, int64_t incarnation, struct lost **out, size_t *n_out, int64_t *kept_out, struct err *err);
+
+struct recovery {
+	const char *by; /* the node that does it, for the history */
+	int64_t incarnation;
+	const struct lost *only; /* n of them; NULL: all that it holds */
+	size_t n;
+	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
+};
 struct recovered {
 	int64_t all, running, parked; /* put back in all; of these had been running; of these parked */
-	int64_t sql_kept;             /* sql backends of dead nodes that could not be ended: what
-			   * they run is not put back */
 };
-/* Puts back what no node that is up holds: of one incarnation, or of all dead ones (0). */
+/* Puts back what was found by store_lost. */
 CHECKED enum rc
-store_recover(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err);
+store_recover(struct db *db, const struct recovery *what, struct recovered *out, struct err *err);
 
 /* Deletes rows of pgrab.hold, unless one of their tasks is held.  batch[0..*n): out: those that stay, or all
  * when not RC_OK. */

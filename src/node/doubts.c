@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -212,4 +213,30 @@ sift_alone(struct sifter *s, const struct sifted *what, size_t i)
 
 	if (what->try(what->ctx, i, 1, within_us) == SIFT_SILENT)
 		note_vain(s->doubts, id);
+}
+
+void
+sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, size_t size)
+{
+	char *item = items, *doubted = xmalloc(size);
+	size_t calm = 0;
+	bool turn = false;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t id = what->id(what->ctx, i);
+
+		if (!doubts_has(s->doubts, id)) {
+			memmove(item + calm++ * size, item + i * size, size);
+		} else if (!turn && !doubts_wait(s->doubts, id)) {
+			memcpy(doubted, item + i * size, size);
+			turn = true;
+		}
+	}
+	if (calm > 0)
+		sift(s, what, calm);
+	if (turn) {
+		memcpy(item + calm * size, doubted, size);
+		sift_alone(s, what, calm);
+	}
+	free(doubted);
 }

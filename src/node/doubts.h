@@ -65,5 +65,8 @@ struct sifter {
 void sift(struct sifter *s, const struct sifted *what, size_t n);
 /* Tries one that is doubted. */
 void sift_alone(struct sifter *s, const struct sifted *what, size_t i);
+/* Tries those of the n items (what->ctx has them) that are not doubted, and one of the others whose time has
+ * come.  Moves them. */
+void sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, size_t size);
 
 #endif

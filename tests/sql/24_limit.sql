@@ -43,9 +43,9 @@ select is(pg_temp.due(:two), true, 'and frees the place');
 select is(pg_temp.starts(:three), false, 'not for who comes later');
 select is(pg_temp.starts(:two, 12), true, 'but for who has waited');
 delete from pgrab.task where id = :two;
-select pgrab_internal.recover_one('n', 11);
+select pgrab_internal.recover_one('n', 11, null);
 select is(pg_temp.due(:three), false, 'recovery leaves the places of others alone');
-select pgrab_internal.recover_one('n', 12);
+select pgrab_internal.recover_one('n', 12, null);
 select is(pg_temp.due(:three), true, 'recovery frees the place of a run whose task is gone');
 select is(pg_temp.starts(:three, 13), true, 'for who has waited');
 select pg_temp.add('d') as four \gset

@@ -33,3 +33,23 @@ def test_a_row_that_hangs_when_it_is_taken_holds_nobody_up_for_long(db, nodes, h
     assert db.wait_run(shell, timeout=15).outcome == "succeeded"
     db.query("drop trigger hang on pgrab.task")
     assert db.wait_run(hangs, timeout=60).outcome in ("succeeded", "missed"), "it is tried again"
+
+
+@pytest.mark.deadline(120)
+def test_a_row_that_hangs_when_it_is_put_back_keeps_no_other_of_a_dead_node(db, nodes):
+    db.query("""create function public.hang() returns trigger language plpgsql as $$
+        begin if old.status = 'running' then perform pg_sleep(30); end if; return new; end $$""")
+    db.query("create trigger hang before update on pgrab.task for each row when (old.name = 'hangs') execute function public.hang()")
+    first = nodes.start("n1", workers=12)
+    hangs = db.add(kind="shell", name="hangs", command="sleep 60", backoff="0")
+    others = [db.add(kind="shell", name="other", command="sleep 60", backoff="0") for _ in range(8)]
+    db.wait("select count(*) = 9 from pgrab.task where status = 'running'")
+    second = nodes.start("n2", workers=12)
+    first.kill9()
+    db.wait("select count(*) = 8 from pgrab.task where name = 'other' and status = 'running' and attempt = 2", timeout=20)
+    second.wait_log(f"event=silence task={hangs} tries=1 ")
+    assert db.one("select attempt from pgrab.task where id = %s", hangs) == 1
+    db.query("drop trigger hang on pgrab.task")
+    db.wait("select status = 'running' and attempt = 2 from pgrab.task where id = %s", hangs, timeout=60)
+    for task in [hangs, *others]:
+        db.query("select pgrab.cancel(%s)", task)

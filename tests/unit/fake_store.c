@@ -622,16 +622,53 @@ upkeep(struct db *db, int64_t retention_us, struct err *err)
 /* recover */
 
 static enum rc
-put_back(struct db *db, const char *by, int64_t incarnation, struct recovered *out, struct err *err)
+lost(struct db *db, int64_t incarnation, struct lost **out, size_t *n_out, int64_t *kept_out, struct err *err)
+{
+	struct call c = begin(FAKE_LOST, false);
+
+	*out = is_done(&c) ? xcalloc(FAKE_TASKS, sizeof **out) : NULL;
+	*n_out = 0;
+	*kept_out = 0;
+	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
+		const struct fake_task *t = &fake.task[i];
+
+		if (t->incarnation != 0 && !is_up(t->incarnation) &&
+		    (incarnation == 0 || t->incarnation == incarnation))
+			(*out)[(*n_out)++] = (struct lost){t->incarnation, t->id};
+	}
+	return end(&c, err);
+}
+
+static bool
+is_lost(const struct fake_task *t, const struct recovery *what)
+{
+	size_t i = 0;
+
+	while (i < what->n && what->only[i].id != t->id)
+		i++;
+	return (what->only == NULL || i < what->n) && t->incarnation == what->incarnation && !t->locked &&
+	       !is_up(t->incarnation);
+}
+
+static enum rc
+put_back(struct db *db, const struct recovery *what, struct recovered *out, struct err *err)
 {
 	struct call c = begin(FAKE_RECOVER, true);
+	bool silent = false;
 
 	*out = (struct recovered){0};
+	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++)
+		silent = silent || (is_lost(&fake.task[i], what) && fake.task[i].mute_us > what->within_us);
+	if (silent) {
+		c.answer = ANSWER_LOST_NOT_DONE;
+		(void)end(&c, err);
+		err->silent = true;
+		return RC_UNKNOWN;
+	}
 	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
 		struct fake_task *t = &fake.task[i];
 
-		if (t->incarnation == 0 || is_up(t->incarnation) ||
-		    (incarnation != 0 && t->incarnation != incarnation) || t->locked)
+		if (!is_lost(t, what))
 			continue;
 		if (t->status == FAKE_RUNNING) {
 			struct finish f = {.id = t->id,
@@ -945,6 +982,7 @@ const struct store store_fake = {
     .park = park,
     .recorded = recorded,
     .upkeep = upkeep,
+    .lost = lost,
     .recover = put_back,
     .own = own,
     .hold_drop = hold_drop,

@@ -104,10 +104,20 @@ rival_turn(void)
 	rival.row->beat++;
 	rival.lease_us = now + p.set.fence_after_us;
 	if (random_below(100) == 0) { /* it may be the first, and then the orphans are its duty */
+		struct lost *lost;
 		struct recovered got;
 		struct err err;
+		int64_t kept;
+		size_t n;
 
-		(void)!store_fake.recover(NULL, "rival", 0, &got, &err);
+		(void)!store_fake.lost(NULL, 0, &lost, &n, &kept, &err);
+		for (size_t i = 0; i < n; i++) {
+			const struct recovery what = {
+			    .by = "rival", .incarnation = lost[i].incarnation, .only = &lost[i], .n = 1};
+
+			(void)!store_fake.recover(NULL, &what, &got, &err);
+		}
+		free(lost);
 	}
 }
 

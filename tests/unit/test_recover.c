@@ -282,6 +282,28 @@ a_recovery_that_failed_is_made_up_for_at_once(void **unused)
 	parts_end(&p);
 }
 
+/* A trigger that waits, say. */
+static void
+a_task_that_is_never_answered_keeps_no_other_from_being_put_back(void **unused)
+{
+	begin(true);
+	struct fake_task *t[5];
+	struct member m = seen(fake_node("other"));
+
+	for (size_t i = 0; i < 5; i++)
+		t[i] = held_by(22, FAKE_RUNNING);
+	t[3]->mute_us = 3600 * US_PER_S;
+	recover_dead(p.n.recover, &m);
+	now();
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(t[i]->status, i == 3 ? FAKE_RUNNING : FAKE_SCHEDULED);
+	t[3]->mute_us = 0;
+	for (int i = 0; i < 20 && t[3]->status == FAKE_RUNNING; i++)
+		next();
+	assert_int_equal(t[3]->status, FAKE_SCHEDULED);
+	parts_end(&p);
+}
+
 static void
 an_old_incarnation_of_our_own_is_put_back_until_it_worked(void **unused)
 {
@@ -419,6 +441,7 @@ main(void)
 	    cmocka_unit_test(who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone),
 	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
+	    cmocka_unit_test(a_task_that_is_never_answered_keeps_no_other_from_being_put_back),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
 	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
 	    cmocka_unit_test(a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second),

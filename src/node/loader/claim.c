@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -38,28 +39,15 @@ taking_id(void *ctx, size_t i)
 	return k->c[i].id;
 }
 
-/* Those of c[0..n) that are not doubted, and one that is: at most one has its turn. */
 static void
 take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t n,
     enum sift (*try)(void *ctx, size_t from, size_t n, int64_t within_us))
 {
 	const struct sifted what = {.try = try, .id = taking_id, .ctx = k};
-	const struct candidate *doubted = NULL;
-	size_t calm = 0;
 
 	k->c = xcalloc(n + 1, sizeof *k->c);
-	for (size_t i = 0; i < n; i++) {
-		if (!doubts_has(s->doubts, c[i].id))
-			k->c[calm++] = c[i];
-		else if (doubted == NULL)
-			doubted = &c[i];
-	}
-	if (calm > 0)
-		sift(s, &what, calm);
-	if (doubted != NULL) {
-		k->c[calm] = *doubted;
-		sift_alone(s, &what, calm);
-	}
+	memcpy(k->c, c, n * sizeof *c);
+	sift_each(s, &what, k->c, n, sizeof *c);
 	free(k->c);
 }
 

@@ -1,4 +1,5 @@
-/* The inside of recover: recover.c is the thread, leaks.c what this node holds by mistake. */
+/* The inside of recover: recover.c is the thread, sweep.c what is put back, leaks.c what this node holds by
+ * mistake. */
 #ifndef PGRAB_NODE_RECOVER_PRIVATE_H
 #define PGRAB_NODE_RECOVER_PRIVATE_H
 
@@ -9,6 +10,7 @@
 
 #include "base/thread.h"
 #include "db/store.h"
+#include "node/doubts.h"
 #include "node/recover/recover.h"
 
 #define DEAD_MAX 64 /* noticed at once; the others are reported again with the next heartbeat */
@@ -37,7 +39,8 @@ struct recover {
 	struct owner owner;
 	const struct store *store;
 	struct db *db;
-	int64_t next_us; /* round */
+	struct sifter sifter; /* of what is put back */
+	int64_t next_us;      /* round */
 	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
 	int64_t minute;          /* of the wall clock, in which it was last asked whose turn it is */
 	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
@@ -46,6 +49,10 @@ struct recover {
 	bool leaks_said;         /* that they could not be looked for, since they last could */
 	int clean;               /* times in a row that nothing was in hand, and no leak was found */
 };
+
+/* Puts back what an incarnation holds, or all that no node holds that is up (0).  False: not all was
+ * answered; what is doubted by then is found again among the orphans. */
+bool recover_sweep(struct recover *r, int64_t incarnation);
 
 /* idle: nothing is in hand, so the next call is a minute away.  False: could not look, or could not put back
  * what was found; try again soon. */

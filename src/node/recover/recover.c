@@ -73,30 +73,6 @@ recover_notice(struct recover *r)
 	gate_ring(&r->gate);
 }
 
-static bool
-sweep(struct recover *r, int64_t incarnation)
-{
-	struct recovered got;
-	struct err err = {0};
-	enum rc rc;
-
-	owners_end_orphans(&r->node->owners, r->db);
-	rc = r->store->recover(r->db, r->node->set->name, incarnation, &got, &err);
-
-	if (rc != RC_OK) {
-		log_warn("recover", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-		return false;
-	}
-	if (got.sql_kept > 0)
-		log_warn("sql_not_ended", "backends=%" PRId64 " hint=\"%s\"", got.sql_kept,
-		    "their tasks wait until a role that has the right ends them");
-	if (got.all > 0)
-		log_info("recovered", "tasks=%" PRId64 " had_run=%" PRId64 " parked=%" PRId64, got.all,
-		    got.running, got.parked);
-	node_count(r->node, COUNT_RECOVERED, got.all);
-	return true;
-}
-
 static void
 bury(struct recover *r, const struct suspect *s)
 {
@@ -114,7 +90,7 @@ bury(struct recover *r, const struct suspect *s)
 		log_warn("node_dead",
 		    "name=%s incarnation=%" PRId64 " silent_ms=%" PRId64 " sql_ended=%" PRId64, s->name,
 		    s->incarnation, s->silent_us / US_PER_MS, ended);
-		if (!sweep(r, s->incarnation))
+		if (!recover_sweep(r, s->incarnation))
 			r->next_duties_us = 0; /* nobody else will look so soon: it is down now */
 	} else if (rc != RC_LOST && rc != RC_RACE) {
 		log_warn("declare_dead", "name=%s answer=%s error=\"%s\"", s->name, rc_name(rc), err.text);
@@ -136,7 +112,7 @@ bury_all(struct recover *r)
 	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
 	for (size_t i = 0; i < n; i++)
 		bury(r, &copy[i]);
-	if (own != 0 && sweep(r, own)) {
+	if (own != 0 && recover_sweep(r, own)) {
 		PTHREAD_OK(pthread_mutex_lock(&r->lock));
 		r->own = r->own == own ? 0 : r->own;
 		PTHREAD_OK(pthread_mutex_unlock(&r->lock));
@@ -262,7 +238,7 @@ do_duties(struct recover *r, bool first, int64_t now)
 		keep_up(r, now);
 	if (left.orphans) {
 		r->stir_us = now;
-		sweep(r, 0);
+		recover_sweep(r, 0);
 	}
 	tell(r, now);
 	r->next_duties_us = now + (left.strays                       ? 0
@@ -329,6 +305,7 @@ recover_create(struct node *n)
 	r->node = n;
 	r->store = n->store;
 	r->db = node_db(n, "recover");
+	r->sifter.doubts = &n->doubts;
 	gate_init(&r->gate);
 	PTHREAD_OK(pthread_mutex_init(&r->lock, NULL));
 	r->next_leaks_us = clock_mono_us() + LEAKS_EVERY_US;
