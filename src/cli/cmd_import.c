@@ -1,8 +1,11 @@
 /* pgrab import: the jobs of another scheduler as a file for pgrab apply, printed or applied. */
+#include <search.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "cli/commands.h"
 #include "cli/file.h"
@@ -75,17 +78,46 @@ import_note(struct import *m, const char *what, const char *note)
 	say(what, ": ", note);
 }
 
-static bool
-key_taken(const cJSON *tasks, const char *key)
-{
-	const cJSON *task;
+/* A key, and the number that the next one like it tries: 50,000 lines may have the same command. */
+struct key {
+	int next;
+	char text[];
+};
 
-	cJSON_ArrayForEach(task, tasks)
-	{
-		if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key")), key) == 0)
-			return true;
+static int
+compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
+}
+
+/* The one that is kept; *is_new: it was not there before. */
+static struct key *
+keep_key(struct import *m, const char *text, bool *is_new)
+{
+	size_t n = strlen(text) + 1;
+	struct key *key = xmalloc(sizeof *key + n), **kept;
+
+	key->next = 2;
+	memcpy(key->text, text, n);
+	kept = tsearch(key, &m->keys, compare_keys);
+	if (kept == NULL)
+		abort(); /* no memory: as xmalloc does */
+	*is_new = *kept == key;
+	if (!*is_new)
+		free(key);
+	return *kept;
+}
+
+void
+import_forget(struct import *m)
+{
+	while (m->keys != NULL) {
+		struct key *key = *(struct key **)m->keys;
+
+		tdelete(key, &m->keys, compare_keys);
+		free(key);
 	}
-	return false;
+	cJSON_Delete(m->places);
 }
 
 static void
@@ -100,6 +132,8 @@ import_add(struct import *m, cJSON *task, const char *place)
 {
 	cJSON *key = cJSON_GetObjectItemCaseSensitive(task, "key");
 	struct buf numbered = {0};
+	struct key *first;
+	bool is_new;
 
 	if (cJSON_HasObjectItem(task, "schedule"))
 		put_default(task, "misfire", "once");
@@ -108,9 +142,10 @@ import_add(struct import *m, cJSON *task, const char *place)
 		cJSON_AddNumberToObject(task, "max_attempts", 1);
 
 	buf_adds(&numbered, cJSON_GetStringValue(key));
-	for (int n = 2; key_taken(m->tasks, buf_str(&numbered)); n++) {
+	for (first = keep_key(m, buf_str(&numbered), &is_new); !is_new;) {
 		buf_reset(&numbered);
-		buf_addf(&numbered, "%s-%d", cJSON_GetStringValue(key), n);
+		buf_addf(&numbered, "%s-%d", cJSON_GetStringValue(key), first->next++);
+		(void)keep_key(m, buf_str(&numbered), &is_new);
 	}
 	cJSON_SetValuestring(key, buf_str(&numbered));
 	cJSON_AddItemToArray(m->tasks, task);
@@ -163,27 +198,26 @@ check_all(struct import *m)
 	cJSON *refused = cJSON_CreateArray();
 	enum rc rc = RC_OK;
 
-	for (int i = 0; i < cJSON_GetArraySize(m->tasks);) {
-		const cJSON *task = cJSON_GetArrayItem(m->tasks, i);
+	for (cJSON *task = m->tasks->child, *place = m->places->child, *next, *next_place; task != NULL;
+	     task = next, place = next_place) {
 		const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
 		const char *why = fault_of(m, task, refused, &rc);
 		struct buf what = {0};
 
+		next = task->next;
+		next_place = place->next;
 		if (rc != RC_OK) {
 			import_note(m, "the schedules are not checked", m->c->err.text);
 			break;
 		}
-		if (why == NULL) {
-			i++;
+		if (why == NULL)
 			continue;
-		}
-		buf_addf(
-		    &what, "%s, task '%s',", cJSON_GetStringValue(cJSON_GetArrayItem(m->places, i)), key);
+		buf_addf(&what, "%s, task '%s',", cJSON_GetStringValue(place), key);
 		import_leave_out(m, buf_str(&what), why);
 		buf_fini(&what);
 		cJSON_AddItemToArray(refused, cJSON_CreateString(key));
-		cJSON_DeleteItemFromArray(m->tasks, i);
-		cJSON_DeleteItemFromArray(m->places, i);
+		cJSON_Delete(cJSON_DetachItemViaPointer(m->tasks, task));
+		cJSON_Delete(cJSON_DetachItemViaPointer(m->places, place));
 	}
 	cJSON_Delete(refused);
 }
@@ -245,7 +279,7 @@ run_import(struct cli *c)
 		code = give(c, o, printed);
 	cJSON_free(printed);
 	cJSON_Delete(file);
-	cJSON_Delete(m.places);
+	import_forget(&m);
 	return code == CLI_DONE && m.left_out > 0 ? CLI_FAILED : code;
 }
 

@@ -16,6 +16,7 @@ struct import {
 	const char *timezone, *database, *role, *user; /* options; NULL when not given */
 	bool system;
 	cJSON *tasks, *places; /* places: for each task, where it was read */
+	void *keys;            /* those taken, a tree */
 	int left_out;
 };
 
@@ -30,6 +31,9 @@ void import_note(struct import *m, const char *what, const char *note);
  * busy.
  */
 void import_add(struct import *m, cJSON *task, const char *place);
+
+/* Frees what was kept beside the tasks. */
+void import_forget(struct import *m);
 
 /* Each reads one source.  Returns CLI_DONE, or the code of what it has reported. */
 int import_crontab(struct import *m, const char *path);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "cli/file.h"
 #include "cli/import.h"
 
@@ -31,6 +32,26 @@ next_word(char *s)
 	return s + strspn(s, " \t");
 }
 
+static bool
+is_utf8(const char *s)
+{
+	for (size_t left = strlen(s), n; left > 0; s += n, left -= n) {
+		n = utf8_sequence(s, left);
+		if (n == 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+trim_end(char *s)
+{
+	size_t n = strlen(s);
+
+	while (n > 0 && strchr(" \t", s[n - 1]) != NULL)
+		s[--n] = '\0';
+}
+
 static const char *
 env_value(const struct crontab *t, const char *name)
 {
@@ -47,6 +68,19 @@ note(struct crontab *t, const char *name, const char *value, const char *why)
 	buf_fini(&text);
 }
 
+/* In minutes.  A jitter that pgrab would refuse would keep the whole file from being applied. */
+static void
+set_delay(struct crontab *t, const char *value)
+{
+	char *end;
+
+	t->delay = strtol(value, &end, 10);
+	if (end == value || *end != '\0' || t->delay < 0 || t->delay > 7 * 24 * 60) {
+		note(t, "RANDOM_DELAY", value, "is left out: it is not a number of minutes up to 7 days");
+		t->delay = 0;
+	}
+}
+
 /* What cron itself reads; everything else is the job's. */
 static void
 set_variable(struct crontab *t, const char *name, const char *value)
@@ -57,9 +91,9 @@ set_variable(struct crontab *t, const char *name, const char *value)
 	snprintf(word, sizeof word, " %s ", name);
 	if (strcmp(name, "CRON_TZ") == 0) {
 		buf_reset(&t->zone);
-		buf_adds(&t->zone, value);
+		buf_adds(&t->zone, *value != '\0' ? value : t->m->timezone);
 	} else if (strcmp(name, "RANDOM_DELAY") == 0) {
-		t->delay = strtol(value, NULL, 10);
+		set_delay(t, value);
 	} else if (strstr(mail, word) != NULL) {
 		if (*value != '\0')
 			note(t, name, value,
@@ -82,6 +116,7 @@ take_variable(struct crontab *t, char *line)
 		return false;
 	value += 1 + strspn(value + 1, " \t");
 	line[n] = '\0';
+	trim_end(value);
 	n = strlen(value);
 	if (n > 1 && (*value == '"' || *value == '\'') && value[n - 1] == *value) {
 		value[n - 1] = '\0';
@@ -91,23 +126,23 @@ take_variable(struct crontab *t, char *line)
 	return true;
 }
 
-/* The first % that is not escaped ends the command; the rest is its standard input, where % ends a line. */
+/* The first % that is not escaped ends the command; the rest is its standard input, where % ends a line.
+ * No rest, no input; the last line is ended once. */
 static void
 split_percent(const char *text, struct buf *command, struct buf *input, bool *has_input)
 {
 	struct buf *to = command;
 
-	*has_input = false;
 	for (; *text != '\0'; text++) {
 		if (*text == '\\' && text[1] == '%')
 			buf_addc(to, *++text);
-		else if (*text == '%' && to == command) {
+		else if (*text == '%' && to == command)
 			to = input;
-			*has_input = true;
-		} else
+		else
 			buf_addc(to, *text == '%' ? '\n' : *text);
 	}
-	if (*has_input)
+	*has_input = input->len > 0;
+	if (*has_input && input->data[input->len - 1] != '\n')
 		buf_addc(input, '\n');
 }
 
@@ -161,7 +196,7 @@ put_schedule(struct crontab *t, cJSON *task, const char *fields, const char *com
 	buf_fini(&out);
 }
 
-/* The program's name; in a table of many users, after the user's. */
+/* The program's name; in a table of many users, after the user's.  A line may begin with "(" or ";". */
 static void
 put_key(struct crontab *t, cJSON *task, const char *user, const char *command)
 {
@@ -174,23 +209,31 @@ put_key(struct crontab *t, cJSON *task, const char *user, const char *command)
 			name = s + 1;
 	}
 	snprintf(key, sizeof key, "%.30s%s%.*s", t->m->system ? user : "", t->m->system ? "/" : "",
-	    (int)(command + end - name), name);
+	    end > 0 ? (int)(command + end - name) : 3, end > 0 ? name : "job");
+	(void)utf8_trim(key, strlen(key));
 	cJSON_AddStringToObject(task, "key", key);
+}
+
+/* Puts the home of a user of this machine into t->home; false: there is no such user. */
+static bool
+find_home(struct crontab *t, const char *user)
+{
+	struct passwd entry, *p = NULL;
+	char space[16384];
+
+	(void)getpwnam_r(user, &entry, space, sizeof space, &p);
+	if (p != NULL)
+		snprintf(t->home, sizeof t->home, "%s", p->pw_dir);
+	return p != NULL;
 }
 
 /* HOME of the table, else that of the user on this machine; NULL: there is none. */
 static const char *
 home_of(struct crontab *t, const char *user)
 {
-	struct passwd entry, *p = NULL;
-	char space[16384];
-
 	if (env_value(t, "HOME") != NULL)
 		return env_value(t, "HOME");
-	(void)getpwnam_r(user, &entry, space, sizeof space, &p);
-	if (p != NULL)
-		snprintf(t->home, sizeof t->home, "%s", p->pw_dir);
-	return p != NULL ? t->home : NULL;
+	return find_home(t, user) ? t->home : NULL;
 }
 
 /* cron starts a job as its user, in that user's home.  Says once for each user what pgrab does instead. */
@@ -266,6 +309,19 @@ own_name(const struct import *m)
 	return m->user != NULL ? m->user : p != NULL ? p->pw_name : "?";
 }
 
+/* A table of many users that is read as that of one would run a program called root. */
+static void
+doubt(struct crontab *t, const char *command)
+{
+	char name[64];
+	size_t n = strcspn(command, " \t");
+
+	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), command);
+	if (command[n] != '\0' && *name != '\0' && find_home(t, name))
+		note(t, "its command", command,
+		    "begins with a user of this machine: if the table names users, use --system");
+}
+
 static void
 take_line(struct crontab *t, char *line)
 {
@@ -280,14 +336,22 @@ take_line(struct crontab *t, char *line)
 		user = rest;
 		rest = next_word(rest);
 	}
-	if (*rest == '\0' || strncmp(line, "@reboot", 7) == 0) {
+	if (*rest == '\0' || *rest == '%' || strncmp(line, "@reboot", 7) == 0) {
 		import_leave_out(t->m, t->place,
-		    *rest == '\0' ? "it is not a crontab line" : "@reboot has no counterpart");
+		    *rest == '\0'  ? "it is not a crontab line"
+		    : *rest == '%' ? "it has no command"
+				   : "@reboot has no counterpart");
 		return;
 	}
 	*end = '\0';
+	if (strchr(line, '\r') != NULL) {
+		import_leave_out(t->m, t->place, "it is not a crontab line");
+		return;
+	}
 	snprintf(name, sizeof name, "%.*s", user != NULL ? (int)strcspn(user, " \t") : 63,
 	    user != NULL ? user : own_name(t->m));
+	if (user == NULL)
+		doubt(t, rest);
 	if (user == NULL || t->m->user == NULL || strcmp(t->m->user, name) == 0)
 		add_task(t, name, line, rest);
 }
@@ -303,9 +367,14 @@ take_all(struct crontab *t, char *text)
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		line[strcspn(line, "\r")] = '\0';
+		if (*line != '\0' && line[strlen(line) - 1] == '\r')
+			line[strlen(line) - 1] = '\0';
 		line += strspn(line, " \t");
-		if (*line != '\0' && *line != '#' && !take_variable(t, line))
+		if (*line == '\0' || *line == '#')
+			continue;
+		if (!is_utf8(line))
+			import_leave_out(t->m, t->place, "it is not UTF-8, and pgrab keeps nothing else");
+		else if (!take_variable(t, line))
 			take_line(t, line);
 	}
 }

@@ -49,7 +49,7 @@ read_crontab(const char *path, bool system)
 	}
 	MUST(cJSON_GetArraySize(m.tasks) == cJSON_GetArraySize(m.places));
 	cJSON_Delete(m.tasks);
-	cJSON_Delete(m.places);
+	import_forget(&m);
 }
 
 static void

@@ -105,6 +105,39 @@ def test_schedules_that_apply_would_refuse_are_left_out_all_at_once(db, tmp_path
     assert "the schedules are not checked: could not connect" in imported("crontab", path, dsn="host=/nowhere")[1]
 
 
+ODD = b"""TRAIL=x  \t
+CRON_TZ=
+0 1 * * * ; echo x
+0 2 * * * cat%a%
+0 3 * * * cat%
+0 4 * * * %a
+0 5 * * * /bin/\xe9t\xe9
+0 6 * * * printf "a\rb"\r
+0 7 * * * root /bin/a
+RANDOM_DELAY=999999
+0 8 * * * """ + b"x" + "é".encode() * 60 + b"\n"
+
+
+def test_odd_lines_are_taken_as_they_are_or_named(db, tmp_path):
+    """What is written, apply takes in one go: no empty key or command, no jitter that is too long."""
+    path = tmp_path / "crontab"
+    path.write_bytes(ODD)
+    tasks, said = imported("crontab", path, check=False)
+    assert list(tasks) == ["job", "cat", "cat-2", "printf", "root", "x" + "é" * 39]
+    assert {t["args"]["env"]["TRAIL"] for t in tasks.values()} == {"x"} and {t["timezone"] for t in tasks.values()} == {"UTC"}
+    assert (tasks["cat"]["args"]["stdin"], tasks["cat-2"]["args"].get("stdin")) == ("a\n", None)
+    assert tasks["printf"]["command"] == 'printf "a\rb"'
+    for line, what in ((6, "it has no command"), (7, "it is not UTF-8"), (9, "use --system"), (10, "RANDOM_DELAY=999999 is left out")):
+        assert re.search(rf"line {line}\b.*{what}", said), (line, what, said)
+    apply(db, "crontab", path, check=False)
+    assert db.one("select count(*) from pgrab.task") == len(tasks)
+
+
+def test_many_lines_with_the_same_command(tmp_path):
+    path = crontab(tmp_path, "0 1 * * * echo x\n" * 5000)
+    assert list(imported("crontab", path)[0])[-1] == "echo-5000"
+
+
 # ------------------------------------------------------------------------------------------------------------- pg_cron
 
 def test_schedules_of_databases_and_timers_are_checked_too(db, tmp_path):
