@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/boss/boss.h"
 #include "node/context.h"
 
 #define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
@@ -24,10 +25,9 @@ struct taking {
 	struct loader *l;
 	int64_t incarnation;
 	struct candidate *c; /* sorted by id */
-	struct run *chain;   /* claims: those won */
-	size_t won;
-	int64_t settled; /* misfires */
-	enum rc rc;      /* why they were not settled */
+	size_t won;          /* claims */
+	int64_t settled;     /* misfires */
+	enum rc rc;          /* why they were not settled */
 	struct err *err;
 };
 
@@ -144,18 +144,27 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	return rc;
 }
 
+/* When each is due on our monotonic clock: never earlier than by the database's. */
 static void
-note_won(struct taking *k, struct run *chain, size_t won)
+set_due(const struct loader *l, struct run *chain)
 {
-	k->won += won;
-	while (chain != NULL) {
-		struct run *r = chain;
+	for (struct run *r = chain; r != NULL; r = run_next(r))
+		r->due_mono_us = r->due_us - l->ahead_us;
+}
 
-		chain = run_next(r);
+/* They begin at once, however long the statements about the others take. */
+static void
+give_won(struct taking *k, struct run *chain, size_t won)
+{
+	struct loader *l = k->l;
+
+	k->won += won;
+	for (struct run *r = chain; r != NULL; r = run_next(r)) {
 		if (r->started)
-			doubts_drop(&k->l->node->doubts, r->id);
-		k->chain = run_chain(r, k->chain);
+			doubts_drop(&l->node->doubts, r->id);
 	}
+	set_due(l, chain);
+	boss_give(l->node->boss, chain, (struct room){0});
 }
 
 static enum sift
@@ -200,18 +209,10 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	hold_unref(who.hold);
 	if (rc == RC_OK)
-		note_won(k, chain, won);
+		give_won(k, chain, won);
 	if (rc != RC_OK && rc != RC_BAD)
 		return SIFT_STOP;
 	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
-}
-
-/* When each is due on our monotonic clock: never earlier than by the database's. */
-static void
-set_due(const struct loader *l, struct run *chain)
-{
-	for (struct run *r = chain; r != NULL; r = run_next(r))
-		r->due_mono_us = r->due_us - l->ahead_us;
 }
 
 static void
@@ -224,16 +225,13 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 		node_count(n, COUNT_STOLEN, (int64_t)won);
 }
 
-struct run *
-loader_claim(
-    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen, size_t *won_out)
+size_t
+loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen)
 {
 	struct taking k = {.l = l, .incarnation = incarnation};
 
 	ASSERT_OWNED(&l->owner);
 	take_each(&k, &l->sifter, c, n, claim);
 	count_claims(l->node, n, k.won, stolen);
-	set_due(l, k.chain);
-	*won_out = k.won;
-	return k.chain;
+	return k.won;
 }

@@ -125,14 +125,10 @@ static size_t
 claim_chosen(
     struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen, bool stolen)
 {
-	struct run *chain = NULL;
-	size_t won = 0;
-
 	loader_keep_chosen(c, found);
-	if (chosen > 0 && node_may_act(l->node, incarnation, clock_boot_us()))
-		chain = loader_claim(l, incarnation, c, chosen, stolen, &won);
-	boss_give(l->node->boss, chain, (struct room){0});
-	return won;
+	if (chosen == 0 || !node_may_act(l->node, incarnation, clock_boot_us()))
+		return 0;
+	return loader_claim(l, incarnation, c, chosen, stolen);
 }
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
