@@ -194,12 +194,13 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 	return rc;
 }
 
-enum { FINISH, COMMIT, UNLOCK, FINISH_STEPS };
+enum { FINISH, COMMIT, CLEAN, FINISH_STEPS };
 
 /* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
- * long as the run may take: else the finished work would have to be done again. */
+ * long as the run may take: else the finished work would have to be done again.  A deferred trigger may have
+ * queued itself again and fire at the commit, so the session is cleaned once more; *clean: still. */
 static enum rc
-finish(struct sql_work *k, struct err *err)
+finish(struct sql_work *k, bool *clean, struct err *err)
 {
 	struct sql_session *s = k->session;
 	struct exec_env const *env = k->worker->env;
@@ -211,17 +212,18 @@ finish(struct sql_work *k, struct err *err)
 	struct db_step step[FINISH_STEPS] = {
 	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
 		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 6, .params = others},
-	    {.sql = "commit"}, {.sql = sql_text("sql_unlock")}};
+	    {.sql = "commit"}, {.sql = sql_text("sql_clean")}};
 	PGresult *res[FINISH_STEPS];
 	size_t failed;
 	enum rc rc;
 
 	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
 	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
-	step[FINISH].ours = step[UNLOCK].ours = !s->pooled;
+	step[FINISH].ours = step[CLEAN].ours = !s->pooled;
 	rc = db_steps(s->db, step, FINISH_STEPS, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
+	*clean = *clean && rc == RC_OK && db_bool(res[CLEAN], 0, 0);
 	if (PQresultStatus(res[COMMIT]) == PGRES_COMMAND_OK)
-		rc = RC_OK; /* whatever came of the locks */
+		rc = RC_OK; /* whatever came of the cleaning */
 	if (rc != RC_OK)
 		sql_text_why(&k->text, 0, failed < FINISH_STEPS ? res[failed] : NULL, err, k->result);
 	for (size_t i = 0; i < FINISH_STEPS; i++)
@@ -269,7 +271,7 @@ run_in_transaction(struct sql_work *k)
 	if (rc == RC_OK && k->host->stop(k->host->ctx) == PGRAB_STOP_FENCED)
 		rc = err_set(&err, RC_LOST, "the node lost its lease");
 	else if (rc == RC_OK) {
-		rc = finish(k, &err);
+		rc = finish(k, &clean, &err);
 		k->result->not_started = put_off(k, rc, &err);
 	}
 	if (rc == RC_UNKNOWN)

@@ -243,6 +243,22 @@ def test_a_deferred_trigger_that_fires_at_commit_is_still_its_owners(db, nodes, 
     assert [(r.n, r.who, r.session) for r in seen] == [(n, alice, alice) for n in (1, 2, 3, 4)]
 
 
+def test_a_deferred_trigger_that_fires_at_commit_leaves_nothing_to_the_next_run(db, nodes, at_home, alice):
+    with db.connect(user=alice) as conn:
+        conn.execute(f"""create table {alice}.t (n int);
+          create function {alice}.again() returns trigger language plpgsql as $$ begin
+            if new.n = 1 then set constraints all deferred; insert into {alice}.t values (2); return null; end if;
+            set search_path = {alice}; set statement_timeout = '1h'; listen left_over; perform pg_advisory_lock(4711); create temp table left_over (n int);
+            return null; end $$;
+          create constraint trigger again after insert on {alice}.t deferrable initially deferred for each row execute function {alice}.again()""")
+    left = """select array[current_setting('search_path'), current_setting('statement_timeout'),
+        (select string_agg(c, ' ') from pg_listening_channels() c), (select count(*)::text from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
+        to_regclass('pg_temp.left_over')::text]"""
+    before = output(db, alice, left)
+    output(db, alice, f"insert into {alice}.t values (1)")
+    assert output(db, alice, left) == before
+
+
 # --------------------------------------------------------------------------------------------------- what can be lost
 @pytest.mark.parametrize("cut", ["after the finish was sent", "before", "in silence"])
 def test_a_lost_connection_of_an_owner_leaves_one_effect(db, nodes, config, alice, cut):
