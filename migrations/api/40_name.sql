@@ -20,7 +20,12 @@ begin
         from unnest(p_ids, p_keys) with ordinality u(id, key, n)));
   end if;
   raise exception using errcode = 'P0002', message = format('no task has the key or name %L', p_word),
-    hint = coalesce('Did you mean ' || (
+    hint = coalesce((
+      select format('It was deleted; select pgrab.undelete(%L) brings it back.', p_word)
+      from pgrab.definition d
+      where p_word in (d.definition ->> 'key', d.definition ->> 'name')
+        and not exists (select from pgrab.task t where t.id = any (array[d.task_id]))
+      limit 1), 'Did you mean ' || (
       select string_agg(quote_literal(n.name), ', ') from (
         select coalesce(t.key, t.name) as name from pgrab.task t
         where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'

@@ -1,6 +1,6 @@
 -- A task is named by its id, its key or its name, and shown by its name or its key.
 begin;
-select plan(22);
+select plan(24);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
   (1, 'nightly', null, 'noop', now() + interval '1 hour'),
@@ -31,6 +31,15 @@ end $$;
 select is(pg_temp.hint('twins'), 'Give the id or the key of one of them: 3 (key c), 4.', 'with the list');
 select is(pg_temp.hint('ightl'), 'Did you mean ''nightly''?', 'with what comes near');
 select is(pg_temp.hint('zzz'), 'select * from pgrab.tasks shows what there is.', 'or where to look');
+insert into pgrab.task (id, key, kind, schedule) overriding system value
+values (7, 'gone', 'noop', '@daily'), (8, 'was', 'noop', '@daily');
+delete from pgrab.task where key = 'gone';
+update pgrab.task set key = 'is now' where key = 'was';
+select is(pg_temp.hint('gone'), 'It was deleted; select pgrab.undelete(''gone'') brings it back.',
+  'or how to get back what was deleted');
+select is(pg_temp.hint('was'), 'select * from pgrab.tasks shows what there is.',
+  'but not what has another key now');
+delete from pgrab.task where id = 8;
 
 select results_eq($$select id, paused from pgrab.pause('nightly')$$, 'values (1::bigint, true)',
   'pause takes a key');
