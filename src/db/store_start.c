@@ -172,8 +172,9 @@ store_release(struct db *db, const struct holder *who, struct run **runs, size_t
 	enum rc rc;
 
 	none_locked(runs, n);
+	db_within(db, who->within_us);
 	rc = free_query(db, sql_text("release"), who, runs, n, &res, err);
-
+	db_within(db, 0);
 	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	PQclear(res);
 	return rc;

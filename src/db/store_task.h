@@ -146,7 +146,7 @@ CHECKED enum rc store_tell(struct db *db, int64_t *told_out, bool *left_out, str
 struct holder {
 	int64_t incarnation;
 	bool contended;
-	int64_t within_us; /* store_start: how long to wait for an answer; 0: as long as for any call */
+	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
 };
 
 /* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed

@@ -353,6 +353,25 @@ leaks_are_repaired_when_they_are_old_enough_and_only_they(void **unused)
 }
 
 static void
+a_leak_that_is_never_answered_keeps_no_other_from_going_back(void **unused)
+{
+	begin(false);
+	struct fake_task *hangs = held_by(11, FAKE_RUNNING), *ran = held_by(11, FAKE_RUNNING);
+	int64_t since = clock_mono_us();
+
+	hangs->mute_us = 3600 * US_PER_S;
+	while (clock_mono_us() < since + 100 * US_PER_S)
+		next();
+	assert_int_equal(ran->lost, 1);
+	assert_int_equal(hangs->lost, 0);
+	hangs->mute_us = 0;
+	while (clock_mono_us() < since + 300 * US_PER_S)
+		next();
+	assert_int_equal(hangs->lost, 1);
+	parts_end(&p);
+}
+
+static void
 a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second(void **unused)
 {
 	begin(false);
@@ -444,6 +463,7 @@ main(void)
 	    cmocka_unit_test(a_task_that_is_never_answered_keeps_no_other_from_being_put_back),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
 	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
+	    cmocka_unit_test(a_leak_that_is_never_answered_keeps_no_other_from_going_back),
 	    cmocka_unit_test(a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second),
 	    cmocka_unit_test(a_node_without_a_lease_asks_nothing),
 	    cmocka_unit_test(in_random_histories_only_the_dead_lose_their_tasks),
