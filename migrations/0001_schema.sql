@@ -973,6 +973,8 @@ create index edge_change_parent_idx on pgrab.edge_change (parent_id);
 comment on index pgrab.edge_change_parent_idx is 'The changes to edges of a parent that has ended.';
 create index edge_change_child_idx on pgrab.edge_change (child_id);
 comment on index pgrab.edge_change_child_idx is 'The changes to edges of a child that starts.';
+create index edge_change_chain_idx on pgrab.edge_change (chain);
+comment on index pgrab.edge_change_chain_idx is 'The changes to edges of a chain that ends.';
 
 create table pgrab.skipping (
   task_id bigint      not null,

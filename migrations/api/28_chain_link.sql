@@ -80,10 +80,10 @@ begin
     perform pgrab_internal.links_leave(v_left);
   end if;
   delete from pgrab.chain c using unnest((select v_over)) o(chain) where c.chain = any (array[o.chain]);
-  if exists (select from pgrab.edge_change) then
+  if pg_relation_size('pgrab.edge_change') > 0 then
     delete from pgrab.edge_change g where g.chain = any (v_over);
   end if;
-  if exists (select from pgrab.skipping) then
+  if pg_relation_size('pgrab.skipping') > 0 then
     delete from pgrab.skipping s where s.chain = any (v_over);
   end if;
 end $$;
@@ -162,7 +162,8 @@ begin
   return v_below;
 end $$;
 comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], boolean) is
-  'The children that the ends of links concern. p_changes: some graph has changed while its chain runs.';
+  'The children that the ends of links concern. p_changes: edges below some of them have changed in this run '
+  'of their chain.';
 
 -- The same without pgrab.edge, for a fraction of the cost.
 create or replace function pgrab_internal.links_below_only(
@@ -275,7 +276,8 @@ declare
   v_counted pgrab_internal.links_counted;
   v_skipped bigint[] := '{}';
   v_over bigint[] := p_chains; -- those of which these links may have been the last
-  v_changes constant boolean := exists (select from pgrab.edge_change);
+  v_changes constant boolean :=
+    exists (select from pgrab.edge_change g where g.parent_id = any (p_ids));
 begin
   if v_changes or exists (select from pgrab.edge d where d.parent_id = any (p_ids)) then
     v_below := pgrab_internal.links_below(p_ids, p_results, p_fires, v_changes);

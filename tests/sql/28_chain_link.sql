@@ -1,7 +1,7 @@
 -- What the end of a link sets in motion.
 begin;
 \ir chain.inc
-select plan(54);
+select plan(55);
 set local timezone = 'UTC';
 
 -- a line, and its conditions
@@ -194,6 +194,32 @@ select is(
   (select count(*) from aclexplode((select relacl from pg_class where oid = 'pgrab_internal.key'::regclass)) a
     where a.grantee <> (select relowner from pg_class where oid = 'pgrab_internal.key'::regclass)),
   0::bigint, 'from everybody');
+select pg_temp.fresh();
+
+-- what others have changed, and is dead, is not read by each end
+create function pg_temp.blocks(p_id bigint) returns bigint language plpgsql as $$
+declare
+  v_plan jsonb;
+begin
+  execute format('explain (analyze, buffers, format json) select pg_temp.ends(%s)', p_id) into v_plan;
+  return (v_plan #>> '{0,Plan,Shared Hit Blocks}')::bigint
+    + (v_plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end $$;
+insert into pgrab.task (id, kind) overriding system value
+select i, 'noop' from generate_series(1, 5, 2) i;
+insert into pgrab.task (id, kind, parent_id) overriding system value
+select i, 'noop', i - 1 from generate_series(2, 6, 2) i;
+create temporary table cost (what text, blocks bigint);
+insert into cost select 'to know the way', pg_temp.blocks(1);
+insert into cost select 'before', pg_temp.blocks(3);
+insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
+select -1, -i, -i, 'success', true from generate_series(1, 40000) i;
+insert into pgrab.skipping (task_id, chain, result) select -i, -1, 'skipped' from generate_series(1, 40000) i;
+delete from pgrab.edge_change;
+delete from pgrab.skipping;
+insert into cost select 'after', pg_temp.blocks(5);
+select cmp_ok((select blocks from cost where what = 'after'), '<',
+  (select blocks + 60 from cost where what = 'before'), 'dead changes of graphs cost an end nothing');
 select pg_temp.fresh();
 
 select * from finish();
