@@ -152,26 +152,30 @@ turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 }
 
 /* Hands out what is due, in the order in which it came: after the first run that finds no process and still
- * has time none need be looked at, unless one was told to stop.  Returns when to call again. */
+ * has time none need be looked at, unless one was told to stop.  The first suspect keeps its place, so that
+ * the cell has work while the others come back.  Returns when to call again. */
 int64_t
 pool_deal(struct pool *pool, int64_t now)
 {
 	const struct pool_host *host = &pool->all->host;
 	int64_t next = CLOCK_NEVER;
 	struct run *before = NULL, *after;
-	bool nobody = pool->status.up == 0;
+	bool nobody = pool->status.up == 0, line = false;
 
 	for (struct run *r = pool->first; r != NULL; r = after) {
 		enum pgrab_stop stop = host->stop(host->ctx, r);
 		struct process *p = taker(pool, r, now);
 		bool early = r->due_mono_us > now && r->due_mono_us < now + US_PER_S;
+		bool next_in_cell = p == NULL && !line && suspects_have(&pool->suspects, r->id);
+		int64_t until_us = next_in_cell ? CLOCK_NEVER : r->begun_us + SURPLUS_US;
 
 		after = run_next(r);
-		if (stop != PGRAB_STOP_NONE || (p == NULL && (nobody || now - r->begun_us >= SURPLUS_US))) {
+		line = line || next_in_cell;
+		if (stop != PGRAB_STOP_NONE || (p == NULL && (nobody || now >= until_us))) {
 			unlink_after(pool, before, r);
 			turn_away(pool, r, stop);
 		} else if (p == NULL || early) {
-			next = earlier(next, early ? r->due_mono_us : r->begun_us + SURPLUS_US);
+			next = earlier(next, early ? r->due_mono_us : until_us);
 			before = r;
 			if (p == NULL && pool->suspects.n == 0 && !pool->all->look_at_stops)
 				break;

@@ -348,6 +348,18 @@ def test_no_task_pays_for_another_in_its_process(db, nodes, handlers, how):
     wait_until(lambda: len(pids_of(node)) == 1, 20, "the end of the process for suspects")
 
 
+def test_suspects_follow_each_other_without_a_pause(db, nodes, handlers):
+    handlers.start(nodes, POISON, "work, poison")
+    handlers.wait_up(db)
+    db.query("insert into pgrab.task (kind, max_attempts, run_at) select 'work', 1, now() + interval '1 s' from generate_series(1, 8)")
+    db.add(kind="poison", args={"how": "exits"}, max_attempts=1, run_at=db.one("select min(run_at) from pgrab.task"))
+    db.wait("select not exists (select from pgrab.task where kind = 'work')", timeout=60)
+    pauses = db.one("""select array_agg(s order by s) from (
+        select extract(epoch from started_at - lag(finished_at) over (order by finished_at))::float8 as s from pgrab.run
+        where kind = 'work' and outcome = 'succeeded') r where s is not null""")
+    assert pauses[len(pauses) // 2] < 0.5, f"the process for suspects had nothing to do for {pauses}"
+
+
 def test_who_is_busy_is_said_of_the_workers_and_of_each_pool(db, nodes, handlers):
     """All workers are busy, one pool too, the other is free: a task is told about those that would carry it out."""
     waits = "@task('%s')\ndef f(ctx):\n    import threading\n    threading.Event().wait(60)"
