@@ -116,7 +116,7 @@ idlest(struct pool *pool)
 {
 	struct process *best = NULL;
 
-	for (int i = 0; i < pool->set->processes; i++) {
+	for (int i = 0; i < pool->places - 1; i++) {
 		struct process *p = &pool->process[i];
 
 		if (process_room(p) && (best == NULL || p->n_flights < best->n_flights))
@@ -201,11 +201,26 @@ trying(const struct pool *pool)
 	return false;
 }
 
+/* One that takes nothing more, but still ends what it has, leaves its part to a successor. */
+static bool
+complete(const struct pool *pool)
+{
+	int n = 0;
+
+	for (int i = 0; i < pool->places - 1; i++) {
+		enum process_state state = pool->process[i].state;
+
+		n += state != PROCESS_NONE && state != PROCESS_RETIRING;
+	}
+	return n >= pool->set->processes;
+}
+
 /* Is this place to be filled? */
 static bool
 wanted(const struct pool *pool, const struct process *p, int64_t now)
 {
-	return p->state == PROCESS_NONE && (p != cell_of(pool) || now < pool->cell_until_us) &&
+	return p->state == PROCESS_NONE &&
+	       (p == cell_of(pool) ? now < pool->cell_until_us : !complete(pool)) &&
 	       (pool->backoff.tries == 0 || !trying(pool));
 }
 
@@ -243,7 +258,7 @@ pool_renew(struct pool *pool)
 	for (int i = 0; i < pool->places; i++) {
 		struct process *p = &pool->process[i];
 
-		if (p == cell_of(pool) && p->state == PROCESS_NONE)
+		if (p->state == PROCESS_NONE && (p == cell_of(pool) || complete(pool)))
 			continue;
 		if (p->state != PROCESS_READY)
 			return;

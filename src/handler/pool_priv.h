@@ -46,10 +46,10 @@ struct process {
 	struct buf in, out; /* of talk_fd: what is not taken apart yet, and not written yet */
 	struct buf line;    /* of out_fd: what is for the log and has no end yet */
 	struct flights flights;
-	int n_flights, at_once;
-	int64_t served, renewal; /* that of the pool when it was started */
-	int64_t number;          /* of the last task, and of the last ping */
-	int64_t until_us;        /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
+	int n_flights, at_once, kept; /* kept: see process.c */
+	int64_t served, renewal;      /* that of the pool when it was started */
+	int64_t number;               /* of the last task, and of the last ping */
+	int64_t until_us; /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
 	int64_t pinged_us, answered_us; /* the last ping; the last message */
 	int64_t log_until_us, left_out; /* of what it prints: until when LOG_LINES count, and lines beyond */
 	int logged;
@@ -68,8 +68,9 @@ struct pool {
 	struct pools *all;
 	size_t number; /* of the pool, from 0 */
 	const struct pool_setup *set;
-	/* set->processes of them, and at the end the cell: it takes one suspect at a time, is there only
-	 * while some are known, and is not counted in the status. */
+	/* set->processes of them, room for the successor of one that is retiring, and at the end the cell: it
+	 * takes one suspect at a time, is there only while some are known, and is not counted in the
+	 * status. */
 	struct process *process;
 	int places; /* of all these */
 	struct suspects suspects;

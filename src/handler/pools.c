@@ -196,7 +196,7 @@ pool_init(struct pool *pool, struct pools *ps, size_t number, const struct pool_
 
 	while (set->kinds[kinds] != NULL)
 		kinds++;
-	*pool = (struct pool){.all = ps, .number = number, .set = set, .places = set->processes + 1};
+	*pool = (struct pool){.all = ps, .number = number, .set = set, .places = set->processes + 2};
 	pool->process = xcalloc((size_t)pool->places, sizeof *pool->process);
 	pool->schemas = xcalloc(kinds + 1, sizeof *pool->schemas);
 	for (int i = 0; i < pool->places; i++) {

@@ -136,15 +136,23 @@ process_start(struct process *p, int64_t now)
 	p->until_us = now + pool->set->start_timeout_us;
 }
 
-/* It takes nothing more. */
-void
-process_leave_ready(struct process *p)
+/* It takes nothing more.  kept: slots that go with the tasks in them, so that these take none of a
+ * successor's. */
+static void
+leave_ready(struct process *p, int kept)
 {
 	if (p->state != PROCESS_READY || p->cell)
 		return;
+	p->kept = kept;
 	p->pool->status.up--;
 	p->pool->status.slots -= p->at_once;
-	p->pool->all->host.slots(p->pool->all->host.ctx, p->pool->number, -p->at_once);
+	p->pool->all->host.slots(p->pool->all->host.ctx, p->pool->number, kept - p->at_once);
+}
+
+void
+process_leave_ready(struct process *p)
+{
+	leave_ready(p, 0);
 }
 
 void
@@ -194,7 +202,7 @@ process_retire(struct process *p)
 		process_begin_ending(p, 0);
 		process_stop_now(p);
 	} else if (p->state == PROCESS_READY) {
-		process_leave_ready(p);
+		leave_ready(p, p->n_flights);
 		p->state = PROCESS_RETIRING;
 	}
 	if (p->state == PROCESS_RETIRING && p->n_flights == 0)

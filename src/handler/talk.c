@@ -57,6 +57,10 @@ flight_end(struct process *p, struct flight *f, enum outcome outcome, const stru
 
 	TAILQ_REMOVE(&p->flights, f, link);
 	p->n_flights--;
+	if (p->kept > 0) {
+		p->kept--;
+		host->slots(host->ctx, p->pool->number, -1);
+	}
 	host->end(host->ctx, f->run, outcome, result);
 	free(f);
 }

@@ -442,6 +442,22 @@ def test_new_code_is_taken_over_one_process_at_a_time_and_no_run_is_lost(db, nod
         ("succeeded", 1, "1\n", 2), ("succeeded", 1, "2\n", 20)]
 
 
+def test_the_successor_of_the_only_process_does_not_wait_for_its_longest_task(db, nodes, handlers):
+    node = handlers.start(nodes, "VERSION = 1" + VERSION, "version", processes=1)
+    path = handlers.folder / "handlers1.py"
+    handlers.wait_up(db)
+    long = db.add(kind="version", args={"seconds": 15})
+    db.wait("select status = 'running' from pgrab.task where id = %s", long)
+    path.write_text(path.read_text().replace("VERSION = 1", "VERSION = 2"))
+    for _ in range(2):
+        node.proc.send_signal(signal.SIGHUP)
+    assert db.wait_run(db.add(kind="version", args={"seconds": 0}), timeout=12).output == "2\n"
+    assert db.one("select status from pgrab.task where id = %s", long) == "running"
+    assert db.wait_run(long, timeout=30).output == "1\n"
+    assert db.one("select lost from pgrab.pool") == 0
+    wait_until(lambda: len(pids_of(node)) == 1, 20, "the end of the old process")
+
+
 def test_a_slow_pool_takes_no_more_than_it_can_do_and_holds_up_nobody_else(db, nodes, handlers):
     handlers.start(nodes, SLEEPER, "sleep", processes=2, node={"workers": 2})
     handlers.wait_up(db, 2)
