@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(26);
+select plan(28);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -250,6 +250,53 @@ select is(
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
   'members_check output output_of', 'a reader calls nothing else that could change anything');
+
+-- --------------------------------------------------------------- what is asked about another's is not told
+-- Each function that changes nothing is asked about a number and a word of another's, and about ones that
+-- nobody has: but for the words of the question the answers are the same.
+create function pg_temp.answer(p_by text, p_name text, p_args text[], p_id bigint, p_word text) returns text
+language plpgsql as $$
+declare
+  v_hint text;
+  v_answer text;
+begin
+  execute format('set local role %I', p_by);
+  execute format('select array_agg(a::text)::text from pgrab.%I(%s) a', p_name, (
+    select string_agg(case u.type when 'bigint' then p_id::text when 'text' then quote_literal(p_word)
+      when 'bigint[]' then format('array[%s]', p_id) when 'text[]' then format('array[%L]', p_word)
+      when 'interval' then '''1 h''' when 'timestamp with time zone' then '''2100-01-01'''
+      when 'jsonb' then '''{}''' else '1' end || '::' || u.type, ', ' order by u.n)
+    from unnest(p_args) with ordinality u(type, n) where u.type <> 'boolean')) into v_answer;
+  raise exception using errcode = 'UNDO1';
+exception
+  when sqlstate 'UNDO1' then return v_answer;
+  when others then
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return sqlerrm || v_hint;
+end $$;
+create function pg_temp.tells(p_by text, p_of text) returns setof text language sql as $$
+  with thing as (
+    select x.id, h.owner || ':1' as word from pg_temp.has h
+      cross join unnest(array[h.t, h.s, h.parent, h.child] || array(
+        select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain
+        where t.id = h.child)) x(id)
+    where h.owner = p_of),
+  f as (
+    select p.proname::text as name, p.proargtypes::regtype[]::text[] as args from pg_proc p
+    where p.pronamespace = 'pgrab'::regnamespace and p.prorettype <> 'trigger'::regtype
+      and (p.provolatile = 's' or p.proname in ('output', 'output_of'))),
+  asked as (
+    select f.*, t.*, pg_temp.answer(p_by, f.name, f.args, t.id, t.word) as answer,
+      pg_temp.answer(p_by, f.name, f.args, 987654321, 'nobodys:1') as none
+    from f cross join thing t)
+  select distinct format('%s(%s): %s', a.name, array_to_string(a.args, ', '), a.answer) from asked a
+  where replace(replace(a.answer, a.id::text, '987654321'), a.word, 'nobodys:1')
+    is distinct from a.none
+$$;
+select is(array(select t from pg_temp.tells('pgrab_t_submit', 'pgrab_t_other') t), '{}'::text[],
+  'no function tells anything of the tasks and chains of another');
+select cmp_ok((select count(*) from pg_temp.tells('pgrab_t_read', 'pgrab_t_other') t), '>', 9::bigint,
+  'but to those who see them');
 
 -- ------------------------------------------------------------------------- locks that stop everybody else
 create function pg_temp.locks(p_by text) returns text[] language plpgsql as $$
