@@ -38,6 +38,12 @@ err_set(struct err *e, enum rc rc, const char *fmt, ...)
 	return rc;
 }
 
+bool
+err_is_silence(enum rc rc, const struct err *e)
+{
+	return (rc == RC_UNKNOWN || rc == RC_AGAIN) && e->silent;
+}
+
 void
 err_prefix(struct err *e, const char *fmt, ...)
 {

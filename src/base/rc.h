@@ -31,6 +31,9 @@ struct err {
 	bool silent;      /* the connection was good, but the answer did not come in time */
 };
 
+/* Was it so?  RC_AGAIN: and the server has ended the statement, so nothing happened. */
+bool err_is_silence(enum rc rc, const struct err *e);
+
 /* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */
 enum rc err_set(struct err *e, enum rc rc, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

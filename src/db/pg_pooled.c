@@ -5,15 +5,27 @@
  */
 #include "db/pg_priv.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "db/dial.h"
 
 #define BEFORE 2 /* statements before the one that was asked for */
 
+/* The statement ends in the server before we give it up: nobody can end it from here (the pooler keeps the
+ * server's connection), and what commits after we asked what it did is not found. */
+static int64_t
+server_ms(int64_t until_us)
+{
+	int64_t ms = (until_us - clock_mono_us()) * 3 / 4 / US_PER_MS;
+
+	return ms < 1 ? 1 : ms < INT32_MAX ? ms : 0;
+}
+
 static bool
-send_settings(struct db *db)
+send_settings(struct db *db, int64_t until_us)
 {
 	struct buf sql = {0};
 	bool ok;
@@ -21,6 +33,8 @@ send_settings(struct db *db)
 	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
 		buf_addf(&sql, "%s pg_catalog.set_config('%s', '%s', true)", sql.len == 0 ? "select" : ",",
 		    s->name, s->value);
+	buf_addf(
+	    &sql, ", pg_catalog.set_config('statement_timeout', '%" PRId64 "', true)", server_ms(until_us));
 	ok = PQsendQueryParams(
 		 db->conn, "set transaction isolation level read committed", 0, NULL, NULL, NULL, NULL, 0) &&
 	     PQsendQueryParams(db->conn, buf_str(&sql), 0, NULL, NULL, NULL, NULL, 0);
@@ -66,6 +80,8 @@ collect(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 			}
 		} else if (rc == RC_OK) {
 			rc = db_classify(db, r, err);
+			if (rc == RC_AGAIN && err != NULL)
+				err->silent = strcmp(err->sqlstate, "57014") == 0; /* query_canceled */
 		}
 		PQclear(r);
 	}
@@ -82,7 +98,7 @@ db_query_pooled(struct db *db, const char *sql, int n_params, const char *const 
 {
 	enum rc rc;
 
-	if (!PQenterPipelineMode(db->conn) || !send_settings(db) ||
+	if (!PQenterPipelineMode(db->conn) || !send_settings(db, until_us) ||
 	    !PQsendQueryParams(db->conn, sql, n_params, NULL, params, NULL, NULL, 0) ||
 	    !PQpipelineSync(db->conn))
 		return db_lost(db, err);

@@ -10,14 +10,17 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-#define PATIENCE_US     (2 * US_PER_S) /* for what takes milliseconds; doubled when all is silent */
+/* For what takes milliseconds, and for four times what it took of late; doubled when that is not enough. */
+#define PATIENCE_US     (500 * US_PER_MS)
 #define PATIENCE_MAX_US (8 * US_PER_S) /* within the ten seconds that any call has */
-#define PART_US         (500 * US_PER_MS)
+#define PARTS           8
+#define PART_MAX_US     (500 * US_PER_MS)
 #define SIFT_US         (5 * US_PER_S) /* for all parts: what is left has its turn with the next look */
-#define SILENCES_MAX    6              /* parts in a row: one task alone makes two silent at most */
+#define SILENCES_MAX    PARTS          /* parts in a row: one task alone makes two silent at most */
+#define ALONE_US        (500 * US_PER_MS)
 #define WAIT_US         (5 * US_PER_S) /* before a first try alone; each time four times as long */
 #define WAIT_MAX_US     (600 * US_PER_S)
-#define TRIES_MAX       3 /* tries alone have 0.5, 1, 2, 4, 4, ... seconds */
+#define TRIES_MAX       3 /* tries alone have 0.5, 1, 2, 4, 4, ... seconds once it is doubted */
 
 void
 doubts_init(struct doubts *ds)
@@ -126,18 +129,23 @@ struct part {
 };
 
 struct round {
-	struct part *part; /* room for a whole tree of halves */
+	struct part *part; /* room for a whole tree of them */
 	size_t parts;
-	size_t *lone; /* silent, each alone */
+	int64_t part_us; /* for each */
+	size_t *lone;    /* silent, each alone */
 	size_t n_lone;
 	bool answered;
 };
 
 static void
-halve(struct round *r, struct part p)
+divide(struct round *r, struct part p)
 {
-	r->part[r->parts++] = (struct part){p.from, p.n / 2};
-	r->part[r->parts++] = (struct part){p.from + p.n / 2, p.n - p.n / 2};
+	for (size_t i = 0; i < PARTS; i++) {
+		size_t from = p.n * i / PARTS, to = p.n * (i + 1) / PARTS;
+
+		if (to > from)
+			r->part[r->parts++] = (struct part){p.from + from, to - from};
+	}
 }
 
 /* Level by level, so that what holds none of the silent ones is answered soon, and proves the server well. */
@@ -149,7 +157,7 @@ try_parts(struct round *r, const struct sifted *what)
 
 	for (size_t i = 0; i < r->parts && in_row < SILENCES_MAX && clock_mono_us() < until_us; i++) {
 		struct part p = r->part[i];
-		enum sift answer = what->try(what->ctx, p.from, p.n, PART_US);
+		enum sift answer = what->try(what->ctx, p.from, p.n, r->part_us);
 
 		if (answer == SIFT_STOP)
 			return;
@@ -158,20 +166,34 @@ try_parts(struct round *r, const struct sifted *what)
 		if (answer == SIFT_SILENT && p.n == 1)
 			r->lone[r->n_lone++] = p.from;
 		else if (answer == SIFT_SILENT)
-			halve(r, p);
+			divide(r, p);
 	}
 }
 
-/* Returns whether any of them was answered. */
+/* Silent again, now that others have been answered: it was not a pause of the server's. */
 static bool
-sift_halves(struct sifter *s, const struct sifted *what, size_t n)
+is_silent(const struct round *r, const struct sifted *what, size_t i)
 {
-	struct round r = {.part = xcalloc(2 * n, sizeof *r.part), .lone = xcalloc(n, sizeof *r.lone)};
+	return what->try(what->ctx, i, 1, r->part_us) == SIFT_SILENT;
+}
 
-	halve(&r, (struct part){0, n});
+/* Returns whether any was answered.  *found_out: single ones are the reason; if not, all was silent or is
+ * slow. */
+static bool
+sift_parts(struct sifter *s, const struct sifted *what, size_t n, int64_t part_us, bool *found_out)
+{
+	struct round r = {.part = xcalloc(2 * n, sizeof *r.part),
+	    .lone = xcalloc(n, sizeof *r.lone),
+	    .part_us = part_us < PART_MAX_US ? part_us : PART_MAX_US};
+
+	divide(&r, (struct part){0, n});
 	try_parts(&r, what);
-	for (size_t i = 0; r.answered && i < r.n_lone; i++)
-		note_vain(s->doubts, what->id(what->ctx, r.lone[i]));
+	for (size_t i = 0; r.answered && i < r.n_lone; i++) {
+		if (is_silent(&r, what, r.lone[i])) {
+			note_vain(s->doubts, what->id(what->ctx, r.lone[i]));
+			*found_out = true;
+		}
+	}
 	free(r.part);
 	free(r.lone);
 	return r.answered;
@@ -186,22 +208,37 @@ note_lone(struct sifter *s, int64_t id)
 	s->lone = s->lone == id ? 0 : id;
 }
 
-void
+static int64_t
+within(int64_t us, int64_t min_us, int64_t max_us)
+{
+	return us < min_us ? min_us : us > max_us ? max_us : us;
+}
+
+/* Up at once, down by and by. */
+static void
+note_time(struct sifter *s, int64_t took_us)
+{
+	s->took_us = took_us > s->took_us ? took_us : s->took_us - (s->took_us - took_us) / 8;
+	s->patience_us = within(4 * s->took_us, PATIENCE_US, PATIENCE_MAX_US);
+}
+
+bool
 sift(struct sifter *s, const struct sifted *what, size_t n)
 {
-	int64_t patience_us = s->patience_us == 0 ? PATIENCE_US : s->patience_us;
+	int64_t patience_us = within(s->patience_us, PATIENCE_US, PATIENCE_MAX_US);
+	int64_t begun_us = clock_mono_us();
 	enum sift answer = what->try(what->ctx, 0, n, patience_us);
+	bool answered = answer == SIFT_ANSWERED, found = false;
 
-	if (answer == SIFT_STOP)
-		return;
-	if (answer == SIFT_ANSWERED || (n > 1 && sift_halves(s, what, n))) {
-		s->patience_us = 0;
-		return;
-	}
-	if (n > 1)
-		s->patience_us = 2 * patience_us < PATIENCE_MAX_US ? 2 * patience_us : PATIENCE_MAX_US;
-	else
+	if (answered)
+		note_time(s, clock_mono_us() - begun_us);
+	if (answer == SIFT_SILENT && n == 1)
 		note_lone(s, what->id(what->ctx, 0));
+	if (answer == SIFT_SILENT && n > 1) {
+		answered = sift_parts(s, what, n, patience_us / 4, &found);
+		s->patience_us = found ? patience_us : 2 * patience_us;
+	}
+	return answered;
 }
 
 void
@@ -209,7 +246,9 @@ sift_alone(struct sifter *s, const struct sifted *what, size_t i)
 {
 	int64_t id = what->id(what->ctx, i);
 	unsigned tries = look(s->doubts, id).tries;
-	int64_t within_us = PART_US << (tries <= 1 ? 0 : tries - 1 < TRIES_MAX ? tries - 1 : TRIES_MAX);
+	int64_t within_us = tries == 0           ? PATIENCE_US / 4
+			    : tries <= TRIES_MAX ? ALONE_US << (tries - 1)
+						 : ALONE_US << TRIES_MAX;
 
 	if (what->try(what->ctx, i, 1, within_us) == SIFT_SILENT)
 		note_vain(s->doubts, id);
@@ -220,12 +259,13 @@ sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, si
 {
 	char *item = items, *doubted = xmalloc(size);
 	size_t calm = 0;
-	bool turn = false;
+	bool turn = false, well = true;
 
 	for (size_t i = 0; i < n; i++) {
 		int64_t id = what->id(what->ctx, i);
 
-		if (!doubts_has(s->doubts, id)) {
+		/* The lone one waits until others have proved the server well, or not. */
+		if (!doubts_has(s->doubts, id) && (id != s->lone || n == 1)) {
 			memmove(item + calm++ * size, item + i * size, size);
 		} else if (!turn && !doubts_wait(s->doubts, id)) {
 			memcpy(doubted, item + i * size, size);
@@ -233,8 +273,8 @@ sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, si
 		}
 	}
 	if (calm > 0)
-		sift(s, what, calm);
-	if (turn) {
+		well = sift(s, what, calm);
+	if (turn && well) {
 		memcpy(item + calm * size, doubted, size);
 		sift_alone(s, what, calm);
 	}

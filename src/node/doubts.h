@@ -2,7 +2,7 @@
  * Tasks about which the server is silent: the statement that claims them, settles their missed fires or
  * starts them has no answer in time, whatever else it is about (a trigger of the user's that waits).
  *
- * Such a statement is sifted: tried again in halves, level by level, until the silence is that of single
+ * Such a statement is sifted: tried again in eighths, level by level, until the silence is that of single
  * tasks.  These are doubted.  Each is left alone for a while, a longer one each time, then tried by itself,
  * so it costs the others little.  When nothing is answered the fault is the server's: nobody is doubted, and
  * the next statement gets more time.  (What the finisher does about outcomes is in finisher/aside.c: it has a
@@ -58,15 +58,16 @@ struct sifted {
 struct sifter {
 	struct doubts *doubts;
 	int64_t patience_us; /* for the next whole statement; 0: as at first */
+	int64_t took_us;     /* a whole statement that was answered: the slowest of late */
 	int64_t lone;        /* the task that was the whole of a silent one; 0: none */
 };
 
-/* Tries n tasks, none of which is doubted. */
-void sift(struct sifter *s, const struct sifted *what, size_t n);
-/* Tries one that is doubted. */
+/* Tries n tasks, none of which is doubted.  Returns whether the server has answered anything. */
+bool sift(struct sifter *s, const struct sifted *what, size_t n);
+/* Tries one that is doubted, or that others have proved to be the reason of a silence. */
 void sift_alone(struct sifter *s, const struct sifted *what, size_t i);
-/* Tries those of the n items (what->ctx has them) that are not doubted, and one of the others whose time has
- * come.  Moves them. */
+/* Tries those of the n items (what->ctx has them) that are not doubted, and, if the server answers, one of
+ * the others whose time has come.  Moves them. */
 void sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, size_t size);
 
 #endif

@@ -24,9 +24,9 @@ def test_a_row_that_hangs_when_it_is_taken_holds_nobody_up_for_long(db, nodes, h
     hangs = db.add(kind="shell", name="hangs", command="true", **missed)
     db.query(TIMED)
     db.wait("select not exists (select from pgrab.task where name = 'timed')", timeout=60)
-    late = db.one("""select array[percentile_cont(0.5) within group (order by s), percentile_cont(0.9) within group (order by s), max(s)]
+    late = db.one("""select array[percentile_cont(0.5) within group (order by s), percentile_cont(0.99) within group (order by s), max(s)]
         from (select extract(epoch from started_at - fire_at)::float8 as s from pgrab.run where name = 'timed') r""")
-    assert late[0] < 0.5 and late[2] < 10, f"lateness p50, p90, max: {late}"
+    assert late[0] < 0.5 and late[1] < 2 and late[2] < 5, f"lateness p50, p99, max: {late}"
     assert "event=fault " not in node.log()
     node.wait_log(f"event=silence task={hangs} tries=1 ")
     shell = db.add(kind="shell", command="true")

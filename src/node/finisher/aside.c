@@ -61,9 +61,9 @@ write_some(struct finisher *s, struct run *chain)
 	size_t n = finisher_take(s, &chain, s->most);
 	enum rc rc = finisher_batch(s, n, offer, &err);
 
-	if (finisher_is_mute(rc, &err) && n == 1)
+	if (err_is_silence(rc, &err) && n == 1)
 		note_mute(s, s->batch[0], &err);
-	else if (finisher_is_mute(rc, &err))
+	else if (err_is_silence(rc, &err))
 		s->most = n / 2;
 	finisher_settle(s, n, offer, rc, &err);
 	return chain;

@@ -96,18 +96,12 @@ write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct e
 	return rc == RC_OK && n > 0 ? look_up(s, f, &n, err) : rc;
 }
 
-bool
-finisher_is_mute(enum rc rc, const struct err *err)
-{
-	return (rc == RC_UNKNOWN || rc == RC_AGAIN) && err->silent;
-}
-
 /* Some of a batch was written, or none.  One vain try is a lost connection, more are a fault; and so is
  * silence about one batch after another. */
 static void
 note_answer(struct finisher *s, size_t n, enum rc rc, const struct err *err)
 {
-	if (finisher_is_mute(rc, err) && s->silences++ < SILENCES_MAX)
+	if (err_is_silence(rc, err) && s->silences++ < SILENCES_MAX)
 		return;
 	if (rc == RC_OK) {
 		s->silences = 0;
@@ -191,7 +185,7 @@ size_t
 finisher_settle(struct finisher *s, size_t n, struct offer offer, enum rc rc, const struct err *err)
 {
 	struct run *done = NULL;
-	bool mute = finisher_is_mute(rc, err);
+	bool mute = err_is_silence(rc, err);
 	size_t aside = 0, settled = 0, gone = 0;
 
 	for (size_t i = 0; i < n; i++) {

@@ -40,7 +40,7 @@ finish_chain(struct finisher *s, struct run *chain)
 
 		finisher_settle(s, n, offer, rc, &err);
 		finisher_put_aside(s);
-		if (rc != RC_OK && (!finisher_is_mute(rc, &err) || s->kept.first != NULL))
+		if (rc != RC_OK && (!err_is_silence(rc, &err) || s->kept.first != NULL))
 			break;
 	}
 	waiting_add(&s->kept, rest);

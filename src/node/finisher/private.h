@@ -61,8 +61,7 @@ CHECKED enum rc finisher_batch(struct finisher *s, size_t n, struct offer offer,
  * many stayed among the locked. */
 size_t finisher_settle(struct finisher *s, size_t n, struct offer offer, enum rc rc, const struct err *err);
 
-/* Did the server not answer in time?  How long it gets for n of them. */
-bool finisher_is_mute(enum rc rc, const struct err *err);
+/* How long the server gets for n of them. */
 int64_t finisher_patience(const struct finisher *s, size_t n);
 
 /* Hands over what the server was silent about. */

@@ -58,7 +58,7 @@ settle(void *ctx, size_t from, size_t n, int64_t within_us)
 	int64_t settled = 0;
 	enum rc rc = k->l->store->misfire(k->l->db, k->c + from, n, within_us, &settled, k->err);
 
-	if (rc == RC_UNKNOWN && k->err->silent)
+	if (err_is_silence(rc, k->err))
 		return SIFT_SILENT;
 	k->rc = rc;
 	k->settled += settled;
@@ -196,7 +196,7 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	if (!node_may_act(l->node, incarnation, clock_boot_us()))
 		who.n_over = 0;
 	rc = l->store->claim(l->db, &who, c, n, &chain, &won, &err);
-	silent = rc == RC_UNKNOWN && err.silent;
+	silent = err_is_silence(rc, &err);
 	if (!known)
 		note_contended(l, who.contended);
 	if (rc != RC_OK)
@@ -210,9 +210,9 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	hold_unref(who.hold);
 	if (rc == RC_OK)
 		give_won(k, chain, won);
-	if (rc != RC_OK && rc != RC_BAD)
-		return SIFT_STOP;
-	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
+	if (silent && won == 0 && (rc == RC_OK || rc == RC_AGAIN))
+		return SIFT_SILENT;
+	return rc == RC_OK || rc == RC_BAD ? SIFT_ANSWERED : SIFT_STOP;
 }
 
 static void

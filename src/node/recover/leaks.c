@@ -79,7 +79,7 @@ put_back_one(void *ctx, size_t i, size_t n, int64_t within_us)
 	if (rc == RC_OK || rc == RC_BAD)
 		return SIFT_ANSWERED;
 	l->done = false;
-	if (rc == RC_UNKNOWN && err.silent)
+	if (err_is_silence(rc, &err))
 		return SIFT_SILENT;
 	l->ended = true;
 	return SIFT_STOP;

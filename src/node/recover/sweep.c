@@ -51,7 +51,7 @@ sweep_some(void *ctx, size_t from, size_t n, int64_t within_us)
 	}
 	s->done = false;
 	log_warn("recover", "answer=%s tasks=%zu error=\"%s\"", rc_name(rc), n, err.text);
-	return rc == RC_UNKNOWN && err.silent ? SIFT_SILENT : SIFT_STOP;
+	return err_is_silence(rc, &err) ? SIFT_SILENT : SIFT_STOP;
 }
 
 /* lost[0..n): of one incarnation. */
