@@ -486,6 +486,7 @@ create table pgrab.beat (
   state            text        not null,
   server_life      bigint,
   crews            jsonb,
+  doubts           bigint[],
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -534,6 +535,8 @@ comment on column pgrab.beat.state is
 comment on column pgrab.beat.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
   'workers, the others are its pools of handlers.';
+comment on column pgrab.beat.doubts is
+  'Tasks about which the server has not answered the node of late: see pgrab.node.doubts. Null: none.';
 comment on column pgrab.beat.server_life is
   'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 

@@ -28,7 +28,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.to_start, 0) as to_start, coalesce(b.to_run, 0) as to_run,
   coalesce(b.to_finish, 0) as to_finish, coalesce(b.children, 0) as children,
   coalesce(b.connections, 0) as connections, b.lease_left, b.round_trip,
-  b.server_life, b.crews,
+  b.server_life, b.crews, b.doubts,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
 from pgrab.registration r
   left join lateral (
@@ -104,6 +104,9 @@ comment on column pgrab.node.round_trip is
 comment on column pgrab.node.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
   'workers, the others are its pools of handlers.';
+comment on column pgrab.node.doubts is
+  'Tasks that it has tried to take, start or put back, and the server did not answer in time (a trigger that '
+  'waits?). It tries each again from time to time, by itself. Null: none.';
 comment on column pgrab.node.server_life is
   'If its runs outlast a restart of the server: the life of the server in which it sent its last heartbeat. '
   'In another life others wait for two and a half times dead_after. Null: they do not outlast one.';

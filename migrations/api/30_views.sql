@@ -25,6 +25,14 @@ end;
 comment on function pgrab_internal.locked_by(bigint) is
   'The session that has locked the row of a task. No row: none has, or several at once.';
 
+create or replace function pgrab_internal.doubted_by(p_id bigint) returns text
+language sql stable
+begin atomic
+  select string_agg(n.name, ', ' order by n.name) from pgrab.node n where n.live and p_id = any (n.doubts);
+end;
+comment on function pgrab_internal.doubted_by(bigint) is
+  'The nodes that had no answer from the server when they tried to take a task. Null: none.';
+
 create or replace function pgrab.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
@@ -86,6 +94,8 @@ begin
         then 'at_most_once, and ' || pgrab_internal.may_lose(false)
       when exists (select from pgrab_internal.locked_by(t.id))
         then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
+      when pgrab_internal.doubted_by(t.id) is not null
+        then 'the server does not answer when it is taken: see pgrab.explain()'
       when sum(f.places - f.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
       else 'about to be taken' end
     from pgrab.node n cross join lateral (

@@ -94,7 +94,11 @@ begin atomic
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
     'pg_terminate_backend(%s).', l.pid, l.usename, ', ' || nullif(l.application, ''),
     pgrab_internal.cut(l.since), l.pid)
-  from pgrab_internal.locked_by(t.id) l;
+  from pgrab_internal.locked_by(t.id) l
+  union all
+  select 'row', 'blocked', format('The server did not answer when %s tried to take it: a trigger on '
+    'pgrab.task that waits? It is tried again from time to time, by itself.', d.by)
+  from pgrab_internal.doubted_by(t.id) d(by) where d.by is not null;
 end;
 comment on function pgrab_internal.explain_row(pgrab_internal.task) is
   'The gates of its own row, and the pause of all tasks.';

@@ -182,7 +182,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
     int64_t *db_now_us_out, struct err *err)
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX], gauge[GAUGE__COUNT][NUMBER_MAX], add[COUNT__COUNT][NUMBER_MAX];
-	const char *params[10 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
+	const char *params[11 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
 	    number(inc, b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f"};
 	int n = 4;
 	PGresult *res = NULL;
@@ -198,6 +198,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 	params[n++] = b->outlasts ? "t" : "f";
 	params[n++] = b->outlast == OUTLAST_NO ? NULL : b->outlast == OUTLAST_ASYNC ? "t" : "f";
 	params[n++] = b->crews;
+	params[n++] = b->doubts;
 	rc = db_query(db, sql_text("node_beat"), n, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(

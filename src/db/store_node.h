@@ -108,6 +108,7 @@ struct node_beat {
 	int64_t gauge[GAUGE__COUNT];
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 	const char *crews;         /* JSON, see pgrab.beat.crews; borrowed */
+	const char *doubts;        /* an array, see pgrab.beat.doubts; borrowed; NULL: none */
 };
 
 /* What people want of this node, as its row said at the last beat; and what the server says. */

@@ -20,7 +20,8 @@
 #define ALONE_US        (500 * US_PER_MS)
 #define WAIT_US         (5 * US_PER_S) /* before a first try alone; each time four times as long */
 #define WAIT_MAX_US     (600 * US_PER_S)
-#define TRIES_MAX       3 /* tries alone have 0.5, 1, 2, 4, 4, ... seconds once it is doubted */
+#define FORGET_US       (60 * US_PER_S) /* then another node has it, or it is no more */
+#define TRIES_MAX       3               /* tries alone have 0.5, 1, 2, 4, 4, ... seconds once it is doubted */
 
 void
 doubts_init(struct doubts *ds)
@@ -86,6 +87,28 @@ bool
 doubts_wait(struct doubts *ds, int64_t id)
 {
 	return clock_mono_us() < look(ds, id).next_us;
+}
+
+const char *
+doubts_print(struct doubts *ds, struct buf *out)
+{
+	int64_t now = clock_mono_us();
+	size_t n = 0;
+
+	buf_reset(out);
+	if (atomic_load(&ds->count) == 0)
+		return NULL;
+	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	for (size_t i = 0; i < atomic_load(&ds->count); i++) {
+		if (now >= ds->item[i].next_us + FORGET_US)
+			continue;
+		ds->item[n++] = ds->item[i];
+		buf_addf(out, "%c%" PRId64, n == 1 ? '{' : ',', ds->item[i].id);
+	}
+	atomic_store(&ds->count, n);
+	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
+	buf_addc(out, '}');
+	return n > 0 ? buf_str(out) : NULL;
 }
 
 void

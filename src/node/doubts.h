@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 #define DOUBTS_MAX 64 /* one more, and the one that is tried soonest is forgotten: it will be sifted again */
 
 struct doubt {
@@ -38,6 +40,8 @@ void doubts_fini(struct doubts *ds);
 bool doubts_has(struct doubts *ds, int64_t id);
 /* Is it to be left alone now? */
 bool doubts_wait(struct doubts *ds, int64_t id);
+/* An array for the server; NULL: none.  Forgets those that were not met again when their time had come. */
+const char *doubts_print(struct doubts *ds, struct buf *out);
 /* It has started: no more of it.  Nothing if it is not among them. */
 void doubts_drop(struct doubts *ds, int64_t id);
 

@@ -29,10 +29,13 @@ def test_a_row_that_hangs_when_it_is_taken_holds_nobody_up_for_long(db, nodes, h
     assert late[0] < 0.5 and late[1] < 2 and late[2] < 5, f"lateness p50, p99, max: {late}"
     assert "event=fault " not in node.log()
     node.wait_log(f"event=silence task={hangs} tries=1 ")
+    db.wait("select why like '%%does not answer%%' from pgrab.late where id = %s", hangs)
+    assert db.one("select verdict from pgrab.explain(%s) where gate = 'row' and detail like '%%n1%%'", hangs) == "blocked"
     shell = db.add(kind="shell", command="true")
     assert db.wait_run(shell, timeout=15).outcome == "succeeded"
     db.query("drop trigger hang on pgrab.task")
     assert db.wait_run(hangs, timeout=60).outcome in ("succeeded", "missed"), "it is tried again"
+    db.wait("select doubts is null from pgrab.node")
 
 
 @pytest.mark.deadline(120)

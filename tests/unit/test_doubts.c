@@ -140,6 +140,7 @@ one_task_alone_is_doubted_the_second_time(void **state)
 	struct server s = {.bad = {true}};
 	const struct sifted what = {.try = ask, .id = id_of, .ctx = &s};
 	struct doubts ds = {0};
+	struct buf text = {0};
 	struct sifter sifter = {.doubts = &ds};
 
 	doubts_init(&ds);
@@ -147,8 +148,11 @@ one_task_alone_is_doubted_the_second_time(void **state)
 	assert_int_equal(ds.count, 0);
 	sift(&sifter, &what, 1);
 	assert_true(doubts_has(&ds, 1) && doubts_wait(&ds, 1));
+	assert_string_equal(doubts_print(&ds, &text), "{1}");
 	doubts_drop(&ds, 1);
 	assert_false(doubts_has(&ds, 1));
+	assert_null(doubts_print(&ds, &text));
+	buf_fini(&text);
 	doubts_fini(&ds);
 }
 

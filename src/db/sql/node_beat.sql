@@ -10,14 +10,14 @@
 -- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
 -- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
 -- dropped; $26 the others, too?; $27 busy; $28 ill; $29 do its runs outlast this life of the server; $30
--- null: they cannot; else: are asynchronous standbys accepted? $31 its crews.
+-- null: they cannot; else: are asynchronous standbys accepted? $31 its crews; $32 the tasks it doubts.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
   insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, in_hand, running,
     to_start, to_run, to_finish, children, connections, lease_left, round_trip,
     claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
-    stale_finishes, fences, recovered, keepers_lost, log_dropped, server_life, crews)
+    stale_finishes, fences, recovered, keepers_lost, log_dropped, server_life, crews, doubts)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
     $4::boolean, $27::boolean, $28::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
@@ -26,7 +26,8 @@ beat as (
     l.claims_stolen + $17::bigint, l.runs_started + $18::bigint, l.runs_succeeded + $19::bigint,
     l.runs_failed + $20::bigint, l.stale_finishes + $21::bigint, l.fences + $22::bigint,
     l.recovered + $23::bigint, l.keepers_lost + $24::bigint, l.log_dropped + $25::bigint,
-    case when $29::boolean then pgrab_internal.server_life() end, $31::jsonb
+    case when $29::boolean then pgrab_internal.server_life() end, $31::jsonb,
+    $32::bigint[]
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, beat),

@@ -78,7 +78,8 @@ heartbeat_figures(struct heartbeat *h)
 	    .bell = atomic_load(&n->hungry) == 0,
 	    .busy = ill || atomic_load(&n->busy),
 	    .ill = ill,
-	    .crews = print_crews(h)};
+	    .crews = print_crews(h),
+	    .doubts = doubts_print(&n->doubts, &h->doubts)};
 
 	b.outlasts = b.outlast != OUTLAST_NO && h->durable;
 	count_of_others(h);

@@ -355,6 +355,7 @@ heartbeat_destroy(struct heartbeat **hp)
 	db_destroy(&h->db);
 	members_fini(&h->members);
 	buf_fini(&h->crews);
+	buf_fini(&h->doubts);
 	gate_fini(&h->gate);
 	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
 	free(h);

@@ -60,7 +60,7 @@ struct heartbeat {
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
-	struct buf crews;                  /* the text of node_beat.crews */
+	struct buf crews, doubts;          /* the texts of node_beat */
 	bool in_order;
 };
 
