@@ -378,8 +378,8 @@ comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
 create or replace function pgrab.task_foreign() returns trigger
 language plpgsql as $$
 begin
-  if pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'MEMBER')
-    or tg_nargs > 0 and pg_has_role(current_user, tg_argv[0], 'MEMBER') then
+  if pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'USAGE')
+    or tg_nargs > 0 and pg_has_role(current_user, tg_argv[0], 'USAGE') then
     return null;
   end if;
   raise exception using errcode = '42501',

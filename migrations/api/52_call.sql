@@ -59,7 +59,7 @@ begin
       delete from pgrab.secret s where s.name = c.word and s.owner = c.caller;
     when 'delete_token' then
       delete from pgrab.token t
-      where t.name = c.word and (c_all or pgrab_internal.is_member(c.caller, t.role));
+      where t.name = c.word and (c_all or pgrab_internal.may_become(c.caller, t.role));
   end case;
   return found;
 end $$;

@@ -187,9 +187,10 @@ language plpgsql as $$
 declare
   c_token constant text := 'pgrab_' || translate(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
 begin
-  if not pg_has_role(p_role, 'member') then
-    raise exception using errcode = '42501', message = format('you are not a member of role %s', p_role),
-      hint = 'A token can only be made for yourself, or for a role that you are a member of.';
+  if not pg_has_role(p_role, case
+    when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end) then
+    raise exception using errcode = '42501', message = format('you may not act as role %s', p_role),
+      hint = 'A token can only be made for yourself, or for a role that you may SET ROLE to.';
   end if;
   insert into pgrab.token (hash, role, name, expires_at)
   values (sha256(convert_to(c_token, 'UTF8')), p_role, p_name, now() + p_valid);

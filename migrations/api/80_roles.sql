@@ -106,7 +106,7 @@ select o.* from (values
   ('task', 'owner = current_user'), ('run', 'owner = current_user'), ('secret', 'owner = current_user'),
   ('definition', 'owner = current_user'), ('limit', 'owner = current_user'),
   ('alert', 'set_by = current_user'), ('event', 'owner = current_user or role = current_user'),
-  ('token', 'pgrab_internal.is_member(current_user, role)'),
+  ('token', 'pgrab_internal.may_become(current_user, role)'),
   ('edge', 'exists (select from pgrab.task t where t.id = child_id and t.owner = current_user)'),
   ('chain', 'exists (select from pgrab.task t where t.chain = chain.chain)'),
   ('incident', 'exists (select from pgrab.task t where t.id = task_id)'),

@@ -32,7 +32,7 @@ select is((select count(*) from pgrab.token t, given g where t.hash = sha256(con
 select is((select count(*) from pgrab.token t, given g
     where to_jsonb(t)::text like '%' || substr(g.token, 7, 20) || '%'), 0::bigint, 'the token itself is not');
 select throws_ok($$select pgrab.token_add('x', 'pg_read_server_files')$$, '42501',
-  'you are not a member of role pg_read_server_files');
+  'you may not act as role pg_read_server_files');
 
 select is(pgrab_internal.scale_workers(0, 0, 0, 1, 60), 0::bigint, 'nothing to do, nobody needed');
 select is(pgrab_internal.scale_workers(1, 0, 0, 0.001, 60), 1::bigint, 'something is due');

@@ -153,7 +153,7 @@ from (
           || case when count(*) > 10 then ', ...' else '' end
         from pg_roles r where r.rolcanlogin and not r.rolsuper and exists (
           select from pg_roles k where k.rolname in ('pgrab_kind_shell', 'pgrab_kind_exec')
-            and pg_has_role(r.oid, k.oid, 'MEMBER'))), 'no other role'))
+            and pg_has_role(r.oid, k.oid, 'USAGE'))), 'no other role'))
       else 'allowed for: every role that may insert a task' end
       || string_agg(format('; on %s they run as user %s', m.nodes, m.runs_as), '' order by m.nodes)
     from pgrab.cluster c cross join (

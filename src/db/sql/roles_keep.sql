@@ -13,5 +13,5 @@ missing as (
 select format('create role %I nologin', m.role), m.role from missing m where m.is is null group by m.role
 union all
 select format('grant %I to %I', m.role, m.owner), m.owner
-from missing m where m.is is null or not pg_has_role(m.owner, m.is, 'MEMBER')
+from missing m where m.is is null or not pg_has_role(m.owner, m.is, 'USAGE')
 order by 1
