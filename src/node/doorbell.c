@@ -312,7 +312,8 @@ on_socket(evutil_socket_t fd, short what, void *arg)
 	}
 	if (d->state == BELL_ASKED)
 		read_answer(d);
-	if (d->state == BELL_LISTENING)
+	/* Even before the answer: libpq keeps what nobody takes, and anybody may notify. */
+	if (d->conn != NULL)
 		read_notifies(d);
 }
 

@@ -343,6 +343,10 @@ class Node:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
+    def memory(self, what="VmRSS"):
+        """In MB; VmHWM is the most that it has had."""
+        return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text()).group(1)) // 1024
+
     def running(self):
         return self.proc.poll() is None
 

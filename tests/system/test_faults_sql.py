@@ -1,6 +1,5 @@
 """SQL runs whose finish cannot be written for now: the work is not thrown away, or costs no attempt."""
 import re
-from pathlib import Path
 
 import pytest
 
@@ -61,17 +60,13 @@ def test_rows_that_come_without_a_pause_stop_no_stop(db, nodes, stop):
     assert "fence_stuck" not in node.log()
 
 
-def memory(node, what):
-    return int(re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{node.pid}/status").read_text()).group(1)) // 1024
-
-
 @pytest.mark.parametrize("args", [{}, {"transaction": False}], ids=["transaction", "alone"])
 def test_a_large_row_leaves_no_memory_behind(db, nodes, args):
     node = nodes.start("n1", workers=2)
-    before = memory(node, "VmRSS")
+    before = node.memory()
     large = db.add(kind="sql", command="select repeat('x', 50000000)", args=args, max_attempts=1)
     assert db.wait_run(large, timeout=20).output.startswith("xxx")
-    wait_until(lambda: memory(node, "VmRSS") < before + 30, 10, "the memory of a large row to be given back")
+    wait_until(lambda: node.memory() < before + 30, 10, "the memory of a large row to be given back")
 
 
 @pytest.mark.parametrize("what", ["login", "right"])

@@ -1,8 +1,10 @@
 """Who is told of a task, and when: the doorbell, and what is inserted while nobody wants to hear it."""
+import re
 import time
 
 import pytest
 from cluster import wait_until
+from proxy import Proxy
 
 
 def busy(db):
@@ -36,3 +38,21 @@ def test_what_a_long_transaction_inserted_while_the_node_was_busy_starts_when_it
         wait_until(lambda: db.query("select from pgrab.run where task_id = %s", task), 15, "the run", step=0.02)
         late.append(time.monotonic() - committed)
     assert max(late) < 2, late
+
+
+@pytest.mark.deadline(120)
+def test_what_everybody_may_shout_does_not_fill_the_node(db, nodes):
+    """Every role may NOTIFY, 8 kB at a time; once a minute the bell waits for an answer, here for one that does not come."""
+    proxy = Proxy(db.dsn)
+    node = nodes.start("a", listen_dsn=proxy.dsn)
+    db.wait("select count(*) = 1 from pg_stat_activity where datname = current_database() and query ~ 'listen \"pgrab\"' and state = 'idle'")
+    before = node.memory("VmHWM")
+    proxy.swallow = b'listen "pgrab"'
+
+    def shout():
+        db.query("select pg_notify('pgrab', n || repeat('-', 7900)) from generate_series(1, 50) n")
+        return re.search("event=doorbell state=cut", node.log())
+
+    wait_until(shout, 90, "the bell to give up")
+    assert node.memory("VmHWM") < before + 20
+    proxy.close()
