@@ -1,9 +1,11 @@
 """Runs end when they have ended, whatever dies or freezes: node, keeper, shim; and nothing of it stops the node."""
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime
 
 import pytest
 from cluster import Node, alive, clean_env, pgrab_bin, process_table, program_for_others, wait_until
@@ -100,6 +102,21 @@ def test_a_frozen_shim_does_not_let_two_runs_overlap(db, nodes, probe, how):
         probe.wait("start", "a", count=2)
         db.query("select pgrab.cancel(%s)", task)
     probe.assert_no_overlap()
+
+
+def test_a_run_has_not_ended_before_its_frozen_keeper_is_replaced(db, nodes, probe):
+    """The node has said for a while that it waits; saying so ends nothing."""
+    node = nodes.start("n1", kill_grace="0")
+    task = db.add(**probe.shell("a", seconds=60, deaf=True), max_attempts=1)
+    first = int(probe.wait("start", "a")[0].pid)
+    os.kill(shim_of(first), signal.SIGSTOP)
+    os.kill(keeper_of(node), signal.SIGSTOP)
+    db.query("select pgrab.cancel(%s)", task)
+    node.wait_log("event=keeper_lost", timeout=20)
+    run = db.wait_run(task, timeout=20)
+    assert not alive(first)
+    lost = re.search(r"^(\S+) .* event=keeper_lost ", node.log(), re.M)[1]
+    assert run.finished_at >= datetime.fromisoformat(lost)
 
 
 def test_term_ends_a_node_in_time_whose_run_cannot_be_proved_gone(db, nodes, probe):
