@@ -64,16 +64,51 @@ return case when p_starts_at is null then pgrab_internal.fire_base(p_schedule, p
 comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
+-- The columns of the type are those of the table, in its order.
+create or replace function pgrab_internal.note_runs(p_runs pgrab_internal.run[]) returns void
+language sql as $$
+  insert into pgrab.run select r.* from unnest(p_runs) r
+$$;
+comment on function pgrab_internal.note_runs(pgrab_internal.run[]) is
+  'Writes the history: the only INSERT into it, beside those of finish().';
+
 -- p_ended: set when the task leaves pgrab.task with this fire.
+create or replace function pgrab_internal.unrun(t pgrab_internal.task, p_chain_id bigint, p_fire timestamptz,
+  p_outcome text, p_why text, p_ended text)
+returns pgrab_internal.run
+language plpgsql stable as $$
+declare
+  r pgrab_internal.run;
+begin
+  r.task_id := t.id;
+  r.version := t.version;
+  r.chain_id := p_chain_id;
+  r.fire_at := p_fire;
+  r.finished_at := clock_timestamp();
+  r.created_at := t.created_at;
+  r.attempt := t.attempt;
+  r.output_truncated := false;
+  r.outcome := p_outcome;
+  r.ended := p_ended;
+  r.kind := t.kind;
+  r.owner := t.owner;
+  r.key := t.key;
+  r.name := t.name;
+  r.error := p_why;
+  if p_ended is not null then
+    r.definition := pgrab_internal.definition(t);
+  end if;
+  return r;
+end $$;
+comment on function pgrab_internal.unrun(pgrab_internal.task, bigint, timestamptz, text, text, text) is
+  'The history of a fire that was not run.';
+
 create or replace function pgrab_internal.note_fire(
   t pgrab_internal.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null)
 returns void
 language sql as $$
-  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
-    ended, kind, owner, key, name, error, definition)
-  values (t.id, t.attempt, t.version, (select c.chain_id from pgrab.chain c where c.chain = t.chain), p_fire,
-    clock_timestamp(), t.created_at, p_outcome, p_ended, t.kind, t.owner, t.key, t.name, p_why,
-    case when p_ended is not null then pgrab_internal.definition(t) end)
+  select pgrab_internal.note_runs(array[pgrab_internal.unrun(t,
+    (select c.chain_id from pgrab.chain c where c.chain = t.chain), p_fire, p_outcome, p_why, p_ended)])
 $$;
 comment on function pgrab_internal.note_fire(pgrab_internal.task, timestamptz, text, text, text) is
   'Writes the history of a fire that was not run.';
@@ -143,11 +178,9 @@ declare
   v_fires constant timestamptz[] := t.fire_at || array(
     select f from pgrab.fires(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us') f limit c_rows);
 begin
-  insert into pgrab.run (task_id, attempt, version, fire_at, finished_at, created_at, outcome, kind, owner,
-    key, name, error)
-  select t.id, 0, t.version, f.fire, clock_timestamp(), t.created_at, 'missed', t.kind, t.owner, t.key,
-    t.name, case when f.n = c_rows and cardinality(v_fires) > c_rows
-      then format('%s; nor any other before %s', c_why, p_keep) else c_why end
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(t, null, f.fire, 'missed',
+    case when f.n = c_rows and cardinality(v_fires) > c_rows
+      then format('%s; nor any other before %s', c_why, p_keep) else c_why end, null)))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
 comment on function pgrab_internal.note_missed(pgrab_internal.task, timestamptz) is

@@ -233,12 +233,9 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_gone bigint[];
 begin
-  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
-    ended, kind, owner, key, name, error, definition)
-  select t.id, 0, t.version, h.chain_id, t.fire_at, clock_timestamp(), t.created_at, 'skipped',
-    case when h.root is null then 'skipped' end, t.kind, t.owner, t.key, t.name,
-    'a parent did not end as run_if asks',
-    case when h.root is null then pgrab_internal.definition(row(t.*)::pgrab_internal.task) end
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(
+    row(t.*)::pgrab_internal.task, h.chain_id, t.fire_at, 'skipped', 'a parent did not end as run_if asks',
+    case when h.root is null then 'skipped' end)))
   from unnest((select p_ids)) s(id)
     join pgrab.task t on t.id = any (array[s.id])
     cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h;

@@ -126,14 +126,18 @@ comment on function pgrab_internal.link_deleted(pgrab_internal.task) is
 -- until the run is over.  Its finish deletes the request; if the node has died, upkeep does.
 create or replace function pgrab_internal.run_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
+declare
+  r pgrab_internal.run := pgrab_internal.unrun(t,
+    (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, 'cancelled',
+    'deleted by ' || pgrab_internal.caller() || ' while it ran', 'cancelled');
 begin
-  insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
-    finished_at, created_at, attempt, outcome, ended, kind, node, owner, key, name, error, definition)
-  values (t.id, t.version, t.incarnation, t.node_id,
-    (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, t.claimed_at, t.started_at,
-    clock_timestamp(), t.created_at, t.attempt, 'cancelled', 'cancelled', t.kind,
-    (select n.name from pgrab.node n where n.id = t.node_id), t.owner, t.key, t.name,
-    'deleted by ' || pgrab_internal.caller() || ' while it ran', pgrab_internal.definition_ran(t));
+  r.incarnation := t.incarnation;
+  r.node_id := t.node_id;
+  r.node := (select n.name from pgrab.node n where n.id = t.node_id);
+  r.claimed_at := t.claimed_at;
+  r.started_at := t.started_at;
+  r.definition := pgrab_internal.definition_ran(t);
+  perform pgrab_internal.note_runs(array[r]);
   insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
   values (t.id, t.version, t.incarnation, pgrab_internal.caller())
   on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
@@ -206,14 +210,10 @@ begin
     where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
       and (t.needs is not null or t.status = 'parked')
     order by t.id);
-  insert into pgrab.run (task_id, attempt, version, chain_id, fire_at, finished_at, created_at, outcome,
-    ended, kind, owner, key, name, error, definition)
-  select t.id, t.attempt, t.version, h.chain_id,
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(row(t.*)::pgrab_internal.task, h.chain_id,
     coalesce(case when t.status = 'waiting' then (select r.fire_at from pgrab.task r where r.id = h.root) end,
       t.fire_at),
-    clock_timestamp(), t.created_at, 'cancelled', case when h.root is null then 'cancelled' end, t.kind,
-    t.owner, t.key, t.name, p_why,
-    case when h.root is null then pgrab_internal.definition(row(t.*)::pgrab_internal.task) end
+    'cancelled', p_why, case when h.root is null then 'cancelled' end)))
   from pgrab.task t where t.id = any (v_ids);
   if h.root is null then
     perform pgrab_internal.links_leave(v_ids);

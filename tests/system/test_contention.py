@@ -84,10 +84,11 @@ def test_one_outcome_that_the_server_refuses_harms_no_other(db, nodes):
     db.query("create table refers (id bigint references pgrab.task)")
     node = nodes.start()
     with db.connect() as conn, conn.transaction():
-        ids = [r.id for r in conn.execute("insert into pgrab.task (kind) select 'noop' from generate_series(1, 41) returning id").fetchall()]
+        ids = [r.id for r in conn.execute("insert into pgrab.task (kind, key) select 'noop', 'k' || i from generate_series(1, 41) i returning id").fetchall()]
         conn.execute("insert into refers values (%s)", [ids[20]])
     db.wait("select count(*) = 41 from pgrab.run", timeout=15)
     assert db.one("select array_agg(distinct outcome) from pgrab.run") == ["succeeded"]
+    assert db.one("select count(distinct key) from pgrab.run") == 41
     assert db.one("select status from pgrab.task where id = %s", ids[20]) == "parked"
     assert "could not be recorded" in db.one("select last_error from pgrab.task where id = %s", ids[20])
     wait_until(lambda: db.one("select count(*) from pgrab.task") == 1, 3)

@@ -13,10 +13,10 @@ with parked as (
   returning t.*),
 noted as (
   insert into pgrab.run (task_id, attempt, node_id, incarnation, version, chain_id, fire_at, started_at,
-    finished_at, created_at, outcome, kind, node, owner, name, error)
+    finished_at, created_at, outcome, kind, node, owner, key, name, error)
   select p.id, p.attempt, $6::bigint, $3::bigint, $2::bigint,
     (select c.chain_id from pgrab.chain c where c.chain = p.chain), p.fire_at, p.started_at,
-    clock_timestamp(), p.created_at, $4::text, p.kind, $7::text, p.owner, p.name, $5::text
+    clock_timestamp(), p.created_at, $4::text, p.kind, $7::text, p.owner, p.key, p.name, $5::text
   from parked p where $8::boolean)
 select p.id, $2::bigint, case when $8::boolean and p.chain is not null
   then pgrab_internal.link_parked(p.id, p.chain, p.fire_at) end
