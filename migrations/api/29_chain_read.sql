@@ -102,7 +102,34 @@ comment on function pgrab_internal.parents_json(bigint, bigint) is
   'What the parents of a link have returned or printed in this run of the chain, by name.';
 
 -- {{parent_output}} in any text of args is replaced by the output as text; "{{parent_json}}", alone in its
--- quotes, by the output as JSON.  For shell and exec it is also in PGRAB_PARENT_OUTPUT.
+-- quotes, by the output as JSON, last, so that what a parent has printed is not replaced in turn.
+-- Hazard: a text of a megabyte may name the output 60000 times.
+create or replace function pgrab_internal.args_filled(p_args text, p_output text) returns jsonb
+language plpgsql immutable as $$
+declare
+  c_most constant integer := 2097152; -- what args may have, and as much again
+  c_as constant text[][] := array[['{{parent_output}}', substr(to_json(p_output)::text, 2,
+    length(to_json(p_output)::text) - 2)], ['"{{parent_json}}"', pgrab_internal.try_jsonb(p_output)::text]];
+  v_args text := p_args;
+  v_times bigint;
+begin
+  for i in 1 .. 2 loop
+    v_times := (length(v_args) - length(replace(v_args, c_as[i][1], ''))) / length(c_as[i][1]);
+    if octet_length(v_args) + v_times * octet_length(c_as[i][2]) > c_most then
+      raise exception using errcode = 'program_limit_exceeded',
+        message = format('args name what the parents have printed %s times, which makes more than 2 MiB',
+          v_times);
+    end if;
+    v_args := replace(v_args, c_as[i][1], c_as[i][2]);
+  end loop;
+  return v_args::jsonb;
+end $$;
+comment on function pgrab_internal.args_filled(text, text) is
+  'The args of a task with what its parents have printed, as the second argument.';
+
+-- For shell and exec the output of the parents is also in PGRAB_PARENT_OUTPUT.  What cannot be filled must
+-- not fail the statement, which starts others, too: an answer that is no list is the reason why this task is
+-- not executed.
 create or replace function pgrab_internal.args_for(p_id bigint, p_chain bigint, p_kind text, p_args jsonb)
 returns text
 language plpgsql stable as $$
@@ -110,32 +137,35 @@ declare
   c_process constant boolean := p_kind in ('shell', 'exec');
   c_handled constant boolean := pgrab_internal.args_known(p_kind) is null
     and exists (select from pgrab.kind k where k.kind = p_kind and k.handled);
+  c_text constant text := p_args::text;
   v_output text;
-  v_args text := p_args::text;
+  v_args jsonb := p_args;
 begin
-  if v_args = '{}' and not c_process and not c_handled then
+  if c_text = '{}' and not c_process and not c_handled then
     return null;
-  elsif not c_process and v_args not like '%{{parent_%' and not (c_handled and p_chain is not null)
+  elsif not c_process and c_text not like '%{{parent_%' and not (c_handled and p_chain is not null)
     or not exists (select from pgrab_internal.parents_of(p_id)) then
-    return case when c_handled then pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args)
+    return case when c_handled then pgrab_internal.netstring('args') || pgrab_internal.netstring(c_text)
       else pgrab_internal.args_list(p_args) end;
   end if;
   v_output := coalesce(pgrab_internal.parent_output(p_id, p_chain), '');
-  if v_args like '%{{parent_%' then
-    v_args := replace(v_args, '"{{parent_json}}"', pgrab_internal.try_jsonb(v_output)::text);
-    v_args := replace(v_args, '{{parent_output}}',
-      substr(to_json(v_output)::text, 2, length(to_json(v_output)::text) - 2));
+  if c_text like '%{{parent_%' then
+    begin
+      v_args := pgrab_internal.args_filled(c_text, v_output);
+    exception when data_exception or program_limit_exceeded then
+      return 'args cannot be filled: ' || sqlerrm;
+    end;
   end if;
   if c_handled then
-    return concat(pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args::jsonb::text),
+    return concat(pgrab_internal.netstring('args') || pgrab_internal.netstring(v_args::text),
       pgrab_internal.netstring('parents')
         || pgrab_internal.netstring(pgrab_internal.parents_json(p_id, p_chain)::text));
   end if;
-  return concat(pgrab_internal.args_list(v_args::jsonb), case when c_process then
+  return concat(pgrab_internal.args_list(v_args), case when c_process then
     pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_PARENT_OUTPUT=' || v_output) end);
 end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb) is
-  'The args of a task for its node, with what its parents have printed.';
+  'The args of a task for its node, with what its parents have printed; or why they cannot be had.';
 
 -- Makes a tree of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])

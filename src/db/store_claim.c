@@ -14,6 +14,7 @@ void
 store_fill_definition(struct run *r, const PGresult *res, int row)
 {
 	struct err ignored;
+	const char *args = db_text(res, row, ARGS);
 
 	r->started = db_bool(res, row, STARTED);
 	r->task.attempt = (int32_t)db_int64(res, row, ATTEMPT);
@@ -32,9 +33,11 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 	r->task.owner = xstrdup(db_text(res, row, OWNER));
 	if (!PQgetisnull(res, row, PROOF))
 		r->task.proof = xstrdup(db_text(res, row, PROOF));
-	if (pairs_parse(db_text(res, row, ARGS), (size_t)PQgetlength(res, row, ARGS), &r->task.args,
-		&ignored) != RC_OK)
+	/* what is no list is the reason why there is none: pgrab_internal.args_for() */
+	if (pairs_parse(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
 		pairs_fini(&r->task.args);
+		r->task.refused = xstrdup(args);
+	}
 }
 
 static struct run *

@@ -81,3 +81,16 @@ def test_what_a_definer_function_inserts_belongs_to_its_owner(db, nodes):
         assert db.one("select owner from pgrab.task where key = 'planted'") == name
     finally:
         db.cluster.superuser(f"drop owned by {name} cascade; drop role {name}", db.name)
+
+
+@pytest.mark.parametrize("args, says", [
+    ({"params": ["{{parent_output}}" * 50000]}, "which makes more than 2 MiB"), ({"params": ["{{parent_json}}", {"{{parent_json}}": 1}]}, "invalid input syntax for type json")])
+def test_args_that_cannot_be_filled_are_the_fault_of_their_task_alone(db, nodes, args, says):
+    nodes.start("n1", workers=2)
+    parent = db.add(kind="sql", command="select json_build_object('a', repeat('x', 60000)) from pg_sleep(1)")
+    children = [db.add(kind="sql", command="select 1", parent_id=parent, args=json.dumps(args), max_attempts=1) for _ in range(3)]
+    db.wait_run(parent)
+    other = db.add(kind="sql", command="select 1")
+    assert db.wait_run(other, timeout=5).outcome == "succeeded"
+    for run in map(db.wait_run, children):
+        assert run.outcome == "failed" and says in run.error, run.error
