@@ -133,17 +133,28 @@ comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_
   'What is known of an incident, as strings.';
 
 -- Replaces {{name}} in any text of args, but never in a command: what a task has printed must not be
--- executed.
+-- executed.  A text of a megabyte may name a fact 100000 times: args would be refused if they were longer.
 create or replace function pgrab_internal.alert_fill(p_args jsonb, p_facts jsonb) returns jsonb
 language plpgsql immutable as $$
 declare
+  c_most constant integer := 1048576;
   v_text text := p_args::text;
+  v_times integer;
   f record;
 begin
   if v_text like '%{{%' then
-    for f in select key, value from jsonb_each_text(p_facts) order by key in ('text', 'error') loop
-      v_text := replace(v_text, '{{' || f.key || '}}',
-        substr(to_json(f.value)::text, 2, length(to_json(f.value)::text) - 2));
+    for f in
+      select '{{' || x.key || '}}' as named, substr(to_json(x.value)::text, 2,
+        length(to_json(x.value)::text) - 2) as value
+      from jsonb_each_text(p_facts) x order by x.key in ('text', 'error')
+    loop
+      continue when strpos(v_text, f.named) = 0;
+      v_times := (length(v_text) - length(replace(v_text, f.named, ''))) / length(f.named);
+      if octet_length(v_text) + v_times::bigint * octet_length(f.value) > c_most then
+        raise exception using errcode = 'program_limit_exceeded',
+          message = format('args name %s %s times, which makes more than 1 MiB', f.named, v_times);
+      end if;
+      v_text := replace(v_text, f.named, f.value);
     end loop;
   end if;
   return v_text::jsonb;
@@ -397,6 +408,7 @@ create or replace function pgrab_internal.notice_tell(p_id bigint) returns void
 language plpgsql as $$
 declare
   c_slice constant integer := 20;
+  c_until constant timestamptz := clock_timestamp() + interval '200 ms';
   n record;
   a record;
   v_told integer := 0;
@@ -413,7 +425,8 @@ begin
       return;
     end if;
     n.after := a.name;
-    v_told := v_told + 1;
+    v_told := case when clock_timestamp() > c_until then c_slice else v_told + 1 end;
+    exit when v_told = c_slice;
   end loop;
   if v_told < c_slice then
     delete from pgrab_internal.notice x where x.id = p_id;
@@ -421,7 +434,8 @@ begin
     update pgrab_internal.notice x set after = n.after, next_at = clock_timestamp() where x.id = p_id;
   end if;
 end $$;
-comment on function pgrab_internal.notice_tell(bigint) is 'Inserts the next alerts of a notice, at most 20.';
+comment on function pgrab_internal.notice_tell(bigint) is
+  'Inserts the next alerts of a notice: at most 20, for 200 ms.';
 
 -- Serves: tell.sql.  left_over: notices are left, so ask again; at once if some were told now.
 create or replace function pgrab_internal.notices_tell(out told bigint, out left_over boolean)

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(49);
+select plan(52);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -201,12 +201,30 @@ begin
     exit when not n.left_over;
   end loop;
 end $$;
-select is(pg_temp.tell_all(), 5::bigint, 'they come in slices');
+select cmp_ok(pg_temp.tell_all(), '>=', 5::bigint, 'they come in slices');
 select is((select count(*) from pgrab.task where source = 'pgrab.alert'), 98::bigint,
   'all but the one that cannot work');
 select is((select i.fault from pgrab.incident i where i.task_id = 1), 'task limit_key cannot be ''gone''',
   'of which the incident says why');
 select is((select (n.told, n.left_over)::text from pgrab_internal.notices_tell() n), '(0,f)', 'each once');
+
+-- templates that grow
+delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.incident;
+delete from pgrab.alert;
+insert into pgrab.alert (name, template)
+select 'b' || i, jsonb_build_object('kind', 'sql', 'command', 'select $1', 'args',
+  jsonb_build_object('params', array[repeat('{{error}}', 110000)]))
+from generate_series(1, 40) i;
+insert into pgrab.alert (name, template) values ('c', '{"kind": "notify", "command": "last"}');
+select pg_temp.ends(1, 'failed', repeat('{{text}}', 100), p_tell => false);
+set local statement_timeout = '10 s'; -- as for a node
+select cmp_ok(pg_temp.tell_all(), '>=', 3::bigint, 'what would be gigabytes holds up no others');
+set local statement_timeout = 0;
+select is((select string_agg(a.command, ' ') from pgrab.task a where a.source = 'pgrab.alert'), 'last',
+  'which are inserted');
+select is((select i.fault from pgrab.incident i where i.task_id = 1),
+  'args name {{error}} 110000 times, which makes more than 1 MiB', 'and the incident says why');
 
 select * from finish();
 rollback;
