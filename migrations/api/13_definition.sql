@@ -151,6 +151,35 @@ $$;
 comment on function pgrab_internal.definitions_leave(interval) is
   'Deletes definitions that were replaced longer ago than the retention and that no run refers to any more.';
 
+-- Without a time, a lookup plans, locks and probes each day of the history.  Most lookups are for what has
+-- ended lately, so the newest days are asked first, and with a plan for just these days.  No run is
+-- older than its task.
+create or replace function pgrab.last_run(
+  p_id bigint, p_which text default 'last', p_version bigint default null)
+returns setof pgrab_internal.run
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  c_now constant timestamptz := clock_timestamp();
+  c_born constant timestamptz := (select t.created_at from pgrab.task t where t.id = any (array[p_id]));
+  v_from timestamptz;
+  v_to timestamptz := 'infinity';
+begin
+  foreach v_from in array array[c_now - interval '1 day', c_now - interval '8 days',
+    c_now - interval '64 days', '-infinity'] loop
+    return query select r.* from (
+      select x.* from pgrab.run x where x.task_id = p_id and x.finished_at >= v_from and x.finished_at < v_to
+      offset 0) r
+    where (p_version is null or r.version = p_version) and case p_which when 'ended' then r.ended is not null
+      when 'ran' then r.outcome not in ('skipped', 'missed') else true end
+    order by r.finished_at desc, r.fire_at desc limit 1;
+    exit when found or v_from < c_born;
+    v_to := v_from;
+  end loop;
+end $$;
+comment on function pgrab.last_run(bigint, text, bigint) is
+  'The last row that the history has of a task; looks at the newest days first. p_which: last; ended: the '
+  'one with which the task ended; ran: not skipped or missed. p_version: only this run.';
+
 create or replace function pgrab.definition_of(p_task_id bigint, p_version bigint) returns jsonb
 language sql stable
 begin atomic
@@ -158,9 +187,7 @@ begin atomic
     (select d.definition from pgrab.definition d
      where d.task_id = p_task_id and d.version <= p_version order by d.version desc limit 1),
     (select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
-       || coalesce(r.definition, '{}') from (
-       select x.* from pgrab.run x where x.task_id = p_task_id offset 0) r
-     where r.ended is not null order by r.finished_at desc limit 1),
+       || coalesce(r.definition, '{}') from pgrab.last_run(p_task_id, 'ended') r),
     (select pgrab_internal.definition_whole(row(t.*)::pgrab_internal.task)
      from pgrab.task t where t.id = p_task_id));
 end;

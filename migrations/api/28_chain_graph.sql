@@ -151,9 +151,8 @@ begin atomic
   from (select p_id as id) p
     left join pgrab.task t on t.id = p.id
     left join lateral (
-      select (array_agg(case r.ended when 'done' then 'succeeded' else r.ended end
-        order by r.finished_at desc))[1] as result
-      from pgrab.run r where r.task_id = p.id and r.ended is not null and t.id is null) h on true;
+      select case r.ended when 'done' then 'succeeded' else r.ended end as result
+      from pgrab.last_run(p.id, 'ended') r where t.id is null) h on true;
 end;
 comment on function pgrab_internal.parent_result(bigint) is
   'How a parent has ended, even if it has left pgrab.task. Null: it has not ended.';
@@ -242,9 +241,8 @@ begin
   select * into p from pgrab.task t
   where t.id = p_parent and (t.owner = p_owner or not (select c.roles from pgrab.cluster c)) for update;
   if not found then
-    select r.ended into v_ended from pgrab.run r
-    where r.task_id = p_parent and r.ended is not null
-      and (r.owner = p_owner or not (select c.roles from pgrab.cluster c)) limit 1;
+    select r.ended into v_ended from pgrab.last_run(p_parent, 'ended') r
+    where r.owner = p_owner or not (select c.roles from pgrab.cluster c);
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       coalesce('it has ended: ' || v_ended, 'there is no such task'),
       'Insert parents and children in one transaction: then the parent cannot end before its children '

@@ -237,10 +237,9 @@ begin
     return; -- the history, all days of it, is not even looked at
   end if;
   return query select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
-  from pgrab.run r join pgrab.chain c on c.chain_id = r.chain_id
-  where r.task_id = p_id and r.ended is not null and exists (
-    select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'))
-  limit 1;
+  from pgrab.last_run(p_id, 'ended') r join pgrab.chain c on c.chain_id = r.chain_id
+  where exists (
+    select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'));
 end $$;
 comment on function pgrab_internal.chain_of_ended(bigint) is
   'The chain that a link has left and that goes on without it, and whether the link was a root.';

@@ -10,14 +10,20 @@ exception when others then
 end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'A text as JSON if it is JSON, else as a JSON string.';
 
--- A day more than since, in case the clock was set back; days before that are not looked at.
+-- A day more than since, in case the clock was set back; days before that are not looked at, nor planned.
 create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
-returns table (id bigint, name text, output text)
-language sql stable
-begin atomic
-  select o.id, case when o.twice then o.called || '#' || o.id else o.called end, o.output
+returns table (id bigint, name text, kind text, output text)
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+#variable_conflict use_column
+declare
+  v_run bigint;
+  v_after timestamptz;
+begin
+  select c.chain_id, c.since - interval '1 day' into v_run, v_after
+  from pgrab.chain c where c.chain = any (array[p_chain]);
+  return query select o.id, case when o.twice then o.called || '#' || o.id else o.called end, o.kind, o.output
   from (
-    select p.id, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
+    select p.id, x.kind, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
     from (
       select a.parent_id as id from pgrab_internal.parents_of(p_id) a
       union
@@ -25,14 +31,12 @@ begin atomic
       order by 1 limit 100) p
     cross join lateral (
       select (array_agg(r.name order by r.finished_at desc))[1] as name,
+        (array_agg(r.kind order by r.finished_at desc))[1] as kind,
         (array_agg(r.output order by r.finished_at desc))[1] as output
       from pgrab.run r
-      where r.task_id = any (array[p.id])
-        and r.chain_id = (select c.chain_id from pgrab.chain c where c.chain = any (array[p_chain]))
-        and r.finished_at
-          > (select c.since - interval '1 day' from pgrab.chain c where c.chain = any (array[p_chain]))) x
+      where r.task_id = any (array[p.id]) and r.chain_id = v_run and r.finished_at > v_after) x
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
-end;
+end $$;
 comment on function pgrab_internal.parent_outputs(bigint, bigint) is
   'The first hundred parents of a link, their names and what they have printed in this run.';
 
@@ -90,9 +94,7 @@ begin
         then pgrab_internal.output_json(o.kind, o.output) else to_jsonb(left(o.output, v_chars / o.n)) end)
     into v_all
     from (
-      select x.name, x.output, (count(*) over ())::integer as n, (
-        select r.kind from (select y.* from pgrab.run y where y.task_id = x.id offset 0) r
-        order by r.finished_at desc limit 1) as kind
+      select x.name, x.kind, x.output, (count(*) over ())::integer as n
       from pgrab_internal.parent_outputs(p_id, p_chain) x) o;
     exit when octet_length(v_all::text) <= 65536;
   end loop;
@@ -295,8 +297,7 @@ begin atomic
   select l.root, l.depth, l.task, l.id, l.kind, l.status, l.outcome, l.started_at, l.finished_at, l.path
   from pgrab_internal.chain_tree(coalesce(
     (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = p_id),
-    (select r.chain_id from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
-     where r.ended is not null order by r.finished_at desc limit 1))) l;
+    (select r.chain_id from pgrab.last_run(p_id, 'ended') r))) l;
 end;
 comment on function pgrab.chain_of(bigint) is
   'The chain that a task is, or last was, a link of, drawn as in pgrab.chains, all its roots in one pass.';

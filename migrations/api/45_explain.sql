@@ -26,8 +26,7 @@ declare
   r pgrab_internal.run;
   e record;
 begin
-  select * into r from (select y.* from pgrab.run y where y.task_id = p_seen offset 0) x
-  where x.ended is not null order by x.finished_at desc limit 1;
+  select * into r from pgrab.last_run(p_seen, 'ended');
   if found then
     return query select 'ended', 'blocked', format('It has ended: %s, %s at %s%s.%s Insert a new task to run '
       'it again; `pgrab show %s` shows its definition.', r.ended, r.outcome,
@@ -129,8 +128,7 @@ begin atomic
   from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
     cross join lateral (
       select case when p.id is not null then p.name
-        else (select (array_agg(r.name order by r.finished_at desc))[1] from pgrab.run r
-          where r.task_id = a.parent_id) end as name) n
+        else (select r.name from pgrab.last_run(a.parent_id) r) end as name) n
     cross join lateral (
       select jsonb_populate_record(
         row(p.*)::pgrab_internal.task, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
@@ -174,9 +172,7 @@ begin atomic
   union all
   select 'missed', 'waits', format('Its fire of %s was missed: %s (%s; misfire: %s).',
     pgrab_internal.cut(m.fire_at), m.error, t.misfire_after, t.misfire)
-  from (
-    select r.* from (select x.* from pgrab.run x where x.task_id = t.id offset 0) r
-    order by r.finished_at desc, r.fire_at desc limit 1) m
+  from pgrab.last_run(t.id) m
   where m.outcome = 'missed'
   union all
   select 'due', case when d.at <= statement_timestamp() then 'ok' else 'waits' end,
@@ -412,7 +408,7 @@ language sql stable
 begin atomic
   select e.gate, e.verdict, e.detail
   from pgrab_internal.explain_task(p_id, exists (select from pgrab.task t where t.id = p_id)
-    or exists (select from pgrab.run r where r.task_id = p_id), current_user) e;
+    or exists (select from pgrab.last_run(p_id)), current_user) e;
 end;
 comment on function pgrab.explain(bigint) is
   'Why is it not running? Every gate that the task must pass, with its verdict: ok; waits (time or other '

@@ -23,8 +23,7 @@ begin
   select i into v_missing from unnest(p_ids) i
   where not exists (select from pgrab.task t where t.id = i and (c_all or t.owner = p_by)) limit 1;
   if found then
-    select r.ended into v_ended from pgrab.run r
-    where r.task_id = v_missing and r.ended is not null and (c_all or r.owner = p_by) limit 1;
+    select r.ended into v_ended from pgrab.last_run(v_missing, 'ended') r where c_all or r.owner = p_by;
     raise exception using errcode = 'P0002',
       message = format('task %s %s', v_missing, coalesce('has ended: ' || v_ended, 'does not exist')),
       hint = case when v_ended is null then 'select * from pgrab.tasks shows what there is.'
@@ -210,9 +209,9 @@ declare
 begin
   for r in
     select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
-    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e cross join lateral (
-      select y.* from pgrab.run y where e.root and y.task_id = i and y.ended is not null offset 0) x
-    where (x.owner = p_by or pgrab_internal.may_operate(p_by))
+    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e 
+      cross join lateral pgrab.last_run(i, 'ended') x
+    where e.root and (x.owner = p_by or pgrab_internal.may_operate(p_by))
   loop
     v_stop := array(select (c).id from pgrab_internal.chain_cancel(r.chain, p_why) c);
     perform pgrab_internal.wish_stop(v_stop);
@@ -228,7 +227,7 @@ create or replace function pgrab_internal.may_see_ended(p_id bigint, p_by text) 
 language sql stable
 begin atomic
   select pgrab_internal.may_operate(p_by)
-    or exists (select from pgrab.run r where r.task_id = p_id and r.ended is not null and r.owner = p_by);
+    or exists (select from pgrab.last_run(p_id, 'ended') r where r.owner = p_by);
 end;
 comment on function pgrab_internal.may_see_ended(bigint, text) is
   'May this role act on what is left of a task that has ended?';
@@ -325,9 +324,8 @@ declare
   c_all constant boolean := pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner());
   v_ended text;
 begin
-  select r.ended into v_ended from pgrab.run r
-  where r.task_id = p_id and r.ended is not null and coalesce(r.error not like 'deleted by %', true)
-    and (c_all or r.owner = p_by) limit 1;
+  select r.ended into v_ended from pgrab.last_run(p_id, 'ended') r
+  where coalesce(r.error not like 'deleted by %', true) and (c_all or r.owner = p_by);
   if v_ended is not null
     or exists (select from pgrab.task t where t.id = p_id and (c_all or t.owner = p_by)) then
     raise exception using errcode = '55000',
@@ -337,7 +335,7 @@ begin
   select x.definition, x.owner, x.fire_at into definition, owner, fire_at from (
     select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
       || coalesce(r.definition, '{}') as definition, r.owner, r.fire_at, r.finished_at as at
-    from pgrab.run r where r.task_id = p_id and r.ended is not null
+    from pgrab.last_run(p_id, 'ended') r
     union all
     select d.definition, d.owner, null, d.until from pgrab.definition d where d.task_id = p_id) x
   where x.owner = p_by or c_all

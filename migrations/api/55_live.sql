@@ -40,10 +40,7 @@ returns pgrab_internal.output_seen
 language sql stable as $$
   select r.version, false, false, null::bigint, null::integer, coalesce(r.output, ''), r.attempt, r.outcome,
     r.error, r.node, r.finished_at, r.output_truncated
-  from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
-  where r.version = coalesce(p_version, r.version)
-    and r.outcome not in ('skipped', 'missed')
-  order by r.finished_at desc limit 1
+  from pgrab.last_run(p_id, 'ran', p_version) r
 $$;
 comment on function pgrab_internal.output_ended(bigint, bigint) is 'The output of a run that has ended.';
 
@@ -79,7 +76,7 @@ language sql
 begin atomic
   select l.* from pgrab_internal.output_look(p_id, p_version, p_ask,
     exists (select from pgrab.task t where t.id = p_id)
-    or exists (select from pgrab.run r where r.task_id = p_id)) l;
+    or exists (select from pgrab.last_run(p_id))) l;
 end;
 comment on function pgrab.output_of(bigint, bigint, boolean) is
   'Like pgrab.output(), with all that is known: for programs that follow a run. p_version: which run (null: '
@@ -108,11 +105,9 @@ create or replace function pgrab.result(p_id bigint) returns table (outcome text
 language sql stable
 begin atomic
   select r.outcome, pgrab_internal.output_json(r.kind, r.output), r.error
-  from (select x.* from pgrab.run x where x.task_id = p_id offset 0) r
-    left join pgrab.task t on t.id = p_id
+  from pgrab.last_run(p_id) r left join pgrab.task t on t.id = p_id
   where t.id is null or t.status in ('parked', 'done', 'cancelled', 'skipped')
-    or t.schedule is not null and t.attempt = 0
-  order by r.finished_at desc limit 1;
+    or t.schedule is not null and t.attempt = 0;
 end;
 comment on function pgrab.result(bigint) is
   'How the last fire of a task has ended, with what its handler returned or it printed, as JSON if it is '
