@@ -10,8 +10,10 @@ select i, 1, clock_timestamp() - d * interval '1 day', 'epoch', 1, o, case o whe
   'noop', current_user, format('run of day %s', d), format('day %s', d)
 from (values (501, 0, 'succeeded'), (502, 30, 'succeeded'), (503, 95, 'succeeded'), (504, 0, 'missed'),
   (504, 40, 'failed'), (505, 90, 'failed'), (505, 3, 'failed')) r(i, d, o);
-insert into pgrab.task (id, kind, run_at) overriding system value values (602, 'noop', now() + interval '1 h');
-insert into pgrab.task (id, kind, command, parent_id) overriding system value values (603, 'shell', 'true', 602);
+insert into pgrab.task (id, kind, run_at) overriding system value
+values (602, 'noop', now() + interval '1 h');
+insert into pgrab.task (id, kind, command, parent_id) overriding system value
+values (603, 'shell', 'true', 602);
 
 -- days of the history that a statement locks: nobody else's lookups wait for the room in the lock table
 create function pg_temp.days(p_statement text) returns bigint language plpgsql as $$
