@@ -1,7 +1,7 @@
 -- Upkeep: the days of the history; nodes and lanes that are gone.
 begin;
 \ir nodes.inc
-select plan(31);
+select plan(32);
 set local timezone = 'UTC';
 create function pg_temp.day(p_days integer) returns text language sql as $$
   select 'run_' || to_char(
@@ -50,6 +50,17 @@ select is((select array_agg(n.name order by n.name) from pgrab.node n), '{holds,
 select is((select count(*) from pgrab.drained), 1::bigint, 'and nobody asks it to drain any more');
 select is((select array_agg(n.name order by n.name) from pgrab.node n where n.down), '{holds,short}',
   'who is down is marked, so that nobody looks at its beats');
+-- wishes that somebody's run be stopped; node 1 is up, 3 is down
+insert into pgrab.task (id, kind, run_at) overriding system value values
+  (900, 'noop', '2099-01-01'), (904, 'noop', '2099-01-01');
+update pgrab.task set version = 7;
+insert into pgrab.cancel_request (task_id, version, incarnation) values
+  (900, 7, 3), (901, 7, 3), (902, 7, 1), (903, 7, 99), (904, 6, 3);
+select pgrab.upkeep();
+select is((select array_agg(c.task_id || ' ' || c.version order by c.task_id) from pgrab.cancel_request c),
+  '{"900 7","902 7"}', 'a wish goes when neither its run nor its node is there any more');
+delete from pgrab.task;
+delete from pgrab.cancel_request;
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
 select 'pod-' || n, 'h', 1, '0', 'id_hash', 1, '1 s', '10 s', now() - interval '1 day', 1000 + n, 'down',

@@ -1,7 +1,7 @@
 -- What a dead node held goes back: what it had claimed as it was, what it ran as lost, and nothing of others.
 begin;
 \ir nodes.inc
-select plan(27);
+select plan(30);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
@@ -81,6 +81,26 @@ set local application_name = 'pgrab';
 select pg_stat_clear_snapshot();
 select is(pg_temp.recovered(11), '(1,1,0)', 'but when that is gone');
 select is(pg_temp.at(8), 'scheduled 8 1', 'it is tried again');
+
+-- ----------------------------------------------------------- a place of a task that was deleted while it ran
+insert into pgrab.limit (key, max_running) values ('shared', 1);
+update pgrab.limit_use set taken = 1 where key = 'shared';
+insert into pgrab.limit_place (task_id, key, version, incarnation, at, started)
+values (901, 'shared', 7, 11, now(), true);
+create function pg_temp.places() returns bigint language sql as $$
+  select pgrab_internal.limit_recover(11);
+  select count(*) from pgrab.limit_place $$;
+set local application_name = 'pgrab sql 11';
+select pg_stat_clear_snapshot();
+select is(pg_temp.places(), 1::bigint, 'is not free while the backend of a node is there');
+update pgrab.registration set owners = '{somebody}';
+savepoint forged;
+select is(pg_temp.places(), 0::bigint, 'a role that is no node''s, nor an owner''s, does not keep it');
+rollback to forged;
+update pgrab.registration set owners = default;
+set local application_name = 'pgrab';
+select pg_stat_clear_snapshot();
+select is(pg_temp.places(), 0::bigint, 'nor anybody who is gone');
 
 -- -------------------------------------------------------------- what is held and was written down nowhere
 select pg_temp.held(10, 'claimed', 'dead'), pg_temp.held(11, 'running', 'dead'),

@@ -1,7 +1,7 @@
 -- What people are told of nodes.
 begin;
 \ir alert.inc
-select plan(11);
+select plan(13);
 set local timezone = 'UTC';
 
 create function pg_temp.down() returns text language sql as $$
@@ -48,6 +48,33 @@ select is((select count(*) from pgrab.node_incident), 1::bigint, 'what is down s
 delete from pgrab.registration where id = 1;
 select pgrab_internal.node_incidents_end();
 select is((select count(*) from pgrab.node_incident), 0::bigint, 'until nobody knows the node any more');
+
+-- who is no operator does not hear of nodes
+delete from pgrab.task;
+delete from pgrab.alert;
+delete from pgrab_internal.notice;
+insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every, dead_after,
+  started_at, incarnation, state, heartbeat_at) values
+  ('n2', 'h', 1, '0', 'id_hash', 4, '{noop}', '1 s', '10 s', now(), 12, 'up', now());
+\ir ../../src/db/sql/roles.sql
+;
+update pgrab.cluster set roles = true;
+insert into pgrab.alert (name, events, template) values
+  ('operator', '{node_down}', '{"kind": "notify", "command": "operator"}'),
+  ('plain', '{node_down,failed}', '{"kind": "notify", "command": "plain"}');
+create role pgrab_t_plain in role pgrab_kind_notify;
+alter table pgrab.alert disable trigger user;
+update pgrab.alert set set_by = 'pgrab_t_plain' where name = 'plain';
+alter table pgrab.alert enable trigger user;
+select pgrab_internal.node_died(n.id, '2026-01-02 03:04:05', 'it died') from pgrab.node n
+where n.name = 'n2';
+select is(pg_temp.told(), 'operator node n2 on h is down: it died', 'only operators are told of nodes');
+insert into pgrab.task (id, kind, name, schedule, max_attempts) overriding system value
+values (1, 'noop', 't', '@daily', 1);
+update pgrab.task set owner = 'pgrab_t_plain' where id = 1;
+delete from pgrab.task where source = 'pgrab.alert';
+select pg_temp.ends(1, 'failed');
+select matches(pg_temp.told(), '^plain t failed', 'that alert is told of its owner''s own');
 
 select * from finish();
 rollback;
