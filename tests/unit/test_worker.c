@@ -47,13 +47,19 @@ work(void)
 }
 
 static struct fake_task *
-started(void)
+started_for(int64_t due_mono_us)
 {
-	struct fake_task *t = parts_claimed(&p, clock_mono_us(), false);
+	struct fake_task *t = parts_claimed(&p, due_mono_us, false);
 
 	parts_boss(&p);
 	parts_starter(&p);
 	return t;
+}
+
+static struct fake_task *
+started(void)
+{
+	return started_for(clock_mono_us());
 }
 
 static int64_t
@@ -92,6 +98,19 @@ without_a_lease_nothing_is_executed_and_nothing_is_said_of_it(void **unused)
 	assert_int_equal(t->status, FAKE_RUNNING); /* recovery finds it */
 	assert_int_equal(fake.calls[FAKE_FINISH], 0);
 	assert_int_equal(p.n.boss->n_in_hand, 0);
+	end();
+}
+
+/* In nanoseconds that is more than a number has room for: the sanitizer of the suite asan looks. */
+static void
+a_run_that_was_due_a_thousand_years_ago_is_executed_at_once(void **unused)
+{
+	const int64_t years_us = (int64_t)1000 * 365 * 86400 * US_PER_S;
+
+	begin();
+	started_for(clock_mono_us() - years_us);
+	work();
+	assert_int_equal(executed(), 1);
 	end();
 }
 
@@ -189,6 +208,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_run_is_executed_and_its_end_is_written),
 	    cmocka_unit_test(without_a_lease_nothing_is_executed_and_nothing_is_said_of_it),
+	    cmocka_unit_test(a_run_that_was_due_a_thousand_years_ago_is_executed_at_once),
 	    cmocka_unit_test(what_was_started_before_a_fence_is_not_executed_after_it),
 	    cmocka_unit_test(a_kind_that_the_node_does_not_have_goes_back_and_its_attempt_does_not_count),
 	    cmocka_unit_test(a_unit_is_one_message_and_its_worker_is_free_before_it_is_written),
