@@ -16,7 +16,7 @@
 #define PARTS           8
 #define PART_MAX_US     (500 * US_PER_MS)
 #define SIFT_US         (5 * US_PER_S) /* for all parts: what is left has its turn with the next look */
-#define SILENCES_MAX    PARTS          /* parts in a row: one task alone makes two silent at most */
+#define SILENCES_MAX    4              /* parts before any is answered: then it is the server */
 #define ALONE_US        (500 * US_PER_MS)
 #define WAIT_US         (5 * US_PER_S) /* before a first try alone; each time four times as long */
 #define WAIT_MAX_US     (600 * US_PER_S)
@@ -176,16 +176,18 @@ static void
 try_parts(struct round *r, const struct sifted *what)
 {
 	int64_t until_us = clock_mono_us() + SIFT_US;
-	size_t in_row = 0;
+	size_t silences = 0;
 
-	for (size_t i = 0; i < r->parts && in_row < SILENCES_MAX && clock_mono_us() < until_us; i++) {
+	for (size_t i = 0; i < r->parts && clock_mono_us() < until_us; i++) {
 		struct part p = r->part[i];
 		enum sift answer = what->try(what->ctx, p.from, p.n, r->part_us);
 
 		if (answer == SIFT_STOP)
 			return;
 		r->answered = r->answered || answer == SIFT_ANSWERED;
-		in_row = answer == SIFT_SILENT ? in_row + 1 : 0;
+		silences += answer == SIFT_SILENT;
+		if (!r->answered && silences >= SILENCES_MAX)
+			return;
 		if (answer == SIFT_SILENT && p.n == 1)
 			r->lone[r->n_lone++] = p.from;
 		else if (answer == SIFT_SILENT)

@@ -73,6 +73,25 @@ those_that_are_silent_are_doubted_and_no_others(void **state)
 	}
 }
 
+/* Inserted together, so that whole parts are full of them. */
+static void
+many_beside_each_other_are_found(void **state)
+{
+	struct server s = {0};
+	const struct sifted what = {.try = ask, .id = id_of, .ctx = &s};
+	struct doubts ds = {0};
+	struct sifter sifter = {.doubts = &ds};
+
+	doubts_init(&ds);
+	for (size_t i = 100; i < 130; i++)
+		s.bad[i] = true;
+	sift(&sifter, &what, TASKS);
+	for (size_t i = 0; i < TASKS; i++)
+		assert_true(s.answered[i] != s.bad[i] && doubts_has(&ds, id_of(&s, i)) == s.bad[i]);
+	assert_in_range(s.silences, 60, 80);
+	doubts_fini(&ds);
+}
+
 static void
 a_silent_server_makes_nobody_doubted_and_gets_more_time(void **state)
 {
@@ -90,7 +109,7 @@ a_silent_server_makes_nobody_doubted_and_gets_more_time(void **state)
 		assert_true(s.longest_us > before);
 		before = s.longest_us;
 	}
-	assert_in_range(s.statements, 3, 3 * 9);
+	assert_in_range(s.statements, 3, 3 * 5);
 	s.all_silent = false;
 	sift(&sifter, &what, TASKS);
 	s.longest_us = 0;
@@ -190,6 +209,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(those_that_are_silent_are_doubted_and_no_others),
+	    cmocka_unit_test(many_beside_each_other_are_found),
 	    cmocka_unit_test(a_silent_server_makes_nobody_doubted_and_gets_more_time),
 	    cmocka_unit_test(a_pause_of_the_server_makes_nobody_doubted),
 	    cmocka_unit_test(what_is_only_slow_is_taken_whole_in_the_end),
