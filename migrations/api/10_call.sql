@@ -101,16 +101,17 @@ comment on function pgrab_internal.edits(jsonb, jsonb) is
   'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';
 
 -- Is nothing else edited?  Then nothing that was checked before can be wrong now: half the price for whoever
--- pauses many.
-create or replace function pgrab_internal.only_paused(o pgrab_internal.task, t pgrab_internal.task)
+-- edits many.
+create or replace function pgrab_internal.edit_simple(o pgrab_internal.task, t pgrab_internal.task)
 returns boolean
 language plpgsql immutable as $$
 begin
   o.paused := t.paused;
+  o.priority := t.priority;
   return o is not distinct from t;
 end $$;
-comment on function pgrab_internal.only_paused(pgrab_internal.task, pgrab_internal.task) is
-  'Does an edit change no other column than `paused`?';
+comment on function pgrab_internal.edit_simple(pgrab_internal.task, pgrab_internal.task) is
+  'Does an edit change no other columns than `paused` and `priority`?';
 
 -- Public functions record their own event; only what pgrab.apply() edits counts as an edit.
 create or replace function pgrab_internal.event_edit(o pgrab_internal.task, n pgrab_internal.task)
@@ -119,8 +120,9 @@ language plpgsql as $$
 begin
   if coalesce(pgrab_internal.call_verb(), 'apply') = 'apply' then
     perform pgrab_internal.event('edit', pgrab_internal.caller(), n,
-      case when pgrab_internal.only_paused(o, n)
-        then jsonb_build_object('paused', array[o.paused::text, n.paused::text])
+      case when pgrab_internal.edit_simple(o, n) then jsonb_strip_nulls(jsonb_build_object(
+          'paused', case when o.paused <> n.paused then array[o.paused::text, n.paused::text] end,
+          'priority', case when o.priority <> n.priority then array[o.priority::text, n.priority::text] end))
         else pgrab_internal.edits(to_jsonb(o), to_jsonb(n)) end);
   end if;
 end $$;

@@ -282,6 +282,23 @@ end $$;
 comment on function pgrab_internal.edit_check(pgrab_internal.task, pgrab_internal.task) is
   'Refuses an edit of a task that cannot be carried out, or may not be.';
 
+-- A lane that is missing all the same is found by lanes_mend().
+create or replace function pgrab_internal.priority_edited(o pgrab_internal.task, t pgrab_internal.task)
+returns void
+language plpgsql as $$
+begin
+  if t.priority = o.priority then
+    return;
+  end if;
+  perform pgrab_internal.definition_edited(o, t);
+  perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
+  if pgrab_internal.band(t.priority) <> pgrab_internal.band(o.priority) then
+    perform pgrab_internal.lanes_add(array[pgrab_internal.lane(t)], true);
+  end if;
+end $$;
+comment on function pgrab_internal.priority_edited(pgrab_internal.task, pgrab_internal.task) is
+  'What an edit of nothing but `priority` needs.';
+
 -- An edit of the definition.  A task that has not started is planned again, and a node that had claimed it
 -- finds a new version.  A running one finishes as it was started, because its fence (version, incarnation) is
 -- left alone; what it runs from now on has a run of its own.  When the system plans a task again (re-arming,
@@ -303,7 +320,9 @@ begin
     return null;
   end if;
   perform pgrab_internal.event_edit(o, t);
-  if not pgrab_internal.only_paused(o, t) then
+  if pgrab_internal.edit_simple(o, t) then
+    perform pgrab_internal.priority_edited(o, t);
+  else
     perform pgrab_internal.definition_edited(o, t);
     perform pgrab_internal.edit_check(o, t);
     t.run_at := pgrab_internal.plan_edit(o, t);

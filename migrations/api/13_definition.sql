@@ -106,16 +106,21 @@ create or replace function pgrab_internal.definition_edited(o pgrab_internal.tas
 returns void
 language plpgsql as $$
 declare
-  c_old constant jsonb := pgrab_internal.definition_whole(o);
-  c_new constant jsonb := pgrab_internal.definition_whole(t);
+  v_old jsonb;
+  v_new jsonb;
 begin
-  if c_old = c_new or not (o.schedule is not null or t.schedule is not null or o.attempt > 0 or o.runs > 0
+  if not (o.schedule is not null or t.schedule is not null or o.attempt > 0 or o.runs > 0
       or exists (select from pgrab.definition d where d.task_id = t.id)) then
     return;
   end if;
-  perform pgrab_internal.definition_end(t, c_old);
+  v_old := pgrab_internal.definition_whole(o);
+  v_new := pgrab_internal.definition_whole(t);
+  if v_old = v_new then
+    return;
+  end if;
+  perform pgrab_internal.definition_end(t, v_old);
   insert into pgrab.definition (task_id, version, since, role, owner, definition)
-  values (t.id, t.version + 1, clock_timestamp(), pgrab_internal.caller(), t.owner, c_new)
+  values (t.id, t.version + 1, clock_timestamp(), pgrab_internal.caller(), t.owner, v_new)
   on conflict (task_id, version) do update set since = excluded.since, role = excluded.role,
     definition = excluded.definition;
 end $$;

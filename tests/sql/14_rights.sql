@@ -1,13 +1,13 @@
 -- What is asked of a row before somebody may do something with it, where roles are separate.
 begin;
-select plan(24);
+select plan(25);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
 create role pgrab_test_alice;
 create role pgrab_test_bob;
 grant usage on schema pgrab to pgrab_test_alice;
-grant insert (kind, priority) on pgrab.task to pgrab_test_alice;
+grant insert (kind, priority), update (priority), select on pgrab.task to pgrab_test_alice;
 grant pgrab_submit to pgrab_test_alice, pgrab_test_bob;
 grant pgrab_test_alice to current_user;
 create function pg_temp.bounds(p_priority integer, p_misfire_limit integer, p_by text) returns void
@@ -53,6 +53,8 @@ update pgrab.cluster set submit_priority = 0;
 set local role pgrab_test_alice;
 select throws_ok($$insert into pgrab.task (kind, priority) values ('noop', 1)$$, '22023',
   null, 'whatever they are, a plain row does not slip through');
+select throws_ok('update pgrab.task set priority = 1 where id = 1', '22023',
+  null, 'nor an edit of the priority alone');
 reset role;
 select throws_ok('update pgrab.cluster set submit_priority = -1', '23514', null,
   'they never refuse a row that says nothing of it');
