@@ -31,7 +31,7 @@ struct err {
 	bool silent;      /* the connection was good, but the answer did not come in time */
 };
 
-/* Was it so?  RC_AGAIN: and the server has ended the statement, so nothing happened. */
+/* Was it so? */
 bool err_is_silence(enum rc rc, const struct err *e);
 
 /* Sets the text (replacing any) and returns rc, so that `return err_set(...)` reads well.  e may be NULL. */

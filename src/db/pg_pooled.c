@@ -42,6 +42,15 @@ send_settings(struct db *db, int64_t until_us)
 	return ok;
 }
 
+/* For the caller it is as if we had given it up. */
+static enum rc
+no_answer(struct err *err)
+{
+	(void)err_set(err, RC_UNKNOWN, "no answer from the server within the deadline");
+	err->silent = true;
+	return RC_UNKNOWN;
+}
+
 static enum rc
 next_result(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 {
@@ -80,8 +89,8 @@ collect(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 			}
 		} else if (rc == RC_OK) {
 			rc = db_classify(db, r, err);
-			if (rc == RC_AGAIN && err != NULL)
-				err->silent = strcmp(err->sqlstate, "57014") == 0; /* query_canceled */
+			if (rc == RC_AGAIN && err != NULL && strcmp(err->sqlstate, "57014") == 0)
+				rc = no_answer(err);
 		}
 		PQclear(r);
 	}

@@ -13,7 +13,8 @@ select lives_ok('update pgrab.task set priority = 50 where id = 1', 'an edit of 
 select lives_ok('update pgrab.task set priority = 7, paused = true where id = 1', 'nor with a pause');
 select throws_ok('update pgrab.task set priority = 8, name = ''x'' where id = 1', '22023', null,
   'but together with another column');
-select is((t.priority, t.paused, t.due_at, t.version - (date_part('epoch', t.created_at) * 1e6)::bigint)::text,
+select is((t.priority, t.paused, t.due_at, t.version -
+    (date_part('epoch', t.created_at) * 1e6)::bigint)::text,
   '(7,t,,2)', 'each has given the task a new version')
 from pgrab.task t where t.id = 1;
 select is((select jsonb_agg(e.detail order by e.at) from pgrab.event e where e.task_id = 1),
@@ -23,7 +24,8 @@ select is((select array_agg(l.band order by l.band) from pgrab.lane l where l.ki
   'the lanes of the new bands are known');
 
 update pgrab.task set priority = 60 where id = 2;
-select is(pgrab.definition_of(2, t.version - 1) ->> 'priority', null, 'an earlier run had the earlier priority')
+select is(pgrab.definition_of(2, t.version - 1) ->> 'priority', null,
+  'an earlier run had the earlier priority')
 from pgrab.task t where t.id = 2;
 select is(pgrab.definition_of(2, t.version) ->> 'priority', '60', 'a later one has the new one')
 from pgrab.task t where t.id = 2;

@@ -49,6 +49,7 @@ exit $code
 
 
 @pytest.mark.deadline(60)
+@pytest.mark.direct("the pooler is not in its network")
 def test_runs_use_up_no_ports_and_a_lack_of_ports_costs_no_attempt(db, nodes, few_ports):
     if not conninfo.conninfo_to_dict(db.dsn)["host"].startswith("/"):
         pytest.skip("only a server's socket can be reached from another network")

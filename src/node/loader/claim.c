@@ -210,9 +210,9 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	hold_unref(who.hold);
 	if (rc == RC_OK)
 		give_won(k, chain, won);
-	if (silent && won == 0 && (rc == RC_OK || rc == RC_AGAIN))
-		return SIFT_SILENT;
-	return rc == RC_OK || rc == RC_BAD ? SIFT_ANSWERED : SIFT_STOP;
+	if (rc != RC_OK && rc != RC_BAD)
+		return SIFT_STOP;
+	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
 }
 
 static void

@@ -115,8 +115,6 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 				(void)start_batch(s, incarnation, batch + i, 1, within_us);
 			return SIFT_ANSWERED;
 		}
-		if (rc == RC_AGAIN && !unknown && err_is_silence(rc, &err))
-			return SIFT_SILENT;
 		silent = silent || (!unknown && err_is_silence(rc, &err));
 		unknown = unknown || rc == RC_UNKNOWN;
 		if (!starter_again(s, "start", rc, begun_us + (unknown ? UNSURE_US : PATIENCE_US), &err))
