@@ -21,6 +21,7 @@ const struct store store_postgres = {
     .finish = store_finish,
     .park = store_park,
     .recorded = store_recorded,
+    .days = store_days,
     .upkeep = store_upkeep,
     .lost = store_lost,
     .recover = store_recover,

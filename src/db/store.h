@@ -32,13 +32,14 @@ struct store {
 	__typeof__(store_secrets) *secrets;
 	__typeof__(store_release) *release;
 
-	/* finisher; finish and upkeep: recover, too */
+	/* finisher; finish: recover, too */
 	__typeof__(store_finish) *finish;
 	__typeof__(store_park) *park;
 	__typeof__(store_recorded) *recorded;
-	__typeof__(store_upkeep) *upkeep;
+	__typeof__(store_days) *days;
 
 	/* recover */
+	__typeof__(store_upkeep) *upkeep;
 	__typeof__(store_lost) *lost;
 	__typeof__(store_recover) *recover;
 	__typeof__(store_own) *own;

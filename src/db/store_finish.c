@@ -330,14 +330,23 @@ store_own(
 }
 
 enum rc
+store_days(struct db *db, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("days"), 0, NULL, &res, err);
+
+	PQclear(res);
+	return rc;
+}
+
+enum rc
 store_upkeep(struct db *db, int64_t retention_us, struct err *err)
 {
 	char retention[NUMBER_MAX];
 	const char *params[] = {number(retention, retention_us)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("days"), 0, NULL, &res, err);
+	enum rc rc = store_days(db, err);
 
-	PQclear(res);
 	if (rc != RC_OK)
 		return rc;
 	rc = db_query(db, sql_text("upkeep"), 1, params, &res, err);

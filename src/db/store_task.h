@@ -246,7 +246,9 @@ struct owned {
 CHECKED enum rc store_own(
     struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err);
 
-/* Makes and drops partitions of the history. */
+/* Makes the partitions of the coming days. */
+CHECKED enum rc store_days(struct db *db, struct err *err);
+/* The same; then drops old ones, and removes what else is over, which may take long. */
 CHECKED enum rc store_upkeep(struct db *db, int64_t retention_us, struct err *err);
 
 #endif

@@ -22,9 +22,8 @@
 #include "db/sql.h"
 #include "db/store_task.h"
 
-#define CALL_US     (10 * US_PER_S)
-#define SAY_US      (60 * US_PER_S)                         /* between two complaints of one worker */
-#define KEEP_ALL_US (INT64_C(100) * 365 * 86400 * US_PER_S) /* upkeep that drops nothing */
+#define CALL_US (10 * US_PER_S)
+#define SAY_US  (60 * US_PER_S) /* between two complaints of one worker */
 
 static void *
 sql_open(const void *internal, char *err, size_t err_size)
@@ -242,7 +241,7 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 
 	if (fault_no_partition(rc, err))
 		return db_script(k->session->db, "rollback", &ignored) == RC_OK &&
-		       store_upkeep(k->worker->db, KEEP_ALL_US, &ignored) == RC_OK;
+		       store_days(k->worker->db, &ignored) == RC_OK;
 	/* A person has cancelled it: it must not begin again at once. */
 	return rc == RC_AGAIN && fault_of(err->sqlstate) == FAULT_SERVER &&
 	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);

@@ -101,8 +101,6 @@ prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *w
 	if (rc != RC_OK && why->text[0] != '\0')
 		*err = *why;
 	if (rc == RC_OK)
-		rc = store_upkeep(db, n->set->retention_us, err);
-	if (rc == RC_OK)
 		rc = register_kinds(n, db, err);
 	return rc;
 }

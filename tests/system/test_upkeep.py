@@ -1,6 +1,8 @@
 """Upkeep keeps nobody waiting."""
 import threading
 
+import pytest
+
 
 def test_the_walk_of_chains_holds_nothing_that_finishes_wait_for(db):
     """A chain that somebody has locked makes upkeep wait; meanwhile the history is written, with a day to drop."""
@@ -32,3 +34,17 @@ def test_a_second_upkeep_passes_by(db):
         other.execute("select from pgrab.duty where duty = 'upkeep' for update")
         assert not db.query("select partition from pgrab.upkeep(p_days_ahead => 7)")
     assert db.query("select partition from pgrab.upkeep(p_days_ahead => 7)")
+
+
+@pytest.mark.parametrize("what", ["raise exception 'not this one'", "perform pg_sleep(30)"], ids=["fails", "is stuck"])
+def test_the_days_ahead_are_made_beside_an_upkeep_that_never_ends_well(db, nodes, what):
+    """They come first, in a transaction of their own: without them outcomes go to the rest, and the rest grows."""
+    day = db.one("select 'pgrab.run_' || to_char(now() at time zone 'UTC' + interval '2 days', 'YYYYMMDD')")
+    db.query(f"create function refuse() returns trigger language plpgsql as $$ begin {what}; return old; end $$")
+    db.query("create trigger refuse before delete on pgrab.cancel_request for each row execute function refuse()")
+    db.query("insert into pgrab.cancel_request (task_id, version, incarnation) values (1, 1, 99)")
+    db.query(f"drop table {day}")
+    nodes.start("n1", wait=False)
+    db.wait(f"select to_regclass('{day}') is not null")
+    assert db.wait_run(db.add(kind="noop"), timeout=20).outcome == "succeeded"
+    assert db.one("select count(*) from pgrab.cancel_request") == 1

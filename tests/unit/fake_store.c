@@ -610,6 +610,14 @@ recorded(struct db *db, struct finish *const *f, size_t n, struct err *err)
 }
 
 static enum rc
+days(struct db *db, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, true);
+
+	return end(&c, err);
+}
+
+static enum rc
 upkeep(struct db *db, int64_t retention_us, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, true);
@@ -981,6 +989,7 @@ const struct store store_fake = {
     .finish = finish,
     .park = park,
     .recorded = recorded,
+    .days = days,
     .upkeep = upkeep,
     .lost = lost,
     .recover = put_back,

@@ -1,2 +1,2 @@
--- Makes the partitions of the coming days.  Serves: recover, and the finisher when a partition is missing.
+-- Makes the partitions of the coming days.  Serves: recover; finisher and sql executor when one is missing.
 select pgrab_internal.days_ahead()

@@ -1,3 +1,3 @@
--- Drops old partitions of the history, and removes what else is over.  Serves: recover, and the finisher,
--- after days.sql.  $1 retention (us).
+-- Drops old partitions of the history, and removes what else is over.  Serves: recover, after days.sql.
+-- $1 retention (us).
 select count(*) from pgrab_internal.upkeep($1::bigint * interval '1 us')

@@ -146,8 +146,7 @@ create(struct node *n, struct mailbox *queue, struct finisher *aside)
 	s->aside = aside;
 	s->store = n->store;
 	s->db = node_db(n, aside == NULL ? "finish aside" : "finish");
-	s->writer =
-	    (struct finish_writer){.store = s->store, .db = s->db, .retention_us = n->set->retention_us};
+	s->writer = (struct finish_writer){.store = s->store, .db = s->db};
 	s->most = FINISH_MAX;
 	s->used_us = clock_mono_us();
 	backoff_init(&s->backoff, 20 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());

@@ -87,7 +87,7 @@ make_partitions(struct finish_writer *w, struct err *err)
 
 	if (w->no_partition++ > 0)
 		db_disconnect(w->db);
-	rc = w->store->upkeep(w->db, w->retention_us, &why);
+	rc = w->store->days(w->db, &why);
 	if (rc != RC_OK)
 		*err = why;
 	return RC_AGAIN;

@@ -19,7 +19,6 @@
 struct finish_writer {
 	const struct store *store;
 	struct db *db; /* borrowed */
-	int64_t retention_us;
 	struct recorder who;
 	unsigned tries;        /* of the caller since something passed, all in vain */
 	bool passing;          /* out: the server took some, so what it did not take is no fault of its */
