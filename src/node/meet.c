@@ -71,18 +71,35 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 	return rc;
 }
 
-/* A pooler in statement mode ends the connection that opens one.  It may be put right while we wait. */
+/* A pooler in statement mode ends the connection that opens one.  It may be put right while we wait; so may a
+ * setting that makes all transactions read-only. */
 static enum rc
 check_transactions(struct db *db, struct err *err)
 {
+	PGresult *res = NULL;
+	bool read_only = false;
 	enum rc rc = db_begin(db, "", err);
 
+	if (rc == RC_OK)
+		rc = db_query(db,
+		    "select pg_catalog.current_setting('transaction_read_only')::pg_catalog.bool "
+		    "and not pg_catalog.pg_is_in_recovery()",
+		    0, NULL, &res, err);
+	if (rc == RC_OK)
+		read_only = db_bool(res, 0, 0);
+	PQclear(res);
 	if (rc == RC_OK)
 		rc = db_script(db, "rollback", err);
 	if (rc == RC_UNKNOWN)
 		err_prefix(err,
 		    "could not open a transaction (a pooler in between has to have pool_mode transaction or "
 		    "session)");
+	if (rc == RC_OK && read_only) {
+		db_disconnect(db); /* another session may have another setting */
+		rc = err_set(err, RC_AGAIN,
+		    "transactions are read-only: default_transaction_read_only is on for this role, this "
+		    "database or the server, or in a session that a pooler hands on");
+	}
 	return rc;
 }
 

@@ -90,3 +90,16 @@ def test_a_pooler_in_statement_mode_is_refused_before_anything_is_claimed(db, no
         node.end()
     finally:
         pooler.end()
+
+
+def test_a_pool_of_two_servers_is_enough(db, nodes, tmp_path):
+    """Everything takes its turn: claims, starts, outcomes, heartbeats and two texts that each keep a server for a second."""
+    pooler = Pooler(db, tmp_path, servers=2)
+    try:
+        node = nodes.start("n1", dsn=pooler.dsn, listen_dsn=db.dsn, workers=2, fence_after="10s", dead_after="20s", heartbeat="1s")
+        tasks = [db.add(kind="noop") for _ in range(20)] + [db.add(kind="sql", command="select pg_sleep(1)") for _ in range(4)]
+        assert {db.wait_run(task, timeout=30).outcome for task in tasks} == {"succeeded"}
+        assert db.one("select max(attempt) from pgrab.run") == 1
+        node.end()
+    finally:
+        pooler.end()

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from cluster import Db, clean_env, pgrab_bin, run_pgrab
+from cluster import Db, clean_env, conninfo, pgrab_bin, run_pgrab
 
 
 def start(*args, env=None, timeout=15):
@@ -58,6 +58,33 @@ def test_what_cannot_be_loaded_is_refused_with_the_list(db, args, says):
 def test_a_wrong_database_or_role_ends_the_node_with_what_to_do(db):
     done = start("--dsn", db.dsn.replace(f"dbname={db.name}", "dbname=no_such_db"))
     assert done.returncode == 1 and "no_such_db" in done.stderr
+
+
+def test_a_node_that_may_only_read_says_which_setting_it_is_and_waits(db, nodes):
+    def default(what):
+        with db.connect() as conn:
+            conn.execute("set default_transaction_read_only = off")
+            conn.execute(f'alter database "{db.name}" {what}')
+
+    default("set default_transaction_read_only = on")
+    node = nodes.start("n1", wait=False)
+    node.wait_log("event=waiting for=database .*transactions are read-only: default_transaction_read_only is on")
+    default("reset default_transaction_read_only")
+    node.wait_up()
+    assert node.log().count("event=waiting") == 1
+
+
+def test_too_few_connections_are_named_and_work_goes_on_when_there_are_more(db, nodes):
+    tasks = db.one("with t as (insert into pgrab.task (kind, command) select 'noop', '' from generate_series(1, 20) returning id) select array_agg(id) from t")
+    db.query(f'alter database "{db.name}" connection limit 4')
+    node = nodes.start("n1")
+    node.wait_log("event=fault .*too many connections for database")
+    db.wait("select ill from pgrab.node")
+    verdicts = dict(re.findall(r"^(.*?)  +(ok|note|fix) ", run_pgrab("doctor", dsn=conninfo.make_conninfo(db.dsn, user="postgres"), check=False).stdout, re.M))
+    assert verdicts["recording"] == "fix" and verdicts["strategies"] == "ok", verdicts
+    db.query(f'alter database "{db.name}" connection limit -1')
+    for task in tasks:
+        assert db.wait_run(task, timeout=20).outcome == "succeeded"
 
 
 def test_an_empty_database_gets_its_schema_from_the_first_node(cluster, nodes):

@@ -15,7 +15,7 @@ from (
   union all
   select 2, 'strategies', 'all nodes have the same strategy',
     (select 'live nodes have several strategies: give all the same --strategy' from pgrab.nodes x
-    where x.warning is not null limit 1)
+    where x.warning = 'mixed strategies' limit 1)
   union all
   select 3, 'versions', 'all nodes have the same version',
     (select format('live nodes have the versions %s: upgrade the rest',
