@@ -2,6 +2,7 @@
  * pgrab import crontab: crontab(5), of Debian and of cronie.  A task does what cron did, or what it does not
  * do is said: which shell, in which folder, as whom, with which umask, and for how long.
  */
+#include <ctype.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include "base/utf8.h"
 #include "cli/file.h"
 #include "cli/import.h"
+
+#define DIGITS "0123456789"
 
 struct crontab {
 	struct import *m;
@@ -148,7 +151,7 @@ split_percent(const char *text, struct buf *command, struct buf *input, bool *ha
 
 /* "a~b" of a field is a number between them, which cron picks when it reads the table.  Here the command
  * picks it, so that the same table gives the same file. */
-static void
+static bool
 pick(struct buf *out, const char *part, size_t n, int field, const char *command)
 {
 	static const long low[] = {0, 0, 1, 1, 0}, high[] = {59, 23, 31, 12, 6};
@@ -158,14 +161,55 @@ pick(struct buf *out, const char *part, size_t n, int field, const char *command
 	     to = right > 0 ? strtol(wave + 1, NULL, 10) : high[field];
 	unsigned long hash = (unsigned long)field + 5381;
 
-	if (wave == NULL || strspn(part, "0123456789") != left || strspn(wave + 1, "0123456789") != right ||
-	    from < low[field] || to > high[field] || from > to) {
-		buf_add(out, part, n); /* what it is, the check of schedules says */
-		return;
-	}
+	if (wave == NULL || strspn(part, DIGITS) != left || strspn(wave + 1, DIGITS) != right ||
+	    from < low[field] || to > high[field] || from > to)
+		return false; /* what it is, the check of schedules says */
 	for (const char *s = command; *s != '\0'; s++)
 		hash = hash * 33 + (unsigned char)*s;
 	buf_addf(out, "%ld", from + (long)(hash / 7 % (unsigned long)(to - from + 1)));
+	return true;
+}
+
+/* A step that is longer than its field leaves its first value, to cron.  pgrab wants it as long as the field
+ * at most, which is the same, and keeps the star before it, which decides when clocks change. */
+static void
+put_part(struct buf *out, const char *part, size_t n, int field, const char *command)
+{
+	static const long places[] = {60, 24, 31, 12, 7};
+	const char *slash = memchr(part, '/', n);
+	size_t before = slash != NULL ? (size_t)(slash - part) + 1 : n, digits = n - before;
+
+	if (pick(out, part, n, field, command))
+		return;
+	buf_add(out, part, before);
+	if (digits > 0 && strspn(slash + 1, DIGITS) >= digits && strtol(slash + 1, NULL, 10) > places[field])
+		buf_addf(out, "%ld", places[field]);
+	else
+		buf_add(out, part + before, digits);
+}
+
+/* Names what a part means here, where cron takes no such thing, or not everywhere the same. */
+static void
+speak_of_part(struct crontab *t, const char *fields, const char *part, size_t n, int field)
+{
+	static const char *const signs[] = {"?", "?", "?LW", "?", "?#L"};
+	size_t first = strcspn(part, "/,-*~ \t");
+	struct buf text = {0};
+
+	for (const char *sign = signs[field]; text.len == 0 && *sign != '\0'; sign++) {
+		if (memchr(part, *sign, n) != NULL || memchr(part, tolower((unsigned char)*sign), n) != NULL) {
+			buf_addf(&text, "%s: cron has no %c; docs/calendar.md says what it means here", fields,
+			    *sign);
+		}
+	}
+	if (text.len == 0 && first > 0 && first < n && part[first] == '/')
+		buf_addf(&text,
+		    "%s: a step after one number counts from it to the end of the field, as in FreeBSD; other "
+		    "crons refuse it, or fire at that number only",
+		    fields);
+	if (text.len > 0)
+		import_note(t->m, t->place, buf_str(&text));
+	buf_fini(&text);
 }
 
 /* The fields, with what pgrab writes in another way.  A minus before the first tells cronie not to log. */
@@ -178,7 +222,8 @@ put_schedule(struct crontab *t, cJSON *task, const char *fields, const char *com
 	for (const char *p = fields + (*fields == '-'); *p != '\0' && *fields != '@';) {
 		size_t n = strcspn(p, " \t,");
 
-		pick(&out, p, n, field, command);
+		put_part(&out, p, n, field, command);
+		speak_of_part(t, fields, p, n, field);
 		p += n;
 		if (*p == ',')
 			buf_addc(&out, *p++);
@@ -322,6 +367,30 @@ doubt(struct crontab *t, const char *command)
 		    "begins with a user of this machine: if the table names users, use --system");
 }
 
+/* -n, -q and -s of the BSDs: no mail if all is well, no log, not beside itself.  Elsewhere no program is called
+ * like that. */
+static char *
+skip_flags(struct crontab *t, char *command)
+{
+	char *rest = command;
+	size_t n;
+	struct buf text = {0};
+
+	while (*rest == '-' && (n = strspn(rest + 1, "nqs")) > 0 && strchr(" \t", rest[1 + n]) != NULL)
+		rest = next_word(rest);
+	for (n = (size_t)(rest - command); n > 0 && strchr(" \t", command[n - 1]) != NULL; n--)
+		;
+	if (n > 0) {
+		buf_addf(&text,
+		    "%.*s before its command is dropped: here each run is recorded, none sends mail, and "
+		    "none starts beside another of its task",
+		    (int)n, command);
+		import_note(t->m, t->place, buf_str(&text));
+	}
+	buf_fini(&text);
+	return rest;
+}
+
 static void
 take_line(struct crontab *t, char *line)
 {
@@ -336,6 +405,8 @@ take_line(struct crontab *t, char *line)
 		user = rest;
 		rest = next_word(rest);
 	}
+	if (*rest != '\0')
+		rest = skip_flags(t, rest);
 	if (*rest == '\0' || *rest == '%' || strncmp(line, "@reboot", 7) == 0) {
 		import_leave_out(t->m, t->place,
 		    *rest == '\0'  ? "it is not a crontab line"
