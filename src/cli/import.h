@@ -9,6 +9,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/buf.h"
 #include "cli/cli.h"
 
 struct import {
@@ -40,6 +41,13 @@ int import_crontab(struct import *m, const char *path);
 int import_pg_cron(struct import *m, const char *dsn);
 int import_pg_timetable(struct import *m, const char *dsn);
 int import_systemd(struct import *m, const char *folder);
+
+/*
+ * The fields of a line of a crontab, or its @word, as a schedule; what then means something else is noted.  A
+ * minus before the first, which tells cronie not to log, is dropped.
+ */
+void
+import_fields(struct import *m, const char *place, const char *fields, const char *command, struct buf *out);
 
 /*
  * A calendar expression of systemd as a schedule, and the time zone that it names ("": none).
