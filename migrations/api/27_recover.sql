@@ -14,12 +14,27 @@ begin atomic
 end;
 comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
 
+-- Looks only between the numbers of those that are up: what they hold, and what they have held since the
+-- oldest snapshot, is not read.
 create or replace function pgrab_internal.orphans() returns setof bigint
 language sql stable
 begin atomic
-  select distinct h.incarnation from pgrab.hold h
-  where h.incarnation <> all (
-    array(select n.incarnation from pgrab.node n where not n.down and n.state <> 'down'));
+  with recursive up(incarnation) as (
+    select -9223372036854775808
+    union all
+    select n.incarnation from pgrab.node n where not n.down and n.state <> 'down'),
+  gap(after, before) as (
+    select u.incarnation, lead(u.incarnation, 1, 9223372036854775807) over (order by u.incarnation)
+    from up u),
+  orphan(incarnation, before) as (
+    select h.incarnation, g.before from gap g cross join lateral (
+      select x.incarnation from pgrab.hold x
+      where x.incarnation > g.after and x.incarnation < g.before order by x.incarnation limit 1) h
+    union all
+    select h.incarnation, o.before from orphan o cross join lateral (
+      select x.incarnation from pgrab.hold x
+      where x.incarnation > o.incarnation and x.incarnation < o.before order by x.incarnation limit 1) h)
+  select o.incarnation from orphan o;
 end;
 comment on function pgrab_internal.orphans() is
   'Incarnations that hold something but belong to no node that is up.';
