@@ -116,6 +116,20 @@ end $$;
 comment on function pgrab_internal.edge_add(bigint, bigint, text) is
   'Adds an edge between two existing tasks: checks it and makes the child wait.';
 
+-- In a chain with a schedule, what has a parent is below the root, whoever else has lost one in the same
+-- statement: above it is a link without a parent, which is the root, or is split off with all that is below
+-- it when its own edge is dropped.  (While the chain runs, what is no longer connected stays to the end.)
+create or replace function pgrab_internal.below_root(h pgrab_internal.chain, p_id bigint) returns boolean
+language sql stable
+begin atomic
+  select h.root is not null
+    and exists (select from pgrab_internal.parents_of(p_id) x join pgrab.task t on t.id = x.parent_id
+      where t.chain = h.chain)
+    and not exists (select from pgrab.edge_change g where g.chain = h.chain);
+end;
+comment on function pgrab_internal.below_root(pgrab_internal.chain, bigint) is
+  'True: this link of a chain with a schedule is surely still connected with its root.';
+
 -- In a chain that runs once, the child waits for one parent less; in a recurring one that is running, from
 -- the next fire on.  Between two runs, a child that is released starts for a fire of its own, because it has
 -- already run for the last one.
@@ -148,7 +162,9 @@ begin
         array[case when h.root is null then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
     end if;
   end if;
-  perform pgrab_internal.chain_split(p_child);
+  if not pgrab_internal.below_root(h, p_child) then
+    perform pgrab_internal.chain_split(p_child);
+  end if;
   -- A parent that was added while the chain runs may have been connected with it by this edge alone.
   if p.id is not null and not pgrab_internal.takes_part(p.status, p.needs) then
     perform pgrab_internal.chain_split(p_parent);

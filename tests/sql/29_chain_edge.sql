@@ -1,7 +1,7 @@
 -- Edges: which are refused, and what becomes of those that change while a chain runs.
 begin;
 \ir chain.inc
-select plan(42);
+select plan(45);
 set local timezone = 'UTC';
 
 -- what is refused
@@ -187,6 +187,41 @@ select cmp_ok(x.of_100 * 10, '>', x.of_500,
   'five times the edges of one parent cost about five times as much')
 from (select pg_temp.blocks(1) as of_100, pg_temp.blocks(2) as of_500) x;
 select pg_temp.fresh();
+
+-- Every child keeps its parent, and so stays in the chain.
+insert into pgrab.task (id, kind, schedule) overriding system value
+values (1, 'noop', '@daily'), (2, 'noop', '@daily');
+insert into pgrab.task (id, kind, parent_id) overriding system value
+select i, 'noop', case when i <= 103 then 1 else 2 end from generate_series(3, 604) i;
+insert into pgrab.edge (parent_id, child_id)
+select case when i <= 103 then 3 else 104 end, i from generate_series(4, 604) i where i <> 104;
+select cmp_ok(x.of_100 * 10, '>', x.of_500, 'also in a chain with a schedule')
+from (select pg_temp.blocks(3) as of_100, pg_temp.blocks(104) as of_500) x;
+select pg_temp.fresh();
+-- unless that goes with the same statement, whichever of the two edges is looked at first
+create function pg_temp.parts(p_first bigint) returns text language plpgsql as $$
+declare
+  v_parts text;
+begin
+  insert into pgrab.task (id, kind, schedule, parent_id) overriding system value
+  values (1, 'noop', '@daily', null), (4, 'noop', null, 1);
+  insert into pgrab.task (id, kind, run_at, parent_id) overriding system value
+  values (2, 'noop', '2099-01-01', null), (3, 'noop', null, 2);
+  insert into pgrab.edge (parent_id, child_id) values (1, 2);
+  if p_first = 2 then
+    insert into pgrab.edge (parent_id, child_id) values (4, 3);
+  else
+    delete from pgrab.edge;
+    insert into pgrab.edge (parent_id, child_id) values (4, 3), (1, 2);
+  end if;
+  delete from pgrab.edge;
+  select string_agg(x.ids, ' | ' order by x.ids) into v_parts
+  from (select string_agg(t.id::text, ',' order by t.id) as ids from pgrab.task t group by t.chain) x;
+  perform pg_temp.fresh();
+  return v_parts;
+end $$;
+select is(pg_temp.parts(2), '1,4 | 2,3', 'what is above it first');
+select is(pg_temp.parts(3), '1,4 | 2,3', 'or it itself');
 
 select * from finish();
 rollback;
