@@ -103,3 +103,26 @@ def test_a_pool_of_two_servers_is_enough(db, nodes, tmp_path):
         node.end()
     finally:
         pooler.end()
+
+
+def test_sessions_in_which_somebody_has_left_read_only_lose_nothing_and_are_named(db, nodes, tmp_path):
+    """In transaction mode the pooler resets nothing between two of its clients."""
+    columns = [{"kind": "noop"}, {"kind": "noop", "delivery": "at_most_once"}, {"kind": "shell", "command": "true"}, {"kind": "sql", "command": "select 1"}]
+    pooler = Pooler(db, tmp_path, servers=6)
+    try:
+        clients = [psycopg.connect(pooler.dsn, prepare_threshold=None) for _ in range(6)]
+        for client in clients:
+            client.execute("set session default_transaction_read_only = on")
+        for client in clients:
+            client.commit()
+            client.close()
+        node = nodes.start("n1", dsn=pooler.dsn, listen_dsn=db.dsn, wait=False)
+        node.wait_log("event=waiting for=database .*another client of the pooler.*default_transaction_read_only")
+        tasks = [db.add(**c) for c in columns for _ in range(10)]
+        db.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and client_addr is null and pid <> pg_backend_pid()"
+                 " and application_name not like 'pgrab listen%%'")
+        for task in tasks:
+            assert db.wait_run(task, timeout=20).outcome == "succeeded"
+        node.end()
+    finally:
+        pooler.end()
