@@ -27,7 +27,7 @@ begin
 end $$;
 
 begin;
-select plan(18);
+select plan(19);
 select cmp_ok(pg_temp.days('select from pgrab.last_run(501)'), '<=', 6::bigint,
   'what ended today is looked for today');
 select cmp_ok(pg_temp.days($$ select pgrab.definition_of(501, 1), pgrab.output(501),
@@ -44,6 +44,15 @@ select cmp_ok(pg_temp.days($$ select pgrab_internal.args_for(t.id, t.chain, t.ki
     from pgrab.task t where t.id = 603 $$), '<=', 7::bigint,
   'what parents have printed is looked for since the chain began');
 select cmp_ok(pg_temp.days('select from pgrab.cancel(602)'), '<=', 7::bigint, 'a cancel looks at these days');
+insert into pgrab.task (id, kind, schedule, max_attempts) overriding system value
+values (700, 'noop', '@daily', 1);
+update pgrab.task set runs = 10, last_outcome = 'succeeded', succeeded_at = now() - interval '40 days',
+  status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1, started_at = now()
+where id = 700;
+select cmp_ok(pg_temp.days($$ select pgrab_internal.finish((array[700], array[7], array[11],
+    array[2000000], array[1000000], array['failed'], null, null, null, array['boom'],
+    null)::pgrab_internal.batch, 1, 'n') $$), '<=', 6::bigint,
+  'the first failure of a schedule looks for no earlier success');
 select cmp_ok(pg_temp.days('select from pgrab.last_run(502)'), '<=', 70::bigint,
   'what ended last month is not looked for last year');
 
