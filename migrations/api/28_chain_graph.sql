@@ -166,13 +166,36 @@ end;
 comment on function pgrab_internal.run_if_met(text, text) is
   'May a child start, as far as this parent is concerned?';
 
-create or replace function pgrab_internal.chain_begun(p_chain_id bigint) returns boolean
+-- A day more than since, in case the clock was set back.  Statements that get this time as a parameter, and a
+-- plan of their own, neither plan nor lock the days before.
+create or replace function pgrab_internal.chain_after(p_chain bigint) returns timestamptz
 language sql stable
-begin atomic
-  select exists (select from pgrab.run r where r.chain_id = p_chain_id and r.ended is not null);
-end;
+return (select c.since - interval '1 day' from pgrab.chain c where c.chain = any (array[p_chain]));
+comment on function pgrab_internal.chain_after(bigint) is
+  'The history of this run of a chain is younger than this.';
+
+create or replace function pgrab_internal.chain_begun(p_chain bigint) returns boolean
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  c_after constant timestamptz := pgrab_internal.chain_after(p_chain);
+begin
+  return exists (
+    select from pgrab.chain c join pgrab.run r on r.chain_id = c.chain_id
+    where c.chain = p_chain and r.ended is not null and r.finished_at > c_after);
+end $$;
 comment on function pgrab_internal.chain_begun(bigint) is
   'Has a link of a chain that runs once left it?';
+
+create or replace function pgrab_internal.chain_renumber(
+  p_chain_id bigint, p_after timestamptz, p_into bigint, p_ids bigint[] default null) returns void
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
+begin
+  update pgrab.run r set chain_id = p_into
+  where r.chain_id = p_chain_id and r.finished_at > p_after
+    and (p_ids is null or r.task_id = any (p_ids));
+end $$;
+comment on function pgrab_internal.chain_renumber(bigint, timestamptz, bigint, bigint[]) is
+  'Links of a run of a chain that have left now count to another run; p_ids: only these.';
 
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
 language sql stable
@@ -301,7 +324,7 @@ begin
     delete from pgrab.chain c where c.chain = greatest(a, b) returning * into v_from;
     update pgrab.task t set chain = v_into.chain where t.chain = v_from.chain;
     update pgrab.edge_change g set chain = v_into.chain where g.chain = v_from.chain;
-    update pgrab.run r set chain_id = v_into.chain_id where r.chain_id = v_from.chain_id;
+    perform pgrab_internal.chain_renumber(v_from.chain_id, v_from.since - interval '1 day', v_into.chain_id);
     v_into.root := coalesce(v_into.root, v_from.root);
     update pgrab.chain c
     set root = v_into.root, stuck = v_into.root is null and (c.stuck or v_from.stuck),
@@ -353,9 +376,10 @@ begin
   values (case when h.root = any (p_part) then h.root end, h.stuck, h.since)
   returning * into v_new;
   update pgrab.task t set chain = v_new.chain where t.chain = h.chain and t.id = any (p_part);
-  -- links that have left
-  update pgrab.run r set chain_id = v_new.chain_id
-  where h.root is null and r.chain_id = h.chain_id and r.task_id = any (p_part);
+  if h.root is null then
+    perform pgrab_internal.chain_renumber(
+      h.chain_id, h.since - interval '1 day', v_new.chain_id, p_part);
+  end if;
   return v_new.chain;
 end $$;
 comment on function pgrab_internal.chain_cut(pgrab_internal.chain, bigint[]) is

@@ -37,6 +37,22 @@ end $$;
 comment on function pgrab_internal.links_begin(bigint[]) is
   'Lets links that were added while their chain ran start, once and apart from it.';
 
+create or replace function pgrab_internal.links_ended(h pgrab_internal.chain, p_after timestamptz)
+returns void
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
+begin
+  update pgrab.run x
+  set ended = t.status, definition = pgrab.definition_of(t.id, x.version) - '{kind,name}'::text[]
+      || coalesce(pgrab_internal.edges_above(t.id), '{}')
+  from pgrab.task t
+  where t.chain = h.chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
+    and x.chain_id = h.chain_id and x.finished_at > p_after and x.finished_at = (
+      select max(y.finished_at) from pgrab.run y
+      where y.task_id = t.id and y.chain_id = h.chain_id and y.finished_at > p_after);
+end $$;
+comment on function pgrab_internal.links_ended(pgrab_internal.chain, timestamptz) is
+  'Links that have ended in this run of their chain have ended with it for good.';
+
 -- What has ended in this run has ended for good and leaves.  What a parked link has kept from starting stays
 -- as long as the parked link.
 create or replace function pgrab_internal.chain_once(p_chain bigint) returns void
@@ -51,13 +67,7 @@ begin
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
-  update pgrab.run x
-  set ended = t.status, definition = pgrab.definition_of(t.id, x.version) - '{kind,name}'::text[]
-      || coalesce(pgrab_internal.edges_above(t.id), '{}')
-  from pgrab.task t
-  where t.chain = p_chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
-    and x.chain_id = h.chain_id and x.finished_at = (
-      select max(y.finished_at) from pgrab.run y where y.task_id = t.id and y.chain_id = h.chain_id);
+  perform pgrab_internal.links_ended(h, pgrab_internal.chain_after(p_chain));
   -- Otherwise a waiting link that lost its parents would start for the fire of the last run.
   update pgrab.task t set fire_at = clock_timestamp()
   where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;

@@ -16,7 +16,7 @@ begin
     perform pgrab_internal.edge_refuse_root(p.id, c.id);
   elsif v_recurs and (c.chain is null or c.chain is distinct from p.chain) and (
     c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0
-    or exists (select from pgrab.chain o where o.chain = c.chain and pgrab_internal.chain_begun(o.chain_id))
+    or pgrab_internal.chain_begun(c.chain)
     or exists (
       select from pgrab.task x
       where x.chain = c.chain

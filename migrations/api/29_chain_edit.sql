@@ -40,7 +40,7 @@ begin
       'Its chain has other roots; everything in a recurring chain must be below the task that has the '
       'schedule.');
   elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0
-    or exists (select from pgrab.chain c where c.chain = t.chain and pgrab_internal.chain_begun(c.chain_id))
+    or pgrab_internal.chain_begun(t.chain)
     or exists (
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
@@ -270,6 +270,15 @@ end $$;
 comment on function pgrab_internal.links_to_reopen(bigint) is
   'A parked link and what was skipped because of it.';
 
+create or replace function pgrab_internal.skips_undo(p_ids bigint[], p_after timestamptz) returns void
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
+begin
+  update pgrab.run r set ended = null, definition = null
+  where r.task_id = any (p_ids) and r.ended = 'skipped' and r.finished_at > p_after;
+end $$;
+comment on function pgrab_internal.skips_undo(bigint[], timestamptz) is
+  'Links that were skipped in this run of their chain have not ended with it.';
+
 create or replace function pgrab_internal.link_reopen(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -296,8 +305,7 @@ begin
     or t.status = 'waiting' and t.needs is not null and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.chain_recount(array[v_chain]);
-  update pgrab.run r set ended = null, definition = null
-  where r.task_id = any (v_open) and r.ended = 'skipped';
+  perform pgrab_internal.skips_undo(v_open, pgrab_internal.chain_after(v_chain));
 end $$;
 comment on function pgrab_internal.link_reopen(bigint) is
   'Brings a parked link, and those that were skipped because of it, back into the run.';

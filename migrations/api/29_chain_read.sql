@@ -10,17 +10,14 @@ exception when others then
 end $$;
 comment on function pgrab_internal.try_jsonb(text) is 'A text as JSON if it is JSON, else as a JSON string.';
 
--- A day more than since, in case the clock was set back; days before that are not looked at, nor planned.
 create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
 returns table (id bigint, name text, kind text, output text)
 language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
 #variable_conflict use_column
 declare
-  v_run bigint;
-  v_after timestamptz;
+  c_run constant bigint := (select c.chain_id from pgrab.chain c where c.chain = any (array[p_chain]));
+  c_after constant timestamptz := pgrab_internal.chain_after(p_chain);
 begin
-  select c.chain_id, c.since - interval '1 day' into v_run, v_after
-  from pgrab.chain c where c.chain = any (array[p_chain]);
   return query select o.id, case when o.twice then o.called || '#' || o.id else o.called end, o.kind, o.output
   from (
     select p.id, x.kind, x.output, n.called, count(*) over (partition by n.called) > 1 as twice
@@ -34,7 +31,7 @@ begin
         (array_agg(r.kind order by r.finished_at desc))[1] as kind,
         (array_agg(r.output order by r.finished_at desc))[1] as output
       from pgrab.run r
-      where r.task_id = any (array[p.id]) and r.chain_id = v_run and r.finished_at > v_after) x
+      where r.task_id = any (array[p.id]) and r.chain_id = c_run and r.finished_at > c_after) x
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
 end $$;
 comment on function pgrab_internal.parent_outputs(bigint, bigint) is
@@ -196,14 +193,18 @@ comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
 
 -- The definition in the last row of a link's history says which parents it had.
 create or replace function pgrab_internal.links_left(p_chain_id bigint) returns setof pgrab_internal.run
-language sql stable
-begin atomic
-  select r.* from pgrab.run r
-  where r.chain_id = p_chain_id and r.ended is not null and not exists (
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  c_after constant timestamptz := (
+    select coalesce(min(pgrab_internal.chain_after(c.chain)), '-infinity')
+    from pgrab.chain c where c.chain_id = p_chain_id);
+begin
+  return query select r.* from pgrab.run r
+  where r.chain_id = p_chain_id and r.ended is not null and r.finished_at > c_after and not exists (
     select from pgrab.task t
     where t.id = any (array[r.task_id])
       and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id));
-end;
+end $$;
 comment on function pgrab_internal.links_left(bigint) is
   'The last run of each link that has ended and left the chain, in one run of the chain.';
 
@@ -216,7 +217,7 @@ language sql stable
 begin atomic
   with last as (
     select distinct on (r.task_id) r.* from pgrab.run r
-    where r.chain_id = p_chain_id and not exists (select from pgrab.chain c where c.chain_id = p_chain_id)
+    where r.chain_id = p_chain_id
     order by r.task_id, r.finished_at desc)
   select l.task_id, coalesce(l.name, l.key), l.kind,
     case when l.outcome in ('skipped', 'missed') then 'skipped' when l.outcome = 'cancelled' then 'cancelled'
@@ -257,9 +258,10 @@ begin
       from jsonb_array_elements(
         jsonb_build_array(r.definition) || coalesce(r.definition -> 'parents', '[]')) p
       where p.value ->> 'parent_id' is not null)
-  from pgrab_internal.links_left(p_chain_id) r
-  union all
-  select * from pgrab_internal.links_past(p_chain_id);
+  from pgrab_internal.links_left(p_chain_id) r;
+  if not exists (select from pgrab.chain c where c.chain_id = p_chain_id) then
+    return query select * from pgrab_internal.links_past(p_chain_id);
+  end if;
 end $$;
 comment on function pgrab_internal.chain_links(bigint) is
   'The links of one run of a chain (pgrab.run.chain_id): those in pgrab.task, those that have ended and '

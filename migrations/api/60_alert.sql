@@ -228,7 +228,7 @@ comment on function pgrab_internal.notice_add(
 -- A task that has left is known only from its history; p_at: when its last run ended.
 create or replace function pgrab_internal.alert_task(p_id bigint, p_at timestamptz)
 returns pgrab_internal.task
-language plpgsql stable as $$
+language plpgsql stable set plan_cache_mode = force_custom_plan as $$
 declare
   t pgrab_internal.task;
 begin
