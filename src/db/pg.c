@@ -223,9 +223,6 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 	const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
 	enum rc rc;
 
-	if (hint == NULL && state != NULL && db->pooled && strcmp(state, "25006") == 0)
-		hint = "Perhaps another client of the pooler has left default_transaction_read_only in a "
-		       "session: RECONNECT (PgBouncer) makes new ones";
 	if (state == NULL) {
 		char line[300];
 

@@ -117,7 +117,7 @@ def test_sessions_in_which_somebody_has_left_read_only_lose_nothing_and_are_name
             client.commit()
             client.close()
         node = nodes.start("n1", dsn=pooler.dsn, listen_dsn=db.dsn, wait=False)
-        node.wait_log("event=waiting for=database .*another client of the pooler.*default_transaction_read_only")
+        node.wait_log("event=waiting for=database .*transactions are read-only.* in a session that a pooler hands on")
         tasks = [db.add(**c) for c in columns for _ in range(10)]
         db.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and client_addr is null and pid <> pg_backend_pid()"
                  " and application_name not like 'pgrab listen%%'")
