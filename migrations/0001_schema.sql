@@ -725,7 +725,7 @@ create table pgrab.limit (
   constraint limit_pkey primary key (key),
   constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
   constraint limit_max_running_check check (max_running >= 0),
-  constraint limit_per_second_check check (per_second > 0 and per_second <= 100000),
+  constraint limit_per_second_check check (per_second between 0.000001 and 100000),
   constraint limit_some_check check (num_nonnulls(max_running, per_second) > 0)
 );
 comment on table pgrab.limit is

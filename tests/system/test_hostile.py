@@ -83,6 +83,12 @@ def test_what_a_definer_function_inserts_belongs_to_its_owner(db, nodes):
         db.cluster.superuser(f"drop owned by {name} cascade; drop role {name}", db.name)
 
 
+def test_a_limit_whose_span_no_interval_can_hold_is_refused(db):
+    for rate in ("1e-300", "1e-7", "NaN", "0", "-1", "1e6"):
+        with pytest.raises(errors.CheckViolation):
+            db.query(f"insert into pgrab.limit (key, per_second) values ('x', '{rate}')")
+
+
 @pytest.mark.parametrize("args, says", [
     ({"params": ["{{parent_output}}" * 50000]}, "which makes more than 2 MiB"), ({"params": ["{{parent_json}}", {"{{parent_json}}": 1}]}, "invalid input syntax for type json")])
 def test_args_that_cannot_be_filled_are_the_fault_of_their_task_alone(db, nodes, args, says):
