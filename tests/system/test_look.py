@@ -82,6 +82,27 @@ def pages(db, text):
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
 
 
+def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
+    """With the plan that nodes have: it is made once and knows no parameter."""
+    def beat(others):
+        values = ["1", "1", "'up'", "true"] + ["'0'"] * 21 + [str(others), "false", "false", "true", "null", "null", "null"]
+        text = statement("node_beat", *[f"${i}" for i in range(1, 33)])
+        with db.connect() as conn:
+            conn.execute(SESSION + "; set plan_cache_mode = force_generic_plan")
+            conn.execute("prepare beat as " + text)
+            rows = conn.execute(f"execute beat({', '.join(values)})").fetchall()
+            plan = conn.execute(f"explain (analyze, buffers, format json) execute beat({', '.join(values)})").fetchone()[0][0]["Plan"]
+        return len(rows), plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+    registered(db, "up", 1, down=False)
+    alone = beat(False)
+    registered(db, "other", 300, down=False)
+    rows, many = beat(False)
+    assert rows == 1 and many < alone[1] + 30, (alone, many)
+    rows, many = beat(True)
+    assert rows == 301 and many > 300, (rows, many)
+
+
 def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")

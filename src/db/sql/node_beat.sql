@@ -5,7 +5,8 @@
 -- separated by spaces), and whether an output was requested; with $30, whether the server can lose nothing
 -- that it acknowledges; and, with $26, all nodes that are not down (as node_list.sql), so that an idle node
 -- needs no other statement.
--- Serves: heartbeat.  Plan: beat_pkey from the end.
+-- Serves: heartbeat.  Plan: beat_pkey from the end; without $26 the others are not read ($26 has to be within
+-- the subquery for that: in a generic plan a join would read them first).
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5.. its state in numbers: in hand, running, to start, to run,
 -- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
 -- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
@@ -46,5 +47,5 @@ select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
   case when $27::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
   $30::boolean is not null and pgrab_internal.may_lose($30::boolean) is null as durable
 from beat b cross join last p left join lateral (
-  select :node_columns from pgrab.node n where not n.down and n.state <> 'down') l on $26::boolean
+  select :node_columns from pgrab.node n where $26::boolean and not n.down and n.state <> 'down') l on true
 order by l.id
