@@ -4,6 +4,8 @@
  */
 #include "base/utf8.h"
 
+#include <string.h>
+
 struct lead {
 	uint8_t first, last; /* of the first byte */
 	uint8_t length;
@@ -82,4 +84,15 @@ utf8_trim(char *s, size_t n)
 		n -= back + 1;
 	s[n] = '\0';
 	return n;
+}
+
+bool
+utf8_is_text(const char *s)
+{
+	for (size_t left = strlen(s), n; left > 0; s += n, left -= n) {
+		n = utf8_sequence(s, left);
+		if (n == 0)
+			return false;
+	}
+	return true;
 }

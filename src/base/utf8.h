@@ -12,6 +12,9 @@
  * may be 0. */
 size_t utf8_sequence(const void *p, size_t n);
 
+/* Is all of it well-formed? */
+bool utf8_is_text(const char *s);
+
 /* The character of a well-formed sequence. */
 uint32_t utf8_code_point(const void *p, size_t len);
 

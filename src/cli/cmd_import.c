@@ -7,10 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "cli/import.h"
 #include "db/report.h"
+
+#define ARGS_MOST 1048576
+#define FILE_MOST 201326592 /* of tasks as text; the database takes 256 MiB of JSON */
 
 struct options {
 	struct cli_common common;
@@ -127,7 +131,29 @@ put_default(cJSON *task, const char *column, const char *value)
 		cJSON_AddStringToObject(task, column, value);
 }
 
-void
+/* Behind commas and colons, where the database writes one and cJSON does not. */
+static size_t
+spaces_of(const cJSON *value)
+{
+	size_t n = 0;
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, value) n += (one != value->child) + (one->string != NULL) + spaces_of(one);
+	return n;
+}
+
+/* As the database counts it. */
+static size_t
+length_of(const cJSON *value)
+{
+	char *text = cJSON_PrintUnformatted(value);
+	size_t n = text != NULL ? strlen(text) + spaces_of(value) : 0;
+
+	cJSON_free(text);
+	return n;
+}
+
+bool
 import_add(struct import *m, cJSON *task, const char *place)
 {
 	cJSON *key = cJSON_GetObjectItemCaseSensitive(task, "key");
@@ -135,6 +161,13 @@ import_add(struct import *m, cJSON *task, const char *place)
 	struct key *first;
 	bool is_new;
 
+	m->length += length_of(task);
+	if (m->length > FILE_MOST) {
+		import_leave_out(
+		    m, place, "the file is so long that pgrab apply would not take it: split the source");
+		cJSON_Delete(task);
+		return false;
+	}
 	if (cJSON_HasObjectItem(task, "schedule"))
 		put_default(task, "misfire", "once");
 	put_default(task, "timeout", "7 days");
@@ -151,6 +184,7 @@ import_add(struct import *m, cJSON *task, const char *place)
 	cJSON_AddItemToArray(m->tasks, task);
 	cJSON_AddItemToArray(m->places, cJSON_CreateString(place));
 	buf_fini(&numbered);
+	return true;
 }
 
 static bool
@@ -166,19 +200,52 @@ is_key_of(const cJSON *refused, const char *key)
 	return false;
 }
 
-/* Why pgrab apply would refuse it; NULL: it would not.  The database knows, and nothing here does. */
+/* What a task may not be, whatever database it is for: one such task would keep the whole file from being
+ * applied. */
+static const char *
+misfit_of(const cJSON *task)
+{
+	const char *command = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "command")),
+		   *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
+	const cJSON *args = cJSON_GetObjectItemCaseSensitive(task, "args");
+	char *text = cJSON_PrintUnformatted(task);
+	bool is_text = text != NULL && utf8_is_text(text);
+
+	cJSON_free(text);
+	if (!is_text)
+		return "it is not UTF-8, and pgrab keeps nothing else";
+	if (command == NULL || key == NULL)
+		return NULL;
+	if (command[strspn(command, " \t\r\n")] == '\0')
+		return "its command is empty";
+	if (strlen(command) > ARGS_MOST)
+		return "its command is longer than 1 MiB: put it into a file";
+	if (*key == '\0' || strlen(key) > 1000)
+		return "its name is empty, or longer than 1000 bytes";
+	if (length_of(args) > ARGS_MOST)
+		return "its variables and its input are longer than 1 MiB: put them into a file";
+	if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(args, "env")) > 1000 ||
+	    cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(args, "argv")) > 1000)
+		return "it has more than 1000 variables or arguments";
+	return NULL;
+}
+
+/* Why pgrab apply would refuse it; NULL: it would not.  Of schedules only the database knows; *rc_out says
+ * whether it can be asked. */
 static const char *
 fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_out)
 {
+	const char *why = misfit_of(task);
 	const cJSON *parent = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(task, "parents"), 0);
 	const char *params[] = {cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "schedule")),
 	    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "timezone")), NULL};
 	PGresult *r = NULL;
 
-	*rc_out = RC_OK;
+	if (why != NULL)
+		return why;
 	if (parent != NULL)
 		return is_key_of(refused, cJSON_GetStringValue(parent)) ? "its parent is left out" : NULL;
-	if (params[0] == NULL)
+	if (params[0] == NULL || *rc_out != RC_OK)
 		return NULL;
 	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 3, params, &r, &m->c->err);
 	PQclear(r);
@@ -197,6 +264,7 @@ check_all(struct import *m)
 {
 	cJSON *refused = cJSON_CreateArray();
 	enum rc rc = RC_OK;
+	bool asked = true;
 
 	for (cJSON *task = m->tasks->child, *place = m->places->child, *next, *next_place; task != NULL;
 	     task = next, place = next_place) {
@@ -206,10 +274,9 @@ check_all(struct import *m)
 
 		next = task->next;
 		next_place = place->next;
-		if (rc != RC_OK) {
+		if (rc != RC_OK && asked)
 			import_note(m, "the schedules are not checked", m->c->err.text);
-			break;
-		}
+		asked = rc == RC_OK;
 		if (why == NULL)
 			continue;
 		buf_addf(&what, "%s, task '%s',", cJSON_GetStringValue(place), key);

@@ -18,6 +18,7 @@ struct import {
 	bool system;
 	cJSON *tasks, *places; /* places: for each task, where it was read */
 	void *keys;            /* those taken, a tree */
+	size_t length;         /* of the tasks, as JSON */
 	int left_out;
 };
 
@@ -29,9 +30,9 @@ void import_note(struct import *m, const char *what, const char *note);
 /*
  * Takes the task; a key that exists already gets a number.  Where the source says nothing else, it does
  * what all the sources do: one attempt, no timeout to speak of, and no fire left out because all workers are
- * busy.
+ * busy.  False: there are too many, and it is left out.
  */
-void import_add(struct import *m, cJSON *task, const char *place);
+bool import_add(struct import *m, cJSON *task, const char *place);
 
 /* Frees what was kept beside the tasks. */
 void import_forget(struct import *m);

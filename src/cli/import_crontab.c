@@ -32,17 +32,6 @@ next_word(char *s)
 	return s + strspn(s, " \t");
 }
 
-static bool
-is_utf8(const char *s)
-{
-	for (size_t left = strlen(s), n; left > 0; s += n, left -= n) {
-		n = utf8_sequence(s, left);
-		if (n == 0)
-			return false;
-	}
-	return true;
-}
-
 static void
 trim_end(char *s)
 {
@@ -247,7 +236,7 @@ add_task(struct crontab *t, const char *user, const char *schedule, const char *
 		snprintf(jitter, sizeof jitter, "%ld min", t->delay);
 		cJSON_AddStringToObject(task, "jitter", jitter);
 	}
-	import_add(t->m, task, t->place);
+	(void)import_add(t->m, task, t->place);
 	buf_fini(&command);
 	buf_fini(&input);
 	buf_fini(&fires);
@@ -350,7 +339,7 @@ take_all(struct crontab *t, char *text)
 		line += strspn(line, " \t");
 		if (*line == '\0' || *line == '#')
 			continue;
-		if (!is_utf8(line))
+		if (!utf8_is_text(line))
 			import_leave_out(t->m, t->place, "it is not UTF-8, and pgrab keeps nothing else");
 		else if (!take_variable(t, line))
 			take_line(t, line);

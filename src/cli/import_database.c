@@ -24,7 +24,7 @@ take_row(struct import *m, const PGresult *r, int row)
 		import_note(m, what, db_text(r, row, NOTE));
 	tasks = cJSON_Parse(db_text(r, row, TASKS));
 	while ((task = cJSON_DetachItemFromArray(tasks, 0)) != NULL)
-		import_add(m, task, what);
+		(void)import_add(m, task, what);
 	cJSON_Delete(tasks);
 }
 

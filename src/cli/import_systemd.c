@@ -180,7 +180,8 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 				cJSON_AddStringToObject(task, "run_if", "always");
 		}
 		put_span(task, "timeout", time_allowed(t));
-		import_add(t->m, task, t->file);
+		if (!import_add(t->m, task, t->file))
+			return;
 		parent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
 	}
 }

@@ -1,9 +1,12 @@
 """pgrab import crontab beside cron: a line fires when cron fired it, or the difference is said."""
 import datetime as dt
 import random
+import re
+import time
 import zoneinfo
 
 import pytest
+from cluster import run_pgrab
 from test_import import apply, checker, crontab, imported  # noqa: F401
 
 STEPS = {"*/100 * * * *": "*/60 * * * *", "0 */25 * * *": "0 */24 * * *", "0 0 */99999999999999999999 * *": "0 0 */31 * *", "10-20/61,5 * * * *": "10-20/60,5 * * * *",
@@ -158,3 +161,36 @@ def test_a_line_fires_when_cron_fired_it(db, tmp_path, zone):
             fired += len(want)
             beside += want != entry.fires(minutes, entry.star[0] or entry.star[1])
     assert fired > 10000 and (beside > 0) == (zone != "UTC"), (fired, beside)
+
+
+# ------------------------------------------------------------------------------------ what apply would refuse
+
+HUGE = {"a command": "0 1 * * * a" + "x" * 1100000, "an input": "0 1 * * * cat%" + "x" * 1100000, "a variable": "V=" + "x" * 1100000 + "\n0 1 * * * cat",
+        "variables": "".join(f"V{n}=x\n" for n in range(1001)) + "0 1 * * * a", "a shell": "SHELL=\n0 1 * * * a", "nothing": "0 1 * * * \r\r"}
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_one_job_that_apply_would_refuse_does_not_keep_the_others_out(db, tmp_path, what):
+    path = tmp_path / "crontab"
+    path.write_bytes(b"0 2 * * * fine\n" + HUGE[what].encode() + b"\n")
+    tasks, said = imported("crontab", path, check=False)
+    assert list(tasks) == ["fine"] and re.search(r"crontab, line \d+.* is left out: it", said), said
+    imported("crontab", path, check=False, dsn="host=/nowhere")
+    apply(db, "crontab", path, check=False)
+    assert db.one("select key from pgrab.task") == "fine"
+
+
+@pytest.mark.parametrize("comma", ["", ","])
+def test_the_longest_input_that_apply_takes_is_imported(db, tmp_path, comma):
+    most = 1048576 - len('{"cwd": "/", "stdin": "\\n", "umask": "022"}')
+    for more, count in ((0, 1), (1, 0)):
+        path = crontab(tmp_path, f"HOME=/\n0 1 * * * cat%{comma}" + "x" * (most + more - len(comma) - len('"env": {"HOME": "/"}, ')) + "\n")
+        assert len(imported("crontab", path, check=None)[0]) == count
+        apply(db, "crontab", path, check=not more)
+        assert db.one("select count(*) from pgrab.task") == 1
+
+
+def test_a_file_without_an_end_is_not_read_for_ever(tmp_path):
+    began = time.monotonic()
+    done = run_pgrab("import", "crontab", "/dev/zero", check=False)
+    assert done.returncode == 1 and "contains a zero byte" in done.stderr and time.monotonic() - began < 5
