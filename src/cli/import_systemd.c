@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "cli/import.h"
 #include "cli/import_unit.h"
+
+#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789"
 
 /* One timer, while it is read. */
 struct timer {
@@ -18,10 +21,32 @@ struct timer {
 	struct unit timer, service;
 	cJSON *env, *argv; /* argv: an array per command */
 	cJSON *careless;   /* for each command: its failure counts as success */
+	int64_t delay;     /* RandomizedDelaySec */
 	const char *why;   /* it is left out */
 };
 
+/* One NAME=value of Environment=.  systemd passes over a name that is none. */
 static void
+set_env(struct timer *t, const char *word)
+{
+	struct buf value = {0};
+	char *equals;
+
+	if (!unit_expand(word, NULL, false, &value, &t->why) ||
+	    (equals = strchr(buf_str(&value), '=')) == NULL) {
+		buf_fini(&value);
+		return;
+	}
+	*equals = '\0';
+	if (value.data[strspn(value.data, NAME_CHARS)] == '\0' && strspn(value.data, "0123456789") == 0 &&
+	    equals > value.data) {
+		cJSON_DeleteItemFromObjectCaseSensitive(t->env, value.data);
+		cJSON_AddStringToObject(t->env, value.data, equals + 1);
+	}
+	buf_fini(&value);
+}
+
+static bool
 read_env(struct timer *t)
 {
 	const char *value;
@@ -29,18 +54,12 @@ read_env(struct timer *t)
 	for (size_t i = 0; (value = unit_value(&t->service, "Service", "Environment", i)) != NULL; i++) {
 		cJSON *words = unit_words(value), *word;
 
-		cJSON_ArrayForEach(word, words)
-		{
-			char *equals = strchr(word->valuestring, '=');
-
-			if (equals == NULL)
-				continue;
-			*equals = '\0';
-			cJSON_DeleteItemFromObjectCaseSensitive(t->env, word->valuestring);
-			cJSON_AddStringToObject(t->env, word->valuestring, equals + 1);
-		}
+		if (words == NULL)
+			t->why = "its Environment= cannot be read";
+		cJSON_ArrayForEach(word, words) set_env(t, word->valuestring);
 		cJSON_Delete(words);
 	}
+	return t->why == NULL;
 }
 
 /* One line of Exec...=, after its prefixes. */
@@ -65,7 +84,9 @@ read_command(struct timer *t, const char *text)
 	words = unit_words(text);
 	if (words == NULL || cJSON_GetArraySize(words) == 0) {
 		cJSON_Delete(words);
-		t->why = "its command cannot be read";
+		t->why =
+		    "its command cannot be read: a quote has no end, a character is given by its number, or "
+		    "it is several, with ; between them";
 		return false;
 	}
 	argv = cJSON_CreateArray();
@@ -89,21 +110,19 @@ read_service(struct timer *t)
 	static const char *const commands[] = {"ExecStartPre", "ExecStart", "ExecStartPost"};
 	const char *unit = unit_value(&t->timer, "Timer", "Unit", 0), *value;
 	char file[256], path[4096];
-	FILE *f;
 
 	snprintf(file, sizeof file, "%s%s", unit != NULL ? unit : t->name, unit != NULL ? "" : ".service");
 	snprintf(path, sizeof path, "%s/%s", t->folder, file);
-	f = fopen(path, "re");
-	if (f == NULL) {
+	if (strchr(file, '/') != NULL || access(path, F_OK) != 0) {
 		t->why = "its service is not in the folder";
 		return false;
 	}
-	fclose(f);
 	if (unit_read(t->m->c, path, &t->service) != CLI_DONE) {
 		t->why = "its service cannot be read";
 		return false;
 	}
-	read_env(t);
+	if (!read_env(t))
+		return false;
 	for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
 		for (size_t i = 0; (value = unit_value(&t->service, "Service", commands[k], i)) != NULL;
 		     i++) {
@@ -116,15 +135,33 @@ read_service(struct timer *t)
 	return t->why == NULL;
 }
 
+/* A time that pgrab would refuse would keep the whole file from being applied; systemd's longest and shortest
+ * become pgrab's, but for a delay, which is said. */
 static void
-put_span(cJSON *task, const char *column, const char *text)
+put_span(cJSON *task, const char *column, int64_t us, int64_t most)
 {
-	int64_t us = text != NULL ? unit_span_us(text) : 0;
 	char span[60];
 
+	us = us > most ? most : us > 0 && us < US_PER_MS ? US_PER_MS : us;
 	snprintf(span, sizeof span, "%.15g s", (double)us / US_PER_S);
 	if (us > 0)
 		cJSON_AddStringToObject(task, column, span);
+}
+
+#define DAY_US (86400 * (int64_t)US_PER_S)
+
+static int64_t
+delay_of(struct timer *t)
+{
+	const char *text = unit_value(&t->timer, "Timer", "RandomizedDelaySec", 0);
+	int64_t us = text != NULL ? unit_span_us(text) : 0;
+
+	if (us >= 0 && us <= 7 * DAY_US)
+		return us;
+	import_note(t->m, t->file,
+	    us < 0 ? "its RandomizedDelaySec= is left out: it cannot be read"
+		   : "its RandomizedDelaySec= becomes 7 days, which is the most");
+	return us < 0 ? 0 : 7 * DAY_US;
 }
 
 static void
@@ -147,15 +184,17 @@ put_args(struct timer *t, cJSON *task, int command)
 }
 
 /* TimeoutStartSec bounds the commands of a oneshot service; with another type their end is not waited for. */
-static const char *
+static int64_t
 time_allowed(struct timer *t)
 {
-	const char *type = unit_value(&t->service, "Service", "Type", 0), *start;
+	const char *type = unit_value(&t->service, "Service", "Type", 0),
+		   *text = unit_value(&t->service, "Service", "RuntimeMaxSec", 0);
 
-	if (type == NULL || strcmp(type, "oneshot") != 0)
-		return unit_value(&t->service, "Service", "RuntimeMaxSec", 0);
-	start = unit_value(&t->service, "Service", "TimeoutStartSec", 0);
-	return start != NULL ? start : unit_value(&t->service, "Service", "TimeoutSec", 0);
+	if (type != NULL && strcmp(type, "oneshot") == 0)
+		text = unit_value(&t->service, "Service", "TimeoutStartSec", 0);
+	if (text == NULL && type != NULL && strcmp(type, "oneshot") == 0)
+		text = unit_value(&t->service, "Service", "TimeoutSec", 0);
+	return text != NULL ? unit_span_us(text) : 0;
 }
 
 /* The commands of the service, each the child of the one before it; the first has the schedule. */
@@ -173,13 +212,13 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 		if (i == 0) {
 			cJSON_AddStringToObject(task, "schedule", schedule);
 			cJSON_AddStringToObject(task, "timezone", *zone != '\0' ? zone : t->m->timezone);
-			put_span(task, "jitter", unit_value(&t->timer, "Timer", "RandomizedDelaySec", 0));
+			put_span(task, "jitter", t->delay, 7 * DAY_US);
 		} else {
 			cJSON_AddItemToObject(task, "parents", cJSON_CreateStringArray(&parent, 1));
 			if (cJSON_IsTrue(cJSON_GetArrayItem(t->careless, i - 1)))
 				cJSON_AddStringToObject(task, "run_if", "always");
 		}
-		put_span(task, "timeout", time_allowed(t));
+		put_span(task, "timeout", time_allowed(t), 365 * DAY_US);
 		if (!import_add(t->m, task, t->file))
 			return;
 		parent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
@@ -208,6 +247,7 @@ put_schedules(struct timer *t)
 	const char *value;
 	size_t n = 0;
 
+	t->delay = delay_of(t);
 	for (; (value = unit_value(&t->timer, "Timer", "OnCalendar", n)) != NULL; n++) {
 		const char *why;
 
@@ -227,6 +267,27 @@ put_schedules(struct timer *t)
 		t->why = "it has no OnCalendar, OnUnitActiveSec or OnUnitInactiveSec with a counterpart";
 }
 
+/* What of a section is not carried over, in one line. */
+static void
+name_rest(struct timer *t, const struct unit *u, const char *section, const char *known)
+{
+	struct buf text = {0}, word = {0};
+
+	for (size_t i = 0; i < u->n; i++) {
+		buf_reset(&word);
+		buf_addf(&word, " %s ", u->line[i].key);
+		if (strcmp(u->line[i].section, section) != 0 || strstr(known, buf_str(&word)) != NULL)
+			continue;
+		word.data[word.len - 1] = '=';
+		if (strstr(buf_str(&text), buf_str(&word)) == NULL && text.len < 1000)
+			buf_addf(&text, "%s%s", text.len == 0 ? "not carried over:" : ",", buf_str(&word));
+	}
+	if (text.len > 0)
+		import_note(t->m, t->file, buf_str(&text));
+	buf_fini(&text);
+	buf_fini(&word);
+}
+
 static void
 put_notes(struct timer *t)
 {
@@ -239,10 +300,19 @@ put_notes(struct timer *t)
 	    {"ExecStopPost", "its ExecStopPost= is left out"},
 	};
 
+	const char *folder = unit_value(&t->service, "Service", "WorkingDirectory", 0);
+
 	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
 		if (unit_value(&t->service, "Service", notes[i].key, 0) != NULL)
 			import_note(t->m, t->file, notes[i].note);
 	}
+	name_rest(t, &t->timer, "Timer",
+	    " OnCalendar OnUnitActiveSec OnUnitInactiveSec RandomizedDelaySec Unit Persistent AccuracySec ");
+	name_rest(t, &t->service, "Service",
+	    " Type User EnvironmentFile ExecCondition ExecStopPost ExecStart ExecStartPre ExecStartPost "
+	    "Environment WorkingDirectory TimeoutStartSec TimeoutSec RuntimeMaxSec ");
+	if (folder != NULL && *folder != '/')
+		import_note(t->m, t->file, "its WorkingDirectory= is left out: it is not a path");
 }
 
 static void
@@ -258,8 +328,12 @@ take_timer(struct import *m, const char *folder, const char *file)
 
 	snprintf(t.name, sizeof t.name, "%.*s", (int)(strlen(file) - strlen(".timer")), file);
 	snprintf(path, sizeof path, "%s/%s", folder, file);
-	if (unit_read(m->c, path, &t.timer) != CLI_DONE)
+	if (t.name[0] != '\0' && t.name[strlen(t.name) - 1] == '@')
+		t.why = "it is a template, of which only instances run";
+	else if (unit_read(m->c, path, &t.timer) != CLI_DONE)
 		t.why = "it cannot be read";
+	else if (t.timer.n == 0)
+		t.why = "it is empty, or masked";
 	else if (read_service(&t))
 		put_schedules(&t);
 	if (t.why != NULL)

@@ -1,8 +1,11 @@
 /* See import_unit.h; systemd.syntax(7), systemd.service(5), systemd.time(7). */
 #include "cli/import_unit.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -51,13 +54,57 @@ add_line(struct unit *u, char *section, char *key, char *value)
 	u->line[u->n++] = (struct unit_line){.section = section, .key = key, .value = value};
 }
 
+/* Nobody may write to a pipe. */
+static int
+read_file(struct cli *c, const char *path, struct buf *text)
+{
+	struct stat file;
+
+	if (stat(path, &file) == 0 && (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)))
+		return cli_failed(c, "%s is not a file", path);
+	return cli_read_file(c, path, text);
+}
+
+static int
+is_conf(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return dot != NULL && strcmp(dot, ".conf") == 0;
+}
+
+/* backup.timer.d, its files *.conf, in their order, go on where the unit ends. */
+static int
+read_drop_ins(struct cli *c, const char *path, struct buf *text)
+{
+	struct dirent **entry = NULL;
+	struct buf name = {0};
+	int n, code = CLI_DONE;
+
+	buf_addf(&name, "%s.d", path);
+	n = scandir(buf_str(&name), &entry, is_conf, alphasort);
+	for (int i = 0; i < n; i++) {
+		buf_reset(&name);
+		buf_addf(&name, "%s.d/%s", path, entry[i]->d_name);
+		buf_adds(text, "\n");
+		if (code == CLI_DONE)
+			code = read_file(c, buf_str(&name), text);
+		free(entry[i]);
+	}
+	free(entry);
+	buf_fini(&name);
+	return code;
+}
+
 int
 unit_read(struct cli *c, const char *path, struct unit *u)
 {
 	static char none[] = "";
 	char *section = none, *rest = NULL;
-	int code = cli_read_file(c, path, &u->text);
+	int code = read_file(c, path, &u->text);
 
+	if (code == CLI_DONE)
+		code = read_drop_ins(c, path, &u->text);
 	if (code != CLI_DONE || u->text.len == 0)
 		return code;
 	join_lines(&u->text);
@@ -144,18 +191,32 @@ unit_span_us(const char *text)
 	return sum;
 }
 
-/* What a backslash means; returns what follows it. */
+/* What a backslash before p means; returns what follows it.  One that means nothing stays.  NULL: it gives a
+ * character by its number. */
 static const char *
 take_escape(const char *p, struct buf *out)
 {
-	static const char letters[] = "abfnrtvs", mean[] = "\a\b\f\n\r\t\v ";
+	static const char letters[] = "abfnrtvs\\\"'", mean[] = "\a\b\f\n\r\t\v \\\"'";
 	const char *letter = *p != '\0' ? strchr(letters, *p) : NULL;
 
+	if (*p != '\0' && strchr("xuU01234567", *p) != NULL)
+		return NULL;
 	if (letter != NULL)
 		buf_addc(out, mean[letter - letters]);
-	else if (*p != '\0')
-		buf_addc(out, *p);
-	return *p != '\0' ? p + 1 : p;
+	else {
+		buf_addc(out, '\\');
+		return p;
+	}
+	return p + 1;
+}
+
+/* Whether p is a word by itself. */
+static bool
+is_alone(const char *p, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(p, word, n) == 0 && (p[n] == '\0' || strchr(" \t", p[n]) != NULL);
 }
 
 cJSON *
@@ -164,16 +225,22 @@ unit_words(const char *text)
 	cJSON *words = cJSON_CreateArray();
 	struct buf word = {0};
 	char quote = '\0';
-	bool begun = false;
+	bool begun = false, whole = false;
 
-	for (const char *p = text;;) {
+	for (const char *p = text; p != NULL;) {
+		if (!begun && is_alone(p, ";"))
+			break; /* it ends a command, and another follows */
+		if (!begun && is_alone(p, "\\;"))
+			p++;
 		if (*p == '\0' || (quote == '\0' && strchr(" \t", *p) != NULL)) {
 			if (begun)
 				cJSON_AddItemToArray(words, cJSON_CreateString(buf_str(&word)));
 			buf_reset(&word);
 			begun = false;
-			if (*p == '\0')
+			if (*p == '\0') {
+				whole = quote == '\0';
 				break;
+			}
 			p++;
 			continue;
 		}
@@ -189,7 +256,7 @@ unit_words(const char *text)
 			buf_addc(&word, *p++);
 	}
 	buf_fini(&word);
-	if (quote != '\0') {
+	if (!whole) {
 		cJSON_Delete(words);
 		return NULL;
 	}

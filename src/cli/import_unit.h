@@ -33,7 +33,8 @@ const char *unit_value(const struct unit *u, const char *section, const char *ke
 /* "1h 30min" as microseconds; -1: it has no fixed length. */
 int64_t unit_span_us(const char *text);
 
-/* Words in quotes and with escapes, as an array of strings.  NULL: a quote has no end. */
+/* Words in quotes and with escapes, as an array of strings.  NULL: a quote has no end, a character is given
+ * by its number, or there are several commands. */
 cJSON *unit_words(const char *text);
 
 /*
