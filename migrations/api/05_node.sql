@@ -105,8 +105,8 @@ comment on column pgrab.node.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
   'workers, the others are its pools of handlers.';
 comment on column pgrab.node.doubts is
-  'Tasks that it has tried to take, start or put back, and the server did not answer in time (a trigger that '
-  'waits?). It tries each again from time to time, by itself. Null: none.';
+  'Tasks that it has tried to take, start or put back, and the server did not answer in time, or refused the '
+  'start (a trigger?). It tries each again from time to time, by itself. Null: none.';
 comment on column pgrab.node.server_life is
   'If its runs outlast a restart of the server: the life of the server in which it sent its last heartbeat. '
   'In another life others wait for two and a half times dead_after. Null: they do not outlast one.';

@@ -95,8 +95,9 @@ begin atomic
     pgrab_internal.cut(l.since), l.pid)
   from pgrab_internal.locked_by(t.id) l
   union all
-  select 'row', 'blocked', format('The server did not answer when %s tried to take it: a trigger on '
-    'pgrab.task that waits? It is tried again from time to time, by itself.', d.by)
+  select 'row', 'blocked', format('The server did not answer, or refused, when %s tried to take it: a '
+    'trigger on pgrab.task? The log of that node says which. It is tried again from time to time, by '
+    'itself.', d.by)
   from pgrab_internal.doubted_by(t.id) d(by) where d.by is not null;
 end;
 comment on function pgrab_internal.explain_row(pgrab_internal.task) is

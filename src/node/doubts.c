@@ -125,12 +125,12 @@ doubts_drop(struct doubts *ds, int64_t id)
 	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
 }
 
-static void
-note_vain(struct doubts *ds, int64_t id)
+/* Returns for how long it is left alone. */
+static int64_t
+put_off(struct doubts *ds, int64_t id, unsigned *tries_out)
 {
 	struct doubt *d;
 	int64_t wait_us = WAIT_US;
-	unsigned tries;
 
 	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
 	d = find(ds, id);
@@ -140,8 +140,27 @@ note_vain(struct doubts *ds, int64_t id)
 		wait_us *= 4;
 	wait_us = wait_us < WAIT_MAX_US ? wait_us : WAIT_MAX_US;
 	d->next_us = clock_mono_us() + wait_us;
-	tries = ++d->tries;
+	*tries_out = ++d->tries;
 	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
+	return wait_us;
+}
+
+void
+doubts_refused(struct doubts *ds, int64_t id, const struct err *err)
+{
+	unsigned tries;
+	int64_t wait_us = put_off(ds, id, &tries);
+
+	log_error("refused", "task=%" PRId64 " tries=%u next_s=%" PRId64 " error=\"%s\"", id, tries,
+	    wait_us / US_PER_S, err->text);
+}
+
+static void
+note_vain(struct doubts *ds, int64_t id)
+{
+	unsigned tries;
+	int64_t wait_us = put_off(ds, id, &tries);
+
 	log_warn("silence", "task=%" PRId64 " tries=%u next_s=%" PRId64 " hint=\"%s\"", id, tries,
 	    wait_us / US_PER_S,
 	    "no answer when it is taken or started (a trigger that waits?): it is tried again by itself");

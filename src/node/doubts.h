@@ -7,6 +7,8 @@
  * so it costs the others little.  When nothing is answered the fault is the server's: nobody is doubted, and
  * the next statement gets more time.  (What the finisher does about outcomes is in finisher/aside.c: it has a
  * connection to spare for them.)
+ *
+ * A task whose start is refused whatever is beside it is doubted, too.
  */
 #ifndef PGRAB_NODE_DOUBTS_H
 #define PGRAB_NODE_DOUBTS_H
@@ -18,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/rc.h"
 
 #define DOUBTS_MAX 64 /* one more, and the one that is tried soonest is forgotten: it will be sifted again */
 
@@ -42,6 +45,8 @@ bool doubts_has(struct doubts *ds, int64_t id);
 bool doubts_wait(struct doubts *ds, int64_t id);
 /* An array for the server; NULL: none.  Forgets those that were not met again when their time had come. */
 const char *doubts_print(struct doubts *ds, struct buf *out);
+/* The server has refused it, by itself: it is left alone for a while, as after a silence. */
+void doubts_refused(struct doubts *ds, int64_t id, const struct err *err);
 /* It has started: no more of it.  Nothing if it is not among them. */
 void doubts_drop(struct doubts *ds, int64_t id);
 

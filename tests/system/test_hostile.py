@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from cluster import stays
 from psycopg import errors
 
 numbers = itertools.count(1)
@@ -100,3 +101,21 @@ def test_args_that_cannot_be_filled_are_the_fault_of_their_task_alone(db, nodes,
     assert db.wait_run(other, timeout=5).outcome == "succeeded"
     for run in map(db.wait_run, children):
         assert run.outcome == "failed" and says in run.error, run.error
+
+
+def test_rows_whose_start_is_refused_hold_up_no_others(db, nodes):
+    """Each is refused whatever is beside it: it is left alone for a while, longer each time, and named."""
+    db.query("create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never this one'; end $$")
+    db.query("create trigger refuse after update on pgrab.task for each row when (new.status = 'running' and new.limit_key = 'bad') execute function refuse()")
+    db.query("insert into pgrab.limit (key, max_running) values ('bad', 1000)")
+    db.query("insert into pgrab.task (kind, command, limit_key) select 'noop', '', 'bad' from generate_series(1, 60)")
+    node = nodes.start("n1")
+    node.wait_log("event=(refused|db_call) .*never this one")
+    others = [db.add(kind="sql", command="select 1") for _ in range(10)]
+    for task in others:
+        assert db.wait_run(task, timeout=5).outcome == "succeeded"
+    late = db.one("select max(started_at - created_at) from pgrab.run where task_id = any (%s)", others)
+    assert late.total_seconds() < 3, late
+    before = node.log().count("never this one")
+    stays(lambda: node.log().count("never this one") < before + 90, 4)
+    assert db.one("select count(*) from pgrab.task where limit_key = 'bad' and status in ('claimed', 'scheduled')") == 60

@@ -110,9 +110,11 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 			starter_well(s);
 			return silent && !any_started(batch, n) ? SIFT_SILENT : SIFT_ANSWERED;
 		}
-		if (rc == RC_BAD && n > 1 && fault_of(err.sqlstate) == FAULT_ROW) {
-			for (size_t i = 0; i < n; i++)
+		if (rc == RC_BAD && fault_of(err.sqlstate) == FAULT_ROW) {
+			for (size_t i = 0; n > 1 && i < n; i++)
 				(void)start_batch(s, incarnation, batch + i, 1, within_us);
+			if (n == 1)
+				doubts_refused(&s->node->doubts, batch[0]->id, &err);
 			return SIFT_ANSWERED;
 		}
 		silent = silent || (!unknown && err_is_silence(rc, &err));
