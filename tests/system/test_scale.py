@@ -4,7 +4,7 @@ import time
 
 import pytest
 from cluster import ROOT, SCHEMA, wait_until
-from test_look import SESSION
+from test_look import SESSION, statement
 
 FUTURE = 100_000
 FOREIGN = 100_000
@@ -128,6 +128,22 @@ def test_what_is_put_back_is_read_by_its_key(db):
         plan = conn.execute("explain (analyze, buffers, format json) select pgrab_internal.release_held(77)").fetchone()[0][0]["Plan"]
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000, plan
     assert db.one("select count(*) from pgrab.task where status = 'claimed'") == 0
+
+
+def test_a_wait_looks_at_the_newest_days_first(db):
+    """Each look of `pgrab wait` would lock each day of the history."""
+    db.query("select pgrab_internal.day_make('run', pgrab_internal.today() - i) from generate_series(1, 60) i")
+    task = db.add(kind="noop", run_at="2099-01-01")
+    db.query("insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, ended, kind, owner)"
+             " values (7, 1, now(), now(), 1, 'succeeded', 'done', 'noop', current_user)")
+    for number, answer in ((task, [False]), (7, [True])):
+        with db.connect() as conn, conn.transaction():
+            rows = conn.execute(statement("cli_wait", str(number), "null")).fetchall()
+            days = conn.execute("select count(*) from pg_locks l join pg_class c on c.oid = l.relation"
+                                " where l.pid = pg_backend_pid() and c.relkind = 'r' and c.relname like 'run\\_2%'").fetchone()[0]
+        assert [bool(r[1]) for r in rows] == answer and days <= 6, (number, rows, days)
+
+
 def shards_of(db, node):
     return {r.shard for r in db.query("select shard from pgrab.ownership where node = %s", node)}
 

@@ -4,7 +4,5 @@ select t.fires, t.status in ('parked', 'done', 'cancelled', 'skipped') or t.fire
   t.last_outcome as outcome, t.last_error as error
 from pgrab.task t where t.id = $1::bigint
 union all
-(select 0, true, r.outcome, r.error
-from (select x.* from pgrab.run x where x.task_id = $1 offset 0) r
-where r.ended is not null and not exists (select from pgrab.task t where t.id = $1)
-order by r.finished_at desc limit 1)
+select 0, true, r.outcome, r.error
+from pgrab.last_run($1::bigint, 'ended') r where not exists (select from pgrab.task t where t.id = $1::bigint)
