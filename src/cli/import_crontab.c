@@ -125,6 +125,8 @@ split_percent(const char *text, struct buf *command, struct buf *input, bool *ha
 	for (; *text != '\0'; text++) {
 		if (*text == '\\' && text[1] == '%')
 			buf_addc(to, *++text);
+		else if (to == command && *text == '\\' && text[1] == '\\')
+			buf_add(to, text++, 2); /* the shell's: it escapes no % behind it */
 		else if (*text == '%' && to == command)
 			to = input;
 		else

@@ -194,3 +194,51 @@ def test_a_file_without_an_end_is_not_read_for_ever(tmp_path):
     began = time.monotonic()
     done = run_pgrab("import", "crontab", "/dev/zero", check=False)
     assert done.returncode == 1 and "contains a zero byte" in done.stderr and time.monotonic() - began < 5
+
+
+# --------------------------------------------------------------------------------------- what the shell gets
+
+RECORDER = """#!/bin/sh
+{ printf '%s\\0%s\\0' "$1" "$2"; cat; } > "$RECORD"
+"""
+
+
+def what_cron_gives(text):
+    """The command and its standard input: a % that no backslash escapes is the end of the command, and then of a line."""
+    command, given, escaped, taken = "", "", False, None
+    for n, c in enumerate(text):
+        if escaped:
+            command = command[:-1] + c if c == "%" else command + c
+            escaped = False
+        elif c == "%":
+            taken = n + 1
+            break
+        else:
+            command, escaped = command + c, c == "\\"
+    rest = text[taken:] if taken is not None else ""
+    given = re.sub(r"\\%|%", lambda m: "%" if len(m[0]) == 2 else "\n", rest)
+    return command, given + ("\n" if given and not given.endswith("\n") else "")
+
+
+@pytest.mark.deadline(120)
+def test_the_shell_gets_the_same_bytes_as_from_cron(db, nodes, tmp_path):
+    """Through the file, the database, and a node; any character but those that end a line."""
+    rnd = random.Random(20261123)
+    shell, signs = tmp_path / "shell", "\"'\\\\\\%%%$`!#~*?[]{}<>|&;() \t\r\x01\x1b\x7f=:,/-éß漢😀\u202e\ufeff" + "aA0"
+    shell.write_text(RECORDER)
+    shell.chmod(0o755)
+    lines = [rnd.choice("x:/(") + "".join(rnd.choice(signs) for _ in range(rnd.randint(1, 60))) + "x" for _ in range(40)] + ["a\\\\%b", "a\\\\\\%b", "a%b\\\\%c%%d\\", "a\\"]
+    want, table = {}, f"SHELL={shell}\nHOME={tmp_path}\n"
+    for n, text in enumerate(lines):
+        want[n] = what_cron_gives(text)
+        table += f"RECORD={tmp_path}/{n}\n0 3 29 2 * {text}\n"
+    path = tmp_path / "crontab"
+    path.write_bytes(table.encode())
+    apply(db, "crontab", path)
+    assert db.one("select count(*) from pgrab.task") == len(lines)
+    nodes.start(allow="exec", workers=8)
+    db.query("select pgrab.run_now(id) from pgrab.task")
+    db.wait("select count(*) = %s from pgrab.run where outcome = 'succeeded'", len(lines), timeout=60)
+    for n, text in enumerate(lines):
+        command, given = want[n]
+        assert (tmp_path / str(n)).read_bytes() == f"-c\0{command}\0{given}".encode(), text
