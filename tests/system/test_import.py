@@ -180,6 +180,14 @@ def test_jobs_of_pg_cron(db, nodes):
     assert db.one("select what from log") == "nightly"
 
 
+@pytest.mark.parametrize(("command", "alone"), [("-- nightly\n /* all * of it */ vacuum log", True), ("create database x", True), ("ALTER SYSTEM reset all", True), ("reindex system", True),
+                                                ("-- vacuum\nselect 1", False), ("select 1 /* vacuum */", False), ("create table x (n int)", False), ("/* open vacuum", False)])
+def test_what_runs_in_no_transaction_is_recognized(db, command, alone):
+    db.query(PG_CRON)
+    db.query("insert into cron.job (schedule, command, jobname) values ('0 3 * * *', %s, 'j')", command)
+    assert imported("pg_cron", db.dsn)[0]["j"].get("args") == ({"transaction": False} if alone else None)
+
+
 def test_jobs_of_pg_cron_that_are_left_out_are_named(db):
     db.query(PG_CRON)
     db.query("insert into cron.job (schedule, command, jobname, database, username) values ('* * * * *', 'select 1', 'here', current_database(), 'alice'), "

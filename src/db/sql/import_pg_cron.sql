@@ -21,8 +21,10 @@ select format('job %s%s', s.id, ' ' || quote_literal(s.name)) as what,
     'key', coalesce(s.name, 'cron-' || s.id), 'kind', 'sql', 'command', s.command, 'schedule', s.fires,
     'timezone', coalesce(case when current_setting('cron.timezone', true) = 'GMT' then 'UTC'
       else nullif(current_setting('cron.timezone', true), '') end, $1::text),
-    -- statements that refuse to run in a transaction
-    'args', case when s.command ~* '^\s*(vacuum|call|(create|drop|reindex)\M.*\mconcurrently)\M'
+    -- statements that refuse to run in a transaction, perhaps behind comments
+    'args', case when s.command ~* ('^(\s|--[^\n]*\n|/\*([^*]|\*[^/])*\*/)*'
+        '(vacuum|call|(create|drop|reindex)\M.*\mconcurrently|alter\s+system'
+        '|(create|drop|reindex)\s+(database|tablespace|system))\M')
       then '{"transaction": false}'::json end,
     'paused', case when not s.active then true end))) as tasks
 from said s
