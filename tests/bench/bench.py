@@ -16,12 +16,13 @@ import size  # noqa: E402
 import stage  # noqa: E402
 import table  # noqa: E402
 import workers  # noqa: E402
+import worst  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
 BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "serve": serve, "size": size,
-              "table": table, "workers": workers}
-ON_A_STAGE = (drain, latency, serve, size)  # the others set up their own
+              "table": table, "workers": workers, "worst": worst}
+ON_A_STAGE = (drain, latency, serve, size, worst)  # the others set up their own
 
 
 def natural(text):
