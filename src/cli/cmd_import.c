@@ -14,7 +14,7 @@
 #include "db/report.h"
 
 #define ARGS_MOST 1048576
-#define FILE_MOST 201326592 /* of tasks as text; the database takes 256 MiB of JSON */
+#define FILE_MOST 240000000 /* of tasks as text; the database takes 268435455 as JSON, a bit longer */
 
 struct options {
 	struct cli_common common;
@@ -161,6 +161,11 @@ import_add(struct import *m, cJSON *task, const char *place)
 	struct key *first;
 	bool is_new;
 
+	if (cJSON_HasObjectItem(task, "schedule"))
+		put_default(task, "misfire", "once");
+	put_default(task, "timeout", "7 days");
+	if (!cJSON_HasObjectItem(task, "max_attempts"))
+		cJSON_AddNumberToObject(task, "max_attempts", 1);
 	m->length += length_of(task);
 	if (m->length > FILE_MOST) {
 		import_leave_out(
@@ -168,11 +173,6 @@ import_add(struct import *m, cJSON *task, const char *place)
 		cJSON_Delete(task);
 		return false;
 	}
-	if (cJSON_HasObjectItem(task, "schedule"))
-		put_default(task, "misfire", "once");
-	put_default(task, "timeout", "7 days");
-	if (!cJSON_HasObjectItem(task, "max_attempts"))
-		cJSON_AddNumberToObject(task, "max_attempts", 1);
 
 	buf_adds(&numbered, cJSON_GetStringValue(key));
 	for (first = keep_key(m, buf_str(&numbered), &is_new); !is_new;) {
