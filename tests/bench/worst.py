@@ -175,7 +175,7 @@ def plain_text(sql):
 
 def statements(st):
     """The node's statements: name, calls, ms in the mean, ms at most; the longest first."""
-    names = {plain_text(expand(path)): path.stem for path in (ROOT / "src/db/sql").glob("*.sql")}
+    names = {plain_text(expand(path)): path.stem for path in sorted((ROOT / "src/db/sql").glob("*.sql"), reverse=True)}  # days, not migrate_upkeep
     found = {}
     for text, calls, total, most in st.query(
             "select query, calls, total_exec_time, max_exec_time from pg_stat_statements "
