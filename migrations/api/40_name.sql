@@ -5,7 +5,31 @@ language sql immutable parallel safe
 return coalesce(p_name, p_key, '#' || p_id);
 comment on function pgrab_internal.called(bigint, text, text) is 'What to call a task in messages.';
 
-create or replace function pgrab.id_refuse(p_word text, p_ids bigint[], p_keys text[]) returns void
+-- No index has the words of the history.  The newest day is read first, then as many days again as have been
+-- read, for as long as there is time.
+create or replace function pgrab.ended_called(p_word text, p_within interval default '300 ms',
+  out id bigint, out since timestamptz)
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  c_until constant timestamptz := clock_timestamp() + p_within;
+  v_to timestamptz := 'infinity';
+begin
+  for n in 0 .. 13 loop
+    since := case when n < 13 then clock_timestamp() - interval '1 day' * 2 ^ n else '-infinity' end;
+    select r.task_id into id from pgrab.run r
+    where (r.key = p_word or r.name = p_word) and r.ended is not null and r.finished_at >= since
+      and r.finished_at < v_to
+    order by r.finished_at desc limit 1;
+    exit when found or clock_timestamp() > c_until;
+    v_to := since;
+  end loop;
+end $$;
+comment on function pgrab.ended_called(text, interval) is
+  'The latest ended task with a key or name, and since when ended tasks were looked at: as far back as the '
+  'time allows.';
+
+create or replace function pgrab.id_refuse(p_word text, p_ids bigint[], p_keys text[], p_since timestamptz)
+returns void
 language plpgsql stable as $$
 begin
   if p_word is null then
@@ -19,7 +43,9 @@ begin
           filter (where u.n <= 20) || case when count(*) > 20 then ', ...' else '' end
         from unnest(p_ids, p_keys) with ordinality u(id, key, n)));
   end if;
-  raise exception using errcode = 'P0002', message = format('no task has the key or name %L', p_word),
+  raise exception using errcode = 'P0002', message = format('no task has the key or name %L', p_word)
+      || case when p_since > '-infinity' then format(', of those that have not ended or did since %s',
+        date_trunc('second', p_since)) else '' end,
     hint = coalesce((
       select format('It was deleted; select pgrab.undelete(%L) brings it back.', p_word)
       from pgrab.definition d
@@ -27,12 +53,14 @@ begin
         and not exists (select from pgrab.task t where t.id = any (array[d.task_id]))
       limit 1), 'Did you mean ' || (
       select string_agg(quote_literal(n.name), ', ') from (
-        select coalesce(t.key, t.name) as name from pgrab.task t
+        select coalesce(t.key, t.name) as name
+        from (select x.key, x.name from pgrab.task x limit 100000) t
         where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'
         order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
 end $$;
-comment on function pgrab.id_refuse(text, bigint[], text[]) is
-  'Refuses a name that several tasks have, or none; looks only at tasks that the caller may see.';
+comment on function pgrab.id_refuse(text, bigint[], text[], timestamptz) is
+  'Refuses a name that several tasks have, or none (of those that have ended, since then); looks only at '
+  'tasks that the caller may see.';
 
 -- Live tasks first; then, as long as the history has it, the latest ended task with that key or name.
 create or replace function pgrab.id_of(p_task text) returns bigint
@@ -41,6 +69,7 @@ declare
   v_id bigint;
   v_ids bigint[];
   v_keys text[];
+  v_since timestamptz;
 begin
   if p_task ~ '^-?[0-9]{1,18}$' then
     return p_task::bigint;
@@ -52,12 +81,10 @@ begin
     v_id := v_ids[1];
   end if;
   if v_id is null then
-    select r.task_id into v_id from pgrab.run r
-    where (r.key = p_task or r.name = p_task) and r.ended is not null
-    order by r.finished_at desc limit 1;
+    select e.id, e.since into v_id, v_since from pgrab.ended_called(p_task) e;
   end if;
   if v_id is null or cardinality(v_ids) > 1 then
-    perform pgrab.id_refuse(p_task, v_ids, v_keys);
+    perform pgrab.id_refuse(p_task, v_ids, v_keys, v_since);
   end if;
   return v_id;
 end $$;

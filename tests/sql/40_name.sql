@@ -1,6 +1,6 @@
 -- A task is named by its id, its key or its name, and shown by its name or its key.
 begin;
-select plan(24);
+select plan(29);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
   (1, 'nightly', null, 'noop', now() + interval '1 hour'),
@@ -62,6 +62,20 @@ select is((select (r.key, r.outcome, r.ended, r.error = 'deleted by ' || session
 select is(pgrab.id_of('nightly'), 1::bigint, 'what has ended answers to its key');
 insert into pgrab.task (id, key, kind) overriding system value values (9, 'nightly', 'noop');
 select is(pgrab.id_of('nightly'), 9::bigint, 'until a live task has it');
+
+insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, ended, kind, owner, key)
+select i, 1, clock_timestamp() - d * interval '1 day', 'epoch', 1, 'succeeded', 'done', 'noop',
+  current_user, k
+from (values (101, 0.5, 'lately'), (102, 40, 'long ago'), (103, 50, 'lately')) r(i, d, k);
+select is(pgrab.id_of('lately'), 101::bigint, 'of several the one that ended last');
+select is(pgrab.id_of('long ago'), 102::bigint, 'however long ago');
+select is((e.id, e.since between now() - interval '25 h' and now() - interval '23 h')::text, '(,t)',
+  'when time is short only the newest day is looked at')
+from pgrab.ended_called('long ago', '0 s') e;
+select throws_like($$select pgrab.id_refuse('long ago', null, null, now() - interval '2 days')$$,
+  'no task has the key or name ''long ago'', of those that have not ended or did since %', 'and it is said');
+select throws_ok($$select pgrab.id_of('never')$$, 'P0002', 'no task has the key or name ''never''',
+  'nothing is said of that when all were looked at');
 
 select * from finish();
 rollback;
