@@ -38,9 +38,47 @@ begin
 end $$;
 comment on function pgrab_internal.rest_make() is 'Makes the default partitions if they are missing.';
 
+-- Moving them while everybody waits would take longer than any statement may.
+create or replace function pgrab_internal.rest_many(
+  p_table text, p_by text, p_from timestamptz, p_to timestamptz)
+returns boolean
+language plpgsql stable as $$
+declare
+  c_most constant integer := 100000;
+  v_many boolean;
+begin
+  execute format('select count(*) > $1 from (
+    select from pgrab.%1$I r where r.%2$I >= $2 and r.%2$I < $3 limit $1 + 1) r', p_table || '_rest', p_by)
+  into v_many using c_most, p_from, p_to;
+  return v_many;
+end $$;
+comment on function pgrab_internal.rest_many(text, text, timestamptz, timestamptz) is
+  'Has a day more rows in the default partition than can be moved at once?';
+
+-- From one day to the next, so that it costs days and not rows.
+create or replace function pgrab_internal.rest_days() returns table (parent text, day date)
+language sql stable set timezone = 'UTC' set enable_seqscan = off
+begin atomic
+  with recursive run(at) as (
+    select min(r.finished_at) from pgrab.run_rest r
+    union all
+    select (select min(r.finished_at) from pgrab.run_rest r where r.finished_at >= d.at::date + 1)
+    from run d where d.at is not null),
+  event(at) as (
+    select min(r.at) from pgrab.event_rest r
+    union all
+    select (select min(r.at) from pgrab.event_rest r where r.at >= d.at::date + 1)
+    from event d where d.at is not null)
+  select 'run', r.at::date from run r where r.at is not null
+  union all
+  select 'event', e.at::date from event e where e.at is not null;
+end;
+comment on function pgrab_internal.rest_days() is 'The days that have rows in the default partitions.';
+
 -- Created apart and then attached, which does not block readers and writers of the history.  Rows that
--- arrived before their day had a partition are in the default partition, and are moved.  A partition has no
--- key, so without a replica identity a publication for all tables would forbid changing its rows.
+-- arrived before their day had a partition are in the default partition, and are moved, unless they are too
+-- many: then they stay there.  A partition has no key, so without a replica identity a publication for all
+-- tables would forbid changing its rows.
 create or replace function pgrab_internal.day_make(p_table text, p_day date) returns text
 language plpgsql as $$
 declare
@@ -49,7 +87,8 @@ declare
   c_from constant timestamptz := p_day::timestamp at time zone 'UTC';
   c_to constant timestamptz := (p_day + 1)::timestamp at time zone 'UTC';
 begin
-  if to_regclass('pgrab.' || c_name) is not null then
+  if to_regclass('pgrab.' || c_name) is not null
+      or pgrab_internal.rest_many(p_table, c_by, c_from, c_to) then
     return null;
   end if;
   execute format('create table pgrab.%I (like pgrab.%I including defaults including constraints)
@@ -67,7 +106,8 @@ begin
   return c_name;
 end $$;
 comment on function pgrab_internal.day_make(text, date) is
-  'Makes the partition of the history (run) or the events (event) for a day. Null: there is one already.';
+  'Makes the partition of the history (run) or the events (event) for a day. Null: there is one already, or '
+  'too much of it is in the default partition.';
 
 -- The coming days, and those that have rows in the default partitions.
 create or replace function pgrab_internal.days_make(p_ahead integer) returns setof text
@@ -77,9 +117,7 @@ language sql as $$
     select p.parent, g::date as day from (values ('run'), ('event')) p(parent), generate_series(
       pgrab_internal.today() - 1, pgrab_internal.today() + p_ahead, interval '1 day') g
     union
-    select 'run', (r.finished_at at time zone 'UTC')::date from pgrab.run_rest r
-    union
-    select 'event', (e.at at time zone 'UTC')::date from pgrab.event_rest e
+    select r.parent, r.day from pgrab_internal.rest_days() r
     order by 1 desc, 2) d
     cross join lateral pgrab_internal.day_make(d.parent, d.day) m(name)
   where m.name is not null
@@ -155,6 +193,29 @@ end $$;
 comment on function pgrab_internal.day_drop(text, date, integer) is
   'Drops a partition of the history or the events, or deletes some of what need not be kept of it. True: it '
   'was dropped.';
+
+-- Of the days that have no partition.
+create or replace function pgrab_internal.rest_leave(p_retention interval, p_rows integer default 200000)
+returns void
+language plpgsql set enable_seqscan = off as $$
+declare
+  c_before constant timestamptz := clock_timestamp() - p_retention;
+  c_kept constant bigint[] := array(
+    select t.id from pgrab.task t where t.keep is not null and t.keep > p_retention
+    union
+    select r.task_id from pgrab.run_rest r
+    where r.definition ? 'keep' and (r.definition ->> 'keep')::interval > p_retention);
+begin
+  delete from pgrab.run_rest r
+  where r.ctid = any (array(
+    select x.ctid from pgrab.run_rest x
+    where x.finished_at < c_before and x.task_id <> all (c_kept) order by x.finished_at limit p_rows));
+  delete from pgrab.event_rest e
+  where e.ctid = any (array(
+    select x.ctid from pgrab.event_rest x where x.at < c_before order by x.at limit p_rows));
+end $$;
+comment on function pgrab_internal.rest_leave(interval, integer) is
+  'Deletes rows of the default partitions that are older than the retention, so many at once.';
 
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits only briefly
 -- for readers of the history: the next round tries again.
@@ -340,6 +401,7 @@ begin
   perform pgrab_internal.beats_leave();
   perform pgrab_internal.node_incidents_end();
   perform pgrab_internal.runs_leave();
+  perform pgrab_internal.rest_leave(p_retention);
   perform pgrab_internal.definitions_leave(p_retention);
 end $$;
 comment on function pgrab_internal.over_leaves(interval) is

@@ -127,7 +127,7 @@ def test_a_claim_whose_start_the_promoted_standby_lacks_is_no_task_for_ever(clus
     probe.close_gate()
     task = db.add(**probe.shell("a", gate=True), run_at=db.one("select now() + interval '3 s'"))
     copy = psycopg.connect(standby.dsn(db.name, given["user"]), autocommit=True)
-    wait_until(lambda: copy.execute("select status = 'claimed' from pgrab.task where id = %s", [task]).fetchone()[0], 10, "the claim on the standby")
+    wait_until(lambda: copy.execute("select status = 'claimed' from pgrab.task where id = %s", [task]).fetchone() == (True,), 10, "the claim on the standby")
     with psycopg.connect(conninfo.make_conninfo(db.dsn, user="postgres")) as admin:
         os.kill(admin.execute("select pid from pg_stat_replication").fetchone()[0], signal.SIGSTOP)
     probe.wait("start", "a")
