@@ -84,7 +84,7 @@ class Browser:
                 self.ask("POST", self.find(how, what) + path, body)
                 return True
             except urllib.error.HTTPError as e:
-                if e.code != 404:
+                if e.code not in (404, 500):  # gone; or gone while it was being clicked, an unknown error
                     raise
                 return False
         wait_until(done, 10, f"{what} to be there", step=0.1)
