@@ -55,10 +55,10 @@ end $$;
 comment on function pgrab_internal.rest_many(text, text, timestamptz, timestamptz) is
   'Has a day more rows in the default partition than can be moved at once?';
 
--- From one day to the next, so that it costs days and not rows.
+-- From one day to the next, so that it costs days and not rows.  (With BEGIN ATOMIC nobody could drop the
+-- default partitions.)
 create or replace function pgrab_internal.rest_days() returns table (parent text, day date)
-language sql stable set timezone = 'UTC' set enable_seqscan = off
-begin atomic
+language sql stable set timezone = 'UTC' set enable_seqscan = off as $$
   with recursive run(at) as (
     select min(r.finished_at) from pgrab.run_rest r
     union all
@@ -71,8 +71,8 @@ begin atomic
     from event d where d.at is not null)
   select 'run', r.at::date from run r where r.at is not null
   union all
-  select 'event', e.at::date from event e where e.at is not null;
-end;
+  select 'event', e.at::date from event e where e.at is not null
+$$;
 comment on function pgrab_internal.rest_days() is 'The days that have rows in the default partitions.';
 
 -- Created apart and then attached, which does not block readers and writers of the history.  Rows that
@@ -440,8 +440,8 @@ begin
   end if;
   insert into pgrab.event (what, role, detail)
   values ('upkeep', session_user, jsonb_build_object('retention', p_retention, 'days_ahead', p_days_ahead));
-  perform pgrab_internal.over_leaves(p_retention);
   perform pgrab_internal.rest_make();
+  perform pgrab_internal.over_leaves(p_retention);
   return query select 'made', m from pgrab_internal.days_make(p_days_ahead) m;
   return query select 'dropped', d from pgrab_internal.days_drop(p_retention) d;
 end $$;
