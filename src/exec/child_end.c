@@ -40,19 +40,6 @@ last_line(struct child_end *e)
 	return e->tail;
 }
 
-static const char *
-why_stopped(enum pgrab_stop stop)
-{
-	switch (stop) {
-	case PGRAB_STOP_TIMEOUT: return "timed out";
-	case PGRAB_STOP_CANCEL: return "cancelled";
-	case PGRAB_STOP_FENCED: return "stopped: the node lost its lease";
-	case PGRAB_STOP_SHUTDOWN: return "stopped with its node";
-	case PGRAB_STOP_NONE: break;
-	}
-	return "stopped";
-}
-
 static void
 explain_exit(struct child_end *e, struct pgrab_result *result)
 {
@@ -64,9 +51,9 @@ explain_exit(struct child_end *e, struct pgrab_result *result)
 	result->has_exit_code = true;
 	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);
 	if (e->last.why == KEEPER_BY_WORKER)
-		result_fail(result, "%s", why_stopped(e->stop));
+		result_fail(result, "%s", stop_text(e->stop));
 	else if (e->last.why == KEEPER_BY_LEASE)
-		result_fail(result, "%s", why_stopped(PGRAB_STOP_FENCED));
+		result_fail(result, "%s", stop_text(PGRAB_STOP_FENCED));
 	else if (e->last.why == KEEPER_BY_NODE_DEATH)
 		result_fail(result, "stopped: the keeper process was killed");
 	else if (e->last.memory_kills > 0 && (by_signal || WEXITSTATUS(status) != 0))
@@ -88,7 +75,7 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 	const struct keeper_msg *m = &e->last;
 
 	if (e->stop != PGRAB_STOP_NONE) {
-		result_fail(result, "%s", why_stopped(e->stop));
+		result_fail(result, "%s", stop_text(e->stop));
 		return;
 	}
 	if (strcmp(m->where, "lease") == 0) {
@@ -116,7 +103,7 @@ explain_silence(const struct child_end *e, struct pgrab_result *result)
 		result_fail(result, "the process that watched over the run was killed; how "
 				    "the run ended is unknown");
 	else
-		result_fail(result, "%s", why_stopped(e->stop));
+		result_fail(result, "%s", stop_text(e->stop));
 }
 
 void

@@ -74,19 +74,13 @@ doubt(const struct http_transfer *t)
 static void
 explain_stop(const struct http_transfer *t, int status, const char *peer, struct pgrab_result *result)
 {
-	static const char *const word[] = {
-	    [PGRAB_STOP_NONE] = "stopped",
-	    [PGRAB_STOP_TIMEOUT] = "timed out",
-	    [PGRAB_STOP_CANCEL] = "cancelled",
-	    [PGRAB_STOP_FENCED] = "stopped because the node lost its lease",
-	    [PGRAB_STOP_SHUTDOWN] = "stopped because the node shuts down",
-	};
+	const char *word = stop_text(t->stopped);
 
 	if (status != 0)
-		result_fail(result, "%s while reading the reply (HTTP %d) of %s%s", word[t->stopped], status,
-		    peer, doubt(t));
+		result_fail(
+		    result, "%s while reading the reply (HTTP %d) of %s%s", word, status, peer, doubt(t));
 	else
-		result_fail(result, "%s while waiting for %s%s", word[t->stopped], peer, doubt(t));
+		result_fail(result, "%s while waiting for %s%s", word, peer, doubt(t));
 }
 
 static const struct {

@@ -10,6 +10,19 @@
 
 #include "base/outbuf.h"
 
+const char *
+stop_text(enum pgrab_stop why)
+{
+	switch (why) {
+	case PGRAB_STOP_TIMEOUT: return "timed out";
+	case PGRAB_STOP_CANCEL: return "cancelled";
+	case PGRAB_STOP_FENCED: return "stopped because the node lost its lease";
+	case PGRAB_STOP_SHUTDOWN: return "stopped because the node shuts down";
+	case PGRAB_STOP_NONE: break;
+	}
+	return "stopped";
+}
+
 void
 result_fail(struct pgrab_result *result, const char *fmt, ...)
 {

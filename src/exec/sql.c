@@ -21,6 +21,7 @@
 #include "db/fault.h"
 #include "db/sql.h"
 #include "db/store_task.h"
+#include "exec/result.h"
 
 #define CALL_US (10 * US_PER_S)
 #define SAY_US  (60 * US_PER_S) /* between two complaints of one worker */
@@ -247,19 +248,6 @@ put_off(struct sql_work *k, enum rc rc, const struct err *err)
 	       strcmp(err->sqlstate, "57014") != 0 && !told_to_stop(k->host);
 }
 
-static const char *
-stop_text(enum pgrab_stop why)
-{
-	switch (why) {
-	case PGRAB_STOP_TIMEOUT: return "timed out";
-	case PGRAB_STOP_CANCEL: return "cancelled";
-	case PGRAB_STOP_FENCED: return "the node lost its lease";
-	case PGRAB_STOP_SHUTDOWN: return "the node is stopping";
-	case PGRAB_STOP_NONE:
-	default: return NULL;
-	}
-}
-
 static void
 run_in_transaction(struct sql_work *k)
 {
@@ -330,7 +318,6 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 {
 	struct sql_worker *w = self;
 	struct sql_work k = {.worker = w, .run = run, .host = host, .result = result};
-	const char *stopped;
 
 	snprintf(k.id, sizeof k.id, "%" PRId64, run->task_id);
 	snprintf(k.version, sizeof k.version, "%" PRId64, run->version);
@@ -339,9 +326,8 @@ sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, 
 	if (sql_text_take(run, &k.text, result))
 		run_on_session(&k);
 	sql_text_fini(&k.text);
-	stopped = result->succeeded ? NULL : stop_text(host->stop(host->ctx));
-	if (stopped != NULL)
-		snprintf(result->error, sizeof result->error, "%s", stopped);
+	if (!result->succeeded && told_to_stop(host))
+		result_fail(result, "%s", stop_text(host->stop(host->ctx)));
 }
 
 const struct pgrab_executor exec_sql = {

@@ -168,6 +168,10 @@ def test_notify_reaches_its_channel(db, nodes):
     with db.listen("bell") as ear:
         db.add(kind="notify", command="bell", args={"payload": "it's 5"})
         assert ear.wait() == "it's 5"
+        ours = "select pid from pg_stat_activity where application_name like 'pgrab notify%'"
+        assert db.one(f"select count(pg_terminate_backend(pid, 5000)) from ({ours}) x"), "the worker keeps its connection"
+        db.add(kind="notify", command="bell")
+        assert ear.wait() == ""
 
 
 # --- retries, timeouts, parking --------------------------------------------------------------------------------------

@@ -560,8 +560,10 @@ stops_are_told_apart(void **state)
 {
 	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_TIMEOUT, 143, "timed out");
 	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_CANCEL, 143, "cancelled");
-	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_FENCED, 143, "stopped: the node lost its lease");
-	stopped_on_ready("echo ready; sleep 100", PGRAB_STOP_SHUTDOWN, 143, "stopped with its node");
+	stopped_on_ready(
+	    "echo ready; sleep 100", PGRAB_STOP_FENCED, 143, "stopped because the node lost its lease");
+	stopped_on_ready(
+	    "echo ready; sleep 100", PGRAB_STOP_SHUTDOWN, 143, "stopped because the node shuts down");
 }
 
 static void
