@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -167,164 +168,74 @@ add_literal(struct pair *p, char c)
 		add_data(p, &c, 1);
 }
 
-/* A conversion: "%-08.3" of "%-08.3lld" in text, 'L' in size (h, H = hh, l, L = ll,
- * z, j, t), 'd' in letter. */
-struct conversion {
-	char text[32];
-	size_t len;
-	int precision; /* -1: none */
-	char size;
-	char letter;
-};
-
-static void
-add_spec(struct conversion *c, const char *s)
+/* False: not one of these types. */
+static bool
+add_number(struct pair *p, const char *type, va_list *ap)
 {
-	for (; *s != '\0' && c->len + 3 < sizeof c->text; s++) /* 3: 'j', the letter and NUL */
-		c->text[c->len++] = *s;
-}
-
-/* A number of the format or, for '*', of the arguments. */
-static const char *
-take_number(struct conversion *c, const char *f, va_list *ap, int *out)
-{
-	char text[16];
-
-	*out = 0;
-	if (*f == '*') {
-		*out = va_arg(*ap, int);
-		f++;
-	}
-	for (; *f >= '0' && *f <= '9' && *out < 10000; f++)
-		*out = *out * 10 + (*f - '0');
-	snprintf(text, sizeof text, "%d", *out);
-	add_spec(c, text);
-	return f;
-}
-
-/* f points just after the '%'; returns what follows the conversion. */
-static const char *
-take_conversion(struct conversion *c, const char *f, va_list *ap)
-{
-	int width;
-
-	*c = (struct conversion){.text = "%", .len = 1, .precision = -1};
-	for (; *f != '\0' && strchr("-+ #0", *f) != NULL; f++)
-		add_spec(c, (char[]){*f, '\0'});
-	if (*f == '*' || (*f >= '1' && *f <= '9'))
-		f = take_number(c, f, ap, &width);
-	if (*f == '.') {
-		add_spec(c, ".");
-		f = take_number(c, f + 1, ap, &c->precision);
-	}
-	for (; *f != '\0' && strchr("hlzjt", *f) != NULL; f++)
-		c->size = c->size == *f ? (char)(*f - 'a' + 'A') : *f;
-	c->letter = *f;
-	return *f != '\0' ? f + 1 : f;
-}
-
-static intmax_t
-take_signed(char size, va_list *ap)
-{
-	switch (size) {
-	case 'l': return va_arg(*ap, long);
-	case 'L': return va_arg(*ap, long long);
-	case 'z': return va_arg(*ap, ssize_t);
-	case 'j': return va_arg(*ap, intmax_t);
-	case 't': return va_arg(*ap, ptrdiff_t);
-	case 'h': return (short)va_arg(*ap, int);
-	case 'H': return (signed char)va_arg(*ap, int);
-	default: return va_arg(*ap, int);
-	}
-}
-
-static uintmax_t
-take_unsigned(char size, va_list *ap)
-{
-	switch (size) {
-	case 'l': return va_arg(*ap, unsigned long);
-	case 'L': return va_arg(*ap, unsigned long long);
-	case 'z': return va_arg(*ap, size_t);
-	case 'j': return va_arg(*ap, uintmax_t);
-	case 't': return (uintmax_t)va_arg(*ap, ptrdiff_t);
-	case 'h': return (unsigned short)va_arg(*ap, unsigned);
-	case 'H': return (unsigned char)va_arg(*ap, unsigned);
-	default: return va_arg(*ap, unsigned);
-	}
-}
-
-/* The one format that is not a literal: the compiler checked its flags, width and precision in the caller. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static void
-add_number(struct pair *p, struct conversion *c, va_list *ap)
-{
-	char out[400]; /* "%f" of DBL_MAX has 317 characters */
+	char out[24];
 	int n;
 
-	if (strchr("diuxXo", c->letter) != NULL)
-		add_spec(c, "j");
-	c->text[c->len++] = c->letter;
-	c->text[c->len] = '\0';
-	if (c->letter == 'd' || c->letter == 'i')
-		n = snprintf(out, sizeof out, c->text, take_signed(c->size, ap));
-	else if (strchr("uxXo", c->letter) != NULL)
-		n = snprintf(out, sizeof out, c->text, take_unsigned(c->size, ap));
-	else if (c->letter == 'p')
-		n = snprintf(out, sizeof out, "%p", va_arg(*ap, void *));
+	if (strcmp(type, "d") == 0)
+		n = snprintf(out, sizeof out, "%d", va_arg(*ap, int));
+	else if (strcmp(type, "u") == 0)
+		n = snprintf(out, sizeof out, "%u", va_arg(*ap, unsigned));
+	else if (strcmp(type, "ld") == 0)
+		n = snprintf(out, sizeof out, "%ld", va_arg(*ap, long));
+	else if (strcmp(type, "lu") == 0)
+		n = snprintf(out, sizeof out, "%lu", va_arg(*ap, unsigned long));
+	else if (strcmp(type, "lld") == 0)
+		n = snprintf(out, sizeof out, "%lld", va_arg(*ap, long long));
+	else if (strcmp(type, "llu") == 0)
+		n = snprintf(out, sizeof out, "%llu", va_arg(*ap, unsigned long long));
+	else if (strcmp(type, "zu") == 0)
+		n = snprintf(out, sizeof out, "%zu", va_arg(*ap, size_t));
 	else
-		n = snprintf(out, sizeof out, c->text, va_arg(*ap, double));
-	if (n > 0)
-		add_data(p, out, (size_t)n < sizeof out ? (size_t)n : sizeof out - 1);
-}
-#pragma GCC diagnostic pop
-
-static void
-add_string(struct pair *p, const struct conversion *c, const char *s)
-{
-	if (s == NULL)
-		s = "(null)";
-	add_data(p, s, c->precision >= 0 ? strnlen(s, (size_t)c->precision) : strlen(s));
+		return false;
+	add_data(p, out, (size_t)n);
+	return true;
 }
 
-/* False: an unknown conversion, so the type of its argument is unknown too. */
-static bool
-add_conversion(struct pair *p, struct conversion *c, va_list *ap)
+/* What lines of a log need: texts, perhaps cut (%.40s, %.*s), and whole numbers as they are.
+ * f points just after the '%'; returns what follows the conversion. */
+static const char *
+add_conversion(struct pair *p, const char *f, va_list *ap)
 {
-	char one;
+	size_t most = SIZE_MAX, n = strspn(f, "lz") + 1;
+	const char *s;
+	char type[4];
 
-	switch (c->letter) {
-	case '%': add_data(p, "%", 1); return true;
-	case 's': add_string(p, c, va_arg(*ap, const char *)); return true;
-	case 'm': add_string(p, c, strerror(errno)); return true;
-	case 'c':
-		one = (char)va_arg(*ap, int);
-		add_data(p, &one, 1);
-		return true;
-	default:
-		if (c->letter == '\0' || strchr("diuxXopeEfFgG", c->letter) == NULL)
-			return false;
-		add_number(p, c, ap);
-		return true;
+	if (*f == '.' && f[1] == '*') {
+		most = (size_t)va_arg(*ap, int);
+		f += 2;
+	} else if (*f == '.') {
+		most = strtoul(f + 1, (char **)&f, 10);
 	}
+	if (*f == 's' || *f == 'm') {
+		s = *f == 's' ? va_arg(*ap, const char *) : strerror(errno);
+		s = s == NULL ? "(null)" : s;
+		add_data(p, s, strnlen(s, most));
+	} else if (*f == '%') {
+		add_data(p, "%", 1);
+	} else {
+		snprintf(type, sizeof type, "%.*s", (int)n, f);
+		if (add_number(p, type, ap))
+			return f + n;
+		add_data(p, "?", 1);
+		return ""; /* its argument cannot be skipped */
+	}
+	return f + 1;
 }
 
 void
 log_put_pairs(struct log_text *t, const char *fmt, va_list *ap)
 {
 	struct pair p = {.t = t};
-	struct conversion c;
 
 	while (*fmt != '\0') {
-		if (*fmt != '%') {
+		if (*fmt == '%')
+			fmt = add_conversion(&p, fmt + 1, ap);
+		else
 			add_literal(&p, *fmt++);
-			continue;
-		}
-		fmt = take_conversion(&c, fmt + 1, ap);
-		if (!add_conversion(&p, &c, ap)) {
-			add_data(&p, "?", 1);
-			break;
-		}
 	}
 	end_pair(&p);
 }
