@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "exec/exec.h"
 #include "handler/protocol.h"
 
 #define INTEGER_MAX 9007199254740992.0 /* 2^53: up to here every JSON reader is exact */
@@ -60,68 +61,32 @@ take_text(const struct reading *r, const char *name, char **out)
 	return RC_OK;
 }
 
-/* The end of the JSON value that begins at p.  The line has been parsed: its syntax is right. */
-static const char *
-value_end(const char *p, const char *end)
+/* The JSON value that begins at *p; moves *p to what follows it.  The line has been parsed: it is there. */
+static cJSON *
+next_value(const struct reading *r, const char **p)
 {
-	int depth = 0;
-	bool quoted = false;
-
-	for (; p < end; p++) {
-		if (quoted) {
-			if (*p == '\\')
-				p++;
-			else if (*p == '"')
-				quoted = false;
-		} else if (*p == '"') {
-			quoted = true;
-		} else if (*p == '{' || *p == '[') {
-			depth++;
-		} else if (depth == 0 && (*p == ',' || *p == '}' || *p == ']')) {
-			return p;
-		} else if (*p == '}' || *p == ']') {
-			depth--;
-		}
-	}
-	return end;
+	return cJSON_ParseWithLengthOpts(*p, (size_t)(r->line + r->n - *p), p, false);
 }
 
 /* The value of a member exactly as in the line, because a number of many digits must not be rounded. */
 static char *
 raw_member(const struct reading *r, const char *name)
 {
-	const char *end = r->line + r->n, *p = memchr(r->line, '{', r->n);
-	size_t len = strlen(name);
+	const char *p = (const char *)memchr(r->line, '{', r->n) + 1, *value;
+	bool found = false;
 
-	while (p != NULL && p < end) {
-		const char *key, *stop;
+	do {
+		cJSON *key = next_value(r, &p);
 
-		for (key = p + 1; key < end && *key != '"'; key++)
-			;
-		for (stop = key + 1; stop < end && *stop != '"'; stop++)
-			stop += *stop == '\\';
-		for (p = stop; p < end && *p != ':'; p++)
-			;
-		if (p >= end)
-			break;
-		p++;
-		stop = value_end(p, end);
-		if ((size_t)(end - key) > len + 1 && strncmp(key + 1, name, len) == 0 && key[len + 1] == '"')
-			return xmemdup0(p, (size_t)(stop - p));
-		p = stop < end && *stop == ',' ? stop : NULL;
-	}
-	return NULL;
-}
-
-static bool
-kind_is_valid(const char *kind)
-{
-	size_t n;
-
-	if (kind[0] < 'a' || kind[0] > 'z')
-		return false;
-	n = strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_");
-	return kind[n] == '\0' && n <= 32;
+		found = strcmp(key->valuestring, name) == 0;
+		cJSON_Delete(key);
+		value = p + strspn(p, " \t\r") + 1; /* the colon */
+		value += strspn(value, " \t\r");
+		p = value;
+		cJSON_Delete(next_value(r, &p));
+		p += found ? 0 : strspn(p, " \t\r") + 1; /* the comma */
+	} while (!found);
+	return xmemdup0(value, (size_t)(p - value));
 }
 
 static enum rc
@@ -158,7 +123,7 @@ take_kinds(const struct reading *r, struct message *m)
 	{
 		struct hello_kind *k = &m->kind[m->n_kinds];
 
-		if (!kind_is_valid(one->string))
+		if (!exec_kind_valid(one->string))
 			return err_set(r->err, RC_BAD,
 			    "\"%.64s\" is not a kind: a lower-case letter, then lower-case letters, digits "
 			    "and _, "
@@ -222,11 +187,8 @@ take_result(const struct reading *r, struct message *m)
 	if (rc == RC_OK && !cJSON_IsBool(ok))
 		rc = err_set(r->err, RC_BAD, "its \"ok\" is neither true nor false");
 	m->ok = cJSON_IsTrue(ok);
-	if (rc == RC_OK && m->ok && member(r, "value") != NULL) {
+	if (rc == RC_OK && m->ok && member(r, "value") != NULL)
 		m->value = raw_member(r, "value");
-		if (m->value == NULL)
-			rc = err_set(r->err, RC_BAD, "its \"value\" has an escaped name");
-	}
 	if (rc == RC_OK)
 		rc = take_text(r, "error", &m->text);
 	if (rc == RC_OK)

@@ -107,7 +107,7 @@ a_result_keeps_its_value_as_it_was_written(void **state)
 	assert_string_equal(m.value, "{\"n\":123456789012345678901234,\"s\":\"a,}\\\"]\"}");
 	message_fini(&m);
 	accepts("{ \"value\" : [1, {\"value\": 2}] , \"type\":\"result\",\"run\":0,\"ok\":true}", &m);
-	assert_string_equal(m.value, " [1, {\"value\": 2}] ");
+	assert_string_equal(m.value, "[1, {\"value\": 2}]");
 	message_fini(&m);
 	accepts("{\"type\":\"result\",\"run\":1,\"ok\":true,\"value\":null}", &m);
 	assert_null(m.value);
