@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memfile.h"
+#include "base/fd.h"
 #include "exec/bounds.h"
 #include "exec/child_end.h"
 #include "exec/child_plan.h"
@@ -82,14 +82,6 @@ child_close(void *self)
 	free(c);
 }
 
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* On RC_OK the caller must close out_fd (which does not block) and the run's descriptor. */
 static enum rc
 start(struct child *c, const struct surroundings *around, const struct child_plan *p, int *out_fd,
@@ -123,7 +115,7 @@ start(struct child *c, const struct surroundings *around, const struct child_pla
 	close_fd(&out[1]);
 	close_fd(&spec.stdin_fd);
 	if (spec.script_fd > 0)
-		close(spec.script_fd);
+		close_fd(&spec.script_fd);
 	return rc;
 }
 

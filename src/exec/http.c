@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 #include "exec/bounds.h"
 #include "exec/http_guard.h"
 #include "exec/http_request.h"
@@ -285,8 +286,7 @@ lacks_ports(const struct http_transfer *t)
 		return false;
 	fd = socket(t->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	reachable = fd >= 0 && connect(fd, (const struct sockaddr *)&t->address, t->address_len) == 0;
-	if (fd >= 0)
-		(void)close(fd);
+	close_fd(&fd);
 	return reachable;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 #include "core/secret.h"
 
 /* The part below the owner's folder. */
@@ -28,14 +29,10 @@ open_below(const char *dir, const char *path)
 {
 	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 	    .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), fd, error;
+	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = at < 0 ? -1 : (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 
-	if (at < 0)
-		return -1;
-	fd = (int)syscall(SYS_openat2, at, path, &how, sizeof how);
-	error = errno;
-	close(at);
-	errno = error;
+	close_fd(&at);
 	return fd;
 }
 
@@ -96,8 +93,7 @@ secret_file_read(const char *folder, const char *owner, const char *path, char *
 		rc = check(fd, path, err);
 	if (rc == RC_OK)
 		rc = take(fd, path, out, err);
-	if (fd >= 0)
-		close(fd);
+	close_fd(&fd);
 	free(dir);
 	return rc;
 }

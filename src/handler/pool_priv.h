@@ -131,7 +131,6 @@ void process_write(struct process *p);
 bool process_room(const struct process *p);
 void process_drain_output(struct process *p);
 void process_close(struct process *p);
-void process_close_fd(int *fd);
 /* From here on: it takes nothing more; the keeper has been told to stop it; its end is
  * certain, and due by then. */
 void process_leave_ready(struct process *p);

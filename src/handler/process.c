@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "exec/result.h"
 
@@ -29,19 +30,11 @@
 #define UNREAD_MAX (256 * 1024)   /* bytes that it has not read */
 
 void
-process_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-void
 process_close(struct process *p)
 {
-	process_close_fd(&p->talk_fd);
-	process_close_fd(&p->out_fd);
-	process_close_fd(&p->run.fd);
+	close_fd(&p->talk_fd);
+	close_fd(&p->out_fd);
+	close_fd(&p->run.fd);
 	buf_fini(&p->in);
 	buf_fini(&p->out);
 	buf_fini(&p->line);
@@ -78,10 +71,10 @@ spawn(struct process *p, const char *const *env, struct err *err)
 		p->out_fd = out[0];
 		talk[0] = out[0] = -1;
 	}
-	process_close_fd(&talk[0]);
-	process_close_fd(&talk[1]);
-	process_close_fd(&out[0]);
-	process_close_fd(&out[1]);
+	close_fd(&talk[0]);
+	close_fd(&talk[1]);
+	close_fd(&out[0]);
+	close_fd(&out[1]);
 	return rc;
 }
 

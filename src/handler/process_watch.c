@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "exec/result.h"
 #include "handler/pool_priv.h"
@@ -89,7 +90,7 @@ take_output(struct process *p)
 		else
 			log_output(p, chunk, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		process_close_fd(&p->out_fd);
+		close_fd(&p->out_fd);
 	}
 	return n > 0 ? (size_t)n : 0;
 }
@@ -218,7 +219,7 @@ process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t n
 	} else {
 		process_begin_ending(p, 0);
 		p->state = PROCESS_LOST;
-		process_close_fd(&p->run.fd);
+		close_fd(&p->run.fd);
 	}
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "exec/result.h"
 
@@ -231,8 +232,7 @@ process_read(struct process *p, int64_t now)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
-			close(p->talk_fd);
-			p->talk_fd = -1;
+			close_fd(&p->talk_fd);
 			return;
 		}
 		total += (size_t)n;

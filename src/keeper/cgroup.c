@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 #define PATH_BYTES 4096
 #define NODE_GROUP "pgrab.node" /* where node and keeper move so that their group can pass controllers on */
 
@@ -19,11 +21,8 @@ put(int dir, const char *file, const char *text)
 {
 	int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
 	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	int error = errno;
 
-	if (fd >= 0)
-		close(fd);
-	errno = error;
+	close_fd(&fd);
 	return done;
 }
 
@@ -44,8 +43,7 @@ get(int dir, const char *file, char *text, size_t size)
 	ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
 
 	text[n > 0 ? n : 0] = '\0';
-	if (fd >= 0)
-		close(fd);
+	close_fd(&fd);
 }
 
 static bool
@@ -110,8 +108,7 @@ pass_on_controllers(struct cgroup_base *b)
 		sub = openat(b->fd, NODE_GROUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (sub >= 0 && put_number(sub, "cgroup.procs", b->node) && put(sub, "cgroup.procs", "0"))
 			(void)put(b->fd, "cgroup.subtree_control", "+memory +pids +cpu");
-		if (sub >= 0)
-			close(sub);
+		close_fd(&sub);
 	}
 	get(b->fd, "cgroup.subtree_control", have, sizeof have);
 	b->memory = has_word(have, "memory");
@@ -150,12 +147,10 @@ cgroup_base_open(struct cgroup_base *b, pid_t node)
 	useful =
 	    cgroup_make(b, 0, &none, &trial) && faccessat(trial.fd, "cgroup.kill", W_OK, AT_EACCESS) == 0;
 	cgroup_remove(&trial);
-	if (useful) {
+	if (useful)
 		pass_on_controllers(b);
-	} else {
-		close(b->fd);
-		b->fd = -1;
-	}
+	else
+		close_fd(&b->fd);
 }
 
 static bool
@@ -220,9 +215,7 @@ cgroup_memory_kills(const struct cgroup *c)
 bool
 cgroup_remove(struct cgroup *c)
 {
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
+	close_fd(&c->fd);
 	return c->base_fd < 0 || unlinkat(c->base_fd, c->name, AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 

@@ -19,18 +19,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/thread.h"
 #include "keeper/keeper_priv.h"
 
 _Static_assert(KEEPER_WILL_FD == WIRE_WILL_FD, "what keeper.h promises");
-
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 /* A new page is zero: nothing may run yet. */
 static enum rc

@@ -14,17 +14,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "keeper/wire.h"
 
 #define READY_TIMEOUT_US (10 * US_PER_S)
-
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 static enum rc
 cannot_start(struct err *err, const char *what, int error)

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 
 #define STOP_PASSES 8 /* a run that forks faster than this is killed by the calls that follow */
 
@@ -27,7 +28,8 @@
 #define CHASE_ROUNDS 1000 /* of microseconds each */
 
 struct proc {
-	pid_t pid, parent, group, session;
+	struct proc_view view;
+	pid_t pid, group, session;
 	unsigned long long start; /* clock ticks since boot: tells two processes with the same id apart */
 	bool ours;
 };
@@ -41,8 +43,7 @@ struct procs {
 static bool
 read_stat(pid_t pid, struct proc *out)
 {
-	char path[32], text[1024];
-	const char *rest;
+	char path[32], text[1024], *name, *rest;
 	ssize_t n;
 	int fd;
 
@@ -50,20 +51,22 @@ read_stat(pid_t pid, struct proc *out)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false; /* errno says whether it is gone */
-	errno = ESRCH;
 	n = read(fd, text, sizeof text - 1);
-	close(fd);
+	close_fd(&fd);
+	errno = ESRCH;
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
+	name = strchr(text, '(');
 	rest = strrchr(text, ')'); /* the name before it may hold anything, even ") R 1" */
-	out->pid = pid;
-	out->ours = false;
-	return rest != NULL && sscanf(rest + 1,
-				   " %*c %d %d %d %*d %*d %*u %*u %*u %*u %*u "
-				   "%*u %*u %*d %*d %*d %*d %*d "
-				   "%*d %llu",
-				   &out->parent, &out->group, &out->session, &out->start) == 4;
+	if (name == NULL || rest == NULL)
+		return false;
+	*rest = '\0';
+	*out = (struct proc){.pid = pid};
+	snprintf(out->view.name, sizeof out->view.name, "%s", name + 1);
+	return sscanf(rest + 1,
+		   " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &out->view.state, &out->view.parent, &out->group, &out->session, &out->start) == 5;
 }
 
 static int
@@ -123,8 +126,8 @@ mark_descendants(struct procs *all, pid_t root, proctree_spare_fn spare, void *c
 
 			if (p->ours || p->pid == root)
 				continue;
-			if (p->parent == root ? spare == NULL || !spare(p->pid, ctx)
-					      : is_ours(all, p->parent)) {
+			if (p->view.parent == root ? spare == NULL || !spare(p->pid, ctx)
+						   : is_ours(all, p->view.parent)) {
 				p->ours = true;
 				marked++;
 			}
@@ -232,7 +235,7 @@ proctree_below(pid_t root, bool direct_only, struct proctree *out)
 	mark_descendants(&all, root, NULL, NULL);
 	*out = (struct proctree){.pid = xcalloc(all.count + 1, sizeof *out->pid)};
 	for (size_t i = 0; i < all.count; i++) {
-		if (all.item[i].ours && (!direct_only || all.item[i].parent == root))
+		if (all.item[i].ours && (!direct_only || all.item[i].view.parent == root))
 			out->pid[out->count++] = all.item[i].pid;
 	}
 	free(all.item);
@@ -242,25 +245,10 @@ proctree_below(pid_t root, bool direct_only, struct proctree *out)
 bool
 proc_look(pid_t pid, struct proc_view *out)
 {
-	char path[32], text[512];
-	char *name, *rest;
-	int parent, fd;
-	ssize_t n;
+	struct proc p;
+	bool there = read_stat(pid, &p);
 
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	name = strchr(text, '(');
-	rest = strrchr(text, ')');
-	if (name == NULL || rest == NULL || sscanf(rest + 1, " %c %d", &out->state, &parent) != 2)
-		return false;
-	*rest = '\0';
-	out->parent = (pid_t)parent;
-	snprintf(out->name, sizeof out->name, "%s", name + 1);
-	return true;
+	if (there)
+		*out = p.view;
+	return there;
 }

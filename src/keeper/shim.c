@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "keeper/keeper.h"
 #include "keeper/launch.h"
 #include "keeper/proctree.h"
@@ -279,11 +280,8 @@ start_main(struct shim *s, const struct wire_spec *spec)
 static void
 close_fds(struct shim *s, int first, int last)
 {
-	for (int i = first; i <= last; i++) {
-		if (s->fd[i] >= 0)
-			close(s->fd[i]);
-		s->fd[i] = -1;
-	}
+	for (int i = first; i <= last; i++)
+		close_fd(&s->fd[i]);
 }
 
 /* Returns when nothing is left. */

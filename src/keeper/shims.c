@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "keeper/proctree.h"
 
 #define OVERDUE_US US_PER_S /* what a shim may take beyond its kill_grace; settings.c leaves 2 s for it */
@@ -27,14 +28,6 @@ struct keeper_shim {
 	int64_t overdue_us; /* it is killed then; 0: all is well */
 	bool orphaned;      /* it was killed, processes of its run may be left */
 };
-
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 static bool
 is_shim(pid_t pid, void *ctx)
@@ -68,7 +61,7 @@ become_shim(struct shims *s, int fds[WIRE_FD__COUNT], size_t n, int line_fd)
 static struct keeper_shim *
 make(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 {
-	int line[2], error;
+	int line[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0)
@@ -78,11 +71,9 @@ make(struct shims *s, int fds[WIRE_FD__COUNT], size_t n)
 		close(line[0]);
 		become_shim(s, fds, n, line[1]);
 	}
-	error = errno;
-	close(line[1]);
+	close_fd(&line[1]);
 	if (pid < 0) {
-		close(line[0]);
-		errno = error;
+		close_fd(&line[0]);
 		return NULL;
 	}
 	s->item = xrealloc(s->item, (s->count + 1) * sizeof *s->item);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "keeper/keeper_priv.h"
@@ -75,8 +76,7 @@ lose(struct keeper *k, struct link old, const char *how)
 	log_error("keeper_lost", "pid=%d how=%s hint=\"%s\"", (int)old.pid, how,
 	    "its runs are ended, and a new one is started");
 	link_kill(&old);
-	if (k->grave_fd >= 0)
-		close(k->grave_fd);
+	close_fd(&k->grave_fd);
 	k->grave_fd = old.presence_fd;
 	if (!k->burying)
 		k->kill_at_us = clock_mono_us() + k->setup.kill_grace_us + OVERDUE_US;
@@ -153,10 +153,8 @@ bury(struct keeper *k)
 {
 	bool late = clock_mono_us() >= k->kill_at_us || atomic_load(&k->hurry);
 
-	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || late)) {
-		close(k->grave_fd);
-		k->grave_fd = -1;
-	}
+	if (k->grave_fd >= 0 && (link_readable(k->grave_fd, 0) || late))
+		close_fd(&k->grave_fd);
 	if (k->grave_fd >= 0 || !kill_strays(k))
 		return;
 	k->burying = false;
@@ -182,8 +180,7 @@ see_off(struct keeper *k)
 	struct link last = take_link(k);
 
 	if (last.pid > 0) {
-		close(last.lifeline_fd);
-		last.lifeline_fd = -1;
+		close_fd(&last.lifeline_fd);
 		if (link_readable(last.presence_fd, until)) {
 			link_kill(&last);
 			link_close(&last);

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/memfile.h"
+#include "base/fd.h"
 
 struct head {
 	uint32_t argc, envc;

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memfile.h"
+#include "base/fd.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "db/farewell.h"

@@ -1,10 +1,13 @@
 /*
- * A file in memory, for another process to read through its descriptor.
+ * Descriptors: closing one, and a file in memory for another process to read.
  */
-#ifndef PGRAB_BASE_MEMFILE_H
-#define PGRAB_BASE_MEMFILE_H
+#ifndef PGRAB_BASE_FD_H
+#define PGRAB_BASE_FD_H
 
 #include "base/rc.h"
+
+/* If it is open, and makes it -1.  errno stays. */
+void close_fd(int *fd);
 
 /* Makes a file that holds data, read from its start; close-on-exec.  what: its name in /proc, and in the text
  * of an error.  RC_AGAIN: the system refused, and *fd_out is -1. */

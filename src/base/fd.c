@@ -1,11 +1,21 @@
-/* See memfile.h. */
-#include "base/memfile.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+void
+close_fd(int *fd)
+{
+	int error = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = error;
+}
 
 static bool
 write_all(int fd, const char *data, size_t len)
@@ -33,8 +43,6 @@ memfile_make(const char *what, const void *data, size_t len, int *fd_out, struct
 	if (fd >= 0 && write_all(fd, data, len))
 		return RC_OK;
 	(void)err_set(err, RC_AGAIN, "could not write the %s: %s", what, strerrordesc_np(errno));
-	if (fd >= 0)
-		close(fd);
-	*fd_out = -1;
+	close_fd(fd_out);
 	return RC_AGAIN;
 }
