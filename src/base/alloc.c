@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +54,12 @@ xmemdup0(const void *p, size_t n)
 		memcpy(s, p, n);
 	s[n] = '\0';
 	return s;
+}
+
+void *
+xgiven(void *p)
+{
+	return check(p, 1);
 }
 
 char *

@@ -16,6 +16,7 @@ void *xcalloc(size_t n, size_t size); /* overflow of n * size aborts */
 void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);            /* xstrdup(NULL) is NULL */
 char *xmemdup0(const void *p, size_t n); /* n bytes and a terminating NUL */
+void *xgiven(void *p);                   /* p, which a library has allocated */
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 #endif

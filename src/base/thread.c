@@ -4,7 +4,6 @@
  */
 #include "base/thread.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -193,8 +193,7 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 		if (!may_set(b, *env))
 			return err_set(err, RC_BAD,
 			    "could not start: args.env has %.*s; where the file of this node lists programs, "
-			    "it "
-			    "must list the variables that a task may set, too (variables)",
+			    "it must list the variables that a task may set, too (variables)",
 			    (int)strcspn(*env, "="), *env);
 	}
 	return RC_OK;

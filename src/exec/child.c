@@ -29,9 +29,8 @@
 #include "keeper/keeper.h"
 
 #define CHUNK_BYTES 65536
-#define DRAIN_BYTES (4 * 1024 * 1024) /* more than a pipe can hold */
-#define LATE_US     (2 * US_PER_S)    /* after a stop and kill_grace; then we say what the run waits for */
-#define LOOK_US     (5 * US_PER_S)    /* and look again, because it may change */
+#define LATE_US     (2 * US_PER_S) /* after a stop and kill_grace; then we say what the run waits for */
+#define LOOK_US     (5 * US_PER_S) /* and look again, because it may change */
 
 struct child {
 	const struct exec_env *env;
@@ -45,9 +44,7 @@ struct watch {
 	char *chunk;
 	struct keeper_run run;
 	int out_fd, stop_fd;
-	bool gone;  /* nothing is left */
-	pid_t shim; /* 0: unknown */
-	bool said;  /* what it waits for */
+	bool said; /* what it waits for */
 	int64_t kill_grace_us;
 	int64_t late_us; /* monotonic; when to say what it waits for; CLOCK_NEVER before a stop */
 	struct child_end end;
@@ -94,25 +91,14 @@ start(struct child *c, const struct surroundings *around, const struct child_pla
 	    .nice = around->nice,
 	    .user = around->user,
 	    .stdin_fd = -1};
-	int out[2] = {-1, -1};
 	enum rc rc = limits_within(&around->limits, &p->limits, &spec.limits, err);
 
 	if (rc == RC_OK && p->stdin_text != NULL)
 		rc = memfile_make("stdin", p->stdin_text, strlen(p->stdin_text), &spec.stdin_fd, err);
 	if (rc == RC_OK && p->script != NULL)
 		rc = memfile_make("command", p->script, strlen(p->script), &spec.script_fd, err);
-	if (rc == RC_OK && (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0))
-		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
-	if (rc == RC_OK) {
-		spec.output_fd = out[1];
-		rc = keeper_spawn(c->env->keeper, &spec, run, err);
-	}
-	if (rc == RC_OK) {
-		*out_fd = out[0];
-		out[0] = -1;
-	}
-	close_fd(&out[0]);
-	close_fd(&out[1]);
+	if (rc == RC_OK)
+		rc = child_start(c->env->keeper, &spec, run, out_fd, err);
 	close_fd(&spec.stdin_fd);
 	if (spec.script_fd > 0)
 		close_fd(&spec.script_fd);
@@ -123,15 +109,11 @@ start(struct child *c, const struct surroundings *around, const struct child_pla
 static size_t
 take_output(struct watch *w)
 {
-	ssize_t n = read(w->out_fd, w->chunk, CHUNK_BYTES);
+	size_t n = child_end_read(&w->end, &w->out_fd, w->chunk, CHUNK_BYTES);
 
-	if (n > 0) {
-		w->host->output(w->host->ctx, w->chunk, (size_t)n);
-		child_end_output(&w->end, w->chunk, (size_t)n);
-	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		close_fd(&w->out_fd);
-	}
-	return n > 0 ? (size_t)n : 0;
+	if (n > 0)
+		w->host->output(w->host->ctx, w->chunk, n);
+	return n;
 }
 
 /* Nothing of the run is left, so this ends; bounded in case a process outside the run was given the pipe. */
@@ -140,7 +122,7 @@ drain_output(struct watch *w)
 {
 	size_t total = 0, n = 1;
 
-	while (w->out_fd >= 0 && n > 0 && total < DRAIN_BYTES) {
+	while (w->out_fd >= 0 && n > 0 && total < CHILD_PIPE_BYTES) {
 		n = take_output(w);
 		total += n;
 	}
@@ -163,33 +145,13 @@ say_if_late(struct watch *w, struct keeper *k)
 	if (clock_mono_us() < w->late_us)
 		return;
 	w->late_us = clock_mono_us() + LOOK_US;
-	child_end_waits(w->shim, keeper_pid(k), text, sizeof text);
+	child_end_waits(w->end.last.shim, keeper_pid(k), text, sizeof text);
 	if (pgrab_host_has(w->host, waits_for))
 		w->host->waits_for(w->host->ctx, text);
 	if (!w->said)
 		w->host->log(
 		    w->host->ctx, "was killed and has not ended yet; its task stays running until it has");
 	w->said = true;
-}
-
-/* True: the last one, or the end of the socket. */
-static bool
-take_message(struct watch *w)
-{
-	struct keeper_msg m;
-	ssize_t n = recv(w->run.fd, &m, sizeof m, MSG_DONTWAIT);
-
-	if (n < 0)
-		return errno != EAGAIN && errno != EINTR;
-	if (n != (ssize_t)sizeof m)
-		return true;
-	m.where[sizeof m.where - 1] = '\0';
-	w->gone = m.event != KEEPER_STARTED;
-	if (m.event != KEEPER_GONE) {
-		w->shim = m.shim;
-		w->end.last = m;
-	}
-	return w->gone;
 }
 
 /* Returns when nothing of the run is left, whatever it takes. */
@@ -208,11 +170,11 @@ watch_run(struct watch *w, struct keeper *k)
 		if (p[0].revents != 0)
 			take_output(w);
 		if (p[1].revents != 0)
-			over = take_message(w);
+			over = child_end_message(&w->end, w->run.fd);
 		if (p[2].revents != 0)
 			pass_on_stop(w);
 	}
-	if (!w->gone)
+	if (!w->end.gone)
 		keeper_await_end(k, w->run.life);
 	drain_output(w);
 }

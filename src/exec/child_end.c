@@ -2,13 +2,55 @@
 #include "exec/child_end.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "exec/result.h"
 #include "keeper/proctree.h"
+
+enum rc
+child_start(struct keeper *k, struct keeper_spec *spec, struct keeper_run *run, int *out_fd, struct err *err)
+{
+	int out[2] = {-1, -1};
+	enum rc rc;
+
+	if (pipe2(out, O_CLOEXEC) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0)
+		rc = err_set(err, RC_AGAIN, "could not make a pipe: %s", strerrordesc_np(errno));
+	else {
+		spec->output_fd = out[1];
+		rc = keeper_spawn(k, spec, run, err);
+	}
+	close_fd(&out[1]);
+	if (rc != RC_OK)
+		close_fd(&out[0]);
+	*out_fd = out[0];
+	return rc;
+}
+
+bool
+child_end_message(struct child_end *e, int run_fd)
+{
+	struct keeper_msg m;
+	ssize_t n = recv(run_fd, &m, sizeof m, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno != EAGAIN && errno != EINTR;
+	if (n != (ssize_t)sizeof m)
+		return true;
+	m.where[sizeof m.where - 1] = '\0';
+	if (m.event == KEEPER_STARTED)
+		e->pid = (pid_t)m.value;
+	if (m.event != KEEPER_GONE)
+		e->last = m;
+	e->gone = m.event != KEEPER_STARTED;
+	return e->gone;
+}
 
 void
 child_end_output(struct child_end *e, const char *bytes, size_t n)
@@ -19,6 +61,19 @@ child_end_output(struct child_end *e, const char *bytes, size_t n)
 	memmove(e->tail, e->tail + e->tail_len - keep, keep);
 	memcpy(e->tail + keep, bytes + n - add, add);
 	e->tail_len = keep + add;
+}
+
+size_t
+child_end_read(struct child_end *e, int *out_fd, char *bytes, size_t size)
+{
+	ssize_t n = read(*out_fd, bytes, size);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		close_fd(out_fd);
+	if (n <= 0)
+		return 0;
+	child_end_output(e, bytes, (size_t)n);
+	return (size_t)n;
 }
 
 /* The last line of the output that is not blank, "" if there is none; changes the tail. */

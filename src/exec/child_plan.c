@@ -39,8 +39,7 @@ take_env(struct child_plan *p, const char *text, struct err *err)
 {
 	if (text[0] == '=' || strchr(text, '=') == NULL)
 		return err_set(err, RC_BAD,
-		    "args.env must be an object of names and values, {\"NAME\": "
-		    "\"value\"}; it has \"%.60s\"",
+		    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"%.60s\"",
 		    text);
 	env_set(&p->env, text);
 	list_add(&p->asked, text);

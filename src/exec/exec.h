@@ -60,7 +60,7 @@ struct exec_set;
  * is), a file that does not load, a wrong ABI number, a missing symbol, a kind that exists already.
  */
 CHECKED enum rc
-exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err);
+exec_set_create(const char *kinds, const char *plugins, struct exec_set **out, struct err *err);
 void exec_set_destroy(struct exec_set **s); /* after the last worker has ended */
 
 size_t exec_set_count(const struct exec_set *s);

@@ -249,15 +249,13 @@ exchange(struct client *c, struct http_transfer *t)
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 
 	curl_easy_cleanup(t->easy); /* of the hop before */
-	t->easy = curl_easy_init();
+	t->easy = xgiven(curl_easy_init());
 	t->detail[0] = '\0';
-	if (t->easy == NULL || headers == NULL || !set_callbacks(t) || !set_request(c, t, headers))
-		goto out;
-	if (curl_multi_add_handle(c->multi, t->easy) != CURLM_OK)
-		goto out;
-	code = drive(c->multi, t);
-	curl_multi_remove_handle(c->multi, t->easy);
-out:
+	if (set_callbacks(t) && set_request(c, t, headers) &&
+	    curl_multi_add_handle(c->multi, t->easy) == CURLM_OK) {
+		code = drive(c->multi, t);
+		curl_multi_remove_handle(c->multi, t->easy);
+	}
 	curl_slist_free_all(headers);
 	return code;
 }
@@ -356,16 +354,13 @@ run_http(void *self, const struct pgrab_run *run, const struct pgrab_host *host,
 	struct client *c = self;
 	struct http_transfer t = {.run = run, .host = host, .hosts = hosts_of(c, run)};
 	struct err err;
-	enum rc rc;
 
-	rc = http_request_init(&t.request, run, &err);
-	if (rc == RC_OK) {
+	if (http_request_init(&t.request, run, &err) == RC_OK) {
 		converse(c, &t, result);
 		result->exit_code = http_status(t.easy);
 		result->has_exit_code = result->exit_code != 0;
 	} else {
 		result_fail(result, "%s", err.text);
-		result->not_started = rc == RC_AGAIN;
 	}
 	curl_easy_cleanup(t.easy);
 	http_request_fini(&t.request);

@@ -44,27 +44,11 @@ http_request_expected(const struct http_request *r, char *text, size_t size)
 	}
 }
 
-/* A part of the URL, or "" when it has none; a port is always given, but not added to the
- * whole URL.  Caller frees. */
-static char *
-part(const CURLU *url, CURLUPart what)
-{
-	unsigned flags = what == CURLUPART_URL ? CURLU_NO_DEFAULT_PORT : CURLU_DEFAULT_PORT;
-	char *have = NULL;
-	char *copy;
-
-	if (curl_url_get((CURLU *)url, what, &have, flags) != CURLUE_OK)
-		return xstrdup("");
-	copy = xstrdup(have);
-	curl_free(have);
-	return copy;
-}
-
 void
 http_request_peer(const struct http_request *r, char *text, size_t size)
 {
-	char *host = part(r->url, CURLUPART_HOST);
-	char *port = part(r->url, CURLUPART_PORT);
+	char *host = http_url_part(r->url, CURLUPART_HOST);
+	char *port = http_url_part(r->url, CURLUPART_PORT);
 
 	snprintf(text, size, "%.200s port %s", host, port);
 	free(host);
@@ -74,8 +58,8 @@ http_request_peer(const struct http_request *r, char *text, size_t size)
 void
 http_request_place(const struct http_request *r, char *host, size_t size, uint16_t *port_out)
 {
-	char *name = part(r->url, CURLUPART_HOST);
-	char *port = part(r->url, CURLUPART_PORT);
+	char *name = http_url_part(r->url, CURLUPART_HOST);
+	char *port = http_url_part(r->url, CURLUPART_PORT);
 
 	/* One that does not fit counts as none: its beginning may be a name on the list. */
 	snprintf(host, size, "%s", strlen(name) < size ? name : "");
@@ -87,14 +71,13 @@ http_request_place(const struct http_request *r, char *host, size_t size, uint16
 void
 http_url_show(const char *url, char *text, size_t size)
 {
-	CURLU *parsed = curl_url();
+	CURLU *parsed = xgiven(curl_url());
 	char *whole, *printable;
 
-	if (parsed != NULL &&
-	    curl_url_set(parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
+	if (curl_url_set(parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
 		curl_url_set(parsed, CURLUPART_USER, NULL, 0);
 		curl_url_set(parsed, CURLUPART_PASSWORD, NULL, 0);
-		whole = part(parsed, CURLUPART_URL);
+		whole = http_url_part(parsed, CURLUPART_URL);
 		printable = text_printable(whole, strlen(whole), size - 1);
 		snprintf(text, size, "%s", printable);
 		free(printable);
@@ -108,8 +91,8 @@ http_url_show(const char *url, char *text, size_t size)
 static bool
 same_part(const CURLU *a, const CURLU *b, CURLUPart what)
 {
-	char *in_a = part(a, what);
-	char *in_b = part(b, what);
+	char *in_a = http_url_part(a, what);
+	char *in_b = http_url_part(b, what);
 	bool same = strcasecmp(in_a, in_b) == 0;
 
 	free(in_a);
@@ -124,12 +107,6 @@ same_origin(const CURLU *a, const CURLU *b)
 	       same_part(a, b, CURLUPART_PORT);
 }
 
-static bool
-starts_with(const char *line, const char *prefix)
-{
-	return strncasecmp(line, prefix, strlen(prefix)) == 0;
-}
-
 /* Compares whole names: an Accept-Token or Content-Key may be a password. */
 static bool
 keep_harmless(const char *line)
@@ -138,9 +115,7 @@ keep_harmless(const char *line)
 	    "Content-Encoding", "Content-Language"};
 
 	for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
-		size_t n = strlen(harmless[i]);
-
-		if (starts_with(line, harmless[i]) && (line[n] == ':' || line[n] == ';'))
+		if (http_header_is(line, harmless[i]))
 			return true;
 	}
 	return false;
@@ -149,60 +124,45 @@ keep_harmless(const char *line)
 static bool
 keep_without_body(const char *line)
 {
-	return !starts_with(line, "Content-");
+	return strncasecmp(line, "Content-", 8) != 0;
 }
 
 /* Drops the task's headers for which keep() says no. */
-static enum rc
+static void
 filter_headers(struct http_request *r, bool (*keep)(const char *line))
 {
 	struct curl_slist *kept = NULL;
 
 	for (const struct curl_slist *h = r->own_headers; h != NULL; h = h->next) {
-		struct curl_slist *longer;
-
-		if (!keep(h->data))
-			continue;
-		longer = curl_slist_append(kept, h->data);
-		if (longer == NULL) {
-			curl_slist_free_all(kept);
-			return RC_AGAIN;
-		}
-		kept = longer;
+		if (keep(h->data))
+			http_header_add(&kept, h->data);
 	}
 	curl_slist_free_all(r->own_headers);
 	r->own_headers = kept;
-	return RC_OK;
 }
 
 /* RFC 9110, 15.4: 303 asks for a GET, 301 and 302 turn a POST into one, all else is repeated as it was. */
-static enum rc
+static void
 change_method(struct http_request *r, int status)
 {
 	bool post = strcmp(r->method, "POST") == 0;
 
 	if (strcmp(r->method, "HEAD") == 0 || !(status == 303 || (post && (status == 301 || status == 302))))
-		return RC_OK;
+		return;
 	strcpy(r->method, "GET");
 	r->body = NULL;
-	return filter_headers(r, keep_without_body);
+	filter_headers(r, keep_without_body);
 }
 
 static enum rc
 check_target(const CURLU *from, const CURLU *to, const char *shown, struct err *err)
 {
-	char *old = part(from, CURLUPART_SCHEME);
-	char *new = part(to, CURLUPART_SCHEME);
-	enum rc rc = RC_OK;
-
-	if (strcasecmp(new, "http") != 0 && strcasecmp(new, "https") != 0)
-		rc = err_set(err, RC_BAD, "redirected to %s: only http and https are requested", shown);
-	else if (strcasecmp(old, "https") == 0 && strcasecmp(new, "http") == 0)
-		rc = err_set(err, RC_BAD,
+	if (!http_url_is(to, "http") && !http_url_is(to, "https"))
+		return err_set(err, RC_BAD, "redirected to %s: only http and https are requested", shown);
+	if (http_url_is(from, "https") && http_url_is(to, "http"))
+		return err_set(err, RC_BAD,
 		    "redirected from https to %s: not followed, it would go on unencrypted", shown);
-	free(old);
-	free(new);
-	return rc;
+	return RC_OK;
 }
 
 /* User and password of the first URL stay with its host, as in a browser, unless the
@@ -210,12 +170,12 @@ check_target(const CURLU *from, const CURLU *to, const char *shown, struct err *
 static void
 carry_login(const CURLU *from, CURLU *to)
 {
-	char *user = part(from, CURLUPART_USER);
-	char *password = part(from, CURLUPART_PASSWORD);
-	char *new_user = part(to, CURLUPART_USER);
+	char *user = http_url_part(from, CURLUPART_USER);
+	char *password = http_url_part(from, CURLUPART_PASSWORD);
+	char *new_user = http_url_part(to, CURLUPART_USER);
 
 	if (new_user[0] == '\0' && user[0] != '\0') {
-		curl_url_set(to, CURLUPART_USER, user, 0); /* still encoded, as part() gave it */
+		curl_url_set(to, CURLUPART_USER, user, 0); /* still encoded, as it came */
 		curl_url_set(to, CURLUPART_PASSWORD, password, 0);
 	}
 	free(user);
@@ -226,33 +186,25 @@ carry_login(const CURLU *from, CURLU *to)
 enum rc
 http_request_redirect(struct http_request *r, int status, const char *location, struct err *err)
 {
-	CURLU *to = curl_url();
+	CURLU *to = xgiven(curl_url());
 	char shown[300];
-	enum rc rc = RC_AGAIN;
+	enum rc rc;
 
-	http_url_show(location, shown, sizeof(shown));
-	if (to == NULL)
-		goto out;
-	if (curl_url_set(to, CURLUPART_URL, location, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+	http_url_show(location, shown, sizeof shown);
+	if (curl_url_set(to, CURLUPART_URL, location, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
 		rc = err_set(err, RC_BAD, "redirected to %s", shown);
-		goto out;
+	else
+		rc = check_target(r->url, to, shown, err);
+	if (rc != RC_OK) {
+		curl_url_cleanup(to);
+		return rc;
 	}
-	rc = check_target(r->url, to, shown, err);
-	if (rc != RC_OK)
-		goto out;
-	rc = change_method(r, status);
-	if (rc == RC_OK && !same_origin(r->url, to))
-		rc = filter_headers(r, keep_harmless);
-	else if (rc == RC_OK)
+	change_method(r, status);
+	if (same_origin(r->url, to))
 		carry_login(r->url, to);
-	if (rc == RC_OK) {
-		curl_url_cleanup(r->url);
-		r->url = to;
-		to = NULL;
-	}
-out:
-	if (rc == RC_AGAIN)
-		(void)err_set(err, RC_AGAIN, "out of memory while following a redirect");
-	curl_url_cleanup(to);
-	return rc;
+	else
+		filter_headers(r, keep_harmless);
+	curl_url_cleanup(r->url);
+	r->url = to;
+	return RC_OK;
 }

@@ -17,7 +17,6 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/version.h"
 
 #define URL_MAX (64 * 1024)
@@ -38,26 +37,14 @@ is_token(const char *s, size_t n)
 	return n > 0;
 }
 
-static enum rc
-no_memory(struct err *err)
+void
+http_header_add(struct curl_slist **list, const char *line)
 {
-	return err_set(err, RC_AGAIN, "out of memory while preparing the request");
+	*list = xgiven(curl_slist_append(*list, line));
 }
 
-static enum rc
-append(struct curl_slist **list, const char *line)
-{
-	struct curl_slist *longer = curl_slist_append(*list, line);
-
-	if (longer == NULL)
-		return RC_AGAIN;
-	*list = longer;
-	return RC_OK;
-}
-
-/* Does a line of libcurl's header list ("Name: value", "Name;") carry this name? */
-static bool
-line_has_name(const char *line, const char *name)
+bool
+http_header_is(const char *line, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -68,7 +55,7 @@ static bool
 list_has_name(const struct curl_slist *list, const char *name)
 {
 	for (; list != NULL; list = list->next) {
-		if (line_has_name(list->data, name))
+		if (http_header_is(list->data, name))
 			return true;
 	}
 	return false;
@@ -131,9 +118,9 @@ add_header(struct http_request *r, const char *member, struct err *err)
 	/* libcurl leaves the header out for "Name:"; "Name;" sends it empty */
 	line = *value == '\0' ? xasprintf("%.*s;", (int)n, member)
 			      : xasprintf("%.*s: %s", (int)n, member, value);
-	rc = append(&r->own_headers, line) == RC_OK ? RC_OK : no_memory(err);
+	http_header_add(&r->own_headers, line);
 	free(line);
-	return rc;
+	return RC_OK;
 }
 
 static enum rc
@@ -218,35 +205,46 @@ take_arg(struct http_request *r, const struct pgrab_arg *arg, struct err *err)
 	    "kind http knows no args.%.60s; it knows method, headers, body, expect, follow", arg->key);
 }
 
-static bool
-scheme_is(const CURLU *url, const char *scheme)
+char *
+http_url_part(const CURLU *url, CURLUPart what)
 {
-	char *have = NULL;
-	bool same = false;
+	unsigned flags = what == CURLUPART_URL ? CURLU_NO_DEFAULT_PORT : CURLU_DEFAULT_PORT;
+	char *have = NULL, *copy;
 
-	if (curl_url_get((CURLU *)url, CURLUPART_SCHEME, &have, 0) == CURLUE_OK)
-		same = strcasecmp(have, scheme) == 0;
+	if (curl_url_get((CURLU *)url, what, &have, flags) != CURLUE_OK)
+		return xstrdup("");
+	copy = xstrdup(have);
 	curl_free(have);
+	return copy;
+}
+
+bool
+http_url_is(const CURLU *url, const char *scheme)
+{
+	char *have = http_url_part(url, CURLUPART_SCHEME);
+	bool same = strcasecmp(have, scheme) == 0;
+
+	free(have);
 	return same;
 }
 
 static enum rc
-set_url(CURLU *url, const char *text, const char *what, struct err *err)
+set_url(CURLU *url, const char *text, struct err *err)
 {
 	CURLUcode code;
 
+	if (text[0] == '\0')
+		return err_set(err, RC_BAD, "command is empty; for kind http it is the URL");
 	if (strlen(text) > URL_MAX)
-		return err_set(err, RC_BAD, "%s is longer than %d bytes", what, URL_MAX);
+		return err_set(err, RC_BAD, "command is longer than %d bytes", URL_MAX);
 	code = curl_url_set(url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME);
-	if (code == CURLUE_OUT_OF_MEMORY)
-		return no_memory(err);
 	if (code == CURLUE_BAD_SCHEME)
-		return err_set(err, RC_BAD, "%s must begin with http:// or https://", what);
+		return err_set(err, RC_BAD, "command must begin with http:// or https://");
 	if (code != CURLUE_OK)
-		return err_set(err, RC_BAD, "%s is not a URL: %s", what, curl_url_strerror(code));
-	if (!scheme_is(url, "http") && !scheme_is(url, "https"))
-		return err_set(err, RC_BAD,
-		    "%s must begin with http:// or https://; no other scheme is supported", what);
+		return err_set(err, RC_BAD, "command is not a URL: %s", curl_url_strerror(code));
+	if (!http_url_is(url, "http") && !http_url_is(url, "https"))
+		return err_set(
+		    err, RC_BAD, "command must begin with http:// or https://; no other scheme is supported");
 	return RC_OK;
 }
 
@@ -268,13 +266,8 @@ http_request_init(struct http_request *r, const struct pgrab_run *run, struct er
 {
 	enum rc rc;
 
-	memset(r, 0, sizeof(*r));
-	r->url = curl_url();
-	if (r->url == NULL)
-		return no_memory(err);
-	if (run->command[0] == '\0')
-		return err_set(err, RC_BAD, "command is empty; for kind http it is the URL");
-	rc = set_url(r->url, run->command, "command", err);
+	*r = (struct http_request){.url = xgiven(curl_url())};
+	rc = set_url(r->url, run->command, err);
 	for (size_t i = 0; rc == RC_OK && i < run->n_args; i++)
 		rc = take_arg(r, &run->args[i], err);
 	if (rc == RC_OK)
@@ -287,7 +280,7 @@ http_request_fini(struct http_request *r)
 {
 	curl_url_cleanup(r->url);
 	curl_slist_free_all(r->own_headers);
-	memset(r, 0, sizeof(*r));
+	*r = (struct http_request){0};
 }
 
 static const char *
@@ -297,22 +290,18 @@ body_type(const char *body)
 	return *body == '{' || *body == '[' ? "application/json" : "text/plain; charset=utf-8";
 }
 
-static enum rc
-append_unless_set(struct curl_slist **list, const char *name, const char *value)
+static void
+add_unless_set(struct curl_slist **list, const char *name, const char *value)
 {
-	char *line;
-	enum rc rc;
+	char *line = xasprintf("%s:%s%s", name, value[0] == '\0' ? "" : " ", value);
 
-	if (list_has_name(*list, name))
-		return RC_OK;
-	line = xasprintf("%s:%s%s", name, value[0] == '\0' ? "" : " ", value);
-	rc = append(list, line);
+	if (!list_has_name(*list, name))
+		http_header_add(list, line);
 	free(line);
-	return rc;
 }
 
-static enum rc
-append_ours(struct curl_slist **list, const struct http_request *r, const struct pgrab_run *run)
+struct curl_slist *
+http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 {
 	char task_id[24], attempt[16], agent[80];
 	const char *const ours[][2] = {
@@ -324,31 +313,16 @@ append_ours(struct curl_slist **list, const struct http_request *r, const struct
 	    {"Pgrab-Fence", run->fence},
 	    {"Pgrab-Fire-At", run->fire_at},
 	};
-	enum rc rc = RC_OK;
-
-	snprintf(agent, sizeof(agent), "pgrab/%s", version_text());
-	snprintf(task_id, sizeof(task_id), "%" PRId64, run->task_id);
-	snprintf(attempt, sizeof(attempt), "%" PRId32, run->attempt);
-	for (size_t i = 0; rc == RC_OK && i < sizeof(ours) / sizeof(ours[0]); i++)
-		rc = append_unless_set(list, ours[i][0], ours[i][1]);
-	if (rc == RC_OK && r->body != NULL)
-		rc = append_unless_set(list, "Content-Type", body_type(r->body));
-	return rc;
-}
-
-struct curl_slist *
-http_request_headers(const struct http_request *r, const struct pgrab_run *run)
-{
 	struct curl_slist *list = NULL;
-	enum rc rc = RC_OK;
 
-	for (const struct curl_slist *h = r->own_headers; rc == RC_OK && h != NULL; h = h->next)
-		rc = append(&list, h->data);
-	if (rc == RC_OK)
-		rc = append_ours(&list, r, run);
-	if (rc != RC_OK) {
-		curl_slist_free_all(list);
-		list = NULL;
-	}
+	snprintf(agent, sizeof agent, "pgrab/%s", version_text());
+	snprintf(task_id, sizeof task_id, "%" PRId64, run->task_id);
+	snprintf(attempt, sizeof attempt, "%" PRId32, run->attempt);
+	for (const struct curl_slist *h = r->own_headers; h != NULL; h = h->next)
+		http_header_add(&list, h->data);
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		add_unless_set(&list, ours[i][0], ours[i][1]);
+	if (r->body != NULL)
+		add_unless_set(&list, "Content-Type", body_type(r->body));
 	return list;
 }

@@ -29,15 +29,12 @@ struct http_request {
 	struct http_range expect[HTTP_EXPECT_MAX];
 };
 
-/*
- * Takes command and args apart.  RC_BAD: the text says which argument is wrong and what would be right.
- * RC_AGAIN: no memory.  Whatever it returns, http_request_fini must follow; `run` must outlive the request.
- */
+/* Takes command and args apart.  RC_BAD: the text says which argument is wrong and what would be right.
+ * Whatever it returns, http_request_fini must follow; `run` must outlive the request. */
 CHECKED enum rc http_request_init(struct http_request *r, const struct pgrab_run *run, struct err *err);
 void http_request_fini(struct http_request *r);
 
-/* The header list to send now: the task's, then ours where the task set none.  NULL: no memory.  Caller
- * frees. */
+/* The header list to send now: the task's, then ours where the task set none.  Caller frees. */
 struct curl_slist *http_request_headers(const struct http_request *r, const struct pgrab_run *run);
 
 /*
@@ -49,6 +46,15 @@ CHECKED enum rc
 http_request_redirect(struct http_request *r, int status, const char *location, struct err *err);
 
 bool http_request_expects(const struct http_request *r, int status);
+
+/* A line of libcurl's header list is "Name: value", or "Name;". */
+void http_header_add(struct curl_slist **list, const char *line);
+bool http_header_is(const char *line, const char *name);
+
+/* A part of the URL, or "" when it has none; a port is always given, but not added to the whole URL.  Caller
+ * frees. */
+char *http_url_part(const CURLU *url, CURLUPart what);
+bool http_url_is(const CURLU *url, const char *scheme);
 
 /* "2xx", or "200, 404": what was expected, for an error message. */
 void http_request_expected(const struct http_request *r, char *text, size_t size);

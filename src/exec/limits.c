@@ -1,7 +1,6 @@
 /* See limits.h. */
 #include "exec/limits.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,8 +17,7 @@ exec_login_check(
 	if (strcmp(out->role, owner) != 0)
 		return err_set(err, RC_BAD,
 		    "the connection for owner %s is one of role %s: sql tasks run as their owner or not at "
-		    "all; "
-		    "fix its service or dsn",
+		    "all; fix its service or dsn",
 		    owner, out->role);
 	if (strcmp(out->database, env->database) != 0)
 		return err_set(err, RC_BAD,

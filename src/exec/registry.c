@@ -22,16 +22,14 @@
 #define KIND_MAX    32
 #define KNOWN_FLAGS PGRAB_EXECUTOR_INSTANT
 
-struct plugin {
-	void *handle; /* of dlopen */
-	const struct pgrab_executor *executor;
+struct entry {
+	const struct pgrab_executor *executor; /* borrowed: static data here or in a plug-in */
+	void *handle;                          /* of dlopen; NULL: it is built in */
 };
 
 struct exec_set {
 	size_t count;
-	const struct pgrab_executor **item; /* borrowed: static data here or in a plug-in */
-	size_t plugin_count;
-	struct plugin *plugin;
+	struct entry *item; /* plug-ins first */
 };
 
 /* The next word of a comma-separated list without the blanks around it, or NULL at its end.  Caller frees. */
@@ -79,21 +77,11 @@ exec_kind_builtin(const char *kind)
 	return builtin_find(kind) != NULL;
 }
 
-static const struct pgrab_executor *
-plugin_find(const struct exec_set *s, const char *kind)
-{
-	for (size_t i = 0; i < s->plugin_count; i++) {
-		if (strcmp(s->plugin[i].executor->kind, kind) == 0)
-			return s->plugin[i].executor;
-	}
-	return NULL;
-}
-
 static void
-set_add(struct exec_set *s, const struct pgrab_executor *x)
+set_add(struct exec_set *s, const struct pgrab_executor *x, void *handle)
 {
-	s->item = xrealloc(s->item, (s->count + 1) * sizeof(*s->item));
-	s->item[s->count++] = x;
+	s->item = xrealloc(s->item, (s->count + 1) * sizeof *s->item);
+	s->item[s->count++] = (struct entry){x, handle};
 }
 
 /* Is this an executor we can work with?  The ABI number comes first: under another one the
@@ -106,8 +94,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 	if (x->abi != PGRAB_EXECUTOR_ABI)
 		return err_set(err, RC_BAD,
 		    "it was built for executor ABI %u, this pgrab has ABI %u: rebuild it against this "
-		    "version's "
-		    "pgrab/executor.h",
+		    "version's pgrab/executor.h",
 		    (unsigned)x->abi, (unsigned)PGRAB_EXECUTOR_ABI);
 	if (x->size < sizeof *x)
 		return err_set(err, RC_BAD,
@@ -117,8 +104,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 	if (!exec_kind_valid(x->kind))
 		return err_set(err, RC_BAD,
 		    "its kind \"%.*s\" is not a name: a lower-case letter, then lower-case letters, digits "
-		    "and _, at "
-		    "most %d characters",
+		    "and _, at most %d characters",
 		    2 * KIND_MAX, x->kind == NULL ? "" : x->kind, KIND_MAX);
 	if (x->summary == NULL || x->open == NULL || x->close == NULL || x->run == NULL)
 		return err_set(err, RC_BAD, "its executor \"%s\" has no %s", x->kind,
@@ -132,7 +118,7 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 		    (unsigned)(x->flags & ~KNOWN_FLAGS));
 	if (builtin_find(x->kind) != NULL)
 		return err_set(err, RC_BAD, "the kind \"%s\" exists: it is built in", x->kind);
-	if (plugin_find(s, x->kind) != NULL)
+	if (exec_set_find(s, x->kind) != NULL)
 		return err_set(err, RC_BAD, "the kind \"%s\" exists: another loaded file has it", x->kind);
 	return RC_OK;
 }
@@ -151,49 +137,29 @@ open_file(const char *path, struct err *err)
 }
 
 static enum rc
-plugin_load(struct exec_set *s, const char *path, struct err *err)
+load(struct exec_set *s, const char *path, struct err *err)
 {
-	const struct pgrab_executor *x;
+	void *handle = open_file(path, err), *symbol;
+	const struct pgrab_executor *x = NULL;
 	pgrab_executor_entry_fn entry;
-	void *handle, *symbol;
 	enum rc rc = RC_BAD;
 
-	handle = open_file(path, err);
-	if (handle == NULL)
-		goto out;
-	symbol = dlsym(handle, PGRAB_EXECUTOR_ENTRY);
-	if (symbol == NULL) {
+	symbol = handle == NULL ? NULL : dlsym(handle, PGRAB_EXECUTOR_ENTRY);
+	if (symbol != NULL) {
+		memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from void * to a function */
+		x = entry();
+		rc = executor_check(s, x, err);
+	} else if (handle != NULL) {
 		rc = err_set(err, RC_BAD, "it does not export the function %s, so it is not a pgrab executor",
 		    PGRAB_EXECUTOR_ENTRY);
-		goto out;
 	}
-	memcpy(&entry, &symbol, sizeof(entry)); /* ISO C has no cast from void * to a function */
-	x = entry();
-	rc = executor_check(s, x, err);
-	if (rc != RC_OK)
-		goto out;
-	s->plugin = xrealloc(s->plugin, (s->plugin_count + 1) * sizeof(*s->plugin));
-	s->plugin[s->plugin_count++] = (struct plugin){handle, x};
-	set_add(s, x);
-	handle = NULL;
-out:
+	if (rc == RC_OK) {
+		set_add(s, x, handle);
+		return RC_OK;
+	}
 	if (handle != NULL)
 		dlclose(handle);
-	if (rc != RC_OK)
-		err_prefix(err, "could not load the executor %s", path);
-	return rc;
-}
-
-static enum rc
-load_plugins(struct exec_set *s, const char *plugins, struct err *err)
-{
-	enum rc rc = RC_OK;
-	char *path;
-
-	while (rc == RC_OK && (path = next_word(&plugins)) != NULL) {
-		rc = plugin_load(s, path, err);
-		free(path);
-	}
+	err_prefix(err, "could not load the executor %s", path);
 	return rc;
 }
 
@@ -205,8 +171,8 @@ unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 
 	for (size_t i = 0; exec_builtin[i] != NULL; i++)
 		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", exec_builtin[i]->kind);
-	for (size_t i = 0; i < s->plugin_count; i++)
-		buf_addf(&names, ", %s", s->plugin[i].executor->kind);
+	for (size_t i = 0; i < s->count && s->item[i].handle != NULL; i++)
+		buf_addf(&names, ", %s", s->item[i].executor->kind);
 	rc = err_set(err, RC_BAD,
 	    "there is no kind \"%.64s\" to allow; the kinds are: %s (more can be loaded: setting "
 	    "`executors`)",
@@ -216,42 +182,42 @@ unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 }
 
 static enum rc
-allow_kind(struct exec_set *s, const char *kind, struct err *err)
+allow(struct exec_set *s, const char *kind, struct err *err)
 {
-	const struct pgrab_executor *x;
+	const struct pgrab_executor *x = builtin_find(kind);
 
 	if (exec_set_find(s, kind) != NULL)
 		return RC_OK; /* a plug-in's, or named twice */
-	x = builtin_find(kind);
 	if (x == NULL)
 		return unknown_kind(s, kind, err);
-	set_add(s, x);
+	set_add(s, x, NULL);
 	return RC_OK;
 }
 
 static enum rc
-allow_kinds(struct exec_set *s, const char *allow, struct err *err)
+add_each(struct exec_set *s, const char *list, enum rc (*add)(struct exec_set *, const char *, struct err *),
+    struct err *err)
 {
 	enum rc rc = RC_OK;
-	char *kind;
+	char *word;
 
-	while (rc == RC_OK && (kind = next_word(&allow)) != NULL) {
-		rc = allow_kind(s, kind, err);
-		free(kind);
+	while (list != NULL && rc == RC_OK && (word = next_word(&list)) != NULL) {
+		rc = add(s, word, err);
+		free(word);
 	}
 	return rc;
 }
 
 enum rc
-exec_set_create(const char *allow, const char *plugins, struct exec_set **out, struct err *err)
+exec_set_create(const char *kinds, const char *plugins, struct exec_set **out, struct err *err)
 {
 	struct exec_set *s = xcalloc(1, sizeof(*s));
 	enum rc rc;
 
 	*out = NULL;
-	rc = load_plugins(s, plugins == NULL ? "" : plugins, err);
+	rc = add_each(s, plugins, load, err);
 	if (rc == RC_OK)
-		rc = allow_kinds(s, allow == NULL ? "" : allow, err);
+		rc = add_each(s, kinds, allow, err);
 	if (rc == RC_OK)
 		*out = s;
 	else
@@ -266,9 +232,8 @@ exec_set_destroy(struct exec_set **s)
 
 	if (set == NULL)
 		return;
-	for (size_t i = 0; i < set->plugin_count; i++)
-		dlclose(set->plugin[i].handle);
-	free(set->plugin);
+	for (size_t i = 0; i < set->count && set->item[i].handle != NULL; i++)
+		dlclose(set->item[i].handle);
 	free(set->item);
 	free(set);
 	*s = NULL;
@@ -283,15 +248,15 @@ exec_set_count(const struct exec_set *s)
 const struct pgrab_executor *
 exec_set_at(const struct exec_set *s, size_t i)
 {
-	return i < s->count ? s->item[i] : NULL;
+	return i < s->count ? s->item[i].executor : NULL;
 }
 
 const struct pgrab_executor *
 exec_set_find(const struct exec_set *s, const char *kind)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (strcmp(s->item[i]->kind, kind) == 0)
-			return s->item[i];
+		if (strcmp(s->item[i].executor->kind, kind) == 0)
+			return s->item[i].executor;
 	}
 	return NULL;
 }

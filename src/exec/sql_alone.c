@@ -4,9 +4,7 @@
  * as with a shell task: at least once, or at most once when the task says so.  The finish is written by the
  * finisher, which is fenced.
  */
-#include <string.h>
 
-#include "db/sql.h"
 #include "exec/sql.h"
 
 /* Set for the session, where that is ours: behind a pooler the next statement may run anywhere. */

@@ -1,6 +1,5 @@
 #include "exec/sql_text.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,8 +136,7 @@ refused(const char *text, const char *sqlstate)
 {
 	if (strstr(text, "EXECUTE of transaction commands") != NULL || strcmp(sqlstate, "2D000") == 0)
 		return "COMMIT, ROLLBACK and SAVEPOINT are refused in a plain sql task: its text, the fence "
-		       "check "
-		       "and the finish are one transaction; " OUTSIDE;
+		       "check and the finish are one transaction; " OUTSIDE;
 	if (strstr(text, "cannot COPY to/from client") != NULL)
 		return "COPY from or to the client is refused in a task: there is no client; use INSERT or a "
 		       "file";

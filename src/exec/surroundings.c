@@ -3,7 +3,6 @@
 
 #include <grp.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,8 +60,7 @@ surroundings_env(struct surroundings *s, const char *where, const char *env, str
 		n = strcspn(env, ",");
 		if (n == 0 || env[0] == '=' || memchr(env, '=', n) == NULL)
 			return err_set(err, RC_BAD,
-			    "%s: \"%.*s\" is not NAME=value; write it as "
-			    "HOME=/srv/jobs,TZ=Europe/Berlin",
+			    "%s: \"%.*s\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin",
 			    where, (int)(n < 60 ? n : 60), env);
 		set(s, env, n);
 		env += n + (env[n] == ',');
@@ -167,8 +165,7 @@ become(struct surroundings *s, const char *where, const char *name, const char *
 	if (!keeper_can_switch())
 		return err_set(err, RC_BAD,
 		    "%s: this node is not root, so it cannot run anything as another user; start it as root "
-		    "or "
-		    "with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL",
+		    "or with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL",
 		    where);
 	s->user.set = true;
 	return find_groups(s, where, name, err);

@@ -5,8 +5,6 @@
 #ifndef PGRAB_EXEC_SURROUNDINGS_H
 #define PGRAB_EXEC_SURROUNDINGS_H
 
-#include <stddef.h>
-
 #include "base/rc.h"
 #include "keeper/keeper.h"
 

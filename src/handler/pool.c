@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "exec/result.h"
@@ -54,7 +53,7 @@ pool_came_up(struct pool *pool, struct process *p, struct message *hello)
 	pool->library = hello->library;
 	hello->library = NULL;
 	pool->status.fault[0] = '\0';
-	log_info("handler_up", "worker=%s pid=%d at_once=%d", pool->set->name, (int)p->pid, p->at_once);
+	log_info("handler_up", "worker=%s pid=%d at_once=%d", pool->set->name, (int)p->end.pid, p->at_once);
 	if (!p->cell) {
 		pool->status.up++;
 		pool->status.slots += p->at_once;
@@ -78,7 +77,7 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_wo
 		pool->next_start_us = now + (at_work ? AGAIN_US : backoff_next_us(&pool->backoff));
 		log_warn("handler_lost",
 		    "worker=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"",
-		    pool->set->name, (int)p->pid, p->served, (pool->next_start_us - now) / US_PER_MS,
+		    pool->set->name, (int)p->end.pid, p->served, (pool->next_start_us - now) / US_PER_MS,
 		    pool->status.fault);
 	}
 	host->changed(host->ctx);
@@ -267,7 +266,7 @@ pool_renew(struct pool *pool)
 	}
 	if (old != NULL) {
 		log_info("handler_renewed", "worker=%s pid=%d served=%" PRId64, pool->set->name,
-		    (int)old->pid, old->served);
+		    (int)old->end.pid, old->served);
 		process_retire(old);
 	}
 }

@@ -42,7 +42,6 @@ struct process {
 	enum process_state state;
 	struct keeper_run run;
 	int talk_fd, out_fd;
-	pid_t pid;
 	struct buf in, out; /* of talk_fd: what is not taken apart yet, and not written yet */
 	struct buf line;    /* of out_fd: what is for the log and has no end yet */
 	struct flights flights;
@@ -58,7 +57,6 @@ struct process {
 	bool stopping; /* the keeper was told to stop it */
 	bool asked;    /* it was asked to end */
 	bool cell;     /* the one for suspects, see struct pool */
-	bool gone;
 	struct child_end end;
 	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
 	const struct run *culprit; /* the run that caused the fault, if one did */

@@ -1,7 +1,6 @@
 /* All pools of a node: the loop of their thread; see pool.h. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

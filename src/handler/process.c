@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +22,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/log.h"
-#include "exec/result.h"
 
 #define LEAVE_US   (5 * US_PER_S) /* to end when it is told to */
 #define UNREAD_MAX (256 * 1024)   /* bytes that it has not read */
@@ -55,26 +52,20 @@ spawn(struct process *p, const char *const *env, struct err *err)
 	    .limits = set->around.limits,
 	    .stdin_fd = -1,
 	    .talks = true};
-	int talk[2] = {-1, -1}, out[2] = {-1, -1};
-	enum rc rc = RC_OK;
+	int talk[2] = {-1, -1};
+	enum rc rc;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
-	    fcntl(talk[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) != 0)
-		rc = err_set(err, RC_AGAIN, "could not make its descriptors: %s", strerrordesc_np(errno));
-	if (rc == RC_OK) {
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) != 0 ||
+	    fcntl(talk[0], F_SETFL, O_NONBLOCK) != 0)
+		rc = err_set(err, RC_AGAIN, "could not make a socket for it: %s", strerrordesc_np(errno));
+	else {
 		spec.script_fd = talk[1];
-		spec.output_fd = out[1];
-		rc = keeper_spawn(p->pool->all->host.keeper, &spec, &p->run, err);
+		rc = child_start(p->pool->all->host.keeper, &spec, &p->run, &p->out_fd, err);
 	}
-	if (rc == RC_OK) {
-		p->talk_fd = talk[0];
-		p->out_fd = out[0];
-		talk[0] = out[0] = -1;
-	}
-	close_fd(&talk[0]);
 	close_fd(&talk[1]);
-	close_fd(&out[0]);
-	close_fd(&out[1]);
+	if (rc != RC_OK)
+		close_fd(&talk[0]);
+	p->talk_fd = talk[0];
 	return rc;
 }
 

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -18,7 +17,6 @@
 
 #define EXIT_US   US_PER_S /* from the end of its descriptor to its own */
 #define LOST_US   (50 * US_PER_MS)
-#define DRAIN     (4 * 1024 * 1024)
 #define LOG_LINE  1000
 #define LOG_LINES 200 /* in a second */
 
@@ -42,7 +40,7 @@ may_log(struct process *p)
 		if (p->left_out > 0)
 			log_warn("handler_output",
 			    "worker=%s pid=%d lines=%" PRId64 " hint=\"left out: more than %d in a second\"",
-			    p->pool->set->name, (int)p->pid, p->left_out, LOG_LINES);
+			    p->pool->set->name, (int)p->end.pid, p->left_out, LOG_LINES);
 		p->log_until_us = now + US_PER_S;
 		p->left_out = 0;
 		p->logged = 0;
@@ -67,8 +65,8 @@ log_output(struct process *p, const char *text, size_t n)
 		if (p->line.len > 0 && may_log(p)) {
 			char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
 
-			log_info(
-			    "handler", "worker=%s pid=%d text=\"%s\"", p->pool->set->name, (int)p->pid, line);
+			log_info("handler", "worker=%s pid=%d text=\"%s\"", p->pool->set->name,
+			    (int)p->end.pid, line);
 			free(line);
 		}
 		buf_reset(&p->line);
@@ -81,18 +79,13 @@ take_output(struct process *p)
 {
 	char *chunk = p->pool->all->chunk;
 	struct flight *f = p->at_once == 1 ? TAILQ_FIRST(&p->flights) : NULL;
-	ssize_t n = read(p->out_fd, chunk, sizeof p->pool->all->chunk);
+	size_t n = child_end_read(&p->end, &p->out_fd, chunk, sizeof p->pool->all->chunk);
 
-	if (n > 0) {
-		child_end_output(&p->end, chunk, (size_t)n);
-		if (f != NULL)
-			flight_print(p, f, chunk, (size_t)n);
-		else
-			log_output(p, chunk, (size_t)n);
-	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		close_fd(&p->out_fd);
-	}
-	return n > 0 ? (size_t)n : 0;
+	if (f != NULL)
+		flight_print(p, f, chunk, n);
+	else
+		log_output(p, chunk, n);
+	return n;
 }
 
 void
@@ -100,7 +93,7 @@ process_drain_output(struct process *p)
 {
 	size_t total = 0, n = 1;
 
-	while (p->out_fd >= 0 && n > 0 && total < DRAIN) {
+	while (p->out_fd >= 0 && n > 0 && total < CHILD_PIPE_BYTES) {
 		n = take_output(p);
 		total += n;
 	}
@@ -125,7 +118,7 @@ explain(struct process *p, struct pgrab_result *result)
 static bool
 taken_away(const struct process *p)
 {
-	return !p->gone || p->end.last.why == KEEPER_BY_LEASE || p->end.last.why == KEEPER_BY_NODE_DEATH;
+	return !p->end.gone || p->end.last.why == KEEPER_BY_LEASE || p->end.last.why == KEEPER_BY_NODE_DEATH;
 }
 
 /* The end of a run by that of its process, which had n.  It is known whose fault that was if one would not
@@ -147,7 +140,7 @@ end_flight(struct process *p, struct flight *f, int n, const char *why)
 		f->run->end.retry_us = RETRY_UNCOUNTED;
 	if (f->run == p->culprit)
 		result_fail(&result, "it did not stop when it was asked to, so its process was killed");
-	else if (!p->gone)
+	else if (!p->end.gone)
 		result_fail(&result, "its process was killed: its keeper was lost");
 	else if (suspect && !guilty)
 		result_fail(&result, "its process %s, and which of its %d tasks did that is not known: %s",
@@ -177,32 +170,11 @@ be_over(struct process *p, int64_t now)
 	pool_went_down(p->pool, p, in_order ? NULL : why.error, n > 0, now);
 }
 
-/* True: the last one, or the end of the run socket. */
-static bool
-take_keeper_message(struct process *p)
-{
-	struct keeper_msg m;
-	ssize_t n = recv(p->run.fd, &m, sizeof m, MSG_DONTWAIT);
-
-	if (n < 0)
-		return errno != EAGAIN && errno != EINTR;
-	if (n != (ssize_t)sizeof m)
-		return true;
-	m.where[sizeof m.where - 1] = '\0';
-	if (m.event == KEEPER_STARTED)
-		p->pid = (pid_t)m.value;
-	else
-		p->gone = true;
-	if (m.event != KEEPER_GONE)
-		p->end.last = m;
-	return p->gone;
-}
-
 void
 process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t now)
 {
 	/* First, because it says whose hello it is. */
-	bool ended = news[NEWS_RUN].revents != 0 && take_keeper_message(p);
+	bool ended = news[NEWS_RUN].revents != 0 && child_end_message(&p->end, p->run.fd);
 
 	if (news[NEWS_OUTPUT].revents != 0 && p->out_fd >= 0)
 		take_output(p);
@@ -214,7 +186,7 @@ process_news(struct process *p, const struct pollfd news[NEWS__COUNT], int64_t n
 		process_begin_ending(p, now + EXIT_US);
 	if (!ended)
 		return;
-	if (p->gone) {
+	if (p->end.gone) {
 		be_over(p, now);
 	} else {
 		process_begin_ending(p, 0);

@@ -2,7 +2,6 @@
 #include "handler/protocol.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 void
 protocol_string(struct buf *out, const char *text)

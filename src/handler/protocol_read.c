@@ -126,8 +126,7 @@ take_kinds(const struct reading *r, struct message *m)
 		if (!exec_kind_valid(one->string))
 			return err_set(r->err, RC_BAD,
 			    "\"%.64s\" is not a kind: a lower-case letter, then lower-case letters, digits "
-			    "and _, "
-			    "at most 32 characters",
+			    "and _, at most 32 characters",
 			    one->string);
 		k->kind = xstrdup(one->string);
 		m->n_kinds++;

@@ -8,10 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "exec/result.h"
 
 #define ROUND_MAX (1024 * 1024) /* read from one process before it is another's turn */

@@ -7,7 +7,6 @@
 #define PGRAB_KEEPER_CGROUP_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "keeper/keeper.h"

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <linux/capability.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #ifndef PGRAB_KEEPER_LAUNCH_H
 #define PGRAB_KEEPER_LAUNCH_H
 
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 

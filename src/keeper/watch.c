@@ -11,7 +11,6 @@
  * The tick is judged by several looks, some time apart: after a freeze of this process itself a
  * single look proves nothing.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -63,8 +63,7 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	*fd_out = -1;
 	if (total_bytes(spec->argv) + total_bytes(spec->env) + strlen(cwd) > WIRE_SPEC_MAX)
 		return err_set(err, RC_BAD,
-		    "the command line and the environment are together larger "
-		    "than %d bytes; hand large data "
+		    "the command line and the environment are together larger than %d bytes; hand large data "
 		    "over through stdin",
 		    WIRE_SPEC_MAX);
 	if (spec->user.n_groups > KEEPER_GROUPS_MAX)
