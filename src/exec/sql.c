@@ -3,7 +3,7 @@
  * so its effect is there exactly once: when the finish does not find the fence, everything the text did is
  * rolled back.
  *
- * The text runs on a connection of its owner's (sql_session.h); the finish proves itself there by what only
+ * The text runs on a connection of its owner's (sql_session.c); the finish proves itself there by what only
  * this run knows.  That takes two round trips: begin, check and text; finish and commit.  Stop (timeout,
  * cancel, fence) is a cancel request on another connection.
  *

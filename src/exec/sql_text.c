@@ -1,4 +1,4 @@
-#include "exec/sql_text.h"
+#include "exec/sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>

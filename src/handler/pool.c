@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "exec/result.h"
@@ -108,6 +109,47 @@ unlink_after(struct pool *pool, struct run *before, struct run *r)
 	if (pool->last == r)
 		pool->last = before;
 	pool->waiting--;
+}
+
+/* A plain list: it is empty except after a death. */
+static size_t
+find(const struct suspects *s, int64_t id)
+{
+	size_t i = 0;
+
+	while (i < s->n && s->id[i] != id)
+		i++;
+	return i;
+}
+
+static bool
+suspects_have(const struct suspects *s, int64_t id)
+{
+	return find(s, id) < s->n;
+}
+
+void
+suspects_add(struct suspects *s, int64_t id)
+{
+	if (suspects_have(s, id))
+		return;
+	if (s->id == NULL)
+		s->id = xcalloc(SUSPECTS_MAX, sizeof *s->id);
+	if (s->n < SUSPECTS_MAX) {
+		s->id[s->n++] = id;
+		return;
+	}
+	s->id[s->next] = id;
+	s->next = (s->next + 1) % SUSPECTS_MAX;
+}
+
+void
+suspects_clear(struct suspects *s, int64_t id)
+{
+	size_t i = find(s, id);
+
+	if (i < s->n)
+		s->id[i] = s->id[--s->n];
 }
 
 static struct process *

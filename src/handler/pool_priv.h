@@ -14,7 +14,6 @@
 #include "exec/child_end.h"
 #include "handler/pool.h"
 #include "handler/protocol.h"
-#include "handler/suspects.h"
 #include "keeper/keeper.h"
 
 /* A task in the hands of a process. */
@@ -60,6 +59,17 @@ struct process {
 	struct child_end end;
 	char fault[600];           /* why it is being ended, "": nothing is wrong, or it ended by itself */
 	const struct run *culprit; /* the run that caused the fault, if one did */
+};
+
+/*
+ * Tasks that a process had when it died, and of which one may have killed it: each runs alone until it has
+ * given a result, so that it costs its neighbours nothing more.  Known to this node only, and the oldest are
+ * forgotten: one that kills again is found again.  All zero: none.
+ */
+#define SUSPECTS_MAX 4096
+struct suspects {
+	int64_t *id; /* of tasks; a ring once it is full */
+	size_t n, next;
 };
 
 struct pool {
@@ -146,6 +156,8 @@ int64_t pool_deal(struct pool *pool, int64_t now);
 int64_t pool_fill(struct pool *pool, int64_t now);
 void pool_renew(struct pool *pool);
 void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
+void suspects_add(struct suspects *s, int64_t id);
+void suspects_clear(struct suspects *s, int64_t id); /* it is none any more */
 /* why NULL: it ended as asked.  at_work: it had tasks. */
 void pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_work, int64_t now);
 

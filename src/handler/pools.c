@@ -238,7 +238,7 @@ pools_destroy(struct pools **p)
 			free(pool->schemas[k]);
 		for (int k = 0; k < pool->places; k++)
 			process_close(&pool->process[k]);
-		suspects_fini(&pool->suspects);
+		free(pool->suspects.id);
 		free(pool->schemas);
 		free(pool->library);
 		free(pool->process);

@@ -8,15 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-
-#include "keeper/identity.h"
 
 #define FALLBACK_PATH "/usr/local/bin:/usr/bin:/bin"
 
@@ -95,6 +95,63 @@ limit(const struct launch *l)
 		give_up(l, "limits");
 }
 
+/* Also those that a service manager may have given the node to hand on (ambient ones survive an exec). */
+static bool
+drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 &&
+	       syscall(SYS_capset, &head, none) == 0;
+}
+
+static bool
+set_ids(const struct keeper_user *u)
+{
+	/* The uid last: without the old one nothing may be changed any more. */
+	return syscall(SYS_setgroups, u->n_groups, u->groups) == 0 &&
+	       syscall(SYS_setresgid, u->gid, u->gid, u->gid) == 0 &&
+	       syscall(SYS_setresuid, u->uid, u->uid, u->uid) == 0;
+}
+
+/* Did all of it take effect?  The kernel said yes, but what follows is somebody
+ * else's program, so we check. */
+static bool
+is_set(const struct keeper_user *u)
+{
+	uid_t uid[3];
+	gid_t gid[3];
+
+	if (getresuid(&uid[0], &uid[1], &uid[2]) != 0 || getresgid(&gid[0], &gid[1], &gid[2]) != 0 ||
+	    getgroups(0, NULL) != (int)u->n_groups)
+		return false;
+	for (int i = 0; i < 3; i++) {
+		if (uid[i] != u->uid || gid[i] != u->gid)
+			return false;
+	}
+	return u->uid == 0 || syscall(SYS_setresuid, -1, 0, -1) != 0;
+}
+
+/*
+ * Groups, gid and uid, with no_new_privs set; drops every capability unless the uid is then 0, and checks that
+ * there is no way back.  By system calls: libc's wrappers are for programs with threads, and the child of vfork
+ * shares its memory with the shim.  False, with errno: the process must not go on.
+ */
+static bool
+take_identity(const struct keeper_user *u)
+{
+	if (u->set && !set_ids(u))
+		return false;
+	if (geteuid() != 0 && !drop_capabilities())
+		return false;
+	if (u->set && !is_set(u)) {
+		errno = EPERM;
+		return false;
+	}
+	return true;
+}
+
 void
 launch(const struct launch *l)
 {
@@ -114,7 +171,7 @@ launch(const struct launch *l)
 	(void)setrlimit(RLIMIT_NOFILE, &l->nofile);
 	limit(l);
 	connect_stdio(l);
-	if (!identity_take(&l->spec->user))
+	if (!take_identity(&l->spec->user))
 		give_up(l, "user");
 	/* Not earlier: the kernel forgets it when the uid changes. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
