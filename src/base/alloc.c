@@ -1,7 +1,5 @@
-/*
- * Allocation that never returns NULL: when memory runs out it logs that (the log
- * allocates nothing) and aborts.
- */
+/* Allocation that never returns NULL: when memory runs out it logs that (the log allocates nothing) and
+ * aborts. */
 #include "base/alloc.h"
 
 #include <stdarg.h>

@@ -1,6 +1,4 @@
-/*
- * The growing byte buffer.  Capacity doubles, and always has room for the NUL after the text.
- */
+/* The growing byte buffer.  Capacity doubles, and always has room for the NUL after the text. */
 #include "base/buf.h"
 
 #include <stdarg.h>

@@ -1,7 +1,5 @@
-/*
- * A growing byte buffer, always NUL-terminated; `len` does not count that NUL.  Embedded by value; all-zero
- * is a valid empty buffer.
- */
+/* A growing byte buffer, always NUL-terminated; `len` does not count that NUL.  Embedded by value; all-zero
+ * is a valid empty buffer. */
 #ifndef PGRAB_BASE_BUF_H
 #define PGRAB_BASE_BUF_H
 

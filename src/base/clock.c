@@ -1,6 +1,4 @@
-/*
- * The three clocks.  Reading them cannot fail on a kernel that pgrab runs on, so nothing is checked.
- */
+/* The three clocks.  Reading them cannot fail on a kernel that pgrab runs on, so nothing is checked. */
 #include "base/clock.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-/*
- * Descriptors: closing one, and a file in memory for another process to read.
- */
+/* Descriptors: closing one, and a file in memory for another process to read. */
 #ifndef PGRAB_BASE_FD_H
 #define PGRAB_BASE_FD_H
 

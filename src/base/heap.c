@@ -1,7 +1,5 @@
-/*
- * The binary heap in an array: the children of slot i are 2i + 1 and 2i + 2.  Every change of an element's
- * slot goes through put(), so that `moved` cannot be forgotten.
- */
+/* The binary heap in an array: the children of slot i are 2i + 1 and 2i + 2.  Every change of an element's
+ * slot goes through put(), so that `moved` cannot be forgotten. */
 #include "base/heap.h"
 
 #include <assert.h>

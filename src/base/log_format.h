@@ -1,6 +1,4 @@
-/*
- * One log line in the making.  Only log.c uses this.
- */
+/* One log line in the making.  Only log.c uses this. */
 #ifndef PGRAB_BASE_LOG_FORMAT_H
 #define PGRAB_BASE_LOG_FORMAT_H
 

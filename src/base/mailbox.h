@@ -27,10 +27,8 @@ void mailbox_push(struct mailbox *m, struct mail *msg);
 /* A chain linked by next and ended by NULL, in order, in one step: one lock, one wake-up. */
 void mailbox_push_chain(struct mailbox *m, struct mail *first);
 
-/*
- * Waits for one message until `until_us` (clock_mono_us; CLOCK_NEVER waits for ever; 0 does not wait).
- * RC_OK: *out is the oldest message.  RC_AGAIN: the time passed.  RC_CLOSED: closed and empty.
- */
+/* Waits for one message until `until_us` (clock_mono_us; CLOCK_NEVER waits for ever; 0 does not wait).
+ * RC_OK: *out is the oldest message.  RC_AGAIN: the time passed.  RC_CLOSED: closed and empty. */
 CHECKED enum rc mailbox_pop_until(struct mailbox *m, int64_t until_us, struct mail **out);
 
 /* The same, but takes all messages there are, oldest first, as a chain. */

@@ -1,7 +1,5 @@
-/*
- * Takes the list of pairs apart in a copy of its text: each string's closing comma becomes its NUL, so that
- * no string is copied twice.  The text comes from the database, so everything about it is checked.
- */
+/* Takes the list of pairs apart in a copy of its text: each string's closing comma becomes its NUL, so that
+ * no string is copied twice.  The text comes from the database, so everything about it is checked. */
 #include "base/netstr.h"
 
 #include <stdlib.h>
@@ -9,10 +7,8 @@
 
 #include "base/alloc.h"
 
-/*
- * Takes the string at *at and moves *at past its comma.  NULL: malformed.  Leading zeros are refused, so that
- * every list has one form, and so is a NUL, which would hide what follows it.
- */
+/* Takes the string at *at and moves *at past its comma.  NULL: malformed.  Leading zeros are refused, so that
+ * every list has one form, and so is a NUL, which would hide what follows it. */
 static char *
 take_string(char *text, size_t len, size_t *at)
 {

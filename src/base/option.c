@@ -1,7 +1,5 @@
-/*
- * The table of options: values from text, defaults, and the names.  The texts come from option_read.c
- * (environment, flags) and option_file.c.
- */
+/* The table of options: values from text, defaults, and the names.  The texts come from option_read.c
+ * (environment, flags) and option_file.c. */
 #include "base/option.h"
 
 #include <errno.h>

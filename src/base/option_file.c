@@ -1,7 +1,5 @@
-/*
- * The ini file: `key = value` or `key: value` on a line of its own, under a section or before all of them;
- * a line that begins with # or ; is a comment, and so is what follows a blank and a ;.
- */
+/* The ini file: `key = value` or `key: value` on a line of its own, under a section or before all of them; a
+ * line that begins with # or ; is a comment, and so is what follows a blank and a ;. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

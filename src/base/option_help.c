@@ -1,6 +1,4 @@
-/*
- * The help text of a table: flags on the left, what they mean on the right, wrapped.
- */
+/* The help text of a table: flags on the left, what they mean on the right, wrapped. */
 #include <stdio.h>
 #include <string.h>
 

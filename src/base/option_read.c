@@ -1,6 +1,4 @@
-/*
- * Values from the environment and from the command line.
- */
+/* Values from the environment and from the command line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

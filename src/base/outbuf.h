@@ -34,10 +34,8 @@ char *outbuf_text(const struct outbuf *o);
 /* The same; *unbroken_out: how many bytes at its end have no gap in them. */
 char *outbuf_text_of(const struct outbuf *o, size_t *unbroken_out);
 
-/*
- * The same rule for bytes that come in pieces: the text is the same however they are cut.  Embedded by value;
- * all-zero is a fresh one.
- */
+/* The same rule for bytes that come in pieces: the text is the same however they are cut.  Embedded by value;
+ * all-zero is a fresh one. */
 struct text_stream {
 	char held[4]; /* the beginning of a character whose rest has not come yet */
 	size_t n_held;

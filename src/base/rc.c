@@ -1,6 +1,4 @@
-/*
- * The detail text of an error.  It may be stored in the database, so a cut never splits a character.
- */
+/* The detail text of an error.  It may be stored in the database, so a cut never splits a character. */
 #include "base/rc.h"
 
 #include <stdarg.h>

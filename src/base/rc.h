@@ -1,6 +1,4 @@
-/*
- * What every fallible function returns, and the detail that travels with it.
- */
+/* What every fallible function returns, and the detail that travels with it. */
 #ifndef PGRAB_BASE_RC_H
 #define PGRAB_BASE_RC_H
 

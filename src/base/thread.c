@@ -1,7 +1,5 @@
-/*
- * Threads and the gate.  The condition is on CLOCK_MONOTONIC, so that setting the wall clock wakes nobody and
- * keeps nobody asleep.
- */
+/* Threads and the gate.  The condition is on CLOCK_MONOTONIC, so that setting the wall clock wakes nobody and
+ * keeps nobody asleep. */
 #include "base/thread.h"
 
 #include <signal.h>

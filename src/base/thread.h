@@ -1,6 +1,4 @@
-/*
- * Threads, and the one way to wait with a deadline that stop can end.
- */
+/* Threads, and the one way to wait with a deadline that stop can end. */
 #ifndef PGRAB_BASE_THREAD_H
 #define PGRAB_BASE_THREAD_H
 
@@ -44,10 +42,8 @@ void lock_init(pthread_mutex_t *lock);
 #define ASSERT_LOCKED(lock) ((void)0)
 #endif
 
-/*
- * A gate that a thread sleeps at between its rounds: woken by time, by ring, or for good by stop.
- * Embedded by value.
- */
+/* A gate that a thread sleeps at between its rounds: woken by time, by ring, or for good by stop.  Embedded
+ * by value. */
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t cond; /* on CLOCK_MONOTONIC */

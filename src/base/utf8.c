@@ -1,7 +1,5 @@
-/*
- * UTF-8 by table 3-7 of the Unicode standard: the second byte's range depends on the first, the others
- * are 80..BF.
- */
+/* UTF-8 by table 3-7 of the Unicode standard: the second byte's range depends on the first, the others are
+ * 80..BF. */
 #include "base/utf8.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * What is one character of UTF-8, and may it be shown?
- */
+/* What is one character of UTF-8, and may it be shown? */
 #ifndef PGRAB_BASE_UTF8_H
 #define PGRAB_BASE_UTF8_H
 

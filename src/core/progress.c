@@ -1,4 +1,3 @@
-/* See progress.h. */
 #include "core/progress.h"
 
 #include <ctype.h>

@@ -1,7 +1,5 @@
-/*
- * Progress as a run prints it: a line of its own, `pgrab: progress 42 copying files`.  The number is a
- * percentage, 0 to 100, with or without decimals and a % sign; number or text may be missing, not both.
- */
+/* Progress as a run prints it: a line of its own, `pgrab: progress 42 copying files`.  The number is a
+ * percentage, 0 to 100, with or without decimals and a % sign; number or text may be missing, not both. */
 #ifndef PGRAB_CORE_PROGRESS_H
 #define PGRAB_CORE_PROGRESS_H
 

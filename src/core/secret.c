@@ -1,4 +1,3 @@
-/* See secret.h. */
 #include "core/secret.h"
 
 #include <stdlib.h>

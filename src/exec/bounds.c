@@ -1,4 +1,3 @@
-/* See bounds.h. */
 #include "exec/bounds.h"
 
 #include <stdio.h>
@@ -159,10 +158,8 @@ bounds_of(const struct bounds_list *l, const char *owner)
 	return &l->item[0];
 }
 
-/*
- * A script runs what its interpreter's variables say (SHELLOPTS, PERL5OPT, PYTHONPATH), a program what its
- * loader's say, and no list of these is complete: so the file names those that are harmless.
- */
+/* A script runs what its interpreter's variables say (SHELLOPTS, PERL5OPT, PYTHONPATH), a program what its
+ * loader's say, and no list of these is complete: so the file names those that are harmless. */
 static bool
 may_set(const struct bounds *b, const char *pair)
 {

@@ -1,7 +1,5 @@
-/*
- * The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a row in the
- * database can ask for less and never for more.  Made before any thread starts, and never changed.
- */
+/* The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a row in the
+ * database can ask for less and never for more.  Made before any thread starts, and never changed. */
 #ifndef PGRAB_EXEC_BOUNDS_H
 #define PGRAB_EXEC_BOUNDS_H
 
@@ -43,10 +41,8 @@ struct bounds_list {
 	struct bounds *item; /* [0]: of everybody else; owned */
 };
 
-/*
- * texts[0] is for everybody; an owner's section inherits what it leaves out.  RC_BAD: the text names section
- * and key.  bounds_fini is needed even then.
- */
+/* texts[0] is for everybody; an owner's section inherits what it leaves out.  RC_BAD: the text names section
+ * and key.  bounds_fini is needed even then. */
 CHECKED enum rc bounds_make(struct bounds_list *l, const struct bounds_common *common,
     const struct bounds_texts *texts, size_t n, struct err *err);
 void bounds_fini(struct bounds_list *l);

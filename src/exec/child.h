@@ -1,6 +1,4 @@
-/*
- * Running a program under the keeper: what the kinds shell and exec share.
- */
+/* Running a program under the keeper: what the kinds shell and exec share. */
 #ifndef PGRAB_EXEC_CHILD_H
 #define PGRAB_EXEC_CHILD_H
 
@@ -19,10 +17,8 @@ struct child_command {
 	const char *script;      /* NULL: none; what the child can read from /dev/fd/KEEPER_SCRIPT_FD */
 };
 
-/*
- * Runs the command with args.env, args.stdin and args.cwd; fills in the result.
- * Returns when nothing of the run is left, and not before, however long that takes.
- */
+/* Runs the command with args.env, args.stdin and args.cwd; fills in the result.  Returns when nothing of the
+ * run is left, and not before, however long that takes. */
 void child_run(void *self, const struct child_command *cmd, const struct pgrab_run *run,
     const struct pgrab_host *host, struct pgrab_result *result);
 

@@ -1,4 +1,3 @@
-/* See child_end.h. */
 #include "exec/child_end.h"
 
 #include <errno.h>

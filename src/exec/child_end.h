@@ -1,7 +1,5 @@
-/*
- * A process under the keeper, from its start to its result: what runs of shell and exec have in common with
- * handler processes.
- */
+/* A process under the keeper, from its start to its result: what runs of shell and exec have in common with
+ * handler processes. */
 #ifndef PGRAB_EXEC_CHILD_END_H
 #define PGRAB_EXEC_CHILD_END_H
 
@@ -28,8 +26,7 @@ struct child_end {
 CHECKED enum rc
 child_start(struct keeper *k, struct keeper_spec *spec, struct keeper_run *run, int *out_fd, struct err *err);
 
-/* What it has printed, at most size bytes; 0: nothing for now.  Closes *out_fd when
- * there will be no more. */
+/* What it has printed, at most size bytes; 0: nothing for now.  Closes *out_fd when there will be no more. */
 size_t child_end_read(struct child_end *e, int *out_fd, char *bytes, size_t size);
 
 /* Output in the order in which it came, of which the end is kept. */

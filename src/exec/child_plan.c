@@ -1,7 +1,5 @@
-/*
- * The environment is made from nothing: what the node's file says, what the task asks for, and on top of that
- * the four variables that say which run this is.  Nothing of the node's own environment gets into it.
- */
+/* The environment is made from nothing: what the node's file says, what the task asks for, and on top of that
+ * the four variables that say which run this is.  Nothing of the node's own environment gets into it. */
 #include "exec/child_plan.h"
 
 #include <inttypes.h>

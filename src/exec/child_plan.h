@@ -1,6 +1,4 @@
-/*
- * From a task's args to what the keeper is asked to run.
- */
+/* From a task's args to what the keeper is asked to run. */
 #ifndef PGRAB_EXEC_CHILD_PLAN_H
 #define PGRAB_EXEC_CHILD_PLAN_H
 

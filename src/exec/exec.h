@@ -1,6 +1,4 @@
-/*
- * The executors of a node: the built-in kinds and what was loaded from shared objects.
- */
+/* The executors of a node: the built-in kinds and what was loaded from shared objects. */
 #ifndef PGRAB_EXEC_EXEC_H
 #define PGRAB_EXEC_EXEC_H
 

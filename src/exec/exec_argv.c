@@ -1,7 +1,4 @@
-/*
- * Kind exec: the command is a program, args.argv its arguments; no shell
- * anywhere.
- */
+/* Kind exec: the command is a program, args.argv its arguments; no shell anywhere. */
 #include "exec/exec.h"
 
 #include "exec/child.h"

@@ -1,7 +1,5 @@
-/*
- * What became of a request, in one plain sentence: which host, what went wrong and, where that is possible,
- * that the request may have taken effect although no reply came.
- */
+/* What became of a request, in one plain sentence: which host, what went wrong and, where that is possible,
+ * that the request may have taken effect although no reply came. */
 #include "exec/http_transfer.h"
 
 #include <stdio.h>
@@ -29,10 +27,8 @@ http_status_redirects(int status)
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/*
- * libcurl treats a length that overflows as none at all, and would pass off a reply
- * that was cut short as whole.
- */
+/* libcurl treats a length that overflows as none at all, and would pass off a reply that was cut short as
+ * whole. */
 bool
 http_header_fine(struct http_transfer *t, const char *line, size_t n)
 {

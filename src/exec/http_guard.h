@@ -1,7 +1,5 @@
-/*
- * Where the node must never connect to, whatever a task's URL, DNS or a redirect says; and where the node's
- * file lets tasks connect to.
- */
+/* Where the node must never connect to, whatever a task's URL, DNS or a redirect says; and where the node's
+ * file lets tasks connect to. */
 #ifndef PGRAB_EXEC_HTTP_GUARD_H
 #define PGRAB_EXEC_HTTP_GUARD_H
 
@@ -35,10 +33,8 @@ struct http_hosts {
 CHECKED enum rc http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err);
 void http_hosts_fini(struct http_hosts *h);
 
-/*
- * What can be said of a URL's host before any DNS lookup, even if a proxy is to connect.  true: never; `why`
- * as below.  *listed_out: it is on the list as written, or there is no list.
- */
+/* What can be said of a URL's host before any DNS lookup, even if a proxy is to connect.  true: never; `why`
+ * as below.  *listed_out: it is on the list as written, or there is no list. */
 bool http_host_refused(
     const struct http_hosts *h, const char *host, uint16_t port, bool *listed_out, char *why, size_t size);
 

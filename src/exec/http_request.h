@@ -1,6 +1,4 @@
-/*
- * An HTTP request as a task describes it, checked before a byte of it is sent.  No I/O here.
- */
+/* An HTTP request as a task describes it, checked before a byte of it is sent.  No I/O here. */
 #ifndef PGRAB_EXEC_HTTP_REQUEST_H
 #define PGRAB_EXEC_HTTP_REQUEST_H
 

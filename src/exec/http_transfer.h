@@ -1,6 +1,5 @@
-/*
- * One run of kind http: shared by http.c, which carries it out, and http_explain.c, which says how it went.
- */
+/* One run of kind http: shared by http.c, which carries it out, and http_explain.c, which says how it
+ * went. */
 #ifndef PGRAB_EXEC_HTTP_TRANSFER_H
 #define PGRAB_EXEC_HTTP_TRANSFER_H
 

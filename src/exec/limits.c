@@ -1,4 +1,3 @@
-/* See limits.h. */
 #include "exec/limits.h"
 
 #include <math.h>

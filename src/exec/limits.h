@@ -1,6 +1,4 @@
-/*
- * What a job may use: args.limits and the node's job_limits are written in the same way.
- */
+/* What a job may use: args.limits and the node's job_limits are written in the same way. */
 #ifndef PGRAB_EXEC_LIMITS_H
 #define PGRAB_EXEC_LIMITS_H
 

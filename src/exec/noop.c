@@ -1,7 +1,5 @@
-/*
- * Kind noop: succeeds at once.  For measuring what the scheduler itself costs, and as the root of a chain
- * that only groups its children.  INSTANT, so the node may finish whole batches of them without a worker.
- */
+/* Kind noop: succeeds at once.  For measuring what the scheduler itself costs, and as the root of a chain
+ * that only groups its children.  INSTANT, so the node may finish whole batches of them without a worker. */
 #include "exec/exec.h"
 
 static void *

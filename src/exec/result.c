@@ -1,6 +1,4 @@
-/*
- * An error text may carry what a server said, so it need not be printable or short.
- */
+/* An error text may carry what a server said, so it need not be printable or short. */
 #include "exec/result.h"
 
 #include <stdarg.h>

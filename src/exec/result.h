@@ -1,6 +1,4 @@
-/*
- * Filling in struct pgrab_result: what all built-in executors share.
- */
+/* Filling in struct pgrab_result: what all built-in executors share. */
 #ifndef PGRAB_EXEC_RESULT_H
 #define PGRAB_EXEC_RESULT_H
 

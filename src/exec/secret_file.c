@@ -1,4 +1,3 @@
-/* See secret_file.h. */
 #include "exec/secret_file.h"
 
 #include <errno.h>

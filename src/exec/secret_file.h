@@ -1,7 +1,5 @@
-/*
- * Secrets in files: FOLDER/OWNER/PATH, where FOLDER is what the node's file names (secret_dir),
- * OWNER the role that the task belongs to, and PATH what the row says.
- */
+/* Secrets in files: FOLDER/OWNER/PATH, where FOLDER is what the node's file names (secret_dir), OWNER the
+ * role that the task belongs to, and PATH what the row says. */
 #ifndef PGRAB_EXEC_SECRET_FILE_H
 #define PGRAB_EXEC_SECRET_FILE_H
 

@@ -1,7 +1,5 @@
-/*
- * The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_alone.c (one outside),
- * sql_lost.c (whose connection was lost), sql_session.c (connections) and sql_text.c (the text of a task).
- */
+/* The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_alone.c (one outside),
+ * sql_lost.c (whose connection was lost), sql_session.c (connections) and sql_text.c (the text of a task). */
 #ifndef PGRAB_EXEC_SQL_H
 #define PGRAB_EXEC_SQL_H
 

@@ -1,6 +1,4 @@
-/*
- * A sql run whose connection was lost: its backend is ended, and the history says what became of it.
- */
+/* A sql run whose connection was lost: its backend is ended, and the history says what became of it. */
 #include <poll.h>
 #include <stdio.h>
 

@@ -1,4 +1,3 @@
-/* See surroundings.h. */
 #include "exec/surroundings.h"
 
 #include <grp.h>

@@ -1,7 +1,5 @@
-/*
- * What a job starts with unless its task says otherwise: user, environment, folder, umask, nice.  Made before
- * any thread starts, and never changed.
- */
+/* What a job starts with unless its task says otherwise: user, environment, folder, umask, nice.  Made before
+ * any thread starts, and never changed. */
 #ifndef PGRAB_EXEC_SURROUNDINGS_H
 #define PGRAB_EXEC_SURROUNDINGS_H
 

@@ -1,7 +1,5 @@
-/*
- * The inside of the pools, for its own files only: pools.c (the loop), pool.c (places and
- * queue), process.c and process_watch.c (one process), talk.c (what it says).
- */
+/* The inside of the pools, for its own files only: pools.c (the loop), pool.c (places and queue), process.c
+ * and process_watch.c (one process), talk.c (what it says). */
 #ifndef PGRAB_HANDLER_POOL_PRIV_H
 #define PGRAB_HANDLER_POOL_PRIV_H
 

@@ -1,7 +1,5 @@
-/*
- * What happens to a handler process: what its descriptors bring, what time brings, and its end.
- * See process.c for its states.
- */
+/* What happens to a handler process: what its descriptors bring, what time brings, and its end.  See
+ * process.c for its states. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * What a node's threads ask of the keeper.  The keeper process itself, its death and its successors are the
- * business of watch.c.
- */
+/* What a node's threads ask of the keeper.  The keeper process itself, its death and its successors are the
+ * business of watch.c. */
 #include "keeper/keeper.h"
 
 #include <errno.h>

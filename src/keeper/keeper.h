@@ -123,10 +123,8 @@ struct keeper_run {
 	uint64_t life; /* which keeper process it belongs to */
 };
 
-/*
- * Asks for a run; any worker thread.  RC_BAD: argv and env are together larger than 1 MiB.  RC_AGAIN: the
- * system refused (descriptors, memory), or there is no keeper at this moment; nothing was started.
- */
+/* Asks for a run; any worker thread.  RC_BAD: argv and env are together larger than 1 MiB.  RC_AGAIN: the
+ * system refused (descriptors, memory), or there is no keeper at this moment; nothing was started. */
 CHECKED enum rc
 keeper_spawn(struct keeper *k, const struct keeper_spec *spec, struct keeper_run *out, struct err *err);
 

@@ -114,8 +114,7 @@ serve(struct guard *g)
 	}
 }
 
-/* Descriptors of ours must not run out before those of the node do; children
- * get the old limit. */
+/* Descriptors of ours must not run out before those of the node do; children get the old limit. */
 static void
 raise_limit(struct rlimit *old)
 {

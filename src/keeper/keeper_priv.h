@@ -1,6 +1,5 @@
-/*
- * The inside of the node's side of the keeper, for keeper.c (what others call) and watch.c (the thread) only.
- */
+/* The inside of the node's side of the keeper, for keeper.c (what others call) and watch.c (the thread)
+ * only. */
 #ifndef PGRAB_KEEPER_KEEPER_PRIV_H
 #define PGRAB_KEEPER_KEEPER_PRIV_H
 

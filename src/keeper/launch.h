@@ -1,7 +1,4 @@
-/*
- * From fork to exec: the little that happens in a run's main process before it
- * is the user's program.
- */
+/* From fork to exec: the little that happens in a run's main process before it is the user's program. */
 #ifndef PGRAB_KEEPER_LAUNCH_H
 #define PGRAB_KEEPER_LAUNCH_H
 

@@ -1,4 +1,3 @@
-/* See link.h. */
 #include "keeper/link.h"
 
 #include <errno.h>

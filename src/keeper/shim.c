@@ -81,8 +81,7 @@ lease_passed(const struct shim *s)
 /* Whom a shim listens to.  After RUNNING only the children can tell it anything new. */
 enum { NEWS_CHILD, NEWS_WORKER, NEWS_NODE, NEWS_KEEPER, NEWS__COUNT };
 
-/* Waits for news, at most for timeout_ms, and returns a reason to end the run,
- * or KEEPER_BY_ITSELF. */
+/* Waits for news, at most for timeout_ms, and returns a reason to end the run, or KEEPER_BY_ITSELF. */
 static enum keeper_why
 watch(struct shim *s, int timeout_ms)
 {
@@ -181,10 +180,8 @@ begin_ending(struct shim *s, enum keeper_why why)
 	proctree_signal(getpid(), SIGCONT, NULL, NULL);
 }
 
-/*
- * With many processes a look at all of them takes long, and a run that forks and exits all the time has moved
- * on by then.  What catches it is the chase after each death (reap), so half of the time is left for that.
- */
+/* With many processes a look at all of them takes long, and a run that forks and exits all the time has moved
+ * on by then.  What catches it is the chase after each death (reap), so half of the time is left for that. */
 static void
 walk(struct shim *s)
 {

@@ -1,7 +1,5 @@
-/*
- * The process that watches a run: forked by the keeper, parent and subreaper of all that the run starts.
- * When nothing is left of one run it takes the next.
- */
+/* The process that watches a run: forked by the keeper, parent and subreaper of all that the run starts.
+ * When nothing is left of one run it takes the next. */
 #ifndef PGRAB_KEEPER_SHIM_H
 #define PGRAB_KEEPER_SHIM_H
 

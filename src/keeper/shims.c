@@ -1,4 +1,3 @@
-/* See shims.h. */
 #include "keeper/shims.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
-/*
- * The memory file: a head with the counts, then the groups of the user, then the strings of
- * argv and env and cwd, each with its NUL.
- */
+/* The memory file: a head with the counts, then the groups of the user, then the strings of argv and env and
+ * cwd, each with its NUL. */
 #include "keeper/wire.h"
 
 #include <errno.h>

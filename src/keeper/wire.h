@@ -1,7 +1,5 @@
-/*
- * What the node hands to the keeper for one run: a datagram of one byte with these descriptors.  What to run
- * travels in a memory file, which the shim reads, so that the keeper itself parses nothing.
- */
+/* What the node hands to the keeper for one run: a datagram of one byte with these descriptors.  What to run
+ * travels in a memory file, which the shim reads, so that the keeper itself parses nothing. */
 #ifndef PGRAB_KEEPER_WIRE_H
 #define PGRAB_KEEPER_WIRE_H
 
@@ -70,8 +68,7 @@ struct wire_spec {
 	gid_t *groups; /* of user */
 };
 
-/* Reads it back.  RC_BAD: not what wire_pack wrote; RC_AGAIN: could not be
- * read.  Closes nothing. */
+/* Reads it back.  RC_BAD: not what wire_pack wrote; RC_AGAIN: could not be read.  Closes nothing. */
 CHECKED enum rc wire_unpack(int fd, struct wire_spec *out);
 void wire_spec_fini(struct wire_spec *w);
 
