@@ -134,8 +134,8 @@ is_set(const struct keeper_user *u)
 }
 
 /* Groups, gid and uid, with no_new_privs set; drops every capability unless the uid is then 0, and checks
- * that there is no way back.  By system calls: libc's wrappers are for programs with threads, and the child of
- * vfork shares its memory with the shim.  False, with errno: the process must not go on. */
+ * that there is no way back.  By system calls: libc's wrappers are for programs with threads, and the child
+ * of vfork shares its memory with the shim.  False, with errno: the process must not go on. */
 static bool
 take_identity(const struct keeper_user *u)
 {
