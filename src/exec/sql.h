@@ -34,8 +34,8 @@ void sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, 
     struct pgrab_result *result);
 
 /* sql_session.c: the connections of one worker, one for each owner, made when it is needed.  session_user is
- * the owner, because no text gets past that boundary: SET ROLE, SECURITY DEFINER, deferred triggers all lead back
- * to the role that logged in.  Owned by the worker's thread. */
+ * the owner, because no text gets past that boundary: SET ROLE, SECURITY DEFINER, deferred triggers all lead
+ * back to the role that logged in.  Owned by the worker's thread. */
 #define SQL_SESSIONS_MAX 4 /* per worker; the least recently used makes room */
 
 struct sql_session {
