@@ -194,9 +194,9 @@ comment on column pgrab.task.last_error is 'System: why the last run failed.';
 -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
 -- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
 --
--- The first two are pgrab.lane_of() and pgrab.shard(), which PostgreSQL inlines: 11_task.sql says what they
--- mean.  Nobody can choose an owner, so a quick hash will do for plain tasks.  What users write freely goes
--- through a wide cryptographic one, which is longer than the other: nobody can get into the lane of others.
+-- The first two are pgrab_tool.lane_of() and pgrab.shard(), which PostgreSQL inlines: 11_task.sql says what
+-- they mean.  Nobody can choose an owner, so a quick hash will do for plain tasks.  What users write freely
+-- goes through a wide cryptographic one, which is longer: nobody can get into the lane of others.
 create index task_due_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
     then int8send(hashtextextended(kind,
@@ -249,7 +249,8 @@ comment on table pgrab.lane is
   'Lanes of the due index: what tasks have in common that the same nodes can run and that are equally '
   'important. Kept by triggers.';
 comment on column pgrab.lane.id is 'Number of the row, by which nodes name it.';
-comment on column pgrab.lane.lane is 'What stands for it in the due index: pgrab.lane_of() of its tasks.';
+comment on column pgrab.lane.lane is
+  'What stands for it in the due index: pgrab_tool.lane_of() of its tasks.';
 comment on column pgrab.lane.band is 'The band of its tasks'' priority, from 1 (below zero) to 5.';
 comment on column pgrab.lane.owner is 'Owner of its tasks.';
 comment on column pgrab.lane.kind is 'Kind of its tasks.';
@@ -1141,7 +1142,7 @@ revoke all on pgrab_internal.notice from public;
 create index task_expect_idx on pgrab.task (id) where expect_within is not null;
 comment on index pgrab.task_expect_idx is 'Tasks with expect_within.';
 
--- Serves: pgrab.id_of(), `pgrab tasks --name`; prefixes, too.  A task without a name is not in it.
+-- Serves: pgrab_tool.id_of(), `pgrab tasks --name`; prefixes, too.  A task without a name is not in it.
 create index task_name_idx on pgrab.task (name text_pattern_ops) where name is not null;
 comment on index pgrab.task_name_idx is 'Tasks by their names.';
 

@@ -159,10 +159,10 @@ begin atomic
 end;
 comment on function pgrab_internal.place() is 'Identifies this database and its server.';
 
-create or replace function pgrab.copied() returns boolean
+create or replace function pgrab_tool.copied() returns boolean
 language sql stable
 return (
   select c.system_id is not null and (c.system_id, c.database) is distinct from (p.system_id, p.database)
   from pgrab.cluster c cross join pgrab_internal.place() p);
-comment on function pgrab.copied() is
+comment on function pgrab_tool.copied() is
   'True: this database was copied or restored from another one, and nobody has said pgrab.adopt() yet.';

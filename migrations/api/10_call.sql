@@ -4,7 +4,7 @@
 -- session_user is the role that logged in, even inside a function that another user has planted.  So the
 -- caller is recorded on the way in, while current_user still tells: by the default of a column that no user
 -- may write (pgrab.task.owner; call.caller), or by a trigger that runs with the caller's rights just before
--- ours (pgrab.note_caller()).
+-- ours (pgrab_tool.note_caller()).
 --
 -- The public functions (pgrab.pause(), ...) insert into a view, pgrab_internal.call.  Their bodies are parsed
 -- when they are created, so they reach it without a right on its schema, and nothing else reaches it at all.
@@ -74,7 +74,7 @@ create or replace function pgrab_internal.caller() returns text
 language sql stable
 return coalesce(nullif(current_setting('pgrab.caller', true), ''), session_user);
 comment on function pgrab_internal.caller() is
-  'Who acts, for functions that run after call_begin() or pgrab.note_caller().';
+  'Who acts, for functions that run after call_begin() or pgrab_tool.note_caller().';
 
 -- --------------------------------------------------------------------------------------------------- events
 

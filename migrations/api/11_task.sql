@@ -13,7 +13,7 @@ comment on function pgrab_internal.band(smallint) is
   'The band of a priority: 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.';
 
 -- The very expression of task_due_idx: inlined, it finds that index.
-create or replace function pgrab.lane_of(
+create or replace function pgrab_tool.lane_of(
   p_owner text, p_kind text, p_require jsonb, p_delivery text, p_priority smallint)
 returns bytea
 language sql immutable parallel safe
@@ -23,7 +23,7 @@ return case when p_delivery = 'at_least_once' and p_require = '{}' and p_kind in
   else substring(sha256(decode(replace(width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[])::text
     || ' ' || length(p_owner)::text || ' ' || p_owner || length(p_kind)::text || ' ' || p_kind || p_delivery
     || p_require::text, '\', '\\'), 'escape')), 1, 16) end;
-comment on function pgrab.lane_of(text, text, jsonb, text, smallint) is
+comment on function pgrab_tool.lane_of(text, text, jsonb, text, smallint) is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
   'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
 
@@ -139,17 +139,17 @@ comment on function pgrab_internal.task_insert() is
 
 -- Triggers that must know who acts run with the caller's rights, and come before those that run with the
 -- rights of pgrab's owner, where current_user is always the owner.
-create or replace function pgrab.task_owner() returns trigger
+create or replace function pgrab_tool.task_owner() returns trigger
 language plpgsql as $$
 begin
   new.owner := current_user;
   return new;
 end $$;
-comment on function pgrab.task_owner() is
+comment on function pgrab_tool.task_owner() is
   'Trigger: a task belongs to the role that inserts it, whatever the row says.';
 create trigger task_05_owner before insert on pgrab.task for each row
   when (new.owner is distinct from current_user and not pgrab_internal.in_call())
-  execute function pgrab.task_owner();
+  execute function pgrab_tool.task_owner();
 
 -- Skipped for a definition in which nothing can be wrong, when the INSERT has left the system's columns
 -- alone: 7 us a row instead of 24.  A null anywhere makes the condition null, and the trigger runs.
@@ -394,7 +394,7 @@ comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
   'Writes the new plan of an edited task. With p_released no node holds it any more.';
 
 -- A task runs with the rights of its owner, so only the owner may change what it runs.
-create or replace function pgrab.task_foreign() returns trigger
+create or replace function pgrab_tool.task_foreign() returns trigger
 language plpgsql as $$
 begin
   if pg_has_role(current_user, (select c.relowner from pg_class c where c.oid = tg_relid), 'USAGE')
@@ -407,22 +407,22 @@ begin
     hint = 'Only the owner can change kind, command, args and on_failure; when and whether it runs, '
       'operators can change, too.';
 end $$;
-comment on function pgrab.task_foreign() is
+comment on function pgrab_tool.task_foreign() is
   'Trigger: only the owner of a task may change what it runs. With an argument: members of that role may '
   'change the other columns.';
 create trigger task_05_foreign after update of kind, command, args, on_failure on pgrab.task for each row
 when (new.owner <> current_user and not pgrab_internal.in_call()
   and (old.kind, old.command, old.args, old.on_failure)
     is distinct from (new.kind, new.command, new.args, new.on_failure))
-execute function pgrab.task_foreign();
+execute function pgrab_tool.task_foreign();
 
-create or replace function pgrab.note_caller() returns trigger
+create or replace function pgrab_tool.note_caller() returns trigger
 language plpgsql as $$
 begin
   perform set_config('pgrab.caller', current_user, true);
   return null;
 end $$;
-comment on function pgrab.note_caller() is
+comment on function pgrab_tool.note_caller() is
   'Trigger: tells the next trigger, which runs with the rights of pgrab''s owner, who acts.';
 
 create or replace function pgrab_internal.written() returns text[]
@@ -439,7 +439,7 @@ begin
   execute format(
     'create trigger task_09_caller after update of %1$s on pgrab.task for each row '
     'when (new.version = old.version and not pgrab_internal.in_call()) '
-    'execute function pgrab.note_caller()',
+    'execute function pgrab_tool.note_caller()',
     array_to_string(c_columns, ', '));
   execute format(
     'create trigger task_10_edited after update of %1$s on pgrab.task for each row '
@@ -456,10 +456,11 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off as $$
   select l.id from pgrab.lane l
   where l.id = any (p_ids)
     and not exists (select from pgrab.task t
-      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
         and t.due_at is not null)
     and not exists (select from pgrab.task t
-      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane and t.due_at is null)
+      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        and t.due_at is null)
 $$;
 comment on function pgrab_internal.lanes_empty(bigint[]) is
   'Which of these lanes (pgrab.lane.id) nothing stands in: two probes for each.';
@@ -526,7 +527,7 @@ comment on function pgrab_internal.lanes_add(pgrab_internal.lane[], boolean) is
 create or replace function pgrab_internal.lane(t pgrab_internal.task) returns pgrab_internal.lane
 language sql immutable
 begin atomic
-  select (null, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
+  select (null, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
     pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery)::pgrab_internal.lane;
 end;
 comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
@@ -545,7 +546,7 @@ begin
   select array_agg((null, n.lane, pgrab_internal.band(n.priority), n.owner, n.kind, n.require,
     n.delivery)::pgrab_internal.lane) into v_lanes
   from (
-    select pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane, t.*
+    select pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane, t.*
     from (select distinct t.owner, t.kind, t.require, t.delivery, t.priority from new_task t) t) n
   where not exists (select from pgrab.lane l where l.owner = n.owner and l.lane = n.lane);
   if v_lanes is not null then

@@ -34,14 +34,14 @@ begin atomic
     cross join lateral (
       with recursive head as (
         (select pgrab.shard(t.id) as shard from pgrab.task t
-        where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
           and t.due_at is not null
         order by pgrab.shard(t.id) limit 1)
         union all
         select n.shard
         from head h cross join lateral (
           select pgrab.shard(t.id) as shard from pgrab.task t
-          where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+          where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
             and pgrab.shard(t.id) > h.shard and t.due_at is not null
           order by pgrab.shard(t.id) limit 1) n)
       select h.shard from head h) h;
@@ -55,7 +55,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
   select f.id
   from pgrab_internal.due_heads(p_owner) h cross join lateral (
     select t.id from pgrab.task t
-    where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+    where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
       and pgrab.shard(t.id) = h.shard and t.due_at <= p_until
       and (p_statuses is null or t.status = any (p_statuses))
     order by t.due_at limit p_each) f
@@ -65,7 +65,7 @@ comment on function pgrab_internal.due_ids(text, timestamptz, text[], bigint) is
   'each lane and shard the first p_each (null: all).';
 
 -- The tasks come one by one: who needs only the first few reads no more.
-create or replace function pgrab.due_until(
+create or replace function pgrab_tool.due_until(
   p_until timestamptz, p_statuses text[] default null, p_each bigint default null)
 returns setof pgrab_internal.task
 language sql stable
@@ -75,7 +75,7 @@ begin atomic
     select pgrab_internal.due_ids(pgrab_internal.sees_only(), p_until, p_statuses, p_each) as id) d
     cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t;
 end;
-comment on function pgrab.due_until(timestamptz, text[], bigint) is
+comment on function pgrab_tool.due_until(timestamptz, text[], bigint) is
   'Tasks that are due by then and have one of these statuses (null: any), held or not, found by index; of '
   'each lane and shard the first p_each (null: all).';
 
@@ -89,14 +89,14 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     select f.due_at
     from head h cross join lateral (
       select t.due_at from pgrab.task t
-      where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
         and pgrab.shard(t.id) = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
       order by t.due_at limit 1 + p_limit / 256) f
     order by f.due_at offset p_limit - 1 limit 1)
   select f.id
   from head h cross join lateral (
     select t.id, t.due_at from pgrab.task t
-    where pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+    where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
       and pgrab.shard(t.id) = h.shard and t.status = any (p_statuses)
       and t.due_at <= coalesce((select b.due_at from bound b), p_until)
     order by t.due_at limit p_limit) f
@@ -105,7 +105,7 @@ $$;
 comment on function pgrab_internal.due_first_ids(text, timestamptz, text[], integer) is
   'The first p_limit tasks of an owner, or of all (null), that are due by then, without reading the others.';
 
-create or replace function pgrab.due_first(
+create or replace function pgrab_tool.due_first(
   p_until timestamptz, p_statuses text[], p_limit integer) returns setof pgrab_internal.task
 language sql stable
 begin atomic
@@ -115,11 +115,11 @@ begin atomic
     cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t
   order by t.due_at;
 end;
-comment on function pgrab.due_first(timestamptz, text[], integer) is
+comment on function pgrab_tool.due_first(timestamptz, text[], integer) is
   'The first p_limit tasks that are due by then, in order, without reading the others.';
 
 -- Found by what the claims wrote (pgrab.hold), not among the due tasks: there may be a million of those.
-create or replace function pgrab.in_hand() returns setof pgrab_internal.task
+create or replace function pgrab_tool.in_hand() returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.*
@@ -127,7 +127,7 @@ begin atomic
     select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t -- as held()
   where t.status in ('claimed', 'running');
 end;
-comment on function pgrab.in_hand() is 'Tasks that nodes hold, claimed or running.';
+comment on function pgrab_tool.in_hand() is 'Tasks that nodes hold, claimed or running.';
 
 create or replace function pgrab_internal.kind_ids(p_owner text, p_kind text) returns setof bigint
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
@@ -137,13 +137,13 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     where l.kind = p_kind and (p_owner is null or l.owner = p_owner)) l
     cross join lateral (
       select x.id from pgrab.task x
-      where pgrab.lane_of(x.owner, x.kind, x.require, x.delivery, x.priority) = l.lane
+      where pgrab_tool.lane_of(x.owner, x.kind, x.require, x.delivery, x.priority) = l.lane
         and x.due_at is not null) t
 $$;
 comment on function pgrab_internal.kind_ids(text, text) is
   'The planned tasks of a kind and an owner, or of all (null).';
 
-create or replace function pgrab.of_kind(p_kind text) returns setof bigint
+create or replace function pgrab_tool.of_kind(p_kind text) returns setof bigint
 language sql stable
 begin atomic
   select t.id
@@ -153,6 +153,6 @@ begin atomic
   union all
   select t.id from pgrab.task t where t.due_at is null and t.kind = p_kind;
 end;
-comment on function pgrab.of_kind(text) is
+comment on function pgrab_tool.of_kind(text) is
   'The live tasks of a kind. Planned ones are found by their lanes, without reading others; of the tasks '
   'that cannot run now, all are read.';

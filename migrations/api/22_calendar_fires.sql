@@ -236,11 +236,11 @@ comment on function pgrab_internal.schedule_check(text, text) is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist: SQLSTATE '
   '22023 with the value and a HINT. A null schedule (a task that runs once) is fine.';
 
-create or replace function pgrab.schedule_check(schedule text, timezone text default 'UTC') returns void
+create or replace function pgrab_tool.schedule_check(schedule text, timezone text default 'UTC') returns void
 language sql stable
 begin atomic
   select pgrab_internal.schedule_check($1, $2);
 end;
-comment on function pgrab.schedule_check(text, text) is
+comment on function pgrab_tool.schedule_check(text, text) is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist, with a '
   'HINT.';

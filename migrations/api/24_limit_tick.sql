@@ -151,7 +151,7 @@ end $$;
 comment on function pgrab_internal.limit_changed() is
   'Records a change to a limit, and makes the tasks that waited for a deleted one due.';
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
-  for each row when (not pgrab_internal.in_call()) execute function pgrab.note_caller();
+  for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger limit_10_changed after insert or update or delete on pgrab.limit
   for each row execute function pgrab_internal.limit_changed();
 

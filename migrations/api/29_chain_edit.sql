@@ -191,7 +191,7 @@ end $$;
 
 create trigger task_09_deleter after delete on pgrab.task for each row
   when (coalesce(current_setting('pgrab.link_ends', true), '') = '' and not pgrab_internal.in_call())
-  execute function pgrab.note_caller();
+  execute function pgrab_tool.note_caller();
 
 -- Running links are returned, for their nodes to stop.
 create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)

@@ -291,7 +291,7 @@ end $$;
 comment on function pgrab_internal.chain_tree(bigint) is
   'The links of one run of a chain and their places in its tree.';
 
-create or replace function pgrab.chain_of(p_id bigint)
+create or replace function pgrab_tool.chain_of(p_id bigint)
 returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
   started_at timestamptz, finished_at timestamptz, path bigint[])
 language sql stable
@@ -301,7 +301,7 @@ begin atomic
     (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = p_id),
     (select r.chain_id from pgrab.last_run(p_id, 'ended') r))) l;
 end;
-comment on function pgrab.chain_of(bigint) is
+comment on function pgrab_tool.chain_of(bigint) is
   'The chain that a task is, or last was, a link of, drawn as in pgrab.chains, all its roots in one pass.';
 
 -- What a chain looks like is read with the rights of pgrab's owner: so first the caller must see some of it.

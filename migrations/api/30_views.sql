@@ -33,12 +33,12 @@ end;
 comment on function pgrab_internal.doubted_by(bigint) is
   'The nodes that had no answer from the server when they tried to take a task. Null: none.';
 
-create or replace function pgrab.durable() returns boolean
+create or replace function pgrab_tool.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
   and (current_setting('synchronous_commit') in ('on', 'remote_apply')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
-comment on function pgrab.durable() is 'Does the server keep every commit through a crash?';
+comment on function pgrab_tool.durable() is 'Does the server keep every commit through a crash?';
 
 -- (Starts of at_most_once tasks set synchronous_commit themselves.)  An asynchronous standby may be promoted
 -- without the last commits; one that is disconnected still has its slot.  Logical replicas are not promoted.
@@ -174,14 +174,14 @@ end;
 comment on function pgrab.why(bigint) is
   'Why a task is not running, in a few words. Null: it is running, or has ended. More: pgrab.explain().';
 
-create or replace function pgrab.in_line() returns setof pgrab_internal.task
+create or replace function pgrab_tool.in_line() returns setof pgrab_internal.task
 language sql stable
 begin atomic
   select t.* from pgrab.task t
   where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
     and t.fire_at <= statement_timestamp();
 end;
-comment on function pgrab.in_line() is 'Tasks that are due and wait for a place under their limit.';
+comment on function pgrab_tool.in_line() is 'Tasks that are due and wait for a place under their limit.';
 
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe
@@ -220,9 +220,9 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.at
   date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
 from (
-  select d.* from pgrab.due_until(statement_timestamp(), '{scheduled,claimed}') d
+  select d.* from pgrab_tool.due_until(statement_timestamp(), '{scheduled,claimed}') d
   union all
-  select l.* from pgrab.in_line() l) t
+  select l.* from pgrab_tool.in_line() l) t
 left join pgrab.node n on n.id = t.node_id;
 comment on view pgrab.due is 'Tasks that are due and have not started.';
 comment on column pgrab.due.id is 'Number of the task.';
@@ -240,7 +240,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
   pgrab_internal.brief(l.progress_text, 30) as progress_text,
   date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
-from pgrab.in_hand() t
+from pgrab_tool.in_hand() t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l
   on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version
@@ -268,9 +268,9 @@ select t.id, coalesce(t.name, t.key) as name, t.kind,
   date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by,
   pgrab_internal.why(t) as why
 from (
-  select d.* from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}') d
+  select d.* from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}') d
   union all
-  select l.* from pgrab.in_line() l
+  select l.* from pgrab_tool.in_line() l
   where l.fire_at <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is
   'Tasks that have been due for more than two seconds and have not started: how long, and why.';

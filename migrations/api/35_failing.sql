@@ -57,9 +57,9 @@ language sql stable set jit = off
 begin atomic
   select count(*)
   from (
-    select from pgrab.due_until(statement_timestamp() - p_for, '{scheduled,claimed}') d
+    select from pgrab_tool.due_until(statement_timestamp() - p_for, '{scheduled,claimed}') d
     union all
-    select from pgrab.in_line() l where l.fire_at <= statement_timestamp() - p_for
+    select from pgrab_tool.in_line() l where l.fire_at <= statement_timestamp() - p_for
     limit 10000) w;
 end;
 comment on function pgrab_internal.count_due(interval) is
@@ -71,9 +71,9 @@ begin atomic
   select date_trunc('second', statement_timestamp() - min(w.since))
   from (
     select d.due_at as since
-    from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}', 1) d
+    from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}', 1) d
     union all
-    (select l.fire_at from pgrab.in_line() l
+    (select l.fire_at from pgrab_tool.in_line() l
     where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
 end;
 comment on function pgrab_internal.oldest_late() is
@@ -118,7 +118,7 @@ select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
   least(p.failing, 10000) as failing, o.overdue
 from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.live) n,
-  (select count(*) as running from pgrab.in_hand() t where t.status = 'running') r,
+  (select count(*) as running from pgrab_tool.in_hand() t where t.status = 'running') r,
   pgrab_internal.count_due('2 s') l(late), pgrab_internal.counts_parked() p,
   pgrab_internal.counts_runs('1 minute') m, pgrab_internal.counts_runs('1 hour') h,
   (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;

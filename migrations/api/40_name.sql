@@ -7,7 +7,7 @@ comment on function pgrab_internal.called(bigint, text, text) is 'What to call a
 
 -- No index has the words of the history.  The newest day is read first, then as many days again as have been
 -- read, for as long as there is time.
-create or replace function pgrab.ended_called(p_word text, p_within interval default '300 ms',
+create or replace function pgrab_tool.ended_called(p_word text, p_within interval default '300 ms',
   out id bigint, out since timestamptz)
 language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
 declare
@@ -24,12 +24,12 @@ begin
     v_to := since;
   end loop;
 end $$;
-comment on function pgrab.ended_called(text, interval) is
+comment on function pgrab_tool.ended_called(text, interval) is
   'The latest ended task with a key or name, and since when ended tasks were looked at: as far back as the '
   'time allows.';
 
-create or replace function pgrab.id_refuse(p_word text, p_ids bigint[], p_keys text[], p_since timestamptz)
-returns void
+create or replace function pgrab_tool.id_refuse(
+  p_word text, p_ids bigint[], p_keys text[], p_since timestamptz) returns void
 language plpgsql stable as $$
 begin
   if p_word is null then
@@ -58,12 +58,12 @@ begin
         where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'
         order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
 end $$;
-comment on function pgrab.id_refuse(text, bigint[], text[], timestamptz) is
+comment on function pgrab_tool.id_refuse(text, bigint[], text[], timestamptz) is
   'Refuses a name that several tasks have, or none (of those that have ended, since then); looks only at '
   'tasks that the caller may see.';
 
 -- Live tasks first; then, as long as the history has it, the latest ended task with that key or name.
-create or replace function pgrab.id_of(p_task text) returns bigint
+create or replace function pgrab_tool.id_of(p_task text) returns bigint
 language plpgsql stable as $$
 declare
   v_id bigint;
@@ -81,26 +81,26 @@ begin
     v_id := v_ids[1];
   end if;
   if v_id is null then
-    select e.id, e.since into v_id, v_since from pgrab.ended_called(p_task) e;
+    select e.id, e.since into v_id, v_since from pgrab_tool.ended_called(p_task) e;
   end if;
   if v_id is null or cardinality(v_ids) > 1 then
-    perform pgrab.id_refuse(p_task, v_ids, v_keys, v_since);
+    perform pgrab_tool.id_refuse(p_task, v_ids, v_keys, v_since);
   end if;
   return v_id;
 end $$;
-comment on function pgrab.id_of(text) is
+comment on function pgrab_tool.id_of(text) is
   'The id of the task with this id, key or name, tried in this order. Refuses a name that several tasks '
   'have, listing them, and one that none has.';
 
-create or replace function pgrab.ids_of(p_tasks text[]) returns bigint[]
+create or replace function pgrab_tool.ids_of(p_tasks text[]) returns bigint[]
 language sql stable
-return (select coalesce(array_agg(pgrab.id_of(u.task) order by u.n), '{}')
+return (select coalesce(array_agg(pgrab_tool.id_of(u.task) order by u.n), '{}')
   from unnest(p_tasks) with ordinality u(task, n));
-comment on function pgrab.ids_of(text[]) is 'pgrab.id_of() of each.';
+comment on function pgrab_tool.ids_of(text[]) is 'pgrab_tool.id_of() of each.';
 
-create or replace function pgrab.moment(p_text text) returns timestamptz
+create or replace function pgrab_tool.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
   else p_text::timestamptz end;
-comment on function pgrab.moment(text) is
+comment on function pgrab_tool.moment(text) is
   'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time.';

@@ -85,7 +85,7 @@ begin atomic
   where not pgrab_internal.may_kind(t.owner, t.kind)
   union all
   select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: %s',
-    pgrab_internal.cut(c.paused_at), c.paused_by, case when pgrab.copied()
+    pgrab_internal.cut(c.paused_at), c.paused_by, case when pgrab_tool.copied()
       then 'they still run where it was copied from. Only if that is gone for good, select pgrab.adopt().'
       else 'select pgrab.resume_all() resumes them.' end)
   from pgrab.cluster c where c.paused
@@ -261,14 +261,14 @@ end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
   'Can this node run the task, and if not, why?';
 
-create or replace function pgrab.able(p_kind text, p_owner text, p_require jsonb) returns text[]
+create or replace function pgrab_tool.able(p_kind text, p_owner text, p_require jsonb) returns text[]
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
   where n.state = 'up' and n.live and n.labels @> p_require
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
-comment on function pgrab.able(text, text, jsonb) is
+comment on function pgrab_tool.able(text, text, jsonb) is
   'The nodes that could run such a task: up and alive, with its kind and its labels.';
 
 create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
@@ -312,7 +312,7 @@ begin atomic
       then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
         'the task''s require.', t.kind, t.require)
     else 'Every node that could run it is draining or stopping. Undrain one, or start another: pgrab run.' end
-  where pgrab.able(t.kind, t.owner, t.require) = '{}'
+  where pgrab_tool.able(t.kind, t.owner, t.require) = '{}'
   union all
   select 'durability', 'blocked', format('at_most_once, and %s.', pgrab_internal.may_lose(false))
   where t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null;
@@ -346,10 +346,10 @@ begin atomic
     else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
       pgrab.shard(t.id), w.node) end
   from (
-    select pgrab_internal.likely(pgrab.able(t.kind, t.owner, t.require),
+    select pgrab_internal.likely(pgrab_tool.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = pgrab.shard(t.id))) as node) w
-  where pgrab.able(t.kind, t.owner, t.require) <> '{}';
+  where pgrab_tool.able(t.kind, t.owner, t.require) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
 
@@ -418,7 +418,7 @@ comment on function pgrab.explain(bigint) is
 create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
 language sql stable
 begin atomic
-  select * from pgrab.explain(pgrab.id_of(p_task));
+  select * from pgrab.explain(pgrab_tool.id_of(p_task));
 end;
 comment on function pgrab.explain(text) is 'The same for a task given by its key or its name.';
 
@@ -447,12 +447,12 @@ begin atomic
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule,
       pgrab.shard(t.id) as shard, f.at
-    from pgrab.due_first(
+    from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
   class as materialized (
-    select c.kind, c.owner, c.require, pgrab.able(c.kind, c.owner, c.require) as able
+    select c.kind, c.owner, c.require, pgrab_tool.able(c.kind, c.owner, c.require) as able
     from (select distinct t.kind, t.owner, t.require from task t) c)
   select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end

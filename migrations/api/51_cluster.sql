@@ -72,7 +72,7 @@ declare
   p constant record := pgrab_internal.place();
 begin
   update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
-  if not pgrab.copied() then
+  if not pgrab_tool.copied() then
     return false;
   end if;
   update pgrab.cluster x

@@ -110,7 +110,7 @@ comment on function pgrab.pause(bigint) is
 create or replace function pgrab.pause(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.pause(array[pgrab.id_of(p_task)]);
+  select * from pgrab.pause(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.pause(text) is 'The same for a task given by its key or its name.';
 
@@ -133,7 +133,7 @@ comment on function pgrab.resume(bigint) is
 create or replace function pgrab.resume(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.resume(array[pgrab.id_of(p_task)]);
+  select * from pgrab.resume(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.resume(text) is 'The same for a task given by its key or its name.';
 
@@ -156,7 +156,7 @@ comment on function pgrab.retry(bigint) is
 create or replace function pgrab.retry(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.retry(array[pgrab.id_of(p_task)]);
+  select * from pgrab.retry(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.retry(text) is 'The same for a task given by its key or its name.';
 
@@ -178,7 +178,7 @@ comment on function pgrab.run_now(bigint) is
 create or replace function pgrab.run_now(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.run_now(array[pgrab.id_of(p_task)]);
+  select * from pgrab.run_now(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.run_now(text) is 'The same for a task given by its key or its name.';
 
@@ -204,7 +204,7 @@ comment on function pgrab.cancel(bigint) is
 create or replace function pgrab.cancel(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.cancel(array[pgrab.id_of(p_task)]);
+  select * from pgrab.cancel(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.cancel(text) is 'The same for a task given by its key or its name.';
 
@@ -227,7 +227,7 @@ comment on function pgrab.skip_next(bigint) is
 create or replace function pgrab.skip_next(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.skip_next(array[pgrab.id_of(p_task)]);
+  select * from pgrab.skip_next(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.skip_next(text) is 'The same for a task given by its key or its name.';
 
@@ -250,7 +250,7 @@ comment on function pgrab.delete(bigint) is
 create or replace function pgrab.delete(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.delete(array[pgrab.id_of(p_task)]);
+  select * from pgrab.delete(array[pgrab_tool.id_of(p_task)]);
 end;
 comment on function pgrab.delete(text) is 'The same for a task given by its key or its name.';
 
@@ -265,7 +265,7 @@ comment on function pgrab.delete_chain(bigint) is
   'Deletes a task with everything below it; runs in progress are stopped. Returns the ids.';
 
 -- DELETE on a table would give LOCK TABLE in any mode on it, too; on a view it gives none on what is below.
-create or replace function pgrab.tasks_delete() returns trigger
+create or replace function pgrab_tool.tasks_delete() returns trigger
 language plpgsql as $$
 begin
   if not exists (select from pgrab.task t where t.id = old.id) then
@@ -274,9 +274,9 @@ begin
   perform pgrab.delete(old.id);
   return old;
 end $$;
-comment on function pgrab.tasks_delete() is 'Trigger: DELETE of pgrab.tasks is pgrab.delete().';
+comment on function pgrab_tool.tasks_delete() is 'Trigger: DELETE of pgrab.tasks is pgrab.delete().';
 create trigger tasks_10_delete instead of delete on pgrab.tasks
-  for each row execute function pgrab.tasks_delete();
+  for each row execute function pgrab_tool.tasks_delete();
 
 create or replace function pgrab.delete_edge(p_parent bigint, p_child bigint) returns boolean
 language sql

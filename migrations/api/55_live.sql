@@ -68,7 +68,7 @@ comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean)
   'What is known of the output of a run: the one with p_version, or else the current or last one. With p_ask '
   'it asks for more, if the run is in progress. p_visible: the caller may see the task.';
 
-create or replace function pgrab.output_of(
+create or replace function pgrab_tool.output_of(
   p_id bigint, p_version bigint default null, p_ask boolean default true)
 returns table (version bigint, running boolean, pending boolean, total bigint, unbroken integer, output text,
   attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean)
@@ -78,7 +78,7 @@ begin atomic
     exists (select from pgrab.task t where t.id = p_id)
     or exists (select from pgrab.last_run(p_id))) l;
 end;
-comment on function pgrab.output_of(bigint, bigint, boolean) is
+comment on function pgrab_tool.output_of(bigint, bigint, boolean) is
   'Like pgrab.output(), with all that is known: for programs that follow a run. p_version: which run (null: '
   'the current or last one); pending: its node has been asked and has not answered yet; total: bytes printed '
   'by told_at; unbroken: how many bytes at the end of output have no gap in them.';
@@ -86,7 +86,7 @@ comment on function pgrab.output_of(bigint, bigint, boolean) is
 create or replace function pgrab.output(p_id bigint) returns text
 language sql
 begin atomic
-  select o.output from pgrab.output_of(p_id) o;
+  select o.output from pgrab_tool.output_of(p_id) o;
 end;
 comment on function pgrab.output(bigint) is
   'What a task has printed, at most 64 KiB, head and tail. For a running task: what its node wrote down at '
@@ -96,7 +96,7 @@ comment on function pgrab.output(bigint) is
 create or replace function pgrab.output(p_task text) returns text
 language sql
 begin atomic
-  select pgrab.output(pgrab.id_of(p_task));
+  select pgrab.output(pgrab_tool.id_of(p_task));
 end;
 comment on function pgrab.output(text) is 'The same for a task given by its key or its name.';
 
@@ -116,6 +116,6 @@ create or replace function pgrab.result(p_task text)
 returns table (outcome text, value jsonb, error text)
 language sql stable
 begin atomic
-  select * from pgrab.result(pgrab.id_of(p_task));
+  select * from pgrab.result(pgrab_tool.id_of(p_task));
 end;
 comment on function pgrab.result(text) is 'The same for a task given by its key or its name.';

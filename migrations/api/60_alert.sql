@@ -77,7 +77,7 @@ begin
 end $$;
 comment on function pgrab_internal.alert_changed() is
   'Checks an alert: its template, its patterns, and how many its role has.';
-create or replace function pgrab.alert_set_by() returns trigger
+create or replace function pgrab_tool.alert_set_by() returns trigger
 language plpgsql as $$
 begin
   -- an operator who only switches an alert off and on does not make its template his own
@@ -85,10 +85,10 @@ begin
     else current_user end;
   return new;
 end $$;
-comment on function pgrab.alert_set_by() is
+comment on function pgrab_tool.alert_set_by() is
   'Trigger: the tasks that an alert inserts belong to the role that last wrote its template.';
 create or replace trigger alert_05_set_by before insert or update on pgrab.alert
-  for each row execute function pgrab.alert_set_by();
+  for each row execute function pgrab_tool.alert_set_by();
 create or replace trigger alert_10_changed before insert or update on pgrab.alert
   for each row execute function pgrab_internal.alert_changed();
 

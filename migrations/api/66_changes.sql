@@ -1,12 +1,12 @@
 -- How tasks have changed.
 
 -- A deleted task is found by the last key or name that it had.
-create or replace function pgrab.defined_id(p_task text) returns bigint
+create or replace function pgrab_tool.defined_id(p_task text) returns bigint
 language sql stable
 begin atomic
   select case when d.task_id is null or p_task ~ '^-?[0-9]{1,18}$'
       or exists (select from pgrab.task t where p_task in (t.key, t.name))
-    then pgrab.id_of(p_task) else d.task_id end
+    then pgrab_tool.id_of(p_task) else d.task_id end
   from (select) one left join (
     select x.task_id, coalesce(x.until, x.since) as at from pgrab.definition x
     where p_task in (x.definition ->> 'key', x.definition ->> 'name')
@@ -15,13 +15,13 @@ begin atomic
     where (r.key = p_task or r.name = p_task) and r.ended is not null
     order by at desc limit 1) d on true;
 end;
-comment on function pgrab.defined_id(text) is
-  'Like pgrab.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
+comment on function pgrab_tool.defined_id(text) is
+  'Like pgrab_tool.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
 
 create or replace function pgrab.undelete(p_task text) returns setof pgrab_internal.task
 language sql
 begin atomic
-  select * from pgrab.undelete(array[pgrab.defined_id(p_task)]);
+  select * from pgrab.undelete(array[pgrab_tool.defined_id(p_task)]);
 end;
 comment on function pgrab.undelete(text) is 'The same for a task given by the last key or name that it had.';
 
@@ -48,6 +48,6 @@ create or replace function pgrab.changes(p_task text)
 returns table (at timestamptz, role text, version bigint, changed text, before text, after text)
 language sql stable
 begin atomic
-  select * from pgrab.changes(pgrab.defined_id(p_task));
+  select * from pgrab.changes(pgrab_tool.defined_id(p_task));
 end;
 comment on function pgrab.changes(text) is 'The same for a task given by its key or its name.';

@@ -1,7 +1,7 @@
 -- What pgrab serve offers to programs, and SQL to any user: tasks as JSON, tokens, and how many workers the
 -- backlog needs.
 
-create or replace function pgrab.members_check(p_task jsonb) returns void
+create or replace function pgrab_tool.members_check(p_task jsonb) returns void
 language plpgsql security definer as $$
 declare
   v_member text;
@@ -19,15 +19,16 @@ begin
       hint = 'Give columns of pgrab.task that users can write, and parents.';
   end if;
 end $$;
-comment on function pgrab.members_check(jsonb) is 'Refuses members of a task that are not columns of it.';
+comment on function pgrab_tool.members_check(jsonb) is
+  'Refuses members of a task that are not columns of it.';
 
 -- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
-create or replace function pgrab.as_task(p_task jsonb) returns pgrab_internal.task
+create or replace function pgrab_tool.as_task(p_task jsonb) returns pgrab_internal.task
 language sql stable
 begin atomic
   select jsonb_populate_record(null::pgrab_internal.task, p_task);
 end;
-comment on function pgrab.as_task(jsonb) is 'A JSON object of columns of pgrab.task as a row.';
+comment on function pgrab_tool.as_task(jsonb) is 'A JSON object of columns of pgrab.task as a row.';
 
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -36,14 +37,14 @@ declare
   v_parents bigint[];
   v_id bigint;
 begin
-  perform pgrab.members_check(p_task);
+  perform pgrab_tool.members_check(p_task);
   v_want := p_task - 'parents';
   if p_task ? 'parents' then
-    v_parents := pgrab.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
+    v_parents := pgrab_tool.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
   end if;
   execute (select format('insert into pgrab.task (%s) select %1$s from '
-      'pgrab.as_task($1) returning id', string_agg(quote_ident(k), ', '))
+      'pgrab_tool.as_task($1) returning id', string_agg(quote_ident(k), ', '))
     from jsonb_object_keys(v_want) k) into v_id using v_want;
   if cardinality(v_parents) > 1 then -- only then the caller needs rights to pgrab.edge
     insert into pgrab.edge (parent_id, child_id, run_if)
@@ -58,13 +59,13 @@ comment on function pgrab.add(jsonb) is
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 begin
-  perform pgrab.members_check(p_changes);
+  perform pgrab_tool.members_check(p_changes);
   if p_changes ? 'parents' then
     raise exception using errcode = '22023', message = 'parents cannot be changed here',
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
   end if;
   return query execute (
-    select format('update pgrab.task t set %s from pgrab.as_task($1) w '
+    select format('update pgrab.task t set %s from pgrab_tool.as_task($1) w '
       'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
   if not found then
@@ -95,7 +96,7 @@ begin atomic
     count(*) filter (where t.status = 'running'), 1,
     extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
       and t.due_at <= statement_timestamp()))
-  from pgrab.due_until(statement_timestamp() + p_within, null, 20) t
+  from pgrab_tool.due_until(statement_timestamp() + p_within, null, 20) t
   group by t.kind;
 end;
 comment on function pgrab_internal.scale_due(interval) is

@@ -163,7 +163,7 @@ declare
 begin
   revoke all on all tables in schema pgrab, pgrab_internal
     from pgrab_submit, pgrab_operator, pgrab_read, pgrab_node, pgrab_serve;
-  grant usage on schema pgrab to pgrab_submit, pgrab_operator, pgrab_read, pgrab_node;
+  grant usage on schema pgrab, pgrab_tool to pgrab_submit, pgrab_operator, pgrab_read, pgrab_node;
   for v_text in
     select format('grant %s %s on pgrab.%I to %s', r.action, '(' || (
       select string_agg(quote_ident(c), ', ') from unnest(r.columns) c) || ')', r.object, r.role)
@@ -192,7 +192,7 @@ begin
   execute format(
     'create or replace trigger task_05_when after update of %s on pgrab.task for each row '
     'when (new.owner <> current_user and not pgrab_internal.in_call() '
-    'and (old.%s) is distinct from (new.%s)) execute function pgrab.task_foreign(''pgrab_operator'')',
+    'and (old.%s) is distinct from (new.%s)) execute function pgrab_tool.task_foreign(''pgrab_operator'')',
     array_to_string(c_columns, ', '), array_to_string(c_columns, ', old.'),
     array_to_string(c_columns, ', new.'));
 end $$;
@@ -233,7 +233,7 @@ begin
     select p.oid::regprocedure as name, case when p.proname = any (c_checked) then c_people
       else coalesce((select string_agg(x.role, ', ') from pgrab_internal.role_rights x
         where x.object = p.proname and x.action = 'call'), c_people) end as roles
-    from pg_proc p where p.pronamespace = 'pgrab'::regnamespace
+    from pg_proc p where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace)
     union all
     select distinct p.oid::regprocedure, c_people || ', pgrab_node'
     from pg_proc p join pg_depend d on d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid
@@ -262,7 +262,7 @@ declare
 begin
   grant usage on schema pgrab_internal to pgrab_node;
   grant select on pgrab_internal.run_key to pgrab_node;
-  grant execute on function pgrab.shard(bigint), pgrab.lane_of(text, text, jsonb, text, smallint)
+  grant execute on function pgrab.shard(bigint), pgrab_tool.lane_of(text, text, jsonb, text, smallint)
     to pgrab_node;
   for r in
     select p.oid::regprocedure as name from pg_proc p

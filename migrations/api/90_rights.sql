@@ -9,7 +9,8 @@
 --
 -- Which rights it has.  In pgrab_internal, functions with a text run as the owner of pgrab: they are called
 -- by triggers, by nodes, and by parsed functions and views that have checked what the caller may see.  They
--- cannot be called in any other way: only the nodes' role has USAGE on that schema.
+-- cannot be called in any other way: only the nodes' role has USAGE on that schema.  What must run with the
+-- rights of its caller, and is not for users, is in pgrab_tool.
 do $$
 declare
   -- functions that need the rights of their caller
@@ -20,7 +21,7 @@ begin
     select p.oid::regprocedure as name, p.proname <> all (c_as_caller)
       and p.pronamespace = 'pgrab_internal'::regnamespace as definer
     from pg_proc p
-    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace)
+    where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool']::regnamespace[])
       and p.prosqlbody is null
       and not exists (
         select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
@@ -44,9 +45,9 @@ begin
 end $$;
 
 -- What is not granted to a role is for no role.
-revoke all on schema pgrab, pgrab_internal from public;
-revoke all on all tables in schema pgrab, pgrab_internal from public;
-revoke all on all routines in schema pgrab, pgrab_internal from public;
+revoke all on schema pgrab, pgrab_internal, pgrab_tool from public;
+revoke all on all tables in schema pgrab, pgrab_internal, pgrab_tool from public;
+revoke all on all routines in schema pgrab, pgrab_internal, pgrab_tool from public;
 -- conditions of triggers call these in every session that writes
 grant execute on function pgrab_internal.in_call(), pgrab_internal.call_verb() to public;
 

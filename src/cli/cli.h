@@ -154,7 +154,7 @@ cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *
 int cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
     const char *nothing);
 
-/* A point in time given as an option, for pgrab.moment(): "2h" (ago), or a time. */
+/* A point in time given as an option, for pgrab_tool.moment(): "2h" (ago), or a time. */
 struct cli_time {
 	char text[64];
 };

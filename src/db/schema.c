@@ -54,7 +54,7 @@ taken(const char *name)
 	snprintf(word, sizeof word, " %s ", name);
 	return strstr(keywords, word) != NULL || strncmp(name, "pg_", 3) == 0 ||
 	       strcmp(name, "public") == 0 || strcmp(name, "information_schema") == 0 ||
-	       ends_in(name, "_internal") || ends_in(name, "_sql");
+	       ends_in(name, "_internal") || ends_in(name, "_tool") || ends_in(name, "_sql");
 }
 
 enum rc
@@ -69,7 +69,7 @@ schema_check(const char *name, struct err *err)
 	if (taken(name))
 		return err_set(err, RC_BAD,
 		    "schema \"%s\": this name is reserved; choose one that is not a word of SQL, does not "
-		    "begin with pg_ and does not end in _internal or _sql",
+		    "begin with pg_ and does not end in _internal, _tool or _sql",
 		    name);
 	return RC_OK;
 }
@@ -104,7 +104,7 @@ static bool
 is_suffix(const char *s)
 {
 	static const char *const suffixes[] = {
-	    "_internal", "_sql", "_owner", "_node", "_submit", "_operator", "_read", "_serve"};
+	    "_internal", "_tool", "_sql", "_owner", "_node", "_submit", "_operator", "_read", "_serve"};
 
 	if (strncmp(s, "_kind_", 6) == 0)
 		return true;

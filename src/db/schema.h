@@ -23,8 +23,8 @@ const char *schema_name(void);
 const char *schema_flag(void); /* for a hint: "", or " --schema NAME" */
 
 /* A copy of an SQL text that names schemas, roles, the channel and connections after schema_name(): each
- * `pgrab.`, `pgrab_internal`, `pgrab_sql`, `pgrab_owner` and so on, 'pgrab', "pgrab", `schema pgrab`, and
- * what begins with 'pgrab and a blank. */
+ * `pgrab.`, `pgrab_internal`, `pgrab_tool`, `pgrab_sql`, `pgrab_owner` and so on, 'pgrab', "pgrab",
+ * `schema pgrab`, and what begins with 'pgrab and a blank. */
 char *schema_rewrite(const char *text);
 
 /* The application_name of a connection: "pgrab heartbeat" with the schema's name instead.  A copy. */

@@ -2,7 +2,7 @@
 -- Partitions of a day are left out, and what PostgreSQL makes by itself.
 set search_path = pg_catalog;
 with space as (
-  select n.oid, n.nspname from pg_namespace n where n.nspname in ('pgrab', 'pgrab_internal')),
+  select n.oid, n.nspname from pg_namespace n where n.nspname in ('pgrab', 'pgrab_internal', 'pgrab_tool')),
 class as (
   select c.oid, c.relname, s.nspname, c.relkind, c.reltype, format('%s.%s', s.nspname, c.relname) as name,
     coalesce(c.reloptions, '{}') as options

@@ -10,7 +10,7 @@ select p.oid, p.oid::regprocedure::text as name,
   p.proargtypes::oid[] || coalesce(p.proallargtypes, '{}') || p.prorettype as types,
   coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) as body
 from pg_proc p
-where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace, 'pgrab_sql'::regnamespace);
+where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool', 'pgrab_sql']::regnamespace[]);
 
 select cmp_ok((select count(*) from tables), '>', 30::bigint, 'there are tables to ask about');
 select is((select string_agg(f.name, ', ')
@@ -31,7 +31,7 @@ select ok(pg_temp.names(e'declare\n  t pgrab.task;', 'pgrab\.task')
     and not pg_temp.names(e'select 1\n  from pgrab.task;', 'pgrab\.task'), 'which would be seen');
 -- Whoever is let near a function of pgrab has no right to the schema of the types, but in what was parsed.
 select is((select string_agg(p.oid::regprocedure::text, ', ') from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace and p.prosqlbody is null
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace) and p.prosqlbody is null
       and not p.prosecdef and p.prosrc ~ '\mpgrab_internal\.'),
   null, 'no text that runs with its caller''s rights names what he may not');
 -- The types of our own are what the tables are, column by column.

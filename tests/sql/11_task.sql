@@ -167,7 +167,8 @@ select is((select string_agg(c.relname || '.' || a.attname, ', ')
       and col_description(c.oid, a.attnum) is null),
   null, 'every column has a comment');
 select is((select string_agg(p.proname, ', ') from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace and obj_description(p.oid, 'pg_proc') is null),
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace)
+      and obj_description(p.oid, 'pg_proc') is null),
   null, 'every function has a comment');
 select isnt(obj_description('pgrab'::regnamespace, 'pg_namespace'), null, 'the schema has a comment');
 select is((select string_agg(c.relname, ', ') from pg_class c join pg_index i on i.indexrelid = c.oid

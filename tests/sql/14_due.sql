@@ -17,8 +17,8 @@ order by n;
 
 -- --------------------------------------------------------------------------------------------------- nothing
 select is_empty('select * from pgrab_internal.due_heads(null)', 'nothing stands anywhere');
-select is_empty($$select * from pgrab.due_first(now(), '{scheduled}', 10)$$, 'nothing is first');
-select is_empty('select * from pgrab.in_hand()', 'and nothing in hand');
+select is_empty($$select * from pgrab_tool.due_first(now(), '{scheduled}', 10)$$, 'nothing is first');
+select is_empty('select * from pgrab_tool.in_hand()', 'and nothing in hand');
 
 -- ------------------------------------------------------------------------- three thousand, in many lanes
 -- One for each second of fifty minutes, in no order; a tenth is paused.
@@ -30,7 +30,8 @@ from generate_series(1, 3000) n;
 update pgrab.task set status = 'claimed', node_id = 1, incarnation = 11 where id % 50 = 1;
 analyze pgrab.task;
 create temporary view head as
-select pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane, pgrab.shard(t.id) as shard
+select pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
+  pgrab.shard(t.id) as shard
 from pgrab.task t where t.due_at is not null;
 select set_eq('select lane, shard from pgrab_internal.due_heads(null)', 'select lane, shard from head',
   'each head');
@@ -40,30 +41,31 @@ select set_eq('select lane, shard from pgrab_internal.due_heads(current_user)',
   'select lane, shard from head', 'and by its owner');
 select is_empty('select lane, shard from pgrab_internal.due_heads(''pg_monitor'')', 'nobody else has any');
 select is((
-  select count(*) from pgrab.due_until(now(), '{claimed}', 1)),
-  (select count(distinct (pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
+  select count(*) from pgrab_tool.due_until(now(), '{claimed}', 1)),
+  (select count(distinct (pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
       pgrab.shard(t.id))) from pgrab.task t where t.due_at <= now() and t.status = 'claimed'),
   'the first of each head that is held');
-select set_eq('select id from pgrab.due_until(now())', 'select id from pgrab.task where due_at <= now()',
+select set_eq('select id from pgrab_tool.due_until(now())', 'select id from pgrab.task where due_at <= now()',
   'what is due, held or not');
-select set_eq($$select id from pgrab.due_until(now() + '10 minutes')$$,
+select set_eq($$select id from pgrab_tool.due_until(now() + '10 minutes')$$,
   $$select id from pgrab.task where due_at <= now() + '10 minutes'$$, 'or will be');
 select results_eq(
-  format($$select id from pgrab.due_first(now(), '{scheduled}', %s)$$, n),
+  format($$select id from pgrab_tool.due_first(now(), '{scheduled}', %s)$$, n),
   format($$select id from pgrab.task where due_at <= now() and status = 'scheduled'
     order by due_at limit %s$$, n), format('the first %s, in order', n))
 from unnest(array[1, 2, 10, 300, 3000]) n;
-select results_eq($$select id from pgrab.due_first(now(), '{claimed}', 20)$$,
+select results_eq($$select id from pgrab_tool.due_first(now(), '{claimed}', 20)$$,
   $$select id from pgrab.task where due_at <= now() and status = 'claimed' order by due_at limit 20$$,
   'of those that are held');
-select set_eq(format('select pgrab.of_kind(%L)', k), format('select id from pgrab.task where kind = %L', k),
+select set_eq(format('select pgrab_tool.of_kind(%L)', k),
+  format('select id from pgrab.task where kind = %L', k),
   format('the live tasks of kind %s, due or not', k))
 from unnest('{noop,sql}'::text[]) k;
-select is_empty($$select pgrab.of_kind('http')$$, 'a kind of which there are none');
+select is_empty($$select pgrab_tool.of_kind('http')$$, 'a kind of which there are none');
 
 -- --------------------------------------------------------------------------------------------------- in hand
 insert into pgrab.hold values (11, 1, '{1,51,2}'), (11, 2, '{51,4711}'), (12, 1, '{101}');
-select results_eq('select id from pgrab.in_hand() order by 1', 'values (1::bigint), (51), (101)',
+select results_eq('select id from pgrab_tool.in_hand() order by 1', 'values (1::bigint), (51), (101)',
   'what the claims name and nodes still hold, once each');
 
 select * from finish();

@@ -176,7 +176,7 @@ select is(pgrab_internal.schedule_kind(k.schedule), k.kind, 'kind of ' || coales
 -- promises to the planner and to readers
 select is_empty($$
   select p.proname from pg_catalog.pg_proc as p
-   where p.pronamespace = 'pgrab'::regnamespace and p.proname ~
+   where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace) and p.proname ~
      '^(cron_|zone_|schedule_|next_fire|fires$|fire_walk|lowest_bit)'
      and (p.provolatile = 'v' or p.proconfig is not null or pg_catalog.obj_description(p.oid, 'pg_proc') is
        null

@@ -8,21 +8,21 @@ insert into pgrab.task (id, key, name, kind, run_at) overriding system value val
   (3, 'c', 'twins', 'noop', now() + interval '1 hour'), (4, null, 'twins', 'noop', now() + interval '1 hour'),
   (5, 'report', 'other', 'noop', now() + interval '1 hour'),
   (6, null, null, 'noop', now() + interval '1 hour');
-select is(pgrab.id_of('4'), 4::bigint, 'a number is an id');
-select is(pgrab.id_of('-4'), -4::bigint, 'a negative one, too');
-select is(pgrab.id_of('nightly'), 1::bigint, 'by its key');
-select is(pgrab.id_of('other'), 5::bigint, 'by its name');
-select is(pgrab.id_of('report'), 5::bigint, 'a key comes before a name');
-select throws_ok($$select pgrab.id_of('twins')$$, '21000', '2 tasks have the name ''twins''',
+select is(pgrab_tool.id_of('4'), 4::bigint, 'a number is an id');
+select is(pgrab_tool.id_of('-4'), -4::bigint, 'a negative one, too');
+select is(pgrab_tool.id_of('nightly'), 1::bigint, 'by its key');
+select is(pgrab_tool.id_of('other'), 5::bigint, 'by its name');
+select is(pgrab_tool.id_of('report'), 5::bigint, 'a key comes before a name');
+select throws_ok($$select pgrab_tool.id_of('twins')$$, '21000', '2 tasks have the name ''twins''',
   'several are refused');
-select throws_ok($$select pgrab.id_of('nightl')$$, 'P0002', 'no task has the key or name ''nightl''',
+select throws_ok($$select pgrab_tool.id_of('nightl')$$, 'P0002', 'no task has the key or name ''nightl''',
   'none is refused');
-select throws_ok($$select pgrab.id_of(null)$$, '22004', 'a task is null', 'null is refused');
+select throws_ok($$select pgrab_tool.id_of(null)$$, '22004', 'a task is null', 'null is refused');
 create function pg_temp.hint(p_name text) returns text language plpgsql as $$
 declare
   v_hint text;
 begin
-  perform pgrab.id_of(p_name);
+  perform pgrab_tool.id_of(p_name);
   return null;
 exception when others then
   get stacked diagnostics v_hint = pg_exception_hint;
@@ -59,22 +59,22 @@ select results_eq($$select id, status from pgrab.delete('nightly')$$, $$values (
 select is((select (r.key, r.outcome, r.ended, r.error = 'deleted by ' || session_user)::text from pgrab.run r
     where r.task_id = 1),
   '(nightly,cancelled,cancelled,t)', 'the history says what has been deleted, and by whom');
-select is(pgrab.id_of('nightly'), 1::bigint, 'what has ended answers to its key');
+select is(pgrab_tool.id_of('nightly'), 1::bigint, 'what has ended answers to its key');
 insert into pgrab.task (id, key, kind) overriding system value values (9, 'nightly', 'noop');
-select is(pgrab.id_of('nightly'), 9::bigint, 'until a live task has it');
+select is(pgrab_tool.id_of('nightly'), 9::bigint, 'until a live task has it');
 
 insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, ended, kind, owner, key)
 select i, 1, clock_timestamp() - d * interval '1 day', 'epoch', 1, 'succeeded', 'done', 'noop',
   current_user, k
 from (values (101, 0.5, 'lately'), (102, 40, 'long ago'), (103, 50, 'lately')) r(i, d, k);
-select is(pgrab.id_of('lately'), 101::bigint, 'of several the one that ended last');
-select is(pgrab.id_of('long ago'), 102::bigint, 'however long ago');
+select is(pgrab_tool.id_of('lately'), 101::bigint, 'of several the one that ended last');
+select is(pgrab_tool.id_of('long ago'), 102::bigint, 'however long ago');
 select is((e.id, e.since between now() - interval '25 h' and now() - interval '23 h')::text, '(,t)',
   'when time is short only the newest day is looked at')
-from pgrab.ended_called('long ago', '0 s') e;
-select throws_like($$select pgrab.id_refuse('long ago', null, null, now() - interval '2 days')$$,
+from pgrab_tool.ended_called('long ago', '0 s') e;
+select throws_like($$select pgrab_tool.id_refuse('long ago', null, null, now() - interval '2 days')$$,
   'no task has the key or name ''long ago'', of those that have not ended or did since %', 'and it is said');
-select throws_ok($$select pgrab.id_of('never')$$, 'P0002', 'no task has the key or name ''never''',
+select throws_ok($$select pgrab_tool.id_of('never')$$, 'P0002', 'no task has the key or name ''never''',
   'nothing is said of that when all were looked at');
 
 select * from finish();

@@ -86,8 +86,8 @@ create function pg_temp.chain() returns void language sql as $$
     {"key": "both", "kind": "noop", "parents": ["left", "right"], "run_if": "always"}]}');
 $$;
 select pg_temp.chain();
-select throws_ok($$select pgrab.delete(pgrab.ids_of('{root,both}'))$$, '23503');
-select is((select count(*) from pgrab.delete(pgrab.ids_of('{root,left,right,both}'))), 4::bigint,
+select throws_ok($$select pgrab.delete(pgrab_tool.ids_of('{root,both}'))$$, '23503');
+select is((select count(*) from pgrab.delete(pgrab_tool.ids_of('{root,left,right,both}'))), 4::bigint,
   'a chain is deleted as a whole, in any order');
 select is((select count(*) from pgrab.chain), 0::bigint, 'and nothing of it is left');
 select is((select count(*) from pgrab.edge), 0::bigint, 'no edge either');
@@ -114,9 +114,10 @@ select throws_ok('select pgrab.undelete(4711)', '55000', null, 'what has ended w
 select throws_ok('select pgrab.undelete(4712)', 'P0002', null, 'and of others nothing is kept');
 
 -- what delete_chain takes
-select is((select count(*) from pgrab.delete_chain(pgrab.id_of('root'))), 4::bigint, 'a chain by its root');
+select is((select count(*) from pgrab.delete_chain(pgrab_tool.id_of('root'))), 4::bigint,
+  'a chain by its root');
 select is((select count(*) from pgrab.undelete(array(
-    select pgrab.defined_id(k) from unnest('{root,left,right,both}'::text[]) k))), 4::bigint,
+    select pgrab_tool.defined_id(k) from unnest('{root,left,right,both}'::text[]) k))), 4::bigint,
   'comes back');
 select is((select count(*) from pgrab.chain), 1::bigint, 'as one chain');
 

@@ -54,7 +54,7 @@ update pgrab.cluster set system_id = system_id + 1;
 select is(pgrab_internal.is_copy(), true, 'on another server it is a copy');
 select is((select (c.paused, c.paused_by)::text from pgrab.cluster c),
   '(t,"a node, because this database is a copy of another one")', 'in which nothing starts');
-select is(pgrab.copied(), true, 'whoever asks');
+select is(pgrab_tool.copied(), true, 'whoever asks');
 select is(pgrab.adopt(), true, 'until somebody says that it may');
 select is(pgrab_internal.is_copy(), false, 'then it is none');
 select is(pgrab.adopt(), false, 'and there is nothing more to say');

@@ -31,7 +31,7 @@ create role live_reader;
 grant live_reader to current_user;
 grant usage on schema pgrab to live_reader;
 grant select on pgrab.task, pgrab.run to live_reader;
-grant execute on all functions in schema pgrab, pgrab_internal to live_reader;
+grant execute on all functions in schema pgrab, pgrab_tool, pgrab_internal to live_reader;
 delete from pgrab.live_request;
 set role live_reader;
 select is(pgrab.output('runs'), null, 'who may only read asks, too');

@@ -102,11 +102,11 @@ delete from pgrab.task where id = 1;
 select is(pg_temp.had(1), 'one two two two four x', 'after DELETE the same');
 select is((select d.until is not null from pgrab.definition d where d.task_id = 1
     order by d.version desc limit 1), true, 'it is over');
-select is(pgrab.defined_id('nightly'), 1::bigint, 'it answers to its key');
+select is(pgrab_tool.defined_id('nightly'), 1::bigint, 'it answers to its key');
 select is((select count(*) from pgrab.changes('nightly')), 8::bigint, 'and its name');
 insert into pgrab.task (id, kind, command, schedule, key) overriding system value values
   (7, 'shell', 'never edited', '@every 1h', 'nightly');
-select is(pgrab.defined_id('nightly'), 7::bigint, 'until another one has it');
+select is(pgrab_tool.defined_id('nightly'), 7::bigint, 'until another one has it');
 select pg_temp.runs(7);
 delete from pgrab.task where id = 7;
 select is(pg_temp.had(7), 'never edited', 'what was never edited is kept by DELETE');
@@ -116,8 +116,8 @@ select pg_temp.runs(8), pgrab.delete(8);
 select is(pg_temp.had(8), 'by function', 'pgrab.delete()');
 select is((select count(*) from pgrab.definition d where d.task_id = 8), 0::bigint,
   'has it in the history already');
-select throws_ok($$select pgrab.defined_id('nobody')$$, 'P0002', 'no task has the key or name ''nobody''',
-  'what nobody knows');
+select throws_ok($$select pgrab_tool.defined_id('nobody')$$, 'P0002',
+  'no task has the key or name ''nobody''', 'what nobody knows');
 
 -- ---------------------------------------------------------------------------------------------------- upkeep
 insert into pgrab.task (id, kind, command, schedule, max_runs) overriding system value values

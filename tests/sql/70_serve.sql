@@ -16,9 +16,10 @@ select throws_ok($$select pgrab.add('{"owner": "somebody"}')$$, '22023',
   'owner is not a column that can be set');
 select throws_ok($$select pgrab.add('[]')$$, '22023', 'a task is a JSON object with at least one member');
 select throws_ok($$select pgrab.add(null)$$, '22023', 'a task is a JSON object with at least one member');
-select is((select t.priority from pgrab.edit(pgrab.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t),
+select is(
+  (select t.priority from pgrab.edit(pgrab_tool.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t),
   7::smallint, 'edit');
-select is((select t.schedule from pgrab.edit(pgrab.id_of('n'), '{"schedule": null}') t), null,
+select is((select t.schedule from pgrab.edit(pgrab_tool.id_of('n'), '{"schedule": null}') t), null,
   'null sets null');
 select throws_ok($$select pgrab.edit(0, '{"priority": 1}')$$, 'P0002', 'there is no live task 0');
 select throws_ok($$select pgrab.edit(1, '{"version": 1}')$$, '22023',

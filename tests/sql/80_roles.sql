@@ -245,7 +245,7 @@ select is(
   'pgrab_node', 'nobody but nodes gets to what is internal');
 select is(
   (select string_agg(distinct p.proname, ' ' order by p.proname) from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace and p.provolatile = 'v'
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace) and p.provolatile = 'v'
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
@@ -261,7 +261,7 @@ declare
   v_answer text;
 begin
   execute format('set local role %I', p_by);
-  execute format('select array_agg(a::text)::text from pgrab.%I(%s) a', p_name, (
+  execute format('select array_agg(a::text)::text from %s(%s) a', p_name, (
     select string_agg(case u.type when 'bigint' then p_id::text when 'text' then quote_literal(p_word)
       when 'bigint[]' then format('array[%s]', p_id) when 'text[]' then format('array[%L]', p_word)
       when 'interval' then '''1 h''' when 'timestamp with time zone' then '''2100-01-01'''
@@ -282,8 +282,9 @@ create function pg_temp.tells(p_by text, p_of text) returns setof text language 
         where t.id = h.child)) x(id)
     where h.owner = p_of),
   f as (
-    select p.proname::text as name, p.proargtypes::regtype[]::text[] as args from pg_proc p
-    where p.pronamespace = 'pgrab'::regnamespace and p.prorettype <> 'trigger'::regtype
+    select p.oid::regproc::text as name, p.proargtypes::regtype[]::text[] as args from pg_proc p
+    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace)
+      and p.prorettype <> 'trigger'::regtype
       and (p.provolatile = 's' or p.proname in ('output', 'output_of'))),
   asked as (
     select f.*, t.*, pg_temp.answer(p_by, f.name, f.args, t.id, t.word) as answer,

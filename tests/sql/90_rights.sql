@@ -6,7 +6,8 @@ select plan(16);
 select is(
   array(
     select p.oid::regprocedure::text from pg_proc p
-    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and p.prosqlbody is null
+    where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool']::regnamespace[])
+      and p.prosqlbody is null
       and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)
     order by 1),
   '{}'::text[], 'a function is parsed when it is made, or its path is pinned');
@@ -18,8 +19,8 @@ select is(
   array['end_sql_backends'], 'what is internal runs as the owner, but what must not');
 select is(
   (select count(*) from pg_proc p
-  where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and p.prosecdef
-    and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)),
+  where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool']::regnamespace[])
+    and p.prosecdef and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)),
   0::bigint, 'nothing with the rights of the owner goes by a path of others');
 select is(
   (select count(*) from pg_class c
@@ -32,7 +33,8 @@ select is(
   array(
     select distinct p.proname::text from pg_proc p
       cross join aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
-    where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and a.grantee = 0
+    where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool']::regnamespace[])
+      and a.grantee = 0
     order by 1),
   array['call_verb', 'in_call'], 'everybody may call nothing but what triggers ask');
 select is(
@@ -41,7 +43,8 @@ select is(
   0::bigint, 'nor read or write any table');
 select is(
   (select count(*) from pg_namespace n cross join aclexplode(n.nspacl) a
-  where n.nspname in ('pgrab', 'pgrab_internal') and a.grantee = 0), 0::bigint, 'nor get into the schemas');
+  where n.nspname in ('pgrab', 'pgrab_internal', 'pgrab_tool') and a.grantee = 0), 0::bigint,
+  'nor get into the schemas');
 
 -- --------------------------------------------------------------------------------- rows that would poison
 insert into pgrab.task (id, kind, run_at) overriding system value values (1, 'noop', '2099-01-01');

@@ -204,7 +204,7 @@ def objects(db):
         from pg_class c where c.relnamespace = 'pgrab'::regnamespace and c.relname !~ '_2[0-9]{7}'
         union all select 'column ' || a.attrelid::regclass || '.' || a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
         from pg_attribute a join pg_class c on c.oid = a.attrelid where c.relnamespace = 'pgrab'::regnamespace and c.relname !~ '_2[0-9]{7}' and a.attnum > 0
-        union all select 'function ' || p.oid::regprocedure, obj_description(p.oid, 'pg_proc'), p.prosrc from pg_proc p where p.pronamespace = 'pgrab'::regnamespace
+        union all select 'function ' || p.oid::regprocedure, obj_description(p.oid, 'pg_proc'), p.prosrc from pg_proc p where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace)
         union all select 'trigger ' || t.tgname, regexp_replace(pg_get_triggerdef(t.oid), '[0-9a-f]{32}', 'hash of a secret'), null from pg_trigger t where not t.tgisinternal
         order by 1""")
 

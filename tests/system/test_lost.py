@@ -64,8 +64,8 @@ def role(db):
     """A role that may do what a node does, but is no superuser."""
     name = f"{db.name}_node"
     db.query(f"create role {name} login; grant {name} to current_user")
-    db.query(f"grant usage on schema pgrab, pgrab_internal to {name}; grant all on all tables in schema pgrab to {name}; grant all on all sequences in schema pgrab to {name}; "
-             f"grant execute on all functions in schema pgrab, pgrab_internal to {name}")
+    db.query(f"grant usage on schema pgrab, pgrab_internal, pgrab_tool to {name}; grant all on all tables in schema pgrab to {name}; grant all on all sequences in schema pgrab to {name}; "
+             f"grant execute on all functions in schema pgrab, pgrab_internal, pgrab_tool to {name}")
     yield name
     db.query(f"drop owned by {name}; drop role {name}")
 

@@ -256,7 +256,7 @@ def test_apply_makes_tasks_what_a_file_says(db, tmp_path):
     versions = db.query("select id, version, updated_at from pgrab.task order by id")
     assert apply(tasks) == [] and db.query("select id, version, updated_at from pgrab.task order by id") == versions
     assert pgrab(db, "apply", path) == "Nothing changes.\n"
-    assert db.query("select parent_id from pgrab_internal.parents_of(pgrab.id_of('load')) order by 1") == db.query(
+    assert db.query("select parent_id from pgrab_internal.parents_of(pgrab_tool.id_of('load')) order by 1") == db.query(
         "select id from pgrab.task where key in ('a', 'b') order by 1")
     changed = [*tasks[:4], {**tasks[4], "schedule": "0 4 * * *", "priority": 5}]
     del changed[4]["timeout"]

@@ -109,7 +109,7 @@ def start(roles, node, name="n1", **options):
 def test_all_belongs_to_a_role_that_nobody_is(roles):
     owners = roles.ask("boss", """select distinct pg_get_userbyid(c.relowner) from pg_class c where c.relnamespace in ('pgrab'::regnamespace,
         'pgrab_internal'::regnamespace) union select pg_get_userbyid(p.proowner) from pg_proc p where p.pronamespace in ('pgrab'::regnamespace,
-        'pgrab_internal'::regnamespace)""")
+        'pgrab_internal'::regnamespace, 'pgrab_tool'::regnamespace)""")
     assert owners == [("pgrab_owner",)]
     assert roles.ask("boss", "select rolcanlogin, rolsuper from pg_roles where rolname = 'pgrab_owner'") == [(False, False)]
     assert "up to date" in run_pgrab("migrate", dsn=roles.dsn("boss"), timeout=60).stdout
@@ -273,7 +273,7 @@ def test_a_submitter_sees_and_changes_only_his_own(roles):
     for column in ("version = 1", "status = 'running'", "owner = 'bob'", "due_at = now()"):
         with pytest.raises(errors.InsufficientPrivilege):
             roles.ask("alice", f"update pgrab.task set {column} where id = %s", task)
-    assert roles.ask("alice", "select pgrab.id_of('hers')") == [(task,)]
+    assert roles.ask("alice", "select pgrab_tool.id_of('hers')") == [(task,)]
     assert len(roles.ask("alice", "select pgrab.delete('hers')")) == 1
 
 
@@ -299,7 +299,7 @@ def test_who_sees_only_its_own_reads_nothing_of_others(roles):
     roles.ask("boss", "delete from pgrab.task where owner like '%alice'")
     task = insert(roles, "alice", kind="noop")
     roles.ask("boss", "analyze pgrab.task")
-    for what in ("id from pgrab.due", "id from pgrab.due_first(now(), '{scheduled}', 10)", "k from pgrab.of_kind('noop') k"):
+    for what in ("id from pgrab.due", "id from pgrab_tool.due_first(now(), '{scheduled}', 10)", "k from pgrab_tool.of_kind('noop') k"):
         assert roles.ask("alice", f"select {what}") == [(task,)]
         plan = roles.ask("alice", f"explain (analyze, buffers, format json) select {what}")[0][0][0]["Plan"]
         assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000, what
@@ -315,7 +315,7 @@ def test_readers_read(roles):
     changes = f"select changed, after from pgrab.changes({task})"
     assert roles.ask("rd", changes) == roles.ask("alice", changes) == [("schedule", "@daily")] and roles.ask("bob", changes) == []
     assert roles.ask("rd", f"select pgrab.definition_of({task}, 0) ->> 'kind', (select count(*) from pgrab.chain_run(-1))") == [("noop", 0)]
-    assert roles.ask("rd", "select array_agg(k order by k) from pgrab.of_kind('noop') k") == roles.ask("rd", "select array_agg(id order by id) from pgrab.task where kind = 'noop'")
+    assert roles.ask("rd", "select array_agg(k order by k) from pgrab_tool.of_kind('noop') k") == roles.ask("rd", "select array_agg(id order by id) from pgrab.task where kind = 'noop'")
     with pytest.raises(errors.InsufficientPrivilege):
         roles.ask("alice", f"insert into pgrab.definition (task_id, version, since, role, owner, definition) values ({task}, 99, now(), 'x', 'x', '{{}}')")
     assert roles.ask("rd", "select owner like '%%alice' from pgrab.task where id = %s", task) == [(True,)]

@@ -134,7 +134,7 @@ def test_a_right_to_one_is_none_to_another(cluster, names, tenants):
 def test_nothing_in_another_schema_names_pgrab(tenants):
     """Where there is no schema pgrab, whatever still named it would fail when it is first used."""
     db = tenants("acme")
-    named = r"\mp[g]rab\.|\mp[g]rab_(internal|sql|node|submit|operator|read|serve|kind)|''p[g]rab''"  # not to be rewritten itself
+    named = r"\mp[g]rab\.|\mp[g]rab_(internal|tool|sql|node|submit|operator|read|serve|kind)|''p[g]rab''"  # not to be rewritten itself
     assert db.query("select p.oid::regprocedure::text from pg_catalog.pg_proc p "
                     f"where p.pronamespace::regnamespace::text like 'acme%' and p.prosrc ~ '{named}'") == []
     assert db.query(f"select c.oid::regclass::text from pg_catalog.pg_class c where c.relkind = 'v' and c.relnamespace::regnamespace::text like 'acme%' "

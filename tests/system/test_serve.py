@@ -234,7 +234,7 @@ def test_one_address_does_not_take_all_streams_of_events(serving):
 
 def make_slow(db, seconds):
     """A list with `since` takes so long."""
-    db.query(f"""create or replace function pgrab.moment(p_text text) returns timestamptz language plpgsql stable as
+    db.query(f"""create or replace function pgrab_tool.moment(p_text text) returns timestamptz language plpgsql stable as
                  $$ begin perform pg_sleep_until(now() + interval '{seconds} s') where p_text is not null; return null; end $$""")
 
 

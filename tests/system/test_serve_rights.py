@@ -21,9 +21,9 @@ def roles(cluster, db):
         cluster.superuser(f"drop role if exists {name}")
         cluster.superuser(f"create role {name} login")
         cluster.superuser(f"grant {name} to current_user, app" if has_role(db, "app") else f"grant {name} to current_user")
-        db.query(f"grant usage on schema pgrab, pgrab_internal to {name}")
+        db.query(f"grant usage on schema pgrab, pgrab_internal, pgrab_tool to {name}")
         db.query(f"grant select on all tables in schema pgrab to {name}")
-        db.query(f"grant execute on all functions in schema pgrab, pgrab_internal to {name}")
+        db.query(f"grant execute on all functions in schema pgrab, pgrab_internal, pgrab_tool to {name}")
         db.query(f"revoke all on pgrab.token from {name}")
     db.query(f"grant insert, update on pgrab.task to {names[1]}")
     yield names

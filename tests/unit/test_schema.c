@@ -18,7 +18,7 @@ names_are_plain(void **unused)
 	    "pgrab", "a", "acme", "tenant_17", "pgrab2", "a23456789012345678901234567890"};
 	static const char *const bad[] = {"", "A", "acme corp", "1st", "_a", "a-b", "a.b", "a\"b", "a'b",
 	    "\xc3\xa4", "a234567890123456789012345678901", "public", "pg_toast", "information_schema",
-	    "acme_internal", "acme_sql", "order", "user", "time", "all", "xmltable", "json"};
+	    "acme_internal", "acme_tool", "acme_sql", "order", "user", "time", "all", "xmltable", "json"};
 
 	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
 		assert_int_equal(schema_check(good[i], NULL), RC_OK);
@@ -60,8 +60,8 @@ another_name_is_put_where_the_schema_is_meant(void **unused)
 	assert_string_equal(schema_name(), "acme");
 	assert_string_equal(schema_flag(), " --schema acme");
 
-	becomes("select pgrab.why(1), pgrab_internal.x, pgrab_sql.y from pgrab.\"limit\"",
-	    "select acme.why(1), acme_internal.x, acme_sql.y from acme.\"limit\"");
+	becomes("select pgrab.why(1), pgrab_internal.x, pgrab_tool.z, pgrab_sql.y from pgrab.\"limit\"",
+	    "select acme.why(1), acme_internal.x, acme_tool.z, acme_sql.y from acme.\"limit\"");
 	becomes("'pgrab'::regnamespace, listen \"pgrab\", pg_notify('pgrab', 'wish')",
 	    "'acme'::regnamespace, listen \"acme\", pg_notify('acme', 'wish')");
 	becomes("'alter table pgrab.%I', 'pgrab.' || x, set_config('pgrab.call', '', true)",

@@ -23,7 +23,7 @@ select a.what, a.text
 from (
   select 0 as part, 0::bigint as size, 'paused' as what,
     format('all tasks have been paused since %s by %s; %s', date_trunc('second', c.paused_at), c.paused_by,
-      case when pgrab.copied() then 'pgrab doctor says more'
+      case when pgrab_tool.copied() then 'pgrab doctor says more'
         else 'pgrab resume --all resumes them' end) as text
   from pgrab.cluster c where c.paused
   union all

@@ -5,5 +5,5 @@ select case when $2::text is not null then 'no change is kept since then'
       then 'its definition has not changed'
     when t.id is not null then 'no change is kept: edits of a task that runs once count from its first run on'
     else 'no change is kept: it is not live any more, and nothing says that it was edited' end
-from (select pgrab.defined_id($1::text) as id) i left join pgrab.task t on t.id = i.id
+from (select pgrab_tool.defined_id($1::text) as id) i left join pgrab.task t on t.id = i.id
   cross join lateral (select exists (select from pgrab.definition x where x.task_id = i.id) as kept) d

@@ -26,7 +26,7 @@ from (
     x.name || ' has been silent for ' || x.heartbeat_age, '; ') || ': look at its log, restart it'
     from pgrab.nodes x where x.state = 'silent')
   union all
-  select 5, 'durability', 'commits survive a crash', case when not pgrab.durable()
+  select 5, 'durability', 'commits survive a crash', case when not pgrab_tool.durable()
     then 'fsync, full_page_writes or synchronous_commit is off: turn them on' end
   union all
   select 6, 'autovacuum', 'on', case when not current_setting('autovacuum')::boolean
@@ -74,12 +74,12 @@ from (
         exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
       from (
         select d.kind, d.owner, d.require
-        from pgrab.due_until(statement_timestamp() - interval '2 s', '{scheduled}') d limit 2000) t
+        from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled}') d limit 2000) t
       group by 1, 2, 3) x
-    where pgrab.able(x.kind, x.owner, x.require) = '{}' limit 1)
+    where pgrab_tool.able(x.kind, x.owner, x.require) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
-      date_trunc('second', x.paused_at), x.paused_by, case when pgrab.copied()
+      date_trunc('second', x.paused_at), x.paused_by, case when pgrab_tool.copied()
         then 'its tasks still run where it was copied from. pgrab adopt starts them here: only if the '
           'original is gone for good. Never pgrab resume --all for a test'
         else 'pgrab resume --all' end)
@@ -172,7 +172,7 @@ from (
       'update pgrab.duty set done_at = ''epoch'' where duty = ''strays''', count(*), min(t.id))
     from (
       select d.id, d.incarnation, d.status, d.claimed_at
-      from pgrab.due_until(statement_timestamp() - interval '30 s') d limit 200000) t
+      from pgrab_tool.due_until(statement_timestamp() - interval '30 s') d limit 200000) t
     where t.status in ('claimed', 'running') and t.claimed_at < statement_timestamp() - interval '30 s'
       and not exists (
         select from pgrab.hold h where h.incarnation = t.incarnation and t.id = any (h.ids))

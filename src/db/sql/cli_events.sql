@@ -3,6 +3,6 @@
 select date_trunc('second', e.at) as at, e.what, e.role, e.login, e.task_id, e.task, e.detail
 from pgrab.event e
 where ($1::bigint is null or e.task_id = $1) and ($2::text is null or e.role = $2)
-  and e.at >= coalesce(pgrab.moment($3::text), '-infinity')
+  and e.at >= coalesce(pgrab_tool.moment($3::text), '-infinity')
 order by e.at desc
 limit $4::bigint

@@ -1,2 +1,2 @@
 -- Serves: every command that takes one task.  Raises when there is none, or several.  $1 id, key or name.
-select pgrab.id_of($1::text)
+select pgrab_tool.id_of($1::text)

@@ -25,7 +25,7 @@ task as (
     r.error, r.finished_at, null, null, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
-  select l.* from pgrab.chain_of($1::bigint) l),
+  select l.* from pgrab_tool.chain_of($1::bigint) l),
 chain as (
   select json_agg(json_build_object('root', l.root, 'depth', l.depth, 'task', l.task, 'id', l.id, 'kind',
     l.kind, 'status', l.status, 'outcome', l.outcome, 'started_at', l.started_at, 'finished_at',

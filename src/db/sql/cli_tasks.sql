@@ -23,7 +23,7 @@ few as (
   select x.id from pgrab.task x
   where $3 is null and x.key like $4 and ($4 ~ '[%_\\]' or x.key = $4) and (select count(*) from recent) < $7
   union all
-  select k.id from pgrab.of_kind($2) k(id)
+  select k.id from pgrab_tool.of_kind($2) k(id)
   where num_nonnulls($3, $4) = 0 and (select count(*) from recent) < $7),
 live as (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
@@ -40,7 +40,7 @@ live as (
       or t.node_id = (select n.id from pgrab.registration n where n.name = $5))
     and (coalesce($1 not in ('parked', 'waiting'), true) or t.due_at is null)
     and (coalesce($1 not in ('claimed', 'running'), true) and $5 is null
-      or t.id = any (array(select h.id from pgrab.in_hand() h)))
+      or t.id = any (array(select h.id from pgrab_tool.in_hand() h)))
   order by t.id desc limit $7::bigint),
 ended as (
   select r.task_id as id, coalesce(r.name, r.key) as name, r.kind, r.ended, r.attempt, r.node, r.finished_at

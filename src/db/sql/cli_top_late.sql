@@ -7,10 +7,10 @@ from (
   select t.*
   from (
     select f.id, coalesce(f.name, f.key) as name, f.kind, f.due_at as since
-    from pgrab.due_first(statement_timestamp() - interval '2 s', '{scheduled,claimed}', $1::int) f
+    from pgrab_tool.due_first(statement_timestamp() - interval '2 s', '{scheduled,claimed}', $1::int) f
     union all
     (select l.id, coalesce(l.name, l.key), l.kind, l.fire_at
-    from pgrab.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s'
+    from pgrab_tool.in_line() l where l.fire_at <= statement_timestamp() - interval '2 s'
     limit 10000)) t
   order by t.since limit $1::bigint) t
 order by t.since

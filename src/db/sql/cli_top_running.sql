@@ -8,7 +8,7 @@ select t.id, left(coalesce(t.name, t.key), $2::int) as name, t.kind, t.attempt, 
     else l.progress_text end, $2::int) as doing
 from (
   select h.*, coalesce(h.started_at, h.claimed_at) as began_at
-  from pgrab.in_hand() h where h.status = 'running'
+  from pgrab_tool.in_hand() h where h.status = 'running'
   order by began_at limit $1::bigint) t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l

@@ -4,7 +4,7 @@
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare
-  c_schemas constant regnamespace[] := array['pgrab', 'pgrab_internal', 'pgrab_sql'];
+  c_schemas constant regnamespace[] := array['pgrab', 'pgrab_internal', 'pgrab_tool', 'pgrab_sql'];
   v_drop text;
   v_gone boolean;
 begin

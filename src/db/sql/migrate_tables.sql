@@ -18,6 +18,12 @@ begin
     comment on schema pgrab_internal is
       'What only nodes, triggers and views of pgrab call. For users there is the schema pgrab.';
   end if;
+  if to_regnamespace('pgrab_tool') is null then
+    create schema pgrab_tool;
+    comment on schema pgrab_tool is
+      'What the commands, pages, views and triggers of pgrab call with the rights of their caller. For users '
+      'there is the schema pgrab.';
+  end if;
   if to_regnamespace('pgrab_sql') is null then
     create schema pgrab_sql;
     grant usage on schema pgrab_sql to public;

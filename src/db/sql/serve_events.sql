@@ -11,7 +11,7 @@ ended as materialized (
   order by r.finished_at limit 201),
 started as materialized (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, t.node_id, t.started_at
-  from span s, pgrab.due_until(statement_timestamp(), null, 20) t
+  from span s, pgrab_tool.due_until(statement_timestamp(), null, 20) t
   where t.status = 'running' and t.started_at > s.after and t.started_at <= s.until
   order by t.started_at limit 201)
 select e.at, e.event, e.data

@@ -3,9 +3,9 @@
 -- thousand tasks that wait under a limit, and as many that cannot run.  Where a count stopped at such a
 -- bound, `counts_truncated` is 1.
 with seen as materialized (
-  select 1 as part, pgrab.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
+  select 1 as part, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
     pgrab.shard(t.id) as shard, t.status, t.due_at as since
-  from pgrab.due_until(statement_timestamp(), null, 20) t
+  from pgrab_tool.due_until(statement_timestamp(), null, 20) t
   union all
   (select 2, null, 0, t.status, case when t.status = 'scheduled' then t.fire_at end
    from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused

@@ -2,5 +2,5 @@
 -- request, and this requests more.  Plan: task_pkey, run_task_idx.  $1 id.
 select $1::bigint as task_id, o.running, o.attempt, o.outcome, o.node, o.told_at, o.error, o.output,
   o.truncated
-from pgrab.output_of($1) o
+from pgrab_tool.output_of($1) o
 where o.version is not null
