@@ -7,44 +7,6 @@
 
 #include "base/alloc.h"
 
-static bool
-has_word(char *const *words, const char *word)
-{
-	for (; *words != NULL; words++) {
-		if (strcmp(*words, word) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* "a, b" to a list ended by NULL; NULL: NULL. */
-static char **
-words_of(const char *text)
-{
-	char *copy, *save = NULL, **list;
-	size_t n = 0;
-
-	if (text == NULL)
-		return NULL;
-	copy = xstrdup(text);
-	list = xcalloc(1, sizeof *list);
-	for (char *w = strtok_r(copy, ", \t", &save); w != NULL; w = strtok_r(NULL, ", \t", &save)) {
-		list = xrealloc(list, (n + 2) * sizeof *list);
-		list[n++] = xstrdup(w);
-		list[n] = NULL;
-	}
-	free(copy);
-	return list;
-}
-
-static void
-words_free(char **list)
-{
-	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
-		free(list[i]);
-	free(list);
-}
-
 /* "[owner app] run_as", or "run_as". */
 static const char *
 place(const struct bounds_texts *t, const char *key, char *out, size_t size)
@@ -57,13 +19,13 @@ place(const struct bounds_texts *t, const char *key, char *out, size_t size)
 }
 
 static enum rc
-check_programs(char *const *programs, const char *where, struct err *err)
+check_programs(const struct texts *programs, const char *where, struct err *err)
 {
-	for (; programs != NULL && *programs != NULL; programs++) {
-		if (**programs != '/')
+	for (size_t i = 0; i < programs->n; i++) {
+		if (programs->item[i][0] != '/')
 			return err_set(err, RC_BAD,
 			    "%s: \"%.200s\" does not begin with a slash; name programs by their whole path",
-			    where, *programs);
+			    where, programs->item[i]);
 	}
 	return RC_OK;
 }
@@ -95,12 +57,14 @@ make(struct bounds *b, const struct bounds_common *c, const struct bounds_texts 
 	char where[120];
 	enum rc rc;
 
-	*b = (struct bounds){.owner = t->owner == NULL ? NULL : xstrdup(t->owner),
-	    .programs = words_of(t->programs),
-	    .variables = words_of(t->variables)};
+	*b = (struct bounds){.owner = xstrdup(t->owner)};
+	if (t->programs != NULL)
+		texts_split(&b->programs, t->programs, ", \t");
+	if (t->variables != NULL)
+		texts_split(&b->variables, t->variables, ", \t");
 	rc = make_surroundings(b, c, t, err);
 	if (rc == RC_OK)
-		rc = check_programs(b->programs, place(t, "programs", where, sizeof where), err);
+		rc = check_programs(&b->programs, place(t, "programs", where, sizeof where), err);
 	if (rc == RC_OK)
 		rc = http_hosts_read(
 		    &b->hosts, place(t, "http_hosts", where, sizeof where), t->http_hosts, err);
@@ -140,8 +104,8 @@ bounds_fini(struct bounds_list *l)
 
 		free(b->owner);
 		surroundings_fini(&b->around);
-		words_free(b->programs);
-		words_free(b->variables);
+		texts_fini(&b->programs);
+		texts_fini(&b->variables);
 		http_hosts_fini(&b->hosts);
 	}
 	free(l->item);
@@ -163,10 +127,11 @@ bounds_of(const struct bounds_list *l, const char *owner)
 static bool
 may_set(const struct bounds *b, const char *pair)
 {
-	for (char *const *name = b->variables; name != NULL && *name != NULL; name++) {
-		size_t n = strlen(*name);
+	for (size_t i = 0; i < b->variables.n; i++) {
+		const char *name = b->variables.item[i];
+		size_t n = strlen(name);
 
-		if (strncmp(pair, *name, n) == 0 && pair[n] == '=')
+		if (strncmp(pair, name, n) == 0 && pair[n] == '=')
 			return true;
 	}
 	return false;
@@ -179,9 +144,9 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 		return err_set(err, RC_BAD,
 		    "could not start: this node runs as root, and its file neither names a user for the task "
 		    "(run_as) nor says allow_root = yes");
-	if (b->programs == NULL)
+	if (b->programs.item == NULL)
 		return RC_OK;
-	if (!has_word(b->programs, program))
+	if (!texts_have(&b->programs, program))
 		return err_set(err, RC_BAD,
 		    "could not start: %.200s is not among the programs that the file of this node allows "
 		    "(programs)",

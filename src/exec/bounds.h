@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "base/texts.h"
 #include "exec/http_guard.h"
 #include "exec/surroundings.h"
 
@@ -30,8 +31,8 @@ struct bounds_common {
 struct bounds {
 	char *owner;
 	struct surroundings around; /* of shell and exec */
-	char **programs;            /* ended by NULL; NULL: any */
-	char **variables;           /* of args.env, where programs are listed; ended by NULL; NULL: none */
+	struct texts programs;      /* item NULL: any */
+	struct texts variables;     /* of args.env, where programs are listed */
 	struct http_hosts hosts;
 	bool no_root; /* shell and exec would be uid 0, and nothing allows that */
 };

@@ -34,7 +34,6 @@
 
 struct child {
 	const struct exec_env *env;
-	struct bounds_list own; /* when the node has none */
 	char chunk[CHUNK_BYTES];
 };
 
@@ -53,8 +52,6 @@ struct watch {
 void *
 child_open(const void *internal, char *err, size_t err_size)
 {
-	static const struct bounds_common plain = {.job_cwd = "/", .job_umask = "077", .allow_root = true};
-	static const struct bounds_texts nobody = {0};
 	const struct exec_env *env = internal;
 	struct child *c;
 
@@ -65,18 +62,13 @@ child_open(const void *internal, char *err, size_t err_size)
 	}
 	c = xcalloc(1, sizeof *c);
 	c->env = env;
-	if (env->bounds == NULL && bounds_make(&c->own, &plain, &nobody, 1, NULL) != RC_OK)
-		abort(); /* these are our own values */
 	return c;
 }
 
 void
 child_close(void *self)
 {
-	struct child *c = self;
-
-	bounds_fini(&c->own);
-	free(c);
+	free(self);
 }
 
 /* On RC_OK the caller must close out_fd (which does not block) and the run's descriptor. */
@@ -84,8 +76,8 @@ static enum rc
 start(struct child *c, const struct surroundings *around, const struct child_plan *p, int *out_fd,
     struct keeper_run *run, struct err *err)
 {
-	struct keeper_spec spec = {.argv = p->argv.item,
-	    .env = p->env.item,
+	struct keeper_spec spec = {.argv = (const char *const *)p->argv.item,
+	    .env = (const char *const *)p->env.item,
 	    .cwd = p->cwd == NULL ? around->cwd : p->cwd,
 	    .umask = p->umask == NULL ? around->umask : (int)strtol(p->umask, NULL, 8),
 	    .nice = around->nice,
@@ -221,15 +213,15 @@ child_run(void *self, const struct child_command *cmd, const struct pgrab_run *r
     const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct child *c = self;
-	const struct bounds *b = bounds_of(c->env->bounds == NULL ? &c->own : c->env->bounds, run->owner);
+	const struct bounds *b = bounds_of(c->env->bounds, run->owner);
 	struct child_plan plan;
 	struct err err = {0};
-	enum rc rc =
-	    child_plan_make(&plan, cmd->argv, cmd->takes_argv, (const char *const *)b->around.env, run, &err);
+	enum rc rc = child_plan_make(
+	    &plan, cmd->argv, cmd->takes_argv, (const char *const *)b->around.env.item, run, &err);
 
 	plan.script = cmd->script;
 	if (rc == RC_OK)
-		rc = bounds_program(b, plan.argv.item[0], plan.asked.item, &err);
+		rc = bounds_program(b, plan.argv.item[0], (const char *const *)plan.asked.item, &err);
 	if (rc == RC_OK)
 		carry_out(c, &b->around, &plan, host, result);
 	else

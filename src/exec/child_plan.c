@@ -9,29 +9,6 @@
 #include "base/alloc.h"
 #include "exec/limits.h"
 
-static void
-list_add(struct text_list *l, const char *text)
-{
-	l->item = xrealloc(l->item, (l->count + 2) * sizeof *l->item);
-	l->item[l->count++] = text;
-	l->item[l->count] = NULL;
-}
-
-/* A later value replaces an earlier one of the same name. */
-static void
-env_set(struct text_list *env, const char *text)
-{
-	size_t n = strcspn(text, "=") + 1;
-
-	for (size_t i = 0; i < env->count; i++) {
-		if (strncmp(env->item[i], text, n) == 0) {
-			env->item[i] = text;
-			return;
-		}
-	}
-	list_add(env, text);
-}
-
 static enum rc
 take_env(struct child_plan *p, const char *text, struct err *err)
 {
@@ -39,8 +16,8 @@ take_env(struct child_plan *p, const char *text, struct err *err)
 		return err_set(err, RC_BAD,
 		    "args.env must be an object of names and values, {\"NAME\": \"value\"}; it has \"%.60s\"",
 		    text);
-	env_set(&p->env, text);
-	list_add(&p->asked, text);
+	texts_set(&p->env, "%s", text);
+	texts_add(&p->asked, text);
 	return RC_OK;
 }
 
@@ -57,7 +34,7 @@ static enum rc
 take_arg(struct child_plan *p, bool takes_argv, const char *kind, const struct pgrab_arg *a, struct err *err)
 {
 	if (takes_argv && strcmp(a->key, "argv") == 0) {
-		list_add(&p->argv, a->value);
+		texts_add(&p->argv, a->value);
 		return RC_OK;
 	}
 	if (strcmp(a->key, "env") == 0)
@@ -77,12 +54,10 @@ take_arg(struct child_plan *p, bool takes_argv, const char *kind, const struct p
 static void
 say_which_run(struct child_plan *p, const struct pgrab_run *run)
 {
-	p->own[0] = xasprintf("PGRAB_TASK_ID=%" PRId64, run->task_id);
-	p->own[1] = xasprintf("PGRAB_FIRE_AT=%s", run->fire_at);
-	p->own[2] = xasprintf("PGRAB_ATTEMPT=%" PRId32, run->attempt);
-	p->own[3] = xasprintf("PGRAB_FENCE=%s", run->fence);
-	for (size_t i = 0; i < sizeof p->own / sizeof *p->own; i++)
-		env_set(&p->env, p->own[i]);
+	texts_set(&p->env, "PGRAB_TASK_ID=%" PRId64, run->task_id);
+	texts_set(&p->env, "PGRAB_FIRE_AT=%s", run->fire_at);
+	texts_set(&p->env, "PGRAB_ATTEMPT=%" PRId32, run->attempt);
+	texts_set(&p->env, "PGRAB_FENCE=%s", run->fence);
 }
 
 enum rc
@@ -91,11 +66,12 @@ child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, 
 {
 	enum rc rc = RC_OK;
 
-	*p = (struct child_plan){.asked = {.item = xcalloc(1, sizeof(char *))}};
+	*p = (struct child_plan){0};
+	texts_split(&p->asked, "", "");
 	for (; *argv != NULL; argv++)
-		list_add(&p->argv, *argv);
+		texts_add(&p->argv, *argv);
 	for (; *env != NULL; env++)
-		env_set(&p->env, *env);
+		texts_set(&p->env, "%s", *env);
 	for (size_t i = 0; rc == RC_OK && i < run->n_args; i++)
 		rc = take_arg(p, takes_argv, run->kind, &run->args[i], err);
 	if (rc == RC_OK)
@@ -106,10 +82,8 @@ child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv, 
 void
 child_plan_fini(struct child_plan *p)
 {
-	for (size_t i = 0; i < sizeof p->own / sizeof *p->own; i++)
-		free(p->own[i]);
-	free(p->argv.item);
-	free(p->env.item);
-	free(p->asked.item);
+	texts_fini(&p->argv);
+	texts_fini(&p->env);
+	texts_fini(&p->asked);
 	*p = (struct child_plan){0};
 }

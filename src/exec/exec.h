@@ -34,7 +34,7 @@ struct exec_env {
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
-	const struct bounds_list *bounds; /* NULL: none, as in tests */
+	const struct bounds_list *bounds;
 };
 
 /* Connects, if need be, and checks that the connection is `owner`'s, to the node's database, and not a

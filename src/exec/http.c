@@ -44,7 +44,7 @@
 struct client {
 	CURLM *multi;
 	CURLSH *share;
-	const struct exec_env *env; /* NULL: there are no bounds */
+	const struct exec_env *env;
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -339,20 +339,12 @@ converse(struct client *c, struct http_transfer *t, struct pgrab_result *result)
 	}
 }
 
-static const struct http_hosts *
-hosts_of(const struct client *c, const struct pgrab_run *run)
-{
-	static const struct http_hosts any = {0};
-
-	return c->env == NULL || c->env->bounds == NULL ? &any
-							: &bounds_of(c->env->bounds, run->owner)->hosts;
-}
-
 static void
 run_http(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct client *c = self;
-	struct http_transfer t = {.run = run, .host = host, .hosts = hosts_of(c, run)};
+	struct http_transfer t = {
+	    .run = run, .host = host, .hosts = &bounds_of(c->env->bounds, run->owner)->hosts};
 	struct err err;
 
 	if (http_request_init(&t.request, run, &err) == RC_OK) {

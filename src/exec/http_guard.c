@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/texts.h"
 
 struct network {
 	const char *address;
@@ -260,28 +261,28 @@ parse_host(char *text, struct http_host *out)
 enum rc
 http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err)
 {
-	char *copy = xstrdup(text == NULL ? "" : text), *save = NULL;
+	char *copy = xstrdup(text == NULL ? "" : text);
+	struct texts list = {0};
 	enum rc rc = RC_OK;
 
 	*h = (struct http_hosts){.limited = text != NULL};
 	for (char *p = copy; *p != '\0'; p++) /* by hand: tolower(3) depends on the locale */
 		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
-	for (char *one = strtok_r(copy, ", \t", &save); one != NULL && rc == RC_OK;
-	     one = strtok_r(NULL, ", \t", &save)) {
-		char *shown = xstrdup(one);
-		struct http_host host = {0};
+	texts_split(&list, copy, ", \t");
+	h->host = xcalloc(list.n + 1, sizeof *h->host);
+	for (size_t i = 0; i < list.n && rc == RC_OK; i++) {
+		char *shown = xstrdup(list.item[i]);
 
-		if (parse_host(one, &host)) {
-			h->host = xrealloc(h->host, (h->n + 1) * sizeof *h->host);
-			h->host[h->n++] = host;
-		} else {
+		if (parse_host(list.item[i], &h->host[h->n]))
+			h->n++;
+		else
 			rc = err_set(err, RC_BAD,
 			    "%s: \"%.100s\" is not a host; write api.example.org, *.example.org:443, "
 			    "10.0.0.0/8 or [fd00::]/8:8080",
 			    where, shown);
-		}
 		free(shown);
 	}
+	texts_fini(&list);
 	free(copy);
 	return rc;
 }

@@ -10,42 +10,17 @@
 #include "exec/limits.h"
 
 static void
-set(struct surroundings *s, const char *text, size_t len)
-{
-	size_t n = 0, name = strcspn(text, "=") + 1;
-
-	while (s->env[n] != NULL && strncmp(s->env[n], text, name) != 0)
-		n++;
-	if (s->env[n] == NULL) {
-		s->env = xrealloc(s->env, (n + 2) * sizeof *s->env);
-		s->env[n + 1] = NULL;
-	} else {
-		free(s->env[n]);
-	}
-	s->env[n] = xasprintf("%.*s", (int)len, text);
-}
-
-static void
-set_pair(struct surroundings *s, const char *name, const char *value)
-{
-	char *text = xasprintf("%s=%s", name, value);
-
-	set(s, text, strlen(text));
-	free(text);
-}
-
-static void
 set_defaults(struct surroundings *s)
 {
 	const struct passwd *user = getpwuid(getuid());
 
-	set_pair(s, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	set_pair(s, "LANG", "C.UTF-8");
-	set_pair(s, "HOME", user == NULL ? "/" : user->pw_dir);
-	set_pair(s, "SHELL", "/bin/sh");
+	texts_set(&s->env, "PATH=%s", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	texts_set(&s->env, "LANG=%s", "C.UTF-8");
+	texts_set(&s->env, "HOME=%s", user == NULL ? "/" : user->pw_dir);
+	texts_set(&s->env, "SHELL=%s", "/bin/sh");
 	if (user != NULL) {
-		set_pair(s, "USER", user->pw_name);
-		set_pair(s, "LOGNAME", user->pw_name);
+		texts_set(&s->env, "USER=%s", user->pw_name);
+		texts_set(&s->env, "LOGNAME=%s", user->pw_name);
 	}
 }
 
@@ -61,7 +36,7 @@ surroundings_env(struct surroundings *s, const char *where, const char *env, str
 			return err_set(err, RC_BAD,
 			    "%s: \"%.*s\" is not NAME=value; write it as HOME=/srv/jobs,TZ=Europe/Berlin",
 			    where, (int)(n < 60 ? n : 60), env);
-		set(s, env, n);
+		texts_set(&s->env, "%.*s", (int)n, env);
 		env += n + (env[n] == ',');
 	}
 	return RC_OK;
@@ -74,7 +49,7 @@ surroundings_make(
 	char *end;
 	long mask = strtol(umask, &end, 8);
 
-	*s = (struct surroundings){.env = xcalloc(1, sizeof *s->env), .cwd = xstrdup(cwd), .nice = nice};
+	*s = (struct surroundings){.cwd = xstrdup(cwd), .nice = nice};
 	set_defaults(s);
 	if (*umask == '\0' || *end != '\0' || mask < 1 || mask > 0777)
 		return err_set(
@@ -151,10 +126,10 @@ become(struct surroundings *s, const char *where, const char *name, const char *
 
 	if (!find_user(name, &s->user, &e))
 		return err_set(err, RC_BAD, "%s: there is no user \"%.64s\" on this machine", where, name);
-	set_pair(s, "HOME", e.found ? e.entry.pw_dir : "/");
+	texts_set(&s->env, "HOME=%s", e.found ? e.entry.pw_dir : "/");
 	if (e.found) {
-		set_pair(s, "USER", e.entry.pw_name);
-		set_pair(s, "LOGNAME", e.entry.pw_name);
+		texts_set(&s->env, "USER=%s", e.entry.pw_name);
+		texts_set(&s->env, "LOGNAME=%s", e.entry.pw_name);
 	}
 	name = e.found ? e.entry.pw_name : NULL;
 	if (group != NULL && !find_group(group, &s->user))
@@ -193,29 +168,27 @@ surroundings_folder(struct surroundings *s, const char *where, const char *folde
 		return err_set(err, RC_BAD, "%s: \"%.200s\" does not begin with a slash", where, folder);
 	free(s->cwd);
 	s->cwd = xstrdup(folder);
-	set_pair(s, "HOME", folder);
+	texts_set(&s->env, "HOME=%s", folder);
 	return RC_OK;
 }
 
 enum rc
 surroundings_limit(struct surroundings *s, const char *where, const char *limits, struct err *err)
 {
-	char *copy = xstrdup(limits == NULL ? "" : limits), *save = NULL;
+	struct texts list = {0};
 	enum rc rc = RC_OK;
 
-	for (char *one = strtok_r(copy, ", ", &save); one != NULL && rc == RC_OK;
-	     one = strtok_r(NULL, ", ", &save))
-		rc = limits_read(&s->limits, where, one, err);
-	free(copy);
+	texts_split(&list, limits == NULL ? "" : limits, ", ");
+	for (size_t i = 0; i < list.n && rc == RC_OK; i++)
+		rc = limits_read(&s->limits, where, list.item[i], err);
+	texts_fini(&list);
 	return rc;
 }
 
 void
 surroundings_fini(struct surroundings *s)
 {
-	for (size_t i = 0; s->env != NULL && s->env[i] != NULL; i++)
-		free(s->env[i]);
-	free(s->env);
+	texts_fini(&s->env);
 	free(s->cwd);
 	free(s->groups);
 	*s = (struct surroundings){0};

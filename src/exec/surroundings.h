@@ -4,10 +4,11 @@
 #define PGRAB_EXEC_SURROUNDINGS_H
 
 #include "base/rc.h"
+#include "base/texts.h"
 #include "keeper/keeper.h"
 
 struct surroundings {
-	char **env; /* "NAME=value", ended by NULL; owned */
+	struct texts env; /* "NAME=value" */
 	char *cwd;
 	int umask, nice;
 	struct keeper_limits limits; /* what a task gets, and may not exceed */

@@ -16,32 +16,20 @@
 #define AGAIN_US   (200 * US_PER_MS) /* after a process that died with tasks */
 #define REFUSED_US (100 * US_PER_MS) /* until we ask again whether a process may be started */
 
+/* Takes over what hello says about kinds. */
 static void
-print_command(struct buf *out, const char *const *argv)
-{
-	for (size_t i = 0; argv[i] != NULL && out->len < 200; i++)
-		buf_addf(out, "%s%.200s", i == 0 ? "" : " ", argv[i]);
-}
-
-/* Takes over what hello says about kinds; true: it is new. */
-static bool
 take_schemas(struct pool *pool, struct message *hello)
 {
-	bool news = false;
-
 	for (size_t i = 0; pool->set->kinds[i] != NULL; i++) {
 		for (size_t k = 0; k < hello->n_kinds; k++) {
-			char *schema = hello->kind[k].schema, *old = pool->schemas[i];
+			char *old = pool->schemas[i];
 
 			if (strcmp(hello->kind[k].kind, pool->set->kinds[i]) != 0)
 				continue;
-			if (strcmp(schema == NULL ? "" : schema, old == NULL ? "" : old) != 0)
-				news = true;
-			pool->schemas[i] = schema;
+			pool->schemas[i] = hello->kind[k].schema;
 			hello->kind[k].schema = old; /* freed with the message */
 		}
 	}
-	return news;
 }
 
 void
@@ -70,7 +58,8 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_wo
 	struct buf command = {0};
 
 	if (why != NULL) {
-		print_command(&command, pool->set->argv);
+		for (size_t i = 0; pool->set->argv[i] != NULL && command.len < 200; i++)
+			buf_addf(&command, "%s%.200s", i == 0 ? "" : " ", pool->set->argv[i]);
 		snprintf(pool->status.fault, sizeof pool->status.fault, "%s: %s", buf_str(&command), why);
 		buf_fini(&command);
 		pool->status.lost++;

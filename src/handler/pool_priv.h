@@ -136,10 +136,11 @@ void process_fault(struct process *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void process_write(struct process *p);
 bool process_room(const struct process *p);
 void process_drain_output(struct process *p);
+void process_init(struct process *p, struct pool *pool);
 void process_close(struct process *p);
-/* From here on: it takes nothing more; the keeper has been told to stop it; its end is
- * certain, and due by then. */
-void process_leave_ready(struct process *p);
+/* From here on: it takes nothing more (kept: slots that go with the tasks in them, so that these take none of
+ * a successor's); the keeper has been told to stop it; its end is certain, and due by then. */
+void process_leave_ready(struct process *p, int kept);
 void process_stop_now(struct process *p);
 void process_begin_ending(struct process *p, int64_t until_us);
 

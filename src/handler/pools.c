@@ -198,11 +198,8 @@ pool_init(struct pool *pool, struct pools *ps, size_t number, const struct pool_
 	*pool = (struct pool){.all = ps, .number = number, .set = set, .places = set->processes + 2};
 	pool->process = xcalloc((size_t)pool->places, sizeof *pool->process);
 	pool->schemas = xcalloc(kinds + 1, sizeof *pool->schemas);
-	for (int i = 0; i < pool->places; i++) {
-		pool->process[i] =
-		    (struct process){.pool = pool, .run = {.fd = -1}, .talk_fd = -1, .out_fd = -1};
-		TAILQ_INIT(&pool->process[i].flights);
-	}
+	for (int i = 0; i < pool->places; i++)
+		process_init(&pool->process[i], pool);
 	backoff_init(&pool->backoff, BACKOFF_FIRST_US, BACKOFF_MAX_US, (uint64_t)clock_mono_us() + number);
 }
 

@@ -27,6 +27,13 @@
 #define UNREAD_MAX (256 * 1024)   /* bytes that it has not read */
 
 void
+process_init(struct process *p, struct pool *pool)
+{
+	*p = (struct process){.pool = pool, .run = {.fd = -1}, .talk_fd = -1, .out_fd = -1};
+	TAILQ_INIT(&p->flights);
+}
+
+void
 process_close(struct process *p)
 {
 	close_fd(&p->talk_fd);
@@ -73,29 +80,18 @@ spawn(struct process *p, const char *const *env, struct err *err)
 static enum rc
 spawn_with_env(struct process *p, struct err *err)
 {
-	char *const *base = p->pool->set->around.env;
-	char *name = xasprintf("PGRAB_WORKER=%s", p->pool->set->name);
-	char *version = xasprintf("PGRAB_WORKER_PROTOCOL=%d", PROTOCOL_VERSION);
-	char *in = xasprintf("PGRAB_WORKER_IN=%d", KEEPER_SCRIPT_FD);
-	char *out = xasprintf("PGRAB_WORKER_OUT=%d", KEEPER_ANSWER_FD);
-	const char *own[] = {name, version, in, out};
-	size_t n = 0, n_own = sizeof own / sizeof *own;
-	const char **env;
+	const struct texts *base = &p->pool->set->around.env;
+	struct texts env = {0};
 	enum rc rc;
 
-	while (base != NULL && base[n] != NULL)
-		n++;
-	env = xcalloc(n + n_own + 1, sizeof *env);
-	for (size_t i = 0; i < n; i++)
-		env[i] = base[i];
-	for (size_t i = 0; i < n_own; i++)
-		env[n + i] = own[i];
-	rc = spawn(p, env, err);
-	free(env);
-	free(name);
-	free(version);
-	free(in);
-	free(out);
+	for (size_t i = 0; i < base->n; i++)
+		texts_add(&env, base->item[i]);
+	texts_set(&env, "PGRAB_WORKER=%s", p->pool->set->name);
+	texts_set(&env, "PGRAB_WORKER_PROTOCOL=%d", PROTOCOL_VERSION);
+	texts_set(&env, "PGRAB_WORKER_IN=%d", KEEPER_SCRIPT_FD);
+	texts_set(&env, "PGRAB_WORKER_OUT=%d", KEEPER_ANSWER_FD);
+	rc = spawn(p, (const char *const *)env.item, err);
+	texts_fini(&env);
 	return rc;
 }
 
@@ -105,13 +101,9 @@ process_start(struct process *p, int64_t now)
 	struct pool *pool = p->pool;
 	struct err err = {0};
 
-	*p = (struct process){.pool = pool,
-	    .run = {.fd = -1},
-	    .talk_fd = -1,
-	    .out_fd = -1,
-	    .cell = p == cell_of(pool),
-	    .renewal = pool->renewal};
-	TAILQ_INIT(&p->flights);
+	process_init(p, pool);
+	p->cell = p == cell_of(pool);
+	p->renewal = pool->renewal;
 	if (spawn_with_env(p, &err) != RC_OK) {
 		pool_went_down(pool, p, err.text, false, now);
 		return;
@@ -120,10 +112,8 @@ process_start(struct process *p, int64_t now)
 	p->until_us = now + pool->set->start_timeout_us;
 }
 
-/* It takes nothing more.  kept: slots that go with the tasks in them, so that these take none of a
- * successor's. */
-static void
-leave_ready(struct process *p, int kept)
+void
+process_leave_ready(struct process *p, int kept)
 {
 	if (p->state != PROCESS_READY || p->cell)
 		return;
@@ -131,12 +121,6 @@ leave_ready(struct process *p, int kept)
 	p->pool->status.up--;
 	p->pool->status.slots -= p->at_once;
 	p->pool->all->host.slots(p->pool->all->host.ctx, p->pool->number, kept - p->at_once);
-}
-
-void
-process_leave_ready(struct process *p)
-{
-	leave_ready(p, 0);
 }
 
 void
@@ -150,7 +134,7 @@ process_stop_now(struct process *p)
 void
 process_begin_ending(struct process *p, int64_t until_us)
 {
-	process_leave_ready(p);
+	process_leave_ready(p, 0);
 	p->state = PROCESS_ENDING;
 	p->until_us = until_us;
 }
@@ -186,7 +170,7 @@ process_retire(struct process *p)
 		process_begin_ending(p, 0);
 		process_stop_now(p);
 	} else if (p->state == PROCESS_READY) {
-		leave_ready(p, p->n_flights);
+		process_leave_ready(p, p->n_flights);
 		p->state = PROCESS_RETIRING;
 	}
 	if (p->state == PROCESS_RETIRING && p->n_flights == 0)

@@ -159,7 +159,7 @@ be_over(struct process *p, int64_t now)
 
 	process_drain_output(p);
 	process_read(p, now);
-	process_leave_ready(p);
+	process_leave_ready(p, 0);
 	explain(p, &why);
 	n = p->n_flights;
 	while ((f = TAILQ_FIRST(&p->flights)) != NULL)

@@ -1,5 +1,5 @@
-/* The inside of the node's side of the keeper, for keeper.c (what others call) and watch.c (the thread)
- * only. */
+/* The node's side of the keeper, for its own files only: keeper.c (what others call), link.c and watch.c (the
+ * thread). */
 #ifndef PGRAB_KEEPER_KEEPER_PRIV_H
 #define PGRAB_KEEPER_KEEPER_PRIV_H
 
@@ -8,8 +8,42 @@
 #include <stdint.h>
 
 #include "keeper/keeper.h"
-#include "keeper/link.h"
 #include "keeper/wire.h"
+
+/*
+ * link.c: the node's ties to one keeper process.
+ *
+ * Four things tie the two together: the lifeline, a pipe whose writing end nobody but the node ever holds;
+ * its counterpart, the presence, a pipe whose writing end the keeper and its shims hold; the spawn socket,
+ * on which the keeper says once that it is ready and never writes again, so that our end becomes readable
+ * exactly when the keeper is gone; and the page of shared memory, which outlives it.
+ */
+struct link {
+	pid_t pid;       /* our child; 0: none */
+	int spawn_fd;    /* to the keeper; each request is one datagram */
+	int lifeline_fd; /* our end; closing it, also by dying, ends the keeper and all runs */
+	int presence_fd; /* end of file: the keeper and all shims are gone */
+};
+#define LINK_NONE ((struct link){.spawn_fd = -1, .lifeline_fd = -1, .presence_fd = -1})
+
+/* What a keeper process is started with; all borrowed. */
+struct link_setup {
+	int page_fd;
+	int64_t kill_grace_us;
+	bool cgroups;
+	const char *farewell; /* NULL: none */
+	int will_fd;
+};
+
+/* RC_OK: the keeper is ready.  RC_FATAL: there is none, nothing is left open.  Any thread. */
+CHECKED enum rc link_open(struct link *l, const struct link_setup *setup, struct err *err);
+
+/* Kills the process (not its shims), waits for it and closes everything but the presence. */
+void link_kill(struct link *l);
+void link_close(struct link *l); /* closes what is open; the process must have been waited for */
+
+/* True: fd became readable before until_us (clock_mono_us). */
+bool link_readable(int fd, int64_t until_us);
 
 struct keeper {
 	/* constant after keeper_start */

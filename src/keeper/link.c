@@ -1,4 +1,4 @@
-#include "keeper/link.h"
+#include "keeper/keeper_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

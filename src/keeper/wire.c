@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,27 +119,22 @@ take_user(const struct head *head, char **p, const char *end, struct wire_spec *
 	return true;
 }
 
+/* A private copy: the lists of strings point into it. */
 static enum rc
-load(int fd, char **text_out, size_t *len_out)
+map(int fd, struct wire_spec *w)
 {
 	struct stat st;
-	size_t done = 0;
-	ssize_t n;
+	void *text;
 
 	if (fstat(fd, &st) != 0)
 		return RC_AGAIN;
 	if (st.st_size < (off_t)sizeof(struct head) || st.st_size > 2 * WIRE_SPEC_MAX)
 		return RC_BAD;
-	*len_out = (size_t)st.st_size;
-	*text_out = xmalloc(*len_out);
-	while (done < *len_out) {
-		n = pread(fd, *text_out + done, *len_out - done, (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return RC_AGAIN;
-		done += (size_t)n;
-	}
+	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED)
+		return RC_AGAIN;
+	w->text = text;
+	w->len = (size_t)st.st_size;
 	return RC_OK;
 }
 
@@ -147,17 +143,16 @@ wire_unpack(int fd, struct wire_spec *out)
 {
 	const char *end, **cwd;
 	struct head head;
-	size_t len = 0;
 	enum rc rc;
 	char *p;
 
 	*out = (struct wire_spec){0};
-	rc = load(fd, &out->text, &len);
+	rc = map(fd, out);
 	if (rc != RC_OK)
 		return rc;
 	memcpy(&head, out->text, sizeof head);
 	p = out->text + sizeof head;
-	end = out->text + len;
+	end = out->text + out->len;
 	if (!take_user(&head, &p, end, out))
 		return RC_BAD;
 	out->argv = take_strings(&p, end, head.argc);
@@ -182,7 +177,8 @@ wire_spec_fini(struct wire_spec *w)
 	free(w->argv);
 	free(w->env);
 	free(w->groups);
-	free(w->text);
+	if (w->text != NULL)
+		munmap(w->text, w->len);
 	*w = (struct wire_spec){0};
 }
 

@@ -64,7 +64,8 @@ struct wire_spec {
 	bool talks;
 	struct keeper_limits limits;
 	struct keeper_user user;
-	char *text;
+	char *text; /* the file, mapped */
+	size_t len;
 	gid_t *groups; /* of user */
 };
 

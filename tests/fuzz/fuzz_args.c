@@ -83,7 +83,7 @@ ask_child(const struct row *row, bool takes_argv)
 	struct err err = {0};
 
 	if (child_plan_make(&plan, argv, takes_argv, env, &row->run, &err) == RC_OK) {
-		for (size_t i = 0; i < plan.env.count; i++)
+		for (size_t i = 0; i < plan.env.n; i++)
 			MUST(strchr(plan.env.item[i], '=') > plan.env.item[i]);
 		MUST(plan.limits.memory >= 0 && plan.limits.processes >= 0 && plan.limits.cpu_percent >= 0);
 		if (limits_within(&node, &plan.limits, &limits, &err) == RC_OK)

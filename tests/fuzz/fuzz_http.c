@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "exec/bounds.h"
 #include "exec/exec.h"
 #include "exec/http_transfer.h"
 #include "fuzz.h"
@@ -73,6 +74,9 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof a;
+	static struct bounds no_bounds;
+	static const struct bounds_list all = {1, &no_bounds};
+	static const struct exec_env env = {.bounds = &all};
 	char err[200] = "";
 
 	clearenv(); /* proxies */
@@ -81,7 +85,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	     listen(server.listen_fd, 8) == 0 &&
 	     getsockname(server.listen_fd, (struct sockaddr *)&a, &len) == 0);
 	server.port = ntohs(a.sin_port);
-	client = exec_http.open(NULL, err, sizeof err);
+	client = exec_http.open(&env, err, sizeof err);
 	MUST(client != NULL);
 	return 0;
 }

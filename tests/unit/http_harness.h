@@ -106,13 +106,16 @@ requests(void)
 static int
 setup(void **state)
 {
+	static struct bounds no_bounds;
+	static const struct bounds_list all = {1, &no_bounds};
+	static const struct exec_env env = {.bounds = &all};
 	char err[200] = "";
 
 	memset(&server, 0, sizeof(server));
 	server.ctx = &host;
 	fake_host_init(&host);
 	tiny_start(&server, http_answers);
-	client = exec_http.open(NULL, err, sizeof(err));
+	client = exec_http.open(&env, err, sizeof(err));
 	return client == NULL;
 }
 

@@ -157,7 +157,7 @@ exec_passes_its_arguments_untouched(void **state)
 	prints(&exec_exec, "/usr/bin/printf", args, "<a b><$(id)><><*;'\">");
 }
 
-static struct bounds_list bounds;
+static struct bounds_list bounds, no_bounds;
 
 /* From here to unbind() these hold for the task that runs. */
 static void
@@ -175,7 +175,7 @@ bind_to(struct bounds_common common, struct bounds_texts texts)
 static void
 unbind(void)
 {
-	env.bounds = NULL;
+	env.bounds = &no_bounds;
 	bounds_fini(&bounds);
 }
 
@@ -705,10 +705,14 @@ static int
 start_keeper(void **state)
 {
 	const struct keeper_setup setup = {.kill_grace_us = GRACE_US, .will_fd = -1};
+	const struct bounds_common common = {.job_cwd = "/", .job_umask = "077", .allow_root = true};
+	const struct bounds_texts nobody = {0};
 	struct err err = {0};
 
-	if (keeper_start(&env.keeper, &setup, &err) != RC_OK)
+	if (bounds_make(&no_bounds, &common, &nobody, 1, &err) != RC_OK ||
+	    keeper_start(&env.keeper, &setup, &err) != RC_OK)
 		return -1;
+	env.bounds = &no_bounds;
 	keeper_lease(env.keeper, CLOCK_NEVER);
 	return 0;
 }
@@ -717,6 +721,7 @@ static int
 stop_keeper(void **state)
 {
 	keeper_stop(&env.keeper);
+	bounds_fini(&no_bounds);
 	return waitpid(-1, NULL, WNOHANG) == -1 ? 0 : -1;
 }
 
