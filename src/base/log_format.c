@@ -106,7 +106,6 @@ log_put_end(struct log_text *t)
 	    (size_t)snprintf(t->text + t->len, sizeof t->text - t->len, "%s%s", cut, t->json ? "}\n" : "\n");
 }
 
-/* The pair that is being read from the format. */
 struct pair {
 	struct log_text *t;
 	enum { IN_KEY, IN_VALUE, IN_QUOTES } at;

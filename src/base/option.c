@@ -313,26 +313,20 @@ option_set(const struct option_key *table, void *settings, const char *name, con
 	    k->secret ? "***" : value, right);
 }
 
-static void
-clear_field(const struct option_key *k, void *settings)
-{
-	void *field = field_of(k, settings);
-
-	switch (k->type) {
-	case OPTION_TEXT: *(char **)field = NULL; break;
-	case OPTION_INT:
-	case OPTION_DURATION: *(int64_t *)field = 0; break;
-	case OPTION_REAL: *(double *)field = 0; break;
-	case OPTION_ENUM: *(int *)field = 0; break;
-	case OPTION_FLAG: *(bool *)field = false; break;
-	}
-}
+static const size_t sizes[] = {
+    [OPTION_TEXT] = sizeof(char *),
+    [OPTION_INT] = sizeof(int64_t),
+    [OPTION_REAL] = sizeof(double),
+    [OPTION_DURATION] = sizeof(int64_t),
+    [OPTION_ENUM] = sizeof(int),
+    [OPTION_FLAG] = sizeof(bool),
+};
 
 void
 option_defaults(const struct option_key *table, void *settings)
 {
 	for (; table->name != NULL; table++) {
-		clear_field(table, settings);
+		memset(field_of(table, settings), 0, sizes[table->type]);
 		if (table->fallback != NULL && !set_value(table, settings, table->fallback)) {
 			log_error("bad_default", "key=%s value=\"%s\"", table->name, table->fallback);
 			abort();
@@ -347,28 +341,19 @@ option_free(const struct option_key *table, void *settings)
 		if (table->type != OPTION_TEXT)
 			continue;
 		free(*(char **)field_of(table, settings));
-		clear_field(table, settings);
+		memset(field_of(table, settings), 0, sizes[table->type]);
 	}
-}
-
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
 bool
 option_same(const struct option_key *key, const void *a, const void *b)
 {
-	const char *x = (const char *)a + key->offset, *y = (const char *)b + key->offset;
+	const void *x = (const char *)a + key->offset, *y = (const char *)b + key->offset;
+	const char *text, *other;
 
-	switch (key->type) {
-	case OPTION_TEXT: return same_text(*(char *const *)(const void *)x, *(char *const *)(const void *)y);
-	case OPTION_INT:
-	case OPTION_DURATION: return memcmp(x, y, sizeof(int64_t)) == 0;
-	case OPTION_REAL: return memcmp(x, y, sizeof(double)) == 0;
-	case OPTION_ENUM: return memcmp(x, y, sizeof(int)) == 0;
-	case OPTION_FLAG: return memcmp(x, y, sizeof(bool)) == 0;
-	default: return false;
-	}
+	if (key->type != OPTION_TEXT)
+		return memcmp(x, y, sizes[key->type]) == 0;
+	text = *(char *const *)x;
+	other = *(char *const *)y;
+	return text == other || (text != NULL && other != NULL && strcmp(text, other) == 0);
 }

@@ -118,7 +118,6 @@ enter_section(struct ini_reader *r, const char *text)
 	refuse_section(r);
 }
 
-/* Cuts off trailing blanks, and the CR of a CR LF. */
 static void
 trim_end(char *text)
 {

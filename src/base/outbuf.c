@@ -184,7 +184,7 @@ char *
 outbuf_text_of(const struct outbuf *o, size_t *unbroken_out)
 {
 	size_t limit = o->head_max + o->tail_max, n = o->head.len + o->tail_len;
-	size_t head, tail, head_end = outbuf_truncated(o) ? o->head.len : n;
+	size_t head, from, tail, head_end = outbuf_truncated(o) ? o->head.len : n;
 	char *raw = kept_bytes(o);
 	struct buf b = {0};
 
@@ -194,11 +194,9 @@ outbuf_text_of(const struct outbuf *o, size_t *unbroken_out)
 	}
 	buf_reset(&b);
 	head = print(&b, raw, head_end, (limit - NOTE_BYTES) / 2);
-	if (outbuf_truncated(
-		o)) /* else head and tail are one text, and the tail may begin where the head was cut */
-		tail = head_end + tail_start(raw + head_end, n - head_end, limit - NOTE_BYTES - b.len);
-	else
-		tail = head + tail_start(raw + head, n - head, limit - NOTE_BYTES - b.len);
+	/* Unless bytes were dropped the two are one text, and the tail may begin where the head was cut. */
+	from = outbuf_truncated(o) ? head_end : head;
+	tail = from + tail_start(raw + from, n - from, limit - NOTE_BYTES - b.len);
 	buf_addf(&b, NOTE_FORMAT, o->total - head - (n - tail));
 	*unbroken_out = b.len;
 	print(&b, raw + tail, n - tail, limit - b.len);

@@ -31,7 +31,7 @@ struct owner {
 	bool known;
 };
 void owner_take(struct owner *o);  /* belongs to the calling thread from here on */
-void owner_leave(struct owner *o); /* whoever takes it next owns it */
+void owner_leave(struct owner *o); /* owned by nobody until the next owner_take */
 bool owner_is_me(const struct owner *o);
 void lock_init(pthread_mutex_t *lock);
 

@@ -1,4 +1,3 @@
-/* Builds and hands around the picture of the cluster. */
 #include "core/cluster.h"
 
 #include <stdlib.h>
@@ -13,60 +12,43 @@ by_key(const void *a, const void *b)
 	return strcmp(((const struct pgrab_label *)a)->key, ((const struct pgrab_label *)b)->key);
 }
 
-static size_t
-text_size(const struct member *m)
+static void
+fill_node(struct pgrab_node *n, const struct member *m)
 {
-	size_t n = strlen(m->name) + 1;
+	struct pgrab_label *label = xcalloc(m->labels.count + 1, sizeof *label);
 
 	for (size_t i = 0; i < m->labels.count; i++)
-		n += strlen(m->labels.item[i].key) + strlen(m->labels.item[i].value) + 2;
-	return n;
-}
-
-static const char *
-put_text(char **at, const char *s)
-{
-	size_t n = strlen(s) + 1;
-	char *start = *at;
-
-	memcpy(start, s, n);
-	*at += n;
-	return start;
+		label[i] =
+		    (struct pgrab_label){xstrdup(m->labels.item[i].key), xstrdup(m->labels.item[i].value)};
+	qsort(label, m->labels.count, sizeof *label, by_key);
+	*n = (struct pgrab_node){.id = m->id,
+	    .name = xstrdup(m->name),
+	    .weight = m->weight,
+	    .slots = m->slots,
+	    .in_hand = m->in_hand,
+	    .n_labels = m->labels.count,
+	    .labels = label};
 }
 
 static void
-fill_node(struct pgrab_node *n, const struct member *m, struct pgrab_label **label, char **text)
+free_node(struct pgrab_node *n)
 {
-	n->id = m->id;
-	n->name = put_text(text, m->name);
-	n->weight = m->weight;
-	n->slots = m->slots;
-	n->in_hand = m->in_hand;
-	n->n_labels = m->labels.count;
-	n->labels = *label;
-	for (size_t i = 0; i < m->labels.count; i++)
-		(*label)[i] = (struct pgrab_label){
-		    put_text(text, m->labels.item[i].key), put_text(text, m->labels.item[i].value)};
-	qsort(*label, m->labels.count, sizeof **label, by_key);
-	*label += m->labels.count;
+	for (size_t i = 0; i < n->n_labels; i++) {
+		free((char *)n->labels[i].key);
+		free((char *)n->labels[i].value);
+	}
+	free((struct pgrab_label *)n->labels);
+	free((char *)n->name);
 }
 
 struct cluster *
 cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 {
 	struct cluster *c = xcalloc(1, sizeof *c);
-	size_t text = 1, labels = 1, found = SIZE_MAX;
-	struct pgrab_label *label;
-	char *at;
+	size_t found = SIZE_MAX;
 
-	for (size_t i = 0; i < m->count; i++) {
-		text += text_size(&m->item[i]);
-		labels += m->item[i].labels.count;
-	}
 	c->node = xcalloc(m->count + 1, sizeof *c->node);
 	c->busy = xcalloc(m->count + 1, sizeof *c->busy);
-	c->label = label = xcalloc(labels, sizeof *label);
-	c->text = at = xmalloc(text);
 	c->refs = 1;
 	c->view = (struct pgrab_cluster){.size = sizeof c->view, .shards = PGRAB_SHARDS, .nodes = c->node};
 	for (size_t i = 0; i < m->count; i++) {
@@ -78,7 +60,7 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 		if (self)
 			found = c->view.n_nodes;
 		c->busy[c->view.n_nodes] = one->busy;
-		fill_node(&c->node[c->view.n_nodes++], one, &label, &at);
+		fill_node(&c->node[c->view.n_nodes++], one);
 	}
 	c->view.self = found != SIZE_MAX ? found : c->view.n_nodes;
 	return c;
@@ -133,10 +115,10 @@ unref(struct cluster_slot *s, struct cluster *c)
 	ASSERT_LOCKED(&s->lock);
 	if (c == NULL || --c->refs > 0)
 		return;
+	for (size_t i = 0; i < c->view.n_nodes; i++)
+		free_node(&c->node[i]);
 	free(c->node);
 	free(c->busy);
-	free(c->label);
-	free(c->text);
 	free(c);
 }
 

@@ -14,9 +14,7 @@
 struct cluster {
 	struct pgrab_cluster view;
 	struct pgrab_node *node;
-	struct pgrab_label *label;
 	bool *busy;    /* per node: it is busy, so others take what is due in its shards */
-	char *text;    /* names and labels */
 	unsigned refs; /* guarded by the slot's lock */
 };
 

@@ -1,4 +1,3 @@
-/* Observation of the other nodes; see member.h for the rule and why. */
 #include "core/member.h"
 
 #include <stdlib.h>

@@ -59,7 +59,7 @@ struct members {
 	size_t count;
 	int64_t last_look_us; /* 0: never looked */
 	int64_t life;         /* of the server, at the last look */
-	bool pooled;          /* whoever declares a node dead does it through a pooler */
+	bool pooled;          /* nodes are declared dead through a pooler */
 	int64_t max_gap_us;   /* a longer time between two looks says nothing about anybody */
 };
 

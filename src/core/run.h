@@ -94,7 +94,7 @@ struct run_stop {
 	bool lent;             /* fd is its pool's, one for all its runs */
 };
 
-/* Is its end in the database?  Set by whoever finds out. */
+/* Is its end in the database?  Set by the thread that finds out. */
 enum run_written {
 	WRITTEN_NOT,    /* the finisher has yet to write it */
 	WRITTEN_MAYBE,  /* finisher: the answer was lost, so it is looked up before it is written again */

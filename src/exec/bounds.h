@@ -55,7 +55,7 @@ const struct bounds *bounds_of(const struct bounds_list *l, const char *owner);
 CHECKED enum rc
 bounds_program(const struct bounds *b, const char *program, const char *const *env, struct err *err);
 
-/* Would shell and exec be refused for being root, whoever the owner is? */
+/* Would shell and exec be refused to every owner, because they would be root? */
 bool bounds_all_root(const struct bounds_list *l);
 
 #endif

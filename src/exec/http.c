@@ -241,7 +241,6 @@ drive(CURLM *multi, struct http_transfer *t)
 	}
 }
 
-/* One request and its reply. */
 static CURLcode
 exchange(struct client *c, struct http_transfer *t)
 {

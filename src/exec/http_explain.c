@@ -107,7 +107,6 @@ failure_word(CURLcode code)
 	return "the request failed at";
 }
 
-/* The most precise reason there is. */
 static const char *
 failure_reason(const struct http_transfer *t, CURLcode code, char *text, size_t size)
 {
@@ -163,7 +162,6 @@ retry_after_us(const struct http_transfer *t, int status)
 	return (s < 0 ? 0 : s < RETRY_AFTER_MAX_S ? s : RETRY_AFTER_MAX_S) * US_PER_S;
 }
 
-/* The reply is all here: is it what the task wants? */
 void
 http_judge(const struct http_transfer *t, struct pgrab_result *result)
 {

@@ -127,7 +127,6 @@ keep_without_body(const char *line)
 	return strncasecmp(line, "Content-", 8) != 0;
 }
 
-/* Drops the task's headers for which keep() says no. */
 static void
 filter_headers(struct http_request *r, bool (*keep)(const char *line))
 {

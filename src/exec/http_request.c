@@ -248,7 +248,6 @@ set_url(CURLU *url, const char *text, struct err *err)
 	return RC_OK;
 }
 
-/* What follows from several args together. */
 static enum rc
 settle(struct http_request *r, struct err *err)
 {

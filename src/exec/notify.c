@@ -1,5 +1,5 @@
 /*
- * Kind notify: one pg_notify() on a channel, for whoever listens.
+ * Kind notify: one pg_notify() on a channel.
  *
  * Each worker has a connection of its own, opened at the first run and kept.  One that proves dead before
  * anything was sent is replaced; one that is lost later leaves the outcome open, and the error says so:

@@ -13,7 +13,6 @@
 #include "base/fd.h"
 #include "core/secret.h"
 
-/* The part below the owner's folder. */
 static const char *
 relative(const char *dir, const char *path)
 {

@@ -1,4 +1,4 @@
-/* One pool: its places and its queue; see pool.h. */
+/* One pool: its places and its queue. */
 #include "handler/pool_priv.h"
 
 #include <inttypes.h>
@@ -16,7 +16,6 @@
 #define AGAIN_US   (200 * US_PER_MS) /* after a process that died with tasks */
 #define REFUSED_US (100 * US_PER_MS) /* until we ask again whether a process may be started */
 
-/* Takes over what hello says about kinds. */
 static void
 take_schemas(struct pool *pool, struct message *hello)
 {
@@ -245,7 +244,6 @@ complete(const struct pool *pool)
 	return n >= pool->set->processes;
 }
 
-/* Is this place to be filled? */
 static bool
 wanted(const struct pool *pool, const struct process *p, int64_t now)
 {
@@ -254,7 +252,6 @@ wanted(const struct pool *pool, const struct process *p, int64_t now)
 	       (pool->backoff.tries == 0 || !trying(pool));
 }
 
-/* Starts what is missing. */
 int64_t
 pool_fill(struct pool *pool, int64_t now)
 {

@@ -1,4 +1,4 @@
-/* All pools of a node: the loop of their thread; see pool.h. */
+/* All pools of a node: the loop of their thread. */
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -49,7 +49,6 @@ process_at(struct pools *ps, size_t i)
 	return &pool->process[i];
 }
 
-/* Waits for news until then, and passes it on. */
 static void
 take_news(struct pools *ps, int64_t until_us)
 {

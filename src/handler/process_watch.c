@@ -71,7 +71,6 @@ log_output(struct process *p, const char *text, size_t n)
 	}
 }
 
-/* Returns how much it was. */
 static size_t
 take_output(struct process *p)
 {

@@ -1,4 +1,4 @@
-/* What the node writes to a handler process; see protocol.h. */
+/* What the node writes to a handler process. */
 #include "handler/protocol.h"
 
 #include <inttypes.h>

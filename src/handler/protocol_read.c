@@ -1,4 +1,4 @@
-/* What a handler process writes, read and checked; see protocol.h. */
+/* What a handler process writes, read and checked. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@
 #define RETRY_MAX_S (365.0 * 86400)
 #define SCHEMA_MAX  (64 * 1024)
 
-/* The reading of one line. */
 struct reading {
 	const cJSON *all;
 	const char *line;

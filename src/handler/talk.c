@@ -1,4 +1,4 @@
-/* What a handler process says, and what the node does about it; see pool_priv.h. */
+/* What a handler process says, and what the node does about it. */
 #include "handler/pool_priv.h"
 
 #include <errno.h>
@@ -38,7 +38,6 @@ flight_print(struct process *p, struct flight *f, const char *text, size_t n)
 	f->open_line = text[n - 1] != '\n';
 }
 
-/* On a line of its own. */
 static void
 print_line(struct process *p, struct flight *f, const char *text)
 {

@@ -1,4 +1,4 @@
-/* A command line taken apart; see pool.h. */
+/* A command line taken apart. */
 #include <stdlib.h>
 #include <string.h>
 

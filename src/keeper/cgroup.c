@@ -1,4 +1,4 @@
-/* See cgroup.h.  Nothing here is an error of the run: the keeper does without whatever does not work. */
+/* Nothing here is an error of the run: the keeper does without whatever does not work. */
 #include "keeper/cgroup.h"
 
 #include <dirent.h>
@@ -75,7 +75,6 @@ find_mount(char *out, size_t size)
 	return found && strlen(out) < size;
 }
 
-/* The folder of our own group. */
 static int
 open_own(void)
 {

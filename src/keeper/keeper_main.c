@@ -127,7 +127,7 @@ raise_limit(struct rlimit *old)
 	(void)setrlimit(RLIMIT_NOFILE, &more);
 }
 
-/* Whoever started the node may have had signals ignored, and exec keeps that.  Here for all runs; by system
+/* The process that started the node may have ignored signals, and exec keeps that.  Here for all runs; by system
  * call, because libc does not let us touch its own two signals, which posix_spawn made ignored.  None gets
  * through: all are blocked. */
 static void

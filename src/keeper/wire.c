@@ -100,7 +100,6 @@ take_strings(char **p, const char *end, uint32_t count)
 	return list;
 }
 
-/* The groups, at *p. */
 static bool
 take_user(const struct head *head, char **p, const char *end, struct wire_spec *out)
 {
