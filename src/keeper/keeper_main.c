@@ -127,9 +127,9 @@ raise_limit(struct rlimit *old)
 	(void)setrlimit(RLIMIT_NOFILE, &more);
 }
 
-/* The process that started the node may have ignored signals, and exec keeps that.  Here for all runs; by system
- * call, because libc does not let us touch its own two signals, which posix_spawn made ignored.  None gets
- * through: all are blocked. */
+/* The process that started the node may have ignored signals, and exec keeps that.  Here for all runs; by
+ * system call, because libc does not let us touch its own two signals, which posix_spawn made ignored.  None
+ * gets through: all are blocked. */
 static void
 plain_signals(void)
 {
