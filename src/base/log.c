@@ -3,7 +3,7 @@
  * share a stderr never mix.
  *
  * Between log_start and log_stop a thread of its own writes: a reader of our stderr may stall until the pipe
- * is full, and no other thread may stall with it.  Lines wait in a ring of fixed size, whose lock is held
+ * is full, and no other thread may stall with it.  Lines wait in a buffer of fixed size, whose lock is held
  * only for a memcpy; lines that find it full are counted, and the writer logs how many.  Without that thread
  * (short commands, tests, before and after) lines are written at once.
  */
@@ -23,7 +23,7 @@
 #include "base/log_format.h"
 #include "base/thread.h"
 
-#define RING_BYTES (256 * 1024)
+#define HALF_BYTES (128 * 1024)
 #define FLUSH_US   (500 * US_PER_MS)
 
 /* Set by log_init before the first thread starts, read only afterwards. */
@@ -35,15 +35,16 @@ static _Thread_local const char *thread_name = "main";
 
 static const char *const level_names[LOG_LEVEL__COUNT] = {"debug", "info", "warn", "error"};
 
-/* The lines that wait: each its length (two bytes) and its text. */
+/* The lines that wait: they are added to one half while the writer has the other. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t grew, shrank; /* on CLOCK_MONOTONIC */
 	pthread_t thread;
-	bool running;         /* there is a writer, so lines go to the ring */
-	bool ending, writing; /* writing: in write(2), with a line already taken from the ring */
-	char ring[RING_BYTES];
-	size_t head, len; /* the oldest byte, how many there are */
+	bool running;         /* there is a writer, so lines go to the buffer */
+	bool ending, writing; /* writing: the other half is not written yet */
+	char half[2][HALF_BYTES];
+	int filling;      /* the half that lines are added to, */
+	size_t len;       /* and how much is in it */
 	uint64_t dropped; /* lines since the writer last logged this */
 	int64_t dropped_ever;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -129,41 +130,17 @@ write_line(const char *text, size_t len, bool wait)
 	}
 }
 
-static void
-ring_put(const void *bytes, size_t n) /* lock held, room checked */
-{
-	size_t at = (queue.head + queue.len) % RING_BYTES;
-	size_t first = n < RING_BYTES - at ? n : RING_BYTES - at;
-
-	memcpy(queue.ring + at, bytes, first);
-	memcpy(queue.ring, (const char *)bytes + first, n - first);
-	queue.len += n;
-}
-
-static void
-ring_take(void *bytes, size_t n) /* lock held */
-{
-	size_t first = n < RING_BYTES - queue.head ? n : RING_BYTES - queue.head;
-
-	memcpy(bytes, queue.ring + queue.head, first);
-	memcpy((char *)bytes + first, queue.ring, n - first);
-	queue.head = (queue.head + n) % RING_BYTES;
-	queue.len -= n;
-}
-
 /* False: there is no writer. */
 static bool
 enqueue(const struct log_text *t)
 {
-	uint16_t n = (uint16_t)t->len;
 	bool running;
 
-	_Static_assert(sizeof t->text <= UINT16_MAX, "a line's length fits in two bytes");
 	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
 	running = queue.running;
-	if (running && queue.len + sizeof n + n <= RING_BYTES && queue.dropped == 0) {
-		ring_put(&n, sizeof n);
-		ring_put(t->text, n);
+	if (running && queue.len + t->len <= HALF_BYTES && queue.dropped == 0) {
+		memcpy(queue.half[queue.filling] + queue.len, t->text, t->len);
+		queue.len += t->len;
 		PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	} else if (running) {
 		/* After one is dropped so are all, until the writer has logged how
@@ -211,17 +188,16 @@ put_pairs(struct log_text *t, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Lock held.  Puts the next line into t: one from the ring or, once that is empty, how many were dropped.
- * False: there is none. */
+/* Lock held.  The next lines: a half or, once both are empty, one in t that says how many were dropped.
+ * False: there are none. */
 static bool
-next_line(struct log_text *t)
+next_lines(struct log_text *t, const char **text, size_t *len)
 {
-	uint16_t n;
-
 	if (queue.len > 0) {
-		ring_take(&n, sizeof n);
-		ring_take(t->text, n);
-		t->len = n;
+		*text = queue.half[queue.filling];
+		*len = queue.len;
+		queue.filling = !queue.filling;
+		queue.len = 0;
 		return true;
 	}
 	if (queue.dropped == 0)
@@ -230,6 +206,8 @@ next_line(struct log_text *t)
 	put_pairs(t, "lines=%llu hint=\"%s\"", (unsigned long long)queue.dropped,
 	    "the reader of the log was too slow");
 	log_put_end(t);
+	*text = t->text;
+	*len = t->len;
 	queue.dropped = 0;
 	return true;
 }
@@ -238,13 +216,18 @@ static void *
 writer_main(void *arg)
 {
 	struct log_text t;
+	const char *text;
+	size_t len;
 
 	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
 	for (;;) {
-		if (next_line(&t)) {
+		if (next_lines(&t, &text, &len)) {
 			queue.writing = true;
 			PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
-			write_line(t.text, t.len, true);
+			for (size_t n; len > 0; text += n, len -= n) {
+				n = (size_t)((const char *)memchr(text, '\n', len) - text) + 1;
+				write_line(text, n, true);
+			}
 			PTHREAD_OK(pthread_mutex_lock(&queue.lock));
 			queue.writing = false;
 			continue;
@@ -319,7 +302,7 @@ log_stop(void)
 	queue.ending = true;
 	PTHREAD_OK(pthread_cond_signal(&queue.grew));
 	empty = await_empty();
-	queue.running = !empty; /* new lines go to the ring of a stuck writer: they must not wait too */
+	queue.running = !empty; /* new lines go to the buffer of a stuck writer: they must not wait too */
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	if (empty)
 		thread_join(queue.thread);
