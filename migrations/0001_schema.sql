@@ -873,6 +873,30 @@ comment on column pgrab.chain.stuck is
 create index chain_run_idx on pgrab.chain (chain_id);
 comment on index pgrab.chain_run_idx is 'The chain that is in a run.';
 
+create table pgrab_internal.transition (
+  event   text    not null,
+  was     text    not null,
+  becomes text    not null,
+  alone   boolean not null,
+  gone    boolean not null,
+  quiet   boolean not null,
+  says    text    not null,
+  constraint transition_pkey primary key (was, event, becomes)
+);
+comment on table pgrab_internal.transition is
+  'The moves that a task can make: each change of pgrab.task.status is one of these. Only `count` leads to '
+  'two statuses. Its rows are in migrations/api/23_move.sql.';
+comment on column pgrab_internal.transition.event is 'What happens to the task.';
+comment on column pgrab_internal.transition.was is 'Its status before.';
+comment on column pgrab_internal.transition.becomes is 'Its status afterwards.';
+comment on column pgrab_internal.transition.alone is
+  'True: when a link ends so, whoever says so takes care of its children and its chain.';
+comment on column pgrab_internal.transition.gone is
+  'True: it leaves pgrab.task in any case; false: when it has ended and runs once.';
+comment on column pgrab_internal.transition.quiet is 'True: nodes need not be told, even if it is due soon.';
+comment on column pgrab_internal.transition.says is 'When that is, for readers.';
+revoke all on pgrab_internal.transition from public;
+
 create table pgrab_internal.key (
   name  text not null,
   value text not null,
@@ -983,7 +1007,7 @@ comment on index pgrab.edge_change_chain_idx is 'The changes to edges of a chain
 create table pgrab.skipping (
   task_id bigint      not null,
   chain   bigint      not null,
-  result  text        not null,
+  status  text        not null,
   fire_at timestamptz,
   constraint skipping_pkey primary key (task_id)
 );
@@ -992,7 +1016,7 @@ comment on table pgrab.skipping is
   'once. A node goes on with them; then the row is deleted.';
 comment on column pgrab.skipping.task_id is 'The link. Its row may have left pgrab.task.';
 comment on column pgrab.skipping.chain is 'Its chain.';
-comment on column pgrab.skipping.result is 'How it ended: failed, skipped, succeeded, cancelled.';
+comment on column pgrab.skipping.status is 'How it ended: done, parked, cancelled, skipped.';
 comment on column pgrab.skipping.fire_at is 'The planned time of its run.';
 -- Serves: chain_lock(), and the end of a chain's run.
 create index skipping_chain_idx on pgrab.skipping (chain);

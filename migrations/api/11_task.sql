@@ -310,10 +310,9 @@ language plpgsql as $$
 declare
   o constant pgrab_internal.task := old;
   t pgrab_internal.task;
-  v_planned boolean;
 begin
   if pgrab_internal.link_ending() then
-    return null; -- task_replan(), below
+    return null; -- edit_time(), below
   end if;
   select * into t from pgrab.task x where x.id = new.id;
   if not found then
@@ -331,67 +330,44 @@ begin
     end if;
     perform pgrab_internal.lanes_add(array[pgrab_internal.lane(t)], true);
   end if;
-  v_planned := t.status <> 'running' and t is distinct from o;
-  if v_planned then
-    t := pgrab_internal.edit_plan(o, t);
+  if t.status = 'running' or t is not distinct from o then
+    perform pgrab_internal.edit_time(t);
+  else
+    perform pgrab_internal.edit_plan(o, t);
   end if;
-  perform pgrab_internal.task_replan(t, v_planned);
   return null;
 end $$;
 comment on function pgrab_internal.task_edited() is
   'Applies an edit of the definition: a task that has not started is planned again; a running one finishes '
   'as it was started.';
 
--- For a task that is not running.  A link that waits, or has ended, is planned by its chain.
-create or replace function pgrab_internal.edit_plan(o pgrab_internal.task, t pgrab_internal.task)
-returns pgrab_internal.task
+-- A link that waits, or has ended, is planned by its chain.
+create or replace function pgrab_internal.edit_plan(o pgrab_internal.task, t pgrab_internal.task) returns void
 language plpgsql as $$
 declare
   c_moved constant boolean :=
     t.run_at <> o.run_at and (o.chain is null or o.status in ('scheduled', 'claimed'));
 begin
-  if c_moved then
-    t.fire_at := t.run_at;
-    t.attempt := 0;
-    t.settled := false;
-  end if;
-  if c_moved or t.status = 'claimed' then
-    t.status := 'scheduled';
-  end if;
-  t.due_at := case
-    when t.paused or t.status <> 'scheduled' then null
-    when c_moved or t.due_at is null or t.jitter <> o.jitter and t.attempt = 0
-      then t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)
-    else t.due_at end;
-  t.version := t.version + 1;
-  return t;
+  perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
+    case when c_moved or t.status = 'claimed' then 'replan' else 'edit' end, p_run_at => t.run_at,
+    p_fire_at => case when c_moved then t.run_at
+      when t.jitter <> o.jitter and t.attempt = 0 then t.fire_at end,
+    p_attempt => case when c_moved then 0 end, p_settled => case when c_moved then false end)]);
 end $$;
 comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
-  'An edited task with its new plan.';
+  'Plans an edited task that is not running.';
 
--- Unless p_released, only run_at is written: for a running task, and for an upsert that changes nothing.
-create or replace function pgrab_internal.task_replan(p pgrab_internal.task, p_released boolean) returns void
+-- The time is the user's: it is no move.
+create or replace function pgrab_internal.edit_time(t pgrab_internal.task) returns void
 language plpgsql as $$
 declare
-  v_before text;
+  v_before text := pgrab_internal.link_ends('on');
 begin
-  if not p_released then
-    v_before := pgrab_internal.link_ends('on');
-    update pgrab.task t set run_at = p.run_at, updated_at = clock_timestamp() where t.id = p.id;
-    perform set_config('pgrab.link_ends', v_before, true);
-    return;
-  end if;
-  update pgrab.task t
-  set run_at = p.run_at, fire_at = p.fire_at, due_at = p.due_at, attempt = p.attempt, settled = p.settled,
-    status = p.status, version = p.version, node_id = null, incarnation = null, claimed_at = null,
-    updated_at = clock_timestamp()
-  where t.id = p.id;
-  if p.due_at < now() + interval '20 s' then
-    perform pgrab_internal.ring(array[pgrab.shard(p.id)]);
-  end if;
+  update pgrab.task x set run_at = t.run_at, updated_at = clock_timestamp() where x.id = t.id;
+  perform set_config('pgrab.link_ends', v_before, true);
 end $$;
-comment on function pgrab_internal.task_replan(pgrab_internal.task, boolean) is
-  'Writes the new plan of an edited task. With p_released no node holds it any more.';
+comment on function pgrab_internal.edit_time(pgrab_internal.task) is
+  'Writes the run_at of a task that is running, or that an upsert has not changed.';
 
 -- A task runs with the rights of its owner, so only the owner may change what it runs.
 create or replace function pgrab_tool.task_foreign() returns trigger

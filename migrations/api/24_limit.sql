@@ -120,6 +120,19 @@ $$;
 comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_internal.limit_use) is
   'How many in line can get a place, when the first of them may start, and how far apart.';
 
+create or replace function pgrab_internal.wake(p_ids bigint[], p_due timestamptz[] default '{}') returns void
+language plpgsql as $$
+declare
+  v_moves pgrab_internal.move[];
+begin
+  select array_agg(pgrab_internal.move_to(
+    t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))) into v_moves
+  from unnest(p_ids, p_due) w(id, due_at) join pgrab.task t on t.id = any (array[w.id]);
+  perform pgrab_internal.move(v_moves);
+end $$;
+comment on function pgrab_internal.wake(bigint[], timestamptz[]) is
+  'Makes tasks due that waited in line, now or at these times. The caller has locked them.';
+
 -- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
 create or replace function pgrab_internal.limit_strangers(l pgrab_internal.limit, p_ids bigint[])
 returns bigint[]
@@ -144,10 +157,8 @@ declare
   v_free bigint[] := pgrab_internal.limit_strangers(l, v_ids);
 begin
   if v_free <> '{}' then
-    v_free := pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000));
-    update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
-    from unnest(v_free) f(id) where t.id = any (array[f.id]);
-    perform pgrab_internal.ring('{}');
+    perform pgrab_internal.wake(
+      pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000)));
     v_ids := pgrab_internal.limit_first(l.key, p_n);
     v_free := pgrab_internal.limit_strangers(l, v_ids);
     v_ids := array(select i.id from unnest(v_ids) with ordinality i(id, n)
@@ -164,33 +175,29 @@ language plpgsql as $$
 declare
   r constant record := pgrab_internal.limit_room(l, u);
   v_ids bigint[];
+  v_times timestamptz[];
   v_new bigint;
-  v_shards smallint[];
 begin
   if r.room = 0 then
     return u;
   end if;
   v_ids := pgrab_internal.limit_own(l, r.room);
-  with woken as (
-    select i.id, case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end as at
-    from unnest(v_ids) with ordinality i(id, n)),
-  kept as (
-    insert into pgrab.limit_place (task_id, key, at, started) select w.id, l.key, w.at, false from woken w
+  v_times := array(
+    select case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end
+    from generate_series(1, cardinality(v_ids)) i(n) order by i.n);
+  with kept as (
+    insert into pgrab.limit_place (task_id, key, at, started)
+    select w.id, l.key, w.at, false from unnest(v_ids, v_times) w(id, at)
     on conflict (task_id, key) do update
       set at = excluded.at, version = null, incarnation = null, started = false, over = false
-    returning xmax = 0 as new),
-  due as (
-    update pgrab.task t set due_at = w.at, version = t.version + 1
-    from woken w where t.id = any (array[w.id])
-    returning pgrab.shard(t.id) as shard)
-  select (select count(*) from kept k where k.new), array_agg(distinct d.shard) into v_new, v_shards
-  from due d;
+    returning xmax = 0 as new)
+  select count(*) into v_new from kept k where k.new;
   if v_ids <> '{}' then
+    perform pgrab_internal.wake(v_ids, v_times);
     u.taken := u.taken + v_new;
     if l.per_second is not null then
-      u.planned_at := r.first + (cardinality(v_ids) - 1) * r.step;
+      u.planned_at := v_times[cardinality(v_times)];
     end if;
-    perform pgrab_internal.ring(v_shards);
   end if;
   u.waits := cardinality(v_ids) = r.room or pgrab_internal.limit_line(l.key);
   return u;
@@ -252,15 +259,16 @@ comment on function pgrab_internal.limit_choose(
 -- p_due: when a task that has a place kept, and was a moment too early, is due again.  Null: it waits in
 -- line.
 create or replace function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
-language sql as $$
-  update pgrab.task x
-  set status = 'scheduled', due_at = c.due_at, version = x.version + 1, node_id = null, incarnation = null,
-    claimed_at = null
-  from unnest(p_ids, p_due) c(id, due_at)
-  where x.id = any (array[c.id]) and x.status = 'claimed'
-$$;
+language plpgsql as $$
+declare
+  v_moves pgrab_internal.move[];
+begin
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'line', p_due_at => c.due_at)) into v_moves
+  from unnest(p_ids, p_due) c(id, due_at) join pgrab.task t on t.id = any (array[c.id]);
+  perform pgrab_internal.move(v_moves);
+end $$;
 comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
-  'Hands back claimed tasks that got no place.';
+  'Hands back claimed tasks that got no place. The caller has locked them.';
 
 -- Another session, a node's or a user's, has the key locked for longer than usual: these tasks are due again
 -- in a second, and those of other keys do not wait.

@@ -21,14 +21,12 @@ end $$;
 comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has or will take.';
 
 create or replace function pgrab_internal.limit_let_go(p_key text) returns void
-language plpgsql as $$
-begin
-  update pgrab.task t set due_at = clock_timestamp(), version = t.version + 1
-  where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled';
-  if found then
-    perform pgrab_internal.ring('{}');
-  end if;
-end $$;
+language sql as $$
+  select pgrab_internal.wake(array(
+    select t.id from pgrab.task t
+    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled'
+    order by t.id for update))
+$$;
 comment on function pgrab_internal.limit_let_go(text) is 'Makes due all tasks that wait in line for a limit.';
 
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void

@@ -7,12 +7,6 @@
 -- misfire_after is missed (misfire() below).  That is the only rule for missed fires: after a pause, a drain,
 -- the loss of nodes or a long run.
 
-create or replace function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
-language sql immutable strict parallel safe
-return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
-comment on function pgrab_internal.jitter_of(bigint, interval) is
-  'How long the fires of a task are delayed: a pseudo-random part of its jitter, the same for each fire.';
-
 create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
 language sql stable
 begin atomic
@@ -64,55 +58,6 @@ return case when p_starts_at is null then pgrab_internal.fire_base(p_schedule, p
 comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
--- The columns of the type are those of the table, in its order.
-create or replace function pgrab_internal.note_runs(p_runs pgrab_internal.run[]) returns void
-language sql as $$
-  insert into pgrab.run select r.* from unnest(p_runs) r
-$$;
-comment on function pgrab_internal.note_runs(pgrab_internal.run[]) is
-  'Writes the history: the only INSERT into it, beside those of finish().';
-
--- p_ended: set when the task leaves pgrab.task with this fire.
-create or replace function pgrab_internal.unrun(t pgrab_internal.task, p_chain_id bigint, p_fire timestamptz,
-  p_outcome text, p_why text, p_ended text)
-returns pgrab_internal.run
-language plpgsql stable as $$
-declare
-  r pgrab_internal.run;
-begin
-  r.task_id := t.id;
-  r.version := t.version;
-  r.chain_id := p_chain_id;
-  r.fire_at := p_fire;
-  r.finished_at := clock_timestamp();
-  r.created_at := t.created_at;
-  r.attempt := t.attempt;
-  r.output_truncated := false;
-  r.outcome := p_outcome;
-  r.ended := p_ended;
-  r.kind := t.kind;
-  r.owner := t.owner;
-  r.key := t.key;
-  r.name := t.name;
-  r.error := p_why;
-  if p_ended is not null then
-    r.definition := pgrab_internal.definition(t);
-  end if;
-  return r;
-end $$;
-comment on function pgrab_internal.unrun(pgrab_internal.task, bigint, timestamptz, text, text, text) is
-  'The history of a fire that was not run.';
-
-create or replace function pgrab_internal.note_fire(
-  t pgrab_internal.task, p_fire timestamptz, p_outcome text, p_why text, p_ended text default null)
-returns void
-language sql as $$
-  select pgrab_internal.note_runs(array[pgrab_internal.unrun(t,
-    (select c.chain_id from pgrab.chain c where c.chain = t.chain), p_fire, p_outcome, p_why, p_ended)])
-$$;
-comment on function pgrab_internal.note_fire(pgrab_internal.task, timestamptz, text, text, text) is
-  'Writes the history of a fire that was not run.';
-
 create or replace function pgrab_internal.fire_following(t pgrab_internal.task, p_fires bigint)
 returns timestamptz
 language sql stable
@@ -127,39 +72,22 @@ end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
   'The next fire of a task that has had this many. Null: there is none.';
 
--- For a task that is not running.  Without a next fire, it leaves pgrab.task.  Returns the row as it is then.
--- The caller holds its lock.
+-- For a task that is not running.  p_event: what it is without a next fire.  One that is between two attempts
+-- has had this fire.  Returns the row as it is then.  The caller holds its lock.
 create or replace function pgrab_internal.give_up_fire(
-  t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
+  t pgrab_internal.task, p_outcome text, p_event text, p_why text)
 returns pgrab_internal.task
 language plpgsql as $$
 declare
-  -- between two attempts, so the fire counts
-  c_tried constant integer := case when t.attempt > 0 then 1 else 0 end;
-  v_next constant timestamptz := pgrab_internal.fire_following(t, t.fires + c_tried);
-  v_before text;
+  c_fires constant bigint := t.fires + case when t.attempt > 0 then 1 else 0 end;
+  c_next constant timestamptz := pgrab_internal.fire_following(t, c_fires);
+  c_note constant pgrab_internal.run := pgrab_internal.note(p_outcome, p_why, t.fire_at);
 begin
-  if t.chain is not null and (v_next is null or t.attempt > 0) then
-    return pgrab_internal.link_end(t, p_outcome, p_ended, p_why);
+  if c_next is null or t.chain is not null and t.attempt > 0 then
+    return pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, p_event, p_run => c_note));
   end if;
-  if v_next is null then
-    perform pgrab_internal.note_fire(t, t.fire_at, p_outcome, p_why, p_ended);
-    v_before := pgrab_internal.link_ends('on');
-    delete from pgrab.task x where x.id = t.id;
-    perform set_config('pgrab.link_ends', v_before, true);
-    t.status := p_ended;
-    t.due_at := null;
-    t.node_id := null;
-    t.incarnation := null;
-    return t;
-  end if;
-  perform pgrab_internal.note_fire(t, t.fire_at, p_outcome, p_why);
-  update pgrab.task x
-  set status = 'scheduled', fire_at = v_next, run_at = v_next, settled = false,
-    due_at = case when not x.paused then v_next + pgrab_internal.jitter_of(x.id, x.jitter) end,
-    attempt = 0, fires = x.fires + c_tried,
-    version = x.version + 1, node_id = null, incarnation = null, claimed_at = null
-  where x.id = t.id returning x.* into t;
+  t := pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => c_next,
+    p_run_at => c_next, p_attempt => 0, p_fires => c_fires, p_settled => false, p_run => c_note));
   -- The fire that was given up counts as a run of its chain, in which nothing ran.
   update pgrab.chain c set chain_id = nextval('pgrab.chain_run_seq'), since = clock_timestamp()
   where c.chain = t.chain;
@@ -178,9 +106,9 @@ declare
   v_fires constant timestamptz[] := t.fire_at || array(
     select f from pgrab.fires(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us') f limit c_rows);
 begin
-  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(t, null, f.fire, 'missed',
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(t, pgrab_internal.note('missed',
     case when f.n = c_rows and cardinality(v_fires) > c_rows
-      then format('%s; nor any other before %s', c_why, p_keep) else c_why end, null)))
+      then format('%s; nor any other before %s', c_why, p_keep) else c_why end, f.fire), null, null)))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
 comment on function pgrab_internal.note_missed(pgrab_internal.task, timestamptz) is
@@ -209,12 +137,11 @@ begin
   end if;
   if c_keep = 0 and (c_walks or t.misfire = 'skip') then
     perform pgrab_internal.missed(t, c_fire, c_why);
-    perform pgrab_internal.give_up_fire(t, 'missed', case when c_walks then 'done' else 'skipped' end, c_why);
-    return;
+    perform pgrab_internal.give_up_fire(t, 'missed', 'skip', c_why);
+  else
+    perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version, 'settle', p_due_at => t.due_at,
+      p_fire_at => t.fire_at, p_run_at => t.fire_at, p_settled => true)]);
   end if;
-  update pgrab.task x
-  set fire_at = t.fire_at, run_at = t.fire_at, settled = true, version = x.version + 1
-  where x.id = t.id;
 end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';

@@ -32,22 +32,16 @@ begin atomic
 end;
 comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
 
--- result: for a link whose fire is over, the result that decides about its children.  counted: its chain has
--- a schedule.
-create type pgrab_internal.ended as (
-  task_id bigint, version bigint, chain bigint, result text, fire_at timestamptz, counted boolean);
-comment on type pgrab_internal.ended is 'A run whose end is recorded.';
-
 -- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
 -- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
 -- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
 -- its row, finish_rest() takes over.
 create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
-returns pgrab_internal.ended[]
+returns pgrab_internal.moved[]
 language plpgsql as $$
 declare
   v_edges constant boolean := pg_relation_size('pgrab.edge') > 0;
-  v_ended pgrab_internal.ended[];
+  v_moved pgrab_internal.moved[];
 begin
   with gone as (
     delete from pgrab.task t
@@ -71,11 +65,11 @@ begin
       g.finished_at, g.created_at, g.attempt, g.exit_code, g.truncated, 'succeeded', 'done', g.kind, p_node,
       g.owner, g.key, g.name, g.output, g.definition
     from gone g)
-  select array_agg((g.id, g.version, g.chain, case when g.chain is not null then 'succeeded' end, g.fire_at,
-    false)::pgrab_internal.ended)
-  into v_ended
+  select array_agg((g.id, g.version, g.incarnation, 'succeed', 'running', 'done', 'succeeded', g.finished_at,
+    g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true)::pgrab_internal.moved)
+  into v_moved
   from gone g;
-  return coalesce(v_ended, '{}');
+  return coalesce(v_moved, '{}');
 end $$;
 comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, text) is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
@@ -123,10 +117,9 @@ begin
     delete from pgrab.cancel_request c where c.task_id = any (array[p_id]) and c.version = p_version;
   end if;
   if v_failed_before then
-    perform pgrab_internal.alert((array[p_id], array[p_version], array[p_incarnation], array[p_started_us],
-        array[p_finished_us], array['succeeded'], array[p_exit_code], array[p_output], array[p_truncated],
-        array[null]::text[], null)::pgrab_internal.batch,
-      array[(p_id, p_version, null, null, null, false)::pgrab_internal.ended], p_node);
+    perform pgrab_internal.alert(array[(p_id, p_version, p_incarnation, 'succeed', 'running', 'done',
+        'succeeded', statement_timestamp() - p_finished_us * interval '1 us', null, null, false, false, true,
+        true)::pgrab_internal.moved], array['succeeded'], p_node);
   end if;
   return v_failed_before is not null;
 end $$;
@@ -134,100 +127,6 @@ comment on function pgrab_internal.finish_one(
   bigint, bigint, bigint, bigint, bigint, integer, text, boolean, bigint, text) is
   'finish() for one run that succeeded and was the last of a task that is not a link. False: it does not '
   'apply, and nothing was done.';
-
--- kind: that of the run.  again: the run will be tried again.  moved: the new run_at of an edit while it ran.
--- schedule, timezone, after: set when the next fire must be looked up.  once: the task is a link of a chain
--- that runs once.
-create type pgrab_internal.ending as (
-  id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
-  exit_code integer, output text, truncated boolean, error text, outcome text, again boolean, attempt integer,
-  fired timestamptz, claimed_at timestamptz, moved timestamptz, ends_at timestamptz, schedule text,
-  timezone text, after timestamptz, chain bigint, run bigint, once boolean, retry_us bigint, kind text);
-comment on type pgrab_internal.ending is 'A run that has ended, and what its task says at that moment.';
-
--- The rows are locked by a statement of their own, so that the next one sees the chains that the tasks became
--- part of while this one waited.
-create or replace function pgrab_internal.endings(b pgrab_internal.batch) returns pgrab_internal.ending[]
-language plpgsql as $$
-declare
-  v_endings pgrab_internal.ending[];
-begin
-  perform from pgrab_internal.batch_rows(b) f cross join lateral (
-    select from pgrab.task t
-    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
-  select array_agg((f.id, f.version, f.incarnation, f.started_at, f.finished_at, f.exit_code, f.output,
-    f.truncated, f.error, o.outcome, o.again, t.attempt, t.fire_at, t.claimed_at,
-    case when t.run_at > t.fire_at and t.chain is null then t.run_at end, t.ends_at,
-    case when o.plan then t.schedule end, case when o.plan then t.timezone end,
-    case when o.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end,
-    h.chain, h.chain_id, h.root is null, f.retry_us,
-    case when t.updated_at > t.claimed_at then pgrab.definition_of(t.id, t.version) ->> 'kind' else t.kind end
-    )::pgrab_internal.ending order by f.n)
-  into v_endings
-  from pgrab_internal.batch_rows(b) f
-    join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
-      and case when t.status = 'running' then true end
-    left join pgrab.chain h on h.chain = any (array[t.chain])
-    cross join lateral (
-      select case when f.outcome <> 'succeeded' and exists (
-          select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
-        then 'cancelled' else f.outcome end as outcome) w
-    cross join lateral (
-      select w.outcome not in ('succeeded', 'cancelled')
-        and (t.attempt < t.max_attempts or w.outcome = 'lost' and f.retry_us is not null)
-        and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
-        and (t.run_at <= t.fire_at or t.chain is not null) as again) a
-    cross join lateral (
-      select w.outcome, a.again, not a.again and t.schedule is not null and t.chain is null
-        and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) o;
-  return coalesce(v_endings, '{}');
-end $$;
-comment on function pgrab_internal.endings(pgrab_internal.batch) is
-  'The runs of a batch whose fence still matches, with what their tasks say; their rows are locked.';
-
--- The calendar is called once per batch, and equal questions are worked out once.
-create or replace function pgrab_internal.endings_next(e pgrab_internal.ending[]) returns timestamptz[]
-language sql stable
-begin atomic
-  select array_agg(n.fire order by n.ord)
-  from (
-    select array_agg(x.schedule order by x.ordinality), array_agg(x.timezone order by x.ordinality),
-      array_agg(x.after order by x.ordinality), count(x.schedule)
-    from unnest(e) with ordinality x) q(schedules, zones, afters, planned)
-    cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n
-  where q.planned > 0;
-end;
-comment on function pgrab_internal.endings_next(pgrab_internal.ending[]) is
-  'The next fire of each run''s task. Null: none is needed.';
-
-create or replace function pgrab_internal.status_after(p_outcome text, p_goes_on boolean) returns text
-language sql immutable parallel safe
-begin atomic
-  select case
-    when p_goes_on then 'scheduled'
-    when p_outcome = 'succeeded' then 'done'
-    when p_outcome = 'cancelled' then 'cancelled'
-    else 'parked' end;
-end;
-comment on function pgrab_internal.status_after(text, boolean) is
-  'The status of a task after a run with this outcome; p_goes_on: it is planned again.';
-
-create or replace function pgrab_internal.result_of(p_outcome text) returns text
-language sql immutable parallel safe
-begin atomic
-  select case when p_outcome in ('succeeded', 'cancelled') then p_outcome else 'failed' end;
-end;
-comment on function pgrab_internal.result_of(text) is
-  'The result of a link whose fire is over, which decides about its children.';
-
-create or replace function pgrab_internal.fire_within(p_fire timestamptz, p_ends_at timestamptz)
-returns timestamptz
-language sql immutable parallel safe
-begin atomic
-  select case when p_fire <= coalesce(p_ends_at, 'infinity') then p_fire end;
-end;
-comment on function pgrab_internal.fire_within(timestamptz, timestamptz) is
-  'The next fire, unless it is after the end of the schedule.';
 
 -- Calculated in seconds, because an interval times 2^40 overflows before least() sees it.
 create or replace function pgrab_internal.retry_wait(p_backoff interval, p_backoff_max interval,
@@ -257,98 +156,82 @@ end;
 comment on function pgrab_internal.retry_at(interval, interval, integer, bigint) is
   'When a task that failed is tried again.';
 
--- What becomes of the row follows the table at finish_many(), below.
-create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node_id bigint, p_node text)
-returns setof pgrab_internal.ended
+-- For all that finish_last() has not ended: see the list at finish_many().  The rows are locked by a
+-- statement of their own, so that the next one sees the chains that the tasks became part of while this one
+-- waited.  The calendar is called once per batch, and equal questions are worked out once.
+create or replace function pgrab_internal.finish_moves(b pgrab_internal.batch, p_node text)
+returns pgrab_internal.move[]
 language plpgsql as $$
 declare
-  v_endings constant pgrab_internal.ending[] := pgrab_internal.endings(b);
-  v_next constant timestamptz[] := pgrab_internal.endings_next(v_endings);
+  v_moves pgrab_internal.move[];
 begin
-  return query
-  with f as (
-    select u.*, pgrab_internal.fire_within(coalesce(u.moved, u.unnest), u.ends_at) as fire
-    from rows from (unnest(v_endings), unnest(v_next)) u), -- u.unnest: that of v_next
-  gone as (
-    delete from pgrab.task t using f
-    where f.outcome in ('succeeded', 'cancelled') and f.fire is null and f.once
-      and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
-      and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.owner, t.key, t.name,
-      pgrab_internal.status_after(f.outcome, false) as ended,
-      pgrab_internal.definition_ran(row(t.*)::pgrab_internal.task) as definition,
-      null::timestamptz as due_at),
-  kept as (
-    update pgrab.task t
-    set status = pgrab_internal.status_after(f.outcome, f.again or f.fire is not null),
-      fire_at = coalesce(f.fire, t.fire_at), run_at = coalesce(f.fire, t.run_at),
-      due_at = case when t.paused then null
-        when f.fire is not null then f.fire + pgrab_internal.jitter_of(t.id, t.jitter)
-        when f.again and f.outcome = 'lost' then least(t.due_at, clock_timestamp())
-        when f.again then pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end,
-      attempt = case when f.fire is not null then 0
-        else t.attempt - (f.again and f.outcome = 'lost' and f.retry_us is not null)::int end,
-      settled = t.settled and f.fire is null, needs = case when f.again then t.needs end,
-      version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
-      runs = t.runs + 1, fires = t.fires + case when f.again then 0 else 1 end,
-      failures = t.failures + case when f.outcome = 'succeeded' then 0 else 1 end,
-      last_outcome = f.outcome, last_error = left(f.error, 1000), last_finished_at = f.finished_at,
-      succeeded_at = case f.outcome when 'succeeded' then f.finished_at else t.succeeded_at end
-    from f
-    where (f.again or f.fire is not null or not f.once or f.outcome not in ('succeeded', 'cancelled'))
-      and t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation
-      and case when t.status = 'running' then true end
-    returning f.*, t.created_at, t.owner, t.key, t.name, null::text as ended,
-      null::jsonb as definition, t.due_at),
-  bell as (
-    select pgrab_internal.ring(array_agg(distinct pgrab.shard(k.id)))
-    from kept k where k.due_at < clock_timestamp() + interval '1 s' having count(*) > 0),
-  e as (
-    select g.* from gone g union all select k.* from kept k left join bell on true),
-  noted as (
-    insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
-      finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
-      name, error, output, definition)
-    select e.id, e.version, e.incarnation, p_node_id, e.run, e.fired, e.claimed_at, e.started_at,
-      e.finished_at, e.created_at, e.attempt, e.exit_code, e.truncated, e.outcome, e.ended, e.kind, p_node,
-      e.owner, e.key, e.name, e.error, e.output, e.definition
-    from e)
-  select e.id, e.version, e.chain,
-    case when e.chain is not null and not e.again then pgrab_internal.result_of(e.outcome) end, e.fired,
-    not e.once
-  from e;
+  perform from pgrab_internal.batch_rows(b) f cross join lateral (
+    select from pgrab.task t
+    where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
+  with e as materialized (
+    select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n,
+      case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- while it ran
+      t.attempt - (o.outcome = 'lost' and f.retry_us is not null)::int as attempt,
+      case when not a.again then null when o.outcome = 'lost' then least(t.due_at, clock_timestamp())
+        else pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end as due_at,
+      case when p.plan then t.schedule end as schedule, case when p.plan then t.timezone end as timezone,
+      case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
+        as after,
+      (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
+        f.truncated, o.outcome, null, null, p_node, null, null, null, f.error, f.output,
+        null)::pgrab_internal.run as run
+    from pgrab_internal.batch_rows(b) f
+      join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
+        and t.incarnation = f.incarnation and case when t.status = 'running' then true end
+      cross join lateral (
+        select case when f.outcome <> 'succeeded' and exists (
+            select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
+          then 'cancelled' else f.outcome end as outcome) o
+      cross join lateral (
+        select o.outcome not in ('succeeded', 'cancelled')
+          and (t.attempt < t.max_attempts or o.outcome = 'lost' and f.retry_us is not null)
+          and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
+          and (t.run_at <= t.fire_at or t.chain is not null) as again) a
+      cross join lateral (
+        select not a.again and t.schedule is not null and t.chain is null
+          and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) p),
+  next as (
+    select n.ord, n.fire
+    from (
+      select array_agg(e.schedule order by e.n), array_agg(e.timezone order by e.n),
+        array_agg(e.after order by e.n) from e having count(e.schedule) > 0) q(schedules, zones, afters)
+      cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n)
+  select array_agg(case
+    when e.outcome = 'not_started' then pgrab_internal.move_to(e.id, e.version, 'unstart',
+      p_due_at => clock_timestamp() + interval '2 s', p_attempt => e.attempt - 1)
+    when e.again then pgrab_internal.move_to(e.id, e.version, 'retry', p_due_at => e.due_at,
+      p_attempt => e.attempt, p_run => e.run)
+    when f.fire <= coalesce(e.ends_at, 'infinity') then pgrab_internal.move_to(e.id, e.version, 'next',
+      p_fire_at => f.fire, p_run_at => f.fire, p_attempt => 0, p_fires => e.fires + 1, p_settled => false,
+      p_run => e.run)
+    else pgrab_internal.move_to(e.id, e.version, case e.outcome when 'succeeded' then 'succeed'
+      when 'cancelled' then 'cancel' else 'park' end, p_fires => e.fires + 1, p_run => e.run) end)
+  into v_moves
+  from (select e.*, row_number() over (order by e.n) as ord from e) e left join next n on n.ord = e.ord
+    cross join lateral (select coalesce(e.moved, n.fire) as fire) f;
+  return v_moves;
 end $$;
-comment on function pgrab_internal.finish_rest(pgrab_internal.batch, bigint, text) is
+comment on function pgrab_internal.finish_moves(pgrab_internal.batch, text) is
+  'What becomes of the tasks of a batch whose fence still matches; their rows are locked.';
+
+create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node text)
+returns pgrab_internal.moved[]
+language plpgsql as $$
+begin
+  return pgrab_internal.move_rows(pgrab_internal.finish_moves(b, p_node));
+end $$;
+comment on function pgrab_internal.finish_rest(pgrab_internal.batch, text) is
   'The part of finish() for tasks that are planned again, parked, or kept by their chain. Returns the runs '
   'whose fence still matched.';
 
--- All links at once, so that the locks of their children are taken in one order.
-create or replace function pgrab_internal.finish_links(p_ended pgrab_internal.ended[]) returns void
-language plpgsql as $$
-declare
-  v_links bigint[];
-  v_chains bigint[];
-  v_results text[];
-  v_fires timestamptz[];
-  v_left bigint[];
-  v_counted boolean;
-begin
-  select array_agg(e.task_id), array_agg(e.chain), array_agg(e.result), array_agg(e.fire_at),
-    array_agg(e.task_id) filter (where not e.counted and e.result <> 'failed'), bool_or(e.counted)
-  into v_links, v_chains, v_results, v_fires, v_left, v_counted
-  from unnest(p_ended) e where e.result is not null;
-  if v_links is not null then
-    if v_left is not null and pg_relation_size('pgrab.edge') > 0 then
-      perform pgrab_internal.edges_leave(v_left);
-    end if;
-    perform pgrab_internal.chain_advance(v_links, v_chains, v_results, v_fires, v_counted);
-  end if;
-end $$;
-comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
-  'Continues the chains of links that have ended.';
-
 -- The end of a run is recorded, and its task planned again.  versions and incarnations are the fence: a run
--- whose fence does not match changes nothing and is not returned.
+-- whose fence does not match changes nothing and is not returned; it may still hold a place under a limit.
+--   could not begin           as if it had not been started: tried again in 2 s, and no attempt is counted
 --   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
 --   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given
 --                             a new run_at while it ran
@@ -357,32 +240,50 @@ comment on function pgrab_internal.finish_links(pgrab_internal.ended[]) is
 -- What finish_last() has ended is not found again by finish_rest().
 create or replace function pgrab_internal.finish_many(
   b pgrab_internal.batch, p_node_id bigint, p_node text)
-returns pgrab_internal.ended[]
+returns pgrab_internal.moved[]
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_before text := pgrab_internal.link_ends('on');
-  v_ended pgrab_internal.ended[] := '{}';
+  v_moved pgrab_internal.moved[] := '{}';
 begin
   if 'succeeded' = any (b.outcomes) then
-    v_ended := pgrab_internal.finish_last(b, p_node_id, p_node);
+    v_moved := pgrab_internal.finish_last(b, p_node_id, p_node);
   end if;
-  if cardinality(v_ended) < cardinality(b.ids) then
-    v_ended := v_ended || array(select x from pgrab_internal.finish_rest(b, p_node_id, p_node) x);
+  if cardinality(v_moved) < cardinality(b.ids) then
+    v_moved := v_moved || pgrab_internal.finish_rest(b, p_node);
   end if;
-  perform pgrab_internal.alert(b, v_ended, p_node);
-  perform pgrab_internal.finish_links(v_ended);
-  if pg_relation_size('pgrab.limit_place') > 0 then
-    perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
-  end if;
-  if pg_relation_size('pgrab.cancel_request') > 0 then
-    delete from pgrab.cancel_request c using pgrab_internal.batch_rows(b) f
-    where c.task_id = any (array[f.id]) and c.version = f.version;
+  perform pgrab_internal.move_follow(v_moved, p_node);
+  if cardinality(v_moved) < cardinality(b.ids) then
+    perform pgrab_internal.runs_over(b.ids, b.versions, b.incarnations);
   end if;
   v_before := set_config('pgrab.link_ends', v_before, true);
-  return v_ended;
+  return v_moved;
 end $$;
 comment on function pgrab_internal.finish_many(pgrab_internal.batch, bigint, text) is
   'finish() for any number of runs, with any outcome.';
+
+-- What the server refuses to record now it would refuse each time.
+create or replace function pgrab_internal.park(p_id bigint, p_version bigint, p_incarnation bigint,
+  p_outcome text, p_why text, p_node text, p_recorded boolean) returns boolean
+language plpgsql as $$
+declare
+  r pgrab_internal.run := pgrab_internal.note(p_outcome, p_why);
+begin
+  r.node := p_node;
+  perform from pgrab.task t
+  where t.id = p_id and t.version = p_version and t.incarnation = p_incarnation and t.status = 'running'
+  for update;
+  if not found then
+    perform pgrab_internal.runs_over(array[p_id], array[p_version], array[p_incarnation]);
+    return false;
+  end if;
+  return cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version,
+    case when p_recorded then 'park' else 'shelve' end, p_fires => t.fires + 1, p_run => r)), p_node)) > 0
+  from pgrab.task t where t.id = p_id;
+end $$;
+comment on function pgrab_internal.park(bigint, bigint, bigint, text, text, text, boolean) is
+  'Parks a task whose end the server refuses to record. p_recorded: false when it is the history, or the '
+  'children of a link, that are refused: they wait until a user retries the task.';
 
 create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
 returns table (task_id bigint, version bigint)
@@ -399,7 +300,7 @@ begin
     version := b.versions[1];
     return next;
   else
-    return query select e.task_id, e.version from unnest(pgrab_internal.finish_many(b, p_node_id, p_node)) e;
+    return query select e.id, e.version from unnest(pgrab_internal.finish_many(b, p_node_id, p_node)) e;
   end if;
 end $$;
 comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
@@ -436,16 +337,16 @@ create or replace function pgrab_internal.finish_run(
 returns void
 language plpgsql as $$
 declare
-  v_ended pgrab_internal.ended[];
+  v_moved pgrab_internal.moved[];
 begin
   if pgrab_internal.finish_one(
     p_id, p_version, p_incarnation, p_began_us, 0, null, p_output, p_truncated, p_node_id, p_node) then
     return;
   end if;
-  v_ended := pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
+  v_moved := pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
     array[p_began_us], array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output],
     array[p_truncated], array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
-  if v_ended = '{}' then
+  if cardinality(v_moved) = 0 then
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;

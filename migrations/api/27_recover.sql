@@ -86,24 +86,16 @@ begin atomic
 end;
 comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
 
--- What the server refuses to record now it would refuse in every round.
-create or replace function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text) returns void
+create or replace function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text, p_node text)
+returns void
 language plpgsql as $$
 begin
-  update pgrab.task t
-  set status = 'parked', due_at = null, version = t.version + 1, node_id = null, incarnation = null,
-    claimed_at = null, runs = t.runs + 1, fires = t.fires + 1, failures = t.failures + 1,
-    last_outcome = 'lost', last_error = left(b.errors[1] || ', and that could not be recorded: ' || p_why,
-    1000), last_finished_at = clock_timestamp()
-  where t.id = b.ids[1] and t.version = b.versions[1] and t.incarnation = b.incarnations[1]
-    and t.status = 'running';
-  perform pgrab_internal.limit_give_back(b.ids, b.versions, b.incarnations);
-  perform pgrab_internal.link_parked(t.id, t.chain, t.fire_at) from pgrab.task t
-  where t.id = b.ids[1] and t.chain is not null and t.status = 'parked';
+  perform pgrab_internal.park(b.ids[1], b.versions[1], b.incarnations[1], 'lost',
+    b.errors[1] || ', and that could not be recorded: ' || p_why, p_node, false);
 exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
-  null; -- its children wait until a user retries it
+  null; -- the next round tries it again
 end $$;
-comment on function pgrab_internal.park_lost(pgrab_internal.batch, text) is
+comment on function pgrab_internal.park_lost(pgrab_internal.batch, text, text) is
   'Parks a task whose lost run cannot be recorded, with the reason.';
 
 -- All at once; or, when that is refused or a row that one of them needs is locked, one by one, so that the
@@ -132,7 +124,7 @@ begin
         if sqlerrm like 'no partition of relation%' or sqlerrm like '%violates partition constraint' then
           raise;
         end if;
-        perform pgrab_internal.park_lost(pgrab_internal.batch_one(b, i), sqlerrm);
+        perform pgrab_internal.park_lost(pgrab_internal.batch_one(b, i), sqlerrm, p_node);
         v_done := v_done || b.ids[i];
     end;
   end loop;
@@ -146,26 +138,14 @@ create or replace function pgrab_internal.release_held(p_incarnation bigint, p_o
   returns bigint
 language plpgsql as $$
 declare
-  v_count bigint;
-  v_shards smallint[];
+  v_moves pgrab_internal.move[];
 begin
-  with free as materialized (
-    select h.id, h.version
-    from pgrab_internal.held(p_incarnation) h cross join lateral (
-      select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
-      for update skip locked) l
-    where h.status = 'claimed' and (p_only is null or h.id = any (p_only)) order by h.id),
-  back as (
-    update pgrab.task t
-    set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-    from free f
-    where t.id = any (array[f.id]) and t.version = f.version and t.status = 'claimed'
-    returning pgrab.shard(t.id) as shard)
-  select count(*), array_agg(distinct b.shard) into v_count, v_shards from back b;
-  if v_count > 0 then
-    perform pgrab_internal.ring(v_shards);
-  end if;
-  return v_count;
+  select array_agg(pgrab_internal.move_to(h.id, h.version, 'release') order by h.id) into v_moves
+  from pgrab_internal.held(p_incarnation) h cross join lateral (
+    select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
+    for update skip locked) l
+  where h.status = 'claimed' and (p_only is null or h.id = any (p_only));
+  return cardinality(pgrab_internal.move(v_moves));
 end $$;
 comment on function pgrab_internal.release_held(bigint, bigint[]) is
   'Puts back what an incarnation has claimed and not started.';

@@ -132,39 +132,28 @@ begin
 end $$;
 comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Refuses an edge.';
 
-create or replace function pgrab_internal.link_result(p_status text) returns text
-language sql immutable
-begin atomic
-  select case p_status when 'done' then 'succeeded' when 'parked' then 'failed'
-    when 'cancelled' then 'cancelled' when 'skipped' then 'skipped' end;
-end;
-comment on function pgrab_internal.link_result(text) is
-  'How a link has ended in this run of its chain: succeeded, failed, cancelled, skipped. Null: it has not '
-  'ended. This decides about its children.';
-
--- A parent that is not even in the history any more counts as succeeded.
-create or replace function pgrab_internal.parent_result(p_id bigint) returns text
+-- A parent that is not even in the history any more counts as done.
+create or replace function pgrab_internal.parent_status(p_id bigint) returns text
 language sql stable
 begin atomic
-  select case when t.id is not null then pgrab_internal.link_result(t.status)
-    else coalesce(h.result, 'succeeded') end
+  select case when t.id is null then coalesce(h.ended, 'done')
+    when pgrab_internal.ended(t.status) then t.status end
   from (select p_id as id) p
     left join pgrab.task t on t.id = p.id
     left join lateral (
-      select case r.ended when 'done' then 'succeeded' else r.ended end as result
-      from pgrab.last_run(p.id, 'ended') r where t.id is null) h on true;
+      select r.ended from pgrab.last_run(p.id, 'ended') r where t.id is null) h on true;
 end;
-comment on function pgrab_internal.parent_result(bigint) is
+comment on function pgrab_internal.parent_status(bigint) is
   'How a parent has ended, even if it has left pgrab.task. Null: it has not ended.';
 
-create or replace function pgrab_internal.run_if_met(p_run_if text, p_result text) returns boolean
+create or replace function pgrab_internal.run_if_met(p_run_if text, p_status text) returns boolean
 language sql immutable
 begin atomic
-  select case p_run_if when 'success' then p_result = 'succeeded' when 'failure' then p_result = 'failed'
+  select case p_run_if when 'success' then p_status = 'done' when 'failure' then p_status = 'parked'
     else true end;
 end;
 comment on function pgrab_internal.run_if_met(text, text) is
-  'May a child start, as far as this parent is concerned?';
+  'May a child start, as far as this parent is concerned, which has ended so?';
 
 -- A day more than since, in case the clock was set back.  Statements that get this time as a parameter, and a
 -- plan of their own, neither plan nor lock the days before.
@@ -362,8 +351,10 @@ create or replace function pgrab_internal.link_alone(p_id bigint) returns void
 language plpgsql as $$
 begin
   perform pgrab_internal.links_begin(array[p_id]);
-  update pgrab.task t
-  set chain = null, needs = null, met = null, fire_at = greatest(t.fire_at, t.run_at) where t.id = p_id;
+  perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version, 'part', p_due_at => t.due_at,
+    p_fire_at => greatest(t.fire_at, t.run_at))])
+  from pgrab.task t where t.id = p_id;
+  update pgrab.task t set chain = null, needs = null, met = null where t.id = p_id;
 end $$;
 comment on function pgrab_internal.link_alone(bigint) is 'Makes a link a task on its own.';
 

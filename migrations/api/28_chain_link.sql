@@ -27,6 +27,8 @@ $$;
 comment on function pgrab_internal.link_ending() is
   'True: the system itself is writing, see link_ends().';
 
+-- The edges above a link go with it.  Those below stay as long as the child, which finds its parents' outputs
+-- by them.
 create or replace function pgrab_internal.edges_leave(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -37,20 +39,6 @@ begin
 end $$;
 comment on function pgrab_internal.edges_leave(bigint[]) is
   'Deletes the edges above links that have left.';
-
--- The edges above a link go with it.  Those below stay as long as the child, which finds its parents' outputs
--- by them.
-create or replace function pgrab_internal.links_leave(p_ids bigint[]) returns void
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_before constant text := pgrab_internal.link_ends('on');
-begin
-  delete from pgrab.task t using unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
-  delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
-  perform set_config('pgrab.link_ends', v_before, true);
-end $$;
-comment on function pgrab_internal.links_leave(bigint[]) is
-  'Deletes the rows of links that are recorded as ended.';
 
 -- For chains that run once: those in which only links are left that a parked one had kept from starting (or
 -- whose end was recorded by a finish that began before the chain lost its schedule).  Without a lock, so that
@@ -67,18 +55,15 @@ declare
           select from pgrab.task t
           where t.chain = i.chain and t.status not in ('done', 'cancelled', 'skipped') offset 0) as goes_on) t
     where c.root is null and not t.goes_on order by 1);
-  v_left bigint[];
+  v_moves pgrab_internal.move[];
 begin
   if v_over = '{}' then
     return;
   end if;
-  v_left := array(
-    select t.id from unnest((select v_over)) o(chain)
-      cross join lateral (select t.id from pgrab.task t where t.chain = o.chain offset 0) t
-    order by t.id);
-  if v_left <> '{}' then
-    perform pgrab_internal.links_leave(v_left);
-  end if;
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'leave') order by t.id) into v_moves
+  from unnest((select v_over)) o(chain)
+    cross join lateral (select t.id, t.version from pgrab.task t where t.chain = o.chain offset 0) t;
+  perform pgrab_internal.move(v_moves);
   delete from pgrab.chain c using unnest((select v_over)) o(chain) where c.chain = any (array[o.chain]);
   if pg_relation_size('pgrab.edge_change') > 0 then
     delete from pgrab.edge_change g where g.chain = any (v_over);
@@ -99,24 +84,19 @@ $$;
 comment on function pgrab_internal.link_due(bigint, timestamptz, interval, boolean) is
   'When a link that is released now is due: at once, or at its own run_at if that is later.';
 
-create or replace function pgrab_internal.link_release(p_ids bigint[], p_fires timestamptz[]) returns void
+create or replace function pgrab_internal.links_free(p_ids bigint[], p_fires timestamptz[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_shards smallint[];
+  v_moves pgrab_internal.move[];
 begin
-  with free as (
-    update pgrab.task t
-    set status = 'scheduled', fire_at = f.fire, version = t.version + 1,
-      due_at = pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)
-    from unnest((select p_ids), (select p_fires)) f(id, fire)
-    where t.id = any (array[f.id]) and t.status = 'waiting'
-    returning pgrab.shard(t.id) as shard)
-  select array_agg(distinct f.shard) into v_shards from free f;
-  if v_shards is not null then
-    perform pgrab_internal.ring(v_shards);
-  end if;
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'free', p_fire_at => f.fire, p_needs => 0,
+    p_due_at => pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)))
+  into v_moves
+  from unnest((select p_ids), (select p_fires)) f(id, fire)
+    join pgrab.task t on t.id = any (array[f.id]) and case when t.status = 'waiting' then true end;
+  perform pgrab_internal.move(v_moves);
 end $$;
-comment on function pgrab_internal.link_release(bigint[], timestamptz[]) is
+comment on function pgrab_internal.links_free(bigint[], timestamptz[]) is
   'Makes waiting links due without the end of a parent.';
 
 -- The part of chain_advance() that finds the children.  `offset 0` makes the plan go from each parent to its
@@ -128,20 +108,20 @@ comment on type pgrab_internal.links_below is
   'it can never start now, how many of those parents have run, and their planned time.';
 
 create or replace function pgrab_internal.links_below(
-  p_ids bigint[], p_results text[], p_fires timestamptz[], p_changes boolean)
+  p_ids bigint[], p_ends text[], p_fires timestamptz[], p_changes boolean)
 returns pgrab_internal.links_below
 language plpgsql stable as $$
 declare
   v_below pgrab_internal.links_below;
 begin
   with w as (
-    select * from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)),
+    select * from unnest((select p_ids), (select p_ends), (select p_fires)) w(id, ended, fire)),
   x as (
-    select w.id as parent, x.child, x.run_if, w.result, w.fire
+    select w.id as parent, x.child, x.run_if, w.ended, w.fire
     from w cross join lateral (
       select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
     union all
-    select w.id, x.child_id, x.run_if, w.result, w.fire
+    select w.id, x.child_id, x.run_if, w.ended, w.fire
     from w cross join lateral (
       select d.child_id, d.run_if from pgrab.edge d where d.parent_id = w.id offset 0) x),
   e as (
@@ -149,13 +129,13 @@ begin
     where not (p_changes and exists (
       select from pgrab.edge_change g where g.parent_id = x.parent and g.child_id = x.child and g.added))
     union all
-    select w.id, g.child_id, g.run_if, w.result, w.fire
+    select w.id, g.child_id, g.run_if, w.ended, w.fire
     from w cross join lateral (
       select g.child_id, g.run_if from pgrab.edge_change g
       where p_changes and g.parent_id = w.id and not g.added offset 0) g),
   c as (
-    select e.child, count(*)::integer as n, bool_or(not pgrab_internal.run_if_met(e.run_if, e.result)) as bad,
-      (count(*) filter (where e.result <> 'skipped'))::integer as ran, max(e.fire) as fire
+    select e.child, count(*)::integer as n, bool_or(not pgrab_internal.run_if_met(e.run_if, e.ended)) as bad,
+      (count(*) filter (where e.ended <> 'skipped'))::integer as ran, max(e.fire) as fire
     from e group by e.child order by e.child)
   select array_agg(c.child), array_agg(c.n), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire)
   into v_below from c;
@@ -167,7 +147,7 @@ comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], 
 
 -- The same without pgrab.edge, for a fraction of the cost.
 create or replace function pgrab_internal.links_below_only(
-  p_ids bigint[], p_results text[], p_fires timestamptz[]) returns pgrab_internal.links_below
+  p_ids bigint[], p_ends text[], p_fires timestamptz[]) returns pgrab_internal.links_below
 language plpgsql stable as $$
 declare
   v_below pgrab_internal.links_below;
@@ -175,9 +155,9 @@ begin
   select array_agg(c.child), array_agg(1), array_agg(c.bad), array_agg(c.ran), array_agg(c.fire)
   into v_below
   from (
-    select x.child, not pgrab_internal.run_if_met(x.run_if, w.result) as bad,
-      case when w.result <> 'skipped' then 1 else 0 end as ran, w.fire
-    from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)
+    select x.child, not pgrab_internal.run_if_met(x.run_if, w.ended) as bad,
+      case when w.ended <> 'skipped' then 1 else 0 end as ran, w.fire
+    from unnest((select p_ids), (select p_ends), (select p_fires)) w(id, ended, fire)
       cross join lateral (
         select t.id as child, t.run_if from pgrab.task t where t.parent_id = w.id offset 0) x
     order by x.child) c;
@@ -186,41 +166,47 @@ end $$;
 comment on function pgrab_internal.links_below_only(bigint[], text[], timestamptz[]) is
   'The children that the ends of links concern, for links that have children by parent_id alone.';
 
--- skipped, chains, fires: links that can never start now.  going: chains of the others.
+-- ids, chains, fires: links that can never start now.  going: chains of the others.
 create type pgrab_internal.links_counted as (
-  skipped bigint[], chains bigint[], fires timestamptz[], going bigint[], shards smallint[]);
+  counted bigint[], going bigint[], skipped bigint[], chains bigint[], fires timestamptz[]);
 comment on type pgrab_internal.links_counted is 'What has become of links that were counted down.';
 
--- Another parent may have counted the link down a moment ago, so the row decides as it is under its lock.
+-- One of the four statements that make moves without move(): it runs for each link.  Another parent may have
+-- counted the link down a moment ago, so the row decides as it is under its lock.
 create or replace function pgrab_internal.links_count(b pgrab_internal.links_below)
 returns pgrab_internal.links_counted
 language plpgsql as $$
 declare
+  c_unmet constant boolean := true = any (b.bad) or 0 = any (b.ran);
   v_counted pgrab_internal.links_counted;
+  v_shards smallint[];
 begin
+  if c_unmet then -- all rows are locked in one order
+    perform from unnest((select b.child)) c(child) cross join lateral (
+      select from pgrab.task t where t.id = any (array[c.child]) for update) l;
+  end if;
   with counted as (
     update pgrab.task t
-    set needs = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then null else t.needs - c.n end,
-      met = t.met + c.ran, version = t.version + 1,
+    set needs = t.needs - c.n, met = t.met + c.ran, version = t.version + 1,
       fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of roots, the latest
-      status = case when c.bad or t.needs <= c.n and t.met + c.ran = 0 then 'skipped'
-        when t.needs <= c.n then 'scheduled' else 'waiting' end,
-      due_at = case when c.bad or t.needs > c.n or t.met + c.ran = 0 or t.paused then null
+      status = case when t.needs <= c.n then 'scheduled' else 'waiting' end,
+      due_at = case when t.needs > c.n or t.paused then null
         else greatest(clock_timestamp(), t.run_at)
           + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
     from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
       c(child, n, bad, ran, fire)
     where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
-    returning t.id, t.status, t.chain, pgrab.shard(t.id) as shard, t.fire_at, t.due_at)
-  select coalesce(array_agg(k.id) filter (where k.status = 'skipped'), '{}'),
-    coalesce(array_agg(k.chain) filter (where k.status = 'skipped'), '{}'),
-    coalesce(array_agg(k.fire_at) filter (where k.status = 'skipped'), '{}'),
-    coalesce(array_agg(k.chain) filter (where k.status <> 'skipped'), '{}'),
+      and not c.bad and (t.needs > c.n or t.met + c.ran > 0)
+    returning t.id, t.chain, pgrab.shard(t.id) as shard, t.due_at)
+  select coalesce(array_agg(k.id), '{}'), coalesce(array_agg(k.chain), '{}'), '{}', '{}', '{}',
     array_agg(distinct k.shard) filter (where k.due_at is not null)
-  into v_counted
+  into v_counted.counted, v_counted.going, v_counted.skipped, v_counted.chains, v_counted.fires, v_shards
   from counted k;
-  if v_counted.shards is not null then
-    perform pgrab_internal.ring(v_counted.shards);
+  if v_shards is not null then
+    perform pgrab_internal.ring(v_shards);
+  end if;
+  if c_unmet then
+    v_counted := pgrab_internal.links_unmet(b, v_counted);
   end if;
   return v_counted;
 end $$;
@@ -228,35 +214,39 @@ comment on function pgrab_internal.links_count(pgrab_internal.links_below) is
   'Counts links down: those that can start are released, those that never can are skipped.';
 
 -- Skipped links keep their rows if their chain recurs, or a retry may bring them back.
-create or replace function pgrab_internal.links_skip(p_ids bigint[]) returns void
-language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+create or replace function pgrab_internal.links_unmet(
+  b pgrab_internal.links_below, inout c pgrab_internal.links_counted)
+language plpgsql as $$
 declare
-  v_gone bigint[];
+  v_moves pgrab_internal.move[];
+  v_moved pgrab_internal.moved[];
 begin
-  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(
-    row(t.*)::pgrab_internal.task, h.chain_id, t.fire_at, 'skipped', 'a parent did not end as run_if asks',
-    case when h.root is null then 'skipped' end)))
-  from unnest((select p_ids)) s(id)
-    join pgrab.task t on t.id = any (array[s.id])
-    cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h;
-  v_gone := array(
-    select t.id from unnest((select p_ids)) s(id)
-      join pgrab.task t on t.id = any (array[s.id])
-      cross join lateral (select * from pgrab.chain c where c.chain = t.chain offset 0) h
-    where h.root is null and not h.stuck);
-  if v_gone <> '{}' then
-    perform pgrab_internal.links_leave(v_gone);
-  end if;
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'unmet', p_fire_at => f.fire,
+    p_met => t.met + x.ran,
+    p_run => pgrab_internal.note('skipped', 'a parent did not end as run_if asks', f.fire)))
+  into v_moves
+  from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
+      x(child, n, bad, ran, fire)
+    join pgrab.task t on t.id = any (array[x.child])
+      and case when t.status = 'waiting' and t.needs is not null and t.id <> all (c.counted)
+        then x.bad or t.needs <= x.n and t.met + x.ran = 0 end
+    cross join lateral (
+      select case when t.met > 0 then greatest(t.fire_at, x.fire) else x.fire end as fire) f;
+  v_moved := pgrab_internal.move(v_moves);
+  select coalesce(array_agg(m.id), '{}'), coalesce(array_agg(m.chain), '{}'),
+    coalesce(array_agg(f.fire_at), '{}')
+  into c.skipped, c.chains, c.fires
+  from unnest(v_moved) m join unnest(v_moves) f on f.id = m.id;
 end $$;
-comment on function pgrab_internal.links_skip(bigint[]) is
-  'Records that links will not run, as links_count() has found.';
+comment on function pgrab_internal.links_unmet(pgrab_internal.links_below, pgrab_internal.links_counted) is
+  'Skips the links that were not counted down, because a parent did not end as they ask.';
 
-create or replace function pgrab_internal.chains_stuck(p_chains bigint[], p_results text[]) returns void
+create or replace function pgrab_internal.chains_stuck(p_chains bigint[], p_ends text[]) returns void
 language sql as $$
   update pgrab.chain c set stuck = true
   where c.chain = any (array(
-      select distinct f.chain from unnest(p_chains, p_results) f(chain, result)
-      where f.result = 'failed' order by 1))
+      select distinct f.chain from unnest(p_chains, p_ends) f(chain, ended)
+      where f.ended = 'parked' order by 1))
     and c.root is null and not c.stuck
 $$;
 comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
@@ -266,7 +256,7 @@ comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
 -- p_chains: the links' chains.  p_fires: the planned times of their runs.  p_counted: some of these chains
 -- have a schedule.  The caller has recorded the ends, and holds the locks of links that still exist.
 create or replace function pgrab_internal.chain_advance(
-  p_ids bigint[], p_chains bigint[], p_results text[], p_fires timestamptz[], p_counted boolean) returns void
+  p_ids bigint[], p_chains bigint[], p_ends text[], p_fires timestamptz[], p_counted boolean) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_below pgrab_internal.links_below;
@@ -277,19 +267,18 @@ declare
     exists (select from pgrab.edge_change g where g.parent_id = any (p_ids));
 begin
   if v_changes or exists (select from pgrab.edge d where d.parent_id = any (p_ids)) then
-    v_below := pgrab_internal.links_below(p_ids, p_results, p_fires, v_changes);
+    v_below := pgrab_internal.links_below(p_ids, p_ends, p_fires, v_changes);
   else
-    v_below := pgrab_internal.links_below_only(p_ids, p_results, p_fires);
+    v_below := pgrab_internal.links_below_only(p_ids, p_ends, p_fires);
   end if;
-  if 'failed' = any (p_results) then
-    perform pgrab_internal.chains_stuck(p_chains, p_results);
+  if 'parked' = any (p_ends) then
+    perform pgrab_internal.chains_stuck(p_chains, p_ends);
   end if;
   if cardinality(array_positions(v_below.bad, true)) > pgrab_internal.skip_slice() then
-    v_skipped := pgrab_internal.skip_below((p_ids, p_chains, p_results, p_fires)::pgrab_internal.skips);
+    v_skipped := pgrab_internal.skip_below((p_ids, p_chains, p_ends, p_fires)::pgrab_internal.skips);
   elsif v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
     if v_counted.skipped <> '{}' then
-      perform pgrab_internal.links_skip(v_counted.skipped);
       v_skipped := v_counted.skipped
         || pgrab_internal.skip_below(pgrab_internal.skips_add(('{}', '{}', '{}', '{}'), v_counted));
     elsif v_counted.going <> '{}' or cardinality(p_chains) > 1 then

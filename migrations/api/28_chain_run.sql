@@ -24,14 +24,17 @@ comment on function pgrab_internal.links_fresh(bigint) is
 
 create or replace function pgrab_internal.links_begin(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_moves pgrab_internal.move[];
 begin
   delete from pgrab.edge_change g where g.child_id = any (p_ids);
-  update pgrab.task t
-  set met = 0, version = t.version + 1, needs = (
-    select count(*) from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-    where p.chain = t.chain) -- edge_add() is about to count an edge to another chain
-  where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
-  perform pgrab_internal.link_release(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'wait', p_met => 0, p_needs => (
+    select count(*)::integer from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+    where p.chain = t.chain))) -- edge_add() is about to count an edge to another chain
+  into v_moves
+  from pgrab.task t where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
+  perform pgrab_internal.move(v_moves);
+  perform pgrab_internal.links_free(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0;
 end $$;
 comment on function pgrab_internal.links_begin(bigint[]) is
@@ -60,6 +63,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   h pgrab_internal.chain;
   v_fresh bigint[];
+  v_moves pgrab_internal.move[];
 begin
   -- The next statement sees links that have been parked meanwhile.
   perform from pgrab.chain c where c.chain = p_chain for update;
@@ -68,19 +72,19 @@ begin
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
   perform pgrab_internal.links_ended(h, pgrab_internal.chain_after(p_chain));
-  -- Otherwise a waiting link that lost its parents would start for the fire of the last run.
-  update pgrab.task t set fire_at = clock_timestamp()
-  where t.chain = p_chain and t.status = 'waiting' and t.met = 0 and t.needs is not null;
   v_fresh := pgrab_internal.links_fresh(p_chain);
-  perform pgrab_internal.note_fire(row(t.*)::pgrab_internal.task, t.fire_at, 'skipped',
-    'its chain has ended before it took part in a run', 'skipped')
+  select array_agg(case
+    when t.status <> 'waiting' then pgrab_internal.move_to(t.id, t.version, 'leave')
+    when t.needs is null then pgrab_internal.move_to(t.id, t.version, 'drop', p_run =>
+      pgrab_internal.note('skipped', 'its chain has ended before it took part in a run'))
+    -- otherwise it would start for the fire of the last run when it loses its parents
+    else pgrab_internal.move_to(t.id, t.version, 'wait', p_fire_at => clock_timestamp()) end order by t.id)
+  into v_moves
   from pgrab.task t
-  where t.chain = p_chain and not pgrab_internal.takes_part(t.status, t.needs) and t.id <> all (v_fresh);
-  perform pgrab_internal.links_leave(array(
-    select t.id from pgrab.task t
-    where t.chain = p_chain and t.id <> all (v_fresh)
-      and (t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck
-        or not pgrab_internal.takes_part(t.status, t.needs))));
+  where t.chain = p_chain and t.id <> all (v_fresh)
+    and (t.status = 'waiting' and (t.needs is null or t.met = 0)
+      or t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck);
+  perform pgrab_internal.move(v_moves);
   if v_fresh <> '{}' then
     perform pgrab_internal.links_begin(v_fresh);
   end if;
@@ -130,26 +134,22 @@ comment on function pgrab_internal.chain_next(pgrab_internal.task) is
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
 declare
-  v_shard smallint;
+  v_moves pgrab_internal.move[];
 begin
-  update pgrab.task t
-  set status = 'waiting', needs = (select count(*) from pgrab_internal.parents_of(t.id)), met = 0,
-    attempt = 0, due_at = null, version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-  where t.chain = h.chain and t.id <> h.root;
-  update pgrab.task t
-  set status = 'scheduled', needs = 0, met = 0, attempt = 0, fire_at = p_next, run_at = p_next,
-    due_at = case when not t.paused then p_next + pgrab_internal.jitter_of(t.id, t.jitter) end,
-    version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-  where t.id = h.root returning pgrab.shard(t.id) into v_shard;
+  select array_agg(case when t.id = h.root
+    then pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => p_next, p_run_at => p_next,
+      p_attempt => 0, p_needs => 0, p_met => 0)
+    else pgrab_internal.move_to(t.id, t.version, 'again', p_attempt => 0, p_met => 0, p_needs => (
+      select count(*)::integer from pgrab_internal.parents_of(t.id))) end)
+  into v_moves
+  from pgrab.task t where t.chain = h.chain;
+  perform pgrab_internal.move(v_moves);
   update pgrab.chain c
   set chain_id = nextval('pgrab.chain_run_seq'), since = clock_timestamp(), pending = (
     select count(*) from pgrab.task t where t.chain = h.chain and t.needs is not null)
   where c.chain = h.chain;
   delete from pgrab.edge_change g where g.chain = h.chain;
   delete from pgrab.skipping s where s.chain = h.chain;
-  if p_next < clock_timestamp() + interval '1 s' then
-    perform pgrab_internal.ring(array[v_shard]);
-  end if;
 end $$;
 comment on function pgrab_internal.chain_rearm(pgrab_internal.chain, timestamptz) is
   'Makes all links of a recurring chain wait for its next fire.';
@@ -181,52 +181,3 @@ end $$;
 comment on function pgrab_internal.chain_end(bigint) is
   'Ends a chain''s run when nothing is pending: a recurring chain is armed again; after its last fire it is '
   'a chain that runs once.';
-
--- Because a user said so, or because it misfired.  The caller holds its lock.
-create or replace function pgrab_internal.link_end(
-  t pgrab_internal.task, p_outcome text, p_ended text, p_why text)
-returns pgrab_internal.task
-language plpgsql as $$
-declare
-  h pgrab_internal.chain;
-  v_takes_part constant boolean := t.needs is not null;
-begin
-  select * into h from pgrab.chain c where c.chain = t.chain;
-  perform pgrab_internal.note_fire(t, t.fire_at, p_outcome, p_why, case when h.root is null then p_ended end);
-  if h.root is null then
-    perform pgrab_internal.links_leave(array[t.id]);
-    t.status := p_ended;
-    t.due_at := null;
-    t.node_id := null;
-    t.incarnation := null;
-  else
-    update pgrab.task x
-    set status = p_ended, due_at = null, needs = null, version = x.version + 1, node_id = null,
-      incarnation = null, claimed_at = null
-    where x.id = t.id returning x.* into t;
-  end if;
-  if v_takes_part then
-    perform pgrab_internal.chain_advance(array[t.id], array[h.chain],
-      array[case p_ended when 'cancelled' then 'cancelled' else 'skipped' end], array[t.fire_at],
-      h.root is not null);
-  else
-    perform pgrab_internal.chain_end(h.chain); -- it had already ended, by being parked
-  end if;
-  return t;
-end $$;
-comment on function pgrab_internal.link_end(pgrab_internal.task, text, text, text) is
-  'Ends a link that is not running.';
-
-create or replace function pgrab_internal.link_parked(p_id bigint, p_chain bigint, p_fire timestamptz)
-returns void
-language plpgsql as $$
-declare
-  h pgrab_internal.chain;
-begin
-  update pgrab.task t set needs = null where t.id = p_id;
-  select * into h from pgrab.chain c where c.chain = p_chain;
-  perform pgrab_internal.chain_advance(array[p_id], array[h.chain], array['failed'], array[p_fire],
-    h.root is not null);
-end $$;
-comment on function pgrab_internal.link_parked(bigint, bigint, timestamptz) is
-  'Continues the chain of a link that was parked without pgrab_internal.finish().';

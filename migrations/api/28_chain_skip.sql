@@ -10,8 +10,8 @@ language sql immutable
 return 1000;
 comment on function pgrab_internal.skip_slice() is 'How many links are skipped at once.';
 
--- Of each: its chain, its result, and the planned time of its run.
-create type pgrab_internal.skips as (ids bigint[], chains bigint[], results text[], fires timestamptz[]);
+-- Of each: its chain, how it ended, and the planned time of its run.
+create type pgrab_internal.skips as (ids bigint[], chains bigint[], ends text[], fires timestamptz[]);
 comment on type pgrab_internal.skips is
   'Links that have ended, and below which something may have to be skipped.';
 
@@ -30,21 +30,21 @@ comment on function pgrab_internal.children_in_run(bigint) is
 
 -- Waiting children for which this end is the wrong one, and what waits for a success or failure of those.
 create or replace function pgrab_internal.links_doomed(
-  p_ids bigint[], p_results text[], p_fires timestamptz[], p_limit integer)
+  p_ids bigint[], p_ends text[], p_fires timestamptz[], p_limit integer)
 returns pgrab_internal.links_below
 language plpgsql stable as $$
 declare
   v_below pgrab_internal.links_below;
 begin
-  with recursive doomed(id, result, fire) as (
-    select * from unnest((select p_ids), (select p_results), (select p_fires)) w(id, result, fire)
+  with recursive doomed(id, ended, fire) as (
+    select * from unnest((select p_ids), (select p_ends), (select p_fires)) w(id, ended, fire)
     union
     select x.id, 'skipped', d.fire
     from doomed d cross join lateral (
       select t.id
       from pgrab_internal.children_in_run(d.id) c join pgrab.task t on t.id = any (array[c.child_id])
       where t.status = 'waiting' and t.needs is not null
-        and not pgrab_internal.run_if_met(c.run_if, d.result) offset 0) x),
+        and not pgrab_internal.run_if_met(c.run_if, d.ended) offset 0) x),
   found as (
     select d.id, max(d.fire) as fire
     from (select x.* from doomed x offset cardinality(p_ids) limit p_limit) d group by d.id order by d.id)
@@ -63,8 +63,8 @@ begin
     select not exists (
       select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
       where t.status = 'waiting' and t.needs is not null
-        and not pgrab_internal.run_if_met(c.run_if, i.result))
-    from unnest(s.ids, s.results) with ordinality i(id, result, n) order by i.n);
+        and not pgrab_internal.run_if_met(c.run_if, i.ended))
+    from unnest(s.ids, s.ends) with ordinality i(id, ended, n) order by i.n);
 end $$;
 comment on function pgrab_internal.skips_done(pgrab_internal.skips) is
   'Which of these links have no child left that must be skipped.';
@@ -74,8 +74,8 @@ returns pgrab_internal.skips
 language sql immutable
 begin atomic
   select (coalesce(array_agg(i.id), '{}'), coalesce(array_agg(i.chain), '{}'),
-    coalesce(array_agg(i.result), '{}'), coalesce(array_agg(i.fire), '{}'))::pgrab_internal.skips
-  from unnest(s.ids, s.chains, s.results, s.fires, p_done) i(id, chain, result, fire, done)
+    coalesce(array_agg(i.ended), '{}'), coalesce(array_agg(i.fire), '{}'))::pgrab_internal.skips
+  from unnest(s.ids, s.chains, s.ends, s.fires, p_done) i(id, chain, ended, fire, done)
   where i.done = p_which;
 end;
 comment on function pgrab_internal.skips_of(pgrab_internal.skips, boolean[], boolean) is
@@ -87,7 +87,7 @@ language plpgsql immutable as $$
 begin
   s.ids := s.ids || c.skipped;
   s.chains := s.chains || c.chains;
-  s.results := s.results || array_fill('skipped'::text, array[cardinality(c.skipped)]);
+  s.ends := s.ends || array_fill('skipped'::text, array[cardinality(c.skipped)]);
   s.fires := s.fires || c.fires;
   return s;
 end $$;
@@ -108,20 +108,18 @@ declare
 begin
   skipped := '{}';
   going := '{}';
-  v_below := pgrab_internal.links_doomed(s.ids, s.results, s.fires, pgrab_internal.skip_slice());
+  v_below := pgrab_internal.links_doomed(s.ids, s.ends, s.fires, pgrab_internal.skip_slice());
   if v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
-    perform pgrab_internal.links_skip(v_counted.skipped);
     skipped := v_counted.skipped;
     s := pgrab_internal.skips_add(s, v_counted);
   end if;
   v_done := pgrab_internal.skips_done(s);
   v_told := pgrab_internal.skips_of(s, v_done, true);
   s := pgrab_internal.skips_of(s, v_done, false);
-  v_below := pgrab_internal.links_below(v_told.ids, v_told.results, v_told.fires, true);
+  v_below := pgrab_internal.links_below(v_told.ids, v_told.ends, v_told.fires, true);
   if v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
-    perform pgrab_internal.links_skip(v_counted.skipped);
     skipped := skipped || v_counted.skipped;
     going := v_counted.going;
     s := pgrab_internal.skips_add(s, v_counted);
@@ -132,8 +130,8 @@ comment on function pgrab_internal.skip_on(pgrab_internal.skips) is
 
 create or replace function pgrab_internal.skips_keep(s pgrab_internal.skips) returns void
 language sql as $$
-  insert into pgrab.skipping (task_id, chain, result, fire_at)
-  select * from unnest(s.ids, s.chains, s.results, s.fires)
+  insert into pgrab.skipping (task_id, chain, status, fire_at)
+  select * from unnest(s.ids, s.chains, s.ends, s.fires)
 $$;
 comment on function pgrab_internal.skips_keep(pgrab_internal.skips) is
   'Leaves the rest to chain_tick().';
@@ -163,7 +161,7 @@ language sql as $$
       select x.task_id from pgrab.skipping x order by x.task_id limit pgrab_internal.skip_slice()
       for update skip locked) x
     where s.task_id = any (array[x.task_id]) returning s.*)
-  select (array_agg(t.task_id), array_agg(t.chain), array_agg(t.result),
+  select (array_agg(t.task_id), array_agg(t.chain), array_agg(t.status),
     array_agg(t.fire_at))::pgrab_internal.skips
   from taken t
 $$;

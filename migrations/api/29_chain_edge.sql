@@ -62,13 +62,13 @@ language plpgsql as $$
 declare
   v_to constant bigint := coalesce(p.chain, pgrab_internal.chain_new(p));
   v_from constant bigint := coalesce(c.chain, pgrab_internal.chain_new(c));
+  v_moves pgrab_internal.move[];
 begin
   if v_to <> v_from and pgrab_internal.chain_under_way(v_to) then
     -- Everything below the child comes with it, and takes no part in the current run, either.
-    update pgrab.task t
-    set status = 'waiting', due_at = null, needs = null, met = 0, version = t.version + 1, node_id = null,
-      incarnation = null, claimed_at = null
-    where t.chain = v_from;
+    select array_agg(pgrab_internal.move_to(t.id, t.version, 'join', p_met => 0)) into v_moves
+    from pgrab.task t where t.chain = v_from;
+    perform pgrab_internal.move(v_moves);
   end if;
   return pgrab_internal.chain_merge(v_to, v_from);
 end $$;
@@ -108,10 +108,8 @@ begin
       format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end),
       'A task must get its parents before it starts.');
   end if;
-  update pgrab.task t
-  set status = 'waiting', due_at = null, needs = coalesce(t.needs, 0) + 1, version = t.version + 1,
-    node_id = null, incarnation = null, claimed_at = null
-  where t.id = p_child;
+  perform pgrab_internal.move(array[
+    pgrab_internal.move_to(c.id, c.version, 'wait', p_needs => coalesce(c.needs, 0) + 1)]);
 end $$;
 comment on function pgrab_internal.edge_add(bigint, bigint, text) is
   'Adds an edge between two existing tasks: checks it and makes the child wait.';
@@ -129,6 +127,20 @@ begin atomic
 end;
 comment on function pgrab_internal.below_root(pgrab_internal.chain, bigint) is
   'True: this link of a chain with a schedule is surely still connected with its root.';
+
+create or replace function pgrab_internal.link_lose(c pgrab_internal.task, p_once boolean) returns void
+language plpgsql as $$
+begin
+  if c.needs > 1 then
+    perform pgrab_internal.move(array[
+      pgrab_internal.move_to(c.id, c.version, 'wait', p_needs => c.needs - 1)]);
+  else
+    perform pgrab_internal.links_free(array[c.id],
+      array[case when p_once then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
+  end if;
+end $$;
+comment on function pgrab_internal.link_lose(pgrab_internal.task, boolean) is
+  'A link that waits has a parent less to wait for. p_once: its chain runs once.';
 
 -- In a chain that runs once, the child waits for one parent less; in a recurring one that is running, from
 -- the next fire on.  Between two runs, a child that is released starts for a fire of its own, because it has
@@ -154,13 +166,8 @@ begin
     null; -- it has never counted (and the chain may have lost its schedule since)
   elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-  elsif c.status = 'waiting' and p.id is not null and pgrab_internal.link_result(p.status) is null then
-    update pgrab.task t set needs = t.needs - 1, version = t.version + 1
-    where t.id = p_child returning * into c;
-    if c.needs = 0 then
-      perform pgrab_internal.link_release(array[p_child],
-        array[case when h.root is null then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
-    end if;
+  elsif c.status = 'waiting' and p.id is not null and not pgrab_internal.ended(p.status) then
+    perform pgrab_internal.link_lose(c, h.root is null);
   end if;
   if not pgrab_internal.below_root(h, p_child) then
     perform pgrab_internal.chain_split(p_child);

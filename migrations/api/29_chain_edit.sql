@@ -122,30 +122,27 @@ end $$;
 comment on function pgrab_internal.link_deleted(pgrab_internal.task) is
   'Updates the chain of a deleted link; refuses to delete a link that others wait for.';
 
--- The node that has the run reads the request with its heartbeat, and the place under a limit stays taken
--- until the run is over.  Its finish deletes the request; if the node has died, upkeep does.
-create or replace function pgrab_internal.run_deleted(t pgrab_internal.task) returns void
-language plpgsql as $$
+create or replace function pgrab_internal.deleted_note(t pgrab_internal.task) returns pgrab_internal.run
+language plpgsql stable as $$
 declare
-  r pgrab_internal.run := pgrab_internal.unrun(t,
-    (select c.chain_id from pgrab.chain c where c.chain = t.chain), t.fire_at, 'cancelled',
-    'deleted by ' || pgrab_internal.caller() || ' while it ran', 'cancelled');
+  r pgrab_internal.run := pgrab_internal.note('cancelled', 'deleted by ' || pgrab_internal.caller()
+    || case when t.status = 'running' then ' while it ran' else '' end);
 begin
-  r.incarnation := t.incarnation;
-  r.node_id := t.node_id;
-  r.node := (select n.name from pgrab.node n where n.id = t.node_id);
-  r.claimed_at := t.claimed_at;
-  r.started_at := t.started_at;
-  r.definition := pgrab_internal.definition_ran(t);
-  perform pgrab_internal.note_runs(array[r]);
-  insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
-  values (t.id, t.version, t.incarnation, pgrab_internal.caller())
-  on conflict (task_id) do update set version = excluded.version, incarnation = excluded.incarnation,
-    asked_at = excluded.asked_at, asked_by = excluded.asked_by;
-  perform pg_notify('pgrab', 'wish');
+  if t.status = 'running' then
+    r.node := (select n.name from pgrab.node n where n.id = t.node_id);
+  end if;
+  return r;
 end $$;
-comment on function pgrab_internal.run_deleted(pgrab_internal.task) is
-  'Stops the run of a deleted task, and records in the history that it was cancelled.';
+comment on function pgrab_internal.deleted_note(pgrab_internal.task) is
+  'What the history is to say of a task that a user deletes.';
+
+create or replace function pgrab_internal.note_deleted(t pgrab_internal.task) returns void
+language sql as $$
+  select pgrab_internal.note_runs(array[pgrab_internal.noted(t, pgrab_internal.deleted_note(t),
+    (select c.chain_id from pgrab.chain c where c.chain = t.chain), 'cancelled')])
+$$;
+comment on function pgrab_internal.note_deleted(pgrab_internal.task) is
+  'Writes the history of a task that a user deletes; it keeps the definition.';
 
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
@@ -160,7 +157,9 @@ begin
     perform pgrab_internal.event('delete', pgrab_internal.caller(), o);
   end if;
   if o.status = 'running' then
-    perform pgrab_internal.run_deleted(o);
+    -- Its node reads the request with its heartbeat, and the place under a limit stays taken until the run is
+    -- over.  The finish deletes the request; if the node has died, upkeep does.
+    perform pgrab_internal.note_deleted(o), pgrab_internal.wish_stop(o);
   end if;
   perform pgrab_internal.definition_deleted(o);
   if o.chain is not null then
@@ -193,41 +192,33 @@ create trigger task_09_deleter after delete on pgrab.task for each row
   when (coalesce(current_setting('pgrab.link_ends', true), '') = '' and not pgrab_internal.in_call())
   execute function pgrab_tool.note_caller();
 
--- Running links are returned, for their nodes to stop.
 create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)
 returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   h pgrab_internal.chain;
-  v_ids bigint[];
+  c_fire constant timestamptz := (
+    select r.fire_at from pgrab.chain c join pgrab.task r on r.id = c.root where c.chain = p_chain);
+  v_moves pgrab_internal.move[];
 begin
   perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   select * into h from pgrab.chain c where c.chain = p_chain for update;
   delete from pgrab.skipping s where s.chain = p_chain;
   return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
-  v_ids := array(
-    select t.id from pgrab.task t
-    where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
-      and (t.needs is not null or t.status = 'parked')
-    order by t.id);
-  perform pgrab_internal.note_runs(array_agg(pgrab_internal.unrun(row(t.*)::pgrab_internal.task, h.chain_id,
-    coalesce(case when t.status = 'waiting' then (select r.fire_at from pgrab.task r where r.id = h.root) end,
-      t.fire_at),
-    'cancelled', p_why, case when h.root is null then 'cancelled' end)))
-  from pgrab.task t where t.id = any (v_ids);
-  if h.root is null then
-    perform pgrab_internal.links_leave(v_ids);
-  else
-    update pgrab.task t
-    set status = 'cancelled', due_at = null, needs = null, version = t.version + 1, node_id = null,
-      incarnation = null, claimed_at = null
-    where t.id = any (v_ids);
-    perform pgrab_internal.chain_recount(array[p_chain]);
-  end if;
+  perform pgrab_internal.wish_stop(row(t.*)::pgrab_internal.task)
+  from pgrab.task t where t.chain = p_chain and t.status = 'running';
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'abandon', p_run => pgrab_internal.note(
+    'cancelled', p_why, case when t.status = 'waiting' then c_fire end)) order by t.id)
+  into v_moves
+  from pgrab.task t
+  where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
+    and (t.needs is not null or t.status = 'parked');
+  perform pgrab_internal.move(v_moves);
+  perform pgrab_internal.chain_recount(array[p_chain]) where h.root is not null;
   perform pgrab_internal.chain_end(p_chain);
 end $$;
 comment on function pgrab_internal.chain_cancel(bigint, text) is
-  'Cancels what a chain has not ended yet, and returns its running links.';
+  'Cancels what a chain has not ended yet, has its running links stopped, and returns those.';
 
 create or replace function pgrab_internal.chain_of_ended(p_id bigint)
 returns table (chain bigint, root boolean)
@@ -259,9 +250,9 @@ begin
       select from pgrab_internal.parents_of(t.id) a
         cross join lateral (
           select case when a.parent_id <> all (v_open)
-            then pgrab_internal.parent_result(a.parent_id) end as result
+            then pgrab_internal.parent_status(a.parent_id) end as status
           offset 0) p
-      where not pgrab_internal.run_if_met(a.run_if, p.result));
+      where not pgrab_internal.run_if_met(a.run_if, p.status));
     exit when v_more is null;
     v_open := v_open || v_more;
   end loop;
@@ -284,6 +275,7 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_chain constant bigint := (select t.chain from pgrab.task t where t.id = p_id);
   v_open bigint[];
+  v_moves pgrab_internal.move[];
 begin
   if v_chain is null then
     return;
@@ -292,18 +284,20 @@ begin
   perform from pgrab.chain c where c.chain = v_chain for update;
   perform pgrab_internal.chain_settled(array[v_chain]);
   v_open := pgrab_internal.links_to_reopen(p_id);
-  update pgrab.task t
-  set status = case when t.id = p_id then t.status else 'waiting' end, attempt = 0, version = t.version + 1,
-    needs = case when t.id = p_id then 0 else (
-      select count(*) from pgrab_internal.parents_in_run(t.id) a
-      where a.parent_id = any (v_open) or pgrab_internal.parent_result(a.parent_id) is null) end,
-    met = (
-      select count(*) from pgrab_internal.parents_in_run(t.id) a
-      where a.parent_id <> all (v_open) and pgrab_internal.parent_result(a.parent_id) <> 'skipped')
+  select array_agg(pgrab_internal.move_to(t.id, t.version,
+      case when t.status = 'scheduled' then 'edit' else 'reopen' end, p_attempt => 0,
+      p_needs => case when t.id = p_id then 0 else a.needs end, p_met => a.met))
+  into v_moves
+  from pgrab.task t cross join lateral (
+      select count(*) filter (where a.parent_id = any (v_open) or p.status is null)::integer as needs,
+        count(*) filter (where a.parent_id <> all (v_open) and p.status <> 'skipped')::integer as met
+      from pgrab_internal.parents_in_run(t.id) a
+        cross join lateral (select pgrab_internal.parent_status(a.parent_id) as status) p) a
   where t.id = any (v_open)
     -- waiting links that had counted the end which is undone
     or t.status = 'waiting' and t.needs is not null and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
+  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.chain_recount(array[v_chain]);
   perform pgrab_internal.skips_undo(v_open, pgrab_internal.chain_after(v_chain));
 end $$;
@@ -317,6 +311,7 @@ declare
   h pgrab_internal.chain;
   v_chain bigint := (select e.chain from pgrab_internal.chain_of_ended(p_id) e);
   v_ids bigint[];
+  v_moves pgrab_internal.move[];
 begin
   if v_chain is null or not pgrab_internal.may_see_ended(p_id, p_by) then
     select t.chain into v_chain from pgrab_internal.control_lock(array[p_id], 'delete_chain', p_by) t;
@@ -326,12 +321,13 @@ begin
   v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
   perform pgrab_internal.refuse_awaited(array(
     select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
-  perform pgrab_internal.run_deleted(row(t.*)::pgrab_internal.task) from pgrab.task t
-  where t.id = any (v_ids) and t.status = 'running';
-  perform pgrab_internal.note_fire(row(t.*)::pgrab_internal.task, t.fire_at, 'cancelled',
-    'deleted by ' || p_by, 'cancelled') from pgrab.task t where t.id = any (v_ids) and t.status <> 'running';
+  perform pgrab_internal.wish_stop(row(t.*)::pgrab_internal.task)
+  from pgrab.task t where t.id = any (v_ids) and t.status = 'running';
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
-  perform pgrab_internal.links_leave(v_ids);
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'delete',
+    p_run => pgrab_internal.deleted_note(row(t.*)::pgrab_internal.task))) into v_moves
+  from pgrab.task t where t.id = any (v_ids);
+  perform pgrab_internal.move(v_moves);
   if h.root = any (v_ids) then
     perform pgrab_internal.chain_once(h.chain);
   elsif h.chain is not null then

@@ -115,7 +115,7 @@ begin atomic
     coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
       when p.status = 'parked' then ' (parked)' else '' end, ', ' order by p.id)
   from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-  where pgrab_internal.link_result(p.status) is null or p.status = 'parked';
+  where not pgrab_internal.ended(p.status) or p.status = 'parked';
 end;
 comment on function pgrab_internal.why_link(pgrab_internal.task) is 'Which parents a link waits for.';
 

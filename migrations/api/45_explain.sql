@@ -103,23 +103,23 @@ end;
 comment on function pgrab_internal.explain_row(pgrab_internal.task) is
   'The gates of its own row, and the pause of all tasks.';
 
-create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_result text)
+create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_status text)
 returns pgrab_internal.gate
 language sql stable
 begin atomic
   select 'parent ' || pgrab_internal.called(p.id, p.name, p.key),
-    case when p_result is null and p.paused then 'blocked' when p_result is null then 'waits'
-      when pgrab_internal.run_if_met(p_run_if, p_result) then 'ok' else 'blocked' end,
-    case when p_result is null and p.paused
+    case when p_status is null and p.paused then 'blocked' when p_status is null then 'waits'
+      when pgrab_internal.run_if_met(p_run_if, p_status) then 'ok' else 'blocked' end,
+    case when p_status is null and p.paused
         then format('Starts after its %s; it is paused: select pgrab.resume(%s) resumes it.', p_run_if, p.id)
-      when p_result is null then format('Starts after its %s; it is %s%s.', p_run_if, p.status,
+      when p_status is null then format('Starts after its %s; it is %s%s.', p_run_if, p.status,
         case when p.status = 'waiting' then ' itself' else '' end)
-      when p_result = 'failed' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
+      when p_status = 'parked' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
         coalesce(p.last_error, p.last_outcome), p.id)
-      else format('It has ended: %s; required: %s.', p_result, p_run_if) end;
+      else format('It has ended: %s; required: %s.', p_status, p_run_if) end;
 end;
 comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
-  'Does this parent let a link start? p_run_if: the required outcome; p_result: how the parent has ended.';
+  'Does this parent let a link start? p_run_if: the required outcome; p_status: how the parent has ended.';
 
 create or replace function pgrab_internal.explain_parents(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -134,7 +134,7 @@ begin atomic
       select jsonb_populate_record(
         row(p.*)::pgrab_internal.task, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
     cross join lateral pgrab_internal.explain_parent(
-      x.task, a.run_if, pgrab_internal.parent_result(a.parent_id)) g
+      x.task, a.run_if, pgrab_internal.parent_status(a.parent_id)) g
   order by a.parent_id;
 end;
 comment on function pgrab_internal.explain_parents(pgrab_internal.task) is

@@ -45,29 +45,19 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
--- A task that is not running gets its new plan in the same write, so that the trigger of edits, which checks
--- all of a definition, is not asked: whether a task is paused cannot break anything else.
+-- A task that is not running is paused by a move, so that the trigger of edits, which checks all of a
+-- definition, is not asked: whether a task is paused cannot break anything else.
 create or replace function pgrab_internal.pause_set(p_ids bigint[], p_paused boolean) returns void
 language plpgsql as $$
 declare
-  v_shards smallint[];
+  v_moves pgrab_internal.move[];
 begin
   update pgrab.task t set paused = p_paused
   where t.id = any (p_ids) and t.paused <> p_paused and t.status = 'running';
-  with written as (
-    update pgrab.task t
-    set paused = p_paused, version = t.version + 1, updated_at = clock_timestamp(),
-      status = case t.status when 'claimed' then 'scheduled' else t.status end, node_id = null,
-      incarnation = null, claimed_at = null,
-      due_at = case when not p_paused and t.status in ('scheduled', 'claimed')
-        then coalesce(t.due_at, t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter)) end
-    where t.id = any (p_ids) and t.paused <> p_paused and t.status <> 'running'
-    returning t.id, t.due_at)
-  select array_agg(distinct pgrab.shard(w.id)) into v_shards
-  from written w where w.due_at < now() + interval '20 s';
-  if v_shards is not null then
-    perform pgrab_internal.ring(v_shards);
-  end if;
+  select array_agg(pgrab_internal.move_to(
+    t.id, t.version, case when p_paused then 'pause' else 'resume' end)) into v_moves
+  from pgrab.task t where t.id = any (p_ids) and t.paused <> p_paused and t.status <> 'running';
+  perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.pause_set(bigint[], boolean) is
   'Pauses or resumes tasks that the caller has locked; those that are so already are left alone.';
@@ -112,17 +102,17 @@ comment on function pgrab_internal.retry_check(pgrab_internal.task) is
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
+declare
+  v_moves pgrab_internal.move[];
 begin
   perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry', p_by) l;
-  update pgrab.task t
-  set status = 'scheduled', attempt = 0, version = t.version + 1,
-    due_at = case when not t.paused then clock_timestamp() end
-  where t.id = any (p_ids);
+  select array_agg(pgrab_internal.move_to(
+    t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)) into v_moves
+  from pgrab.task t where t.id = any (p_ids);
+  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.link_reopen(t.id) from pgrab.task t
   where t.id = any (p_ids) and t.chain is not null;
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
-  perform pgrab_internal.ring(
-    (select array_agg(distinct pgrab.shard(i)) from unnest(p_ids) i));
 end $$;
 comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a caller.';
 
@@ -148,20 +138,24 @@ comment on function pgrab_internal.run_now_check(pgrab_internal.task) is
 
 create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
+declare
+  c_now constant timestamptz := clock_timestamp();
+  v_moves pgrab_internal.move[];
 begin
   perform pgrab_internal.run_now_check(l) from pgrab_internal.control_lock(p_ids, 'run', p_by) l;
-  update pgrab.task t set run_at = clock_timestamp() where t.id = any (p_ids);
-  -- now, jitter or not
-  return query update pgrab.task t set due_at = t.run_at where t.id = any (p_ids) returning t.*;
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'replan', p_due_at => c_now, p_fire_at => c_now,
+    p_run_at => c_now, p_attempt => 0, p_settled => false)) into v_moves
+  from pgrab.task t where t.id = any (p_ids);
+  perform pgrab_internal.move(v_moves);
+  return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.run_now(bigint[], text) is 'pgrab.run_now() for a caller.';
 
-create or replace function pgrab_internal.wish_stop(p_ids bigint[]) returns void
+create or replace function pgrab_internal.wish_stop(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   insert into pgrab.cancel_request as c (task_id, version, incarnation, asked_by)
-  select t.id, t.version, t.incarnation, pgrab_internal.caller() from pgrab.task t
-  where t.id = any (p_ids) and t.status = 'running'
+  select t.id, t.version, t.incarnation, pgrab_internal.caller() where t.status = 'running'
   on conflict (task_id) do update
   set version = excluded.version, incarnation = excluded.incarnation, asked_at = excluded.asked_at,
     asked_by = excluded.asked_by
@@ -170,29 +164,28 @@ begin
     perform pg_notify('pgrab', 'wish');
   end if;
 end $$;
-comment on function pgrab_internal.wish_stop(bigint[]) is 'Asks the nodes to stop these runs.';
+comment on function pgrab_internal.wish_stop(pgrab_internal.task) is
+  'Asks the node of a task that is running to stop it.';
 
 -- Returns the row as it is then: if it is still running, it will stop in a moment.
 create or replace function pgrab_internal.cancel_one(t pgrab_internal.task, p_why text)
 returns pgrab_internal.task
 language plpgsql as $$
 declare
-  v_stop bigint[];
+  v_running bigint[];
 begin
   if t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
     and (t.schedule is null or pgrab_internal.chain_under_way(t.chain)) then
-    v_stop := array(select (c).id from pgrab_internal.chain_cancel(t.chain, p_why) c);
-    t.status := case when t.id = any (v_stop) then 'running' else 'cancelled' end;
+    v_running := array(select (c).id from pgrab_internal.chain_cancel(t.chain, p_why) c);
+    t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
   elsif t.status = 'running' then
-    v_stop := array[t.id];
+    perform pgrab_internal.wish_stop(t);
   elsif t.status in ('done', 'cancelled', 'skipped') then
     perform pgrab_internal.control_refuse(t,
       'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
   else
-    v_stop := '{}';
-    t := pgrab_internal.give_up_fire(t, 'cancelled', 'cancelled', p_why);
+    t := pgrab_internal.give_up_fire(t, 'cancelled', 'cancel', p_why);
   end if;
-  perform pgrab_internal.wish_stop(v_stop);
   return t;
 end $$;
 comment on function pgrab_internal.cancel_one(pgrab_internal.task, text) is
@@ -205,7 +198,6 @@ language plpgsql as $$
 declare
   r record;
   t pgrab_internal.task;
-  v_stop bigint[];
 begin
   for r in
     select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
@@ -213,10 +205,9 @@ begin
       cross join lateral pgrab.last_run(i, 'ended') x
     where e.root and (x.owner = p_by or pgrab_internal.may_operate(p_by))
   loop
-    v_stop := array(select (c).id from pgrab_internal.chain_cancel(r.chain, p_why) c);
-    perform pgrab_internal.wish_stop(v_stop);
     t := jsonb_populate_record(null::pgrab_internal.task, to_jsonb(r) - 'chain');
-    t.status := case when v_stop = '{}' then 'cancelled' else 'running' end;
+    t.status := case when exists (select from pgrab_internal.chain_cancel(r.chain, p_why))
+      then 'running' else 'cancelled' end;
     return next t;
   end loop;
 end $$;
@@ -287,7 +278,7 @@ declare
 begin
   for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip', p_by) loop
     perform pgrab_internal.skip_next_check(v_task);
-    return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skipped', 'skipped by ' || p_by);
+    return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skip', 'skipped by ' || p_by);
   end loop;
 end $$;
 comment on function pgrab_internal.skip_next(bigint[], text) is 'pgrab.skip_next() for a caller.';
@@ -301,7 +292,7 @@ declare
 begin
   for t in select * from pgrab_internal.control_lock(p_ids, 'delete', p_by) loop
     if t.status <> 'running' then
-      perform pgrab_internal.note_fire(t, t.fire_at, 'cancelled', 'deleted by ' || p_by, 'cancelled');
+      perform pgrab_internal.note_deleted(t);
     end if;
     t.status := 'cancelled';
     t.due_at := null;

@@ -49,19 +49,18 @@ comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a
 -- claimed and not started are put back; a start that waits for it finds a new version.
 create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
 language plpgsql as $$
+declare
+  v_moves pgrab_internal.move[];
 begin
   lock table pgrab.hold in share mode;
   update pgrab.cluster c
   set paused = true, paused_at = clock_timestamp(), paused_by = p_by where not c.paused;
   paused := found;
-  with free as materialized (
-    select t.id
-    from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
-      select x.id from pgrab.task x where x.id = h.id and x.status = 'claimed' for update skip locked) t)
-  update pgrab.task t
-  set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
-  from free f where t.id = f.id and t.status = 'claimed';
-  get diagnostics put_back = row_count;
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'release')) into v_moves
+  from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
+    select x.id, x.version from pgrab.task x where x.id = h.id and x.status = 'claimed'
+    for update skip locked) t;
+  put_back := cardinality(pgrab_internal.move(v_moves));
 end $$;
 comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a caller.';
 

@@ -247,28 +247,27 @@ begin
 end $$;
 comment on function pgrab_internal.alert_task(bigint, timestamptz) is 'A task as it is, or as it ended.';
 
-create or replace function pgrab_internal.incidents_end(
-  b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text) returns void
+create or replace function pgrab_internal.incidents_end(p_moved pgrab_internal.moved[], p_node text)
+returns void
 language sql as $$
   with gone as (
-    delete from pgrab.incident x
-    using pgrab_internal.batch_rows(b) f join unnest(p_ended) e on e.task_id = f.id
+    delete from pgrab.incident x using unnest(p_moved) f
     where f.outcome = 'succeeded' and x.task_id = any (array[f.id]) returning x.*, f.finished_at)
   select pgrab_internal.notice_add('recovered', pgrab_internal.alert_task(g.task_id, g.finished_at),
     row(g.task_id, g.event, g.since, g.failures, g.fault)::pgrab_internal.incident, p_node)
   from gone g
 $$;
-comment on function pgrab_internal.incidents_end(pgrab_internal.batch, pgrab_internal.ended[], text) is
+comment on function pgrab_internal.incidents_end(pgrab_internal.moved[], text) is
   'Ends the incidents of tasks that have succeeded.';
 
 -- A plain one-shot task that no alert covers has no incident: that it is parked says as much.
-create or replace function pgrab_internal.incidents_begin(p_ended pgrab_internal.ended[], p_node text)
+create or replace function pgrab_internal.incidents_begin(p_moved pgrab_internal.moved[], p_node text)
 returns void
 language sql as $$
   with over as materialized (
     select row(k.*)::pgrab_internal.task as t, i.task_id is null as fresh
-    from unnest(p_ended) e cross join lateral (
-        select x.* from pgrab.task x where x.id = any (array[e.task_id]) offset 0) k
+    from unnest(p_moved) e cross join lateral (
+        select x.* from pgrab.task x where x.id = any (array[e.id]) offset 0) k
       left join pgrab.incident i on i.task_id = any (array[k.id])
     where k.last_outcome in ('failed', 'timed_out', 'lost') and (k.status = 'parked' or k.attempt = 0)
       and (k.on_failure is not null or k.schedule is not null or k.chain is not null
@@ -284,24 +283,24 @@ language sql as $$
   select pgrab_internal.notice_add(n.event, o.t, row(n.*)::pgrab_internal.incident, p_node)
   from noted n join over o on (o.t).id = n.task_id where o.fresh
 $$;
-comment on function pgrab_internal.incidents_begin(pgrab_internal.ended[], text) is
+comment on function pgrab_internal.incidents_begin(pgrab_internal.moved[], text) is
   'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs.';
 
--- Serves: finish(), after the tasks have been updated.  The size of an empty table is 0, however many dead
--- rows an old snapshot would make a query read; else each task of the batch is looked for by its key.
+-- Serves: move_follow().  The size of an empty table is 0, however many dead rows an old snapshot would make
+-- a query read; else each task is looked for by its key.  p_outcomes: which ones there are.
 create or replace function pgrab_internal.alert(
-  b pgrab_internal.batch, p_ended pgrab_internal.ended[], p_node text)
+  p_moved pgrab_internal.moved[], p_outcomes text[], p_node text)
 returns void
 language plpgsql as $$
 begin
-  if 'succeeded' <> any (b.outcomes) then
-    perform pgrab_internal.incidents_begin(p_ended, p_node);
+  if 'succeeded' <> any (p_outcomes) then
+    perform pgrab_internal.incidents_begin(p_moved, p_node);
   end if;
-  if 'succeeded' = any (b.outcomes) and pg_relation_size('pgrab.incident') > 0 then
-    perform pgrab_internal.incidents_end(b, p_ended, p_node);
+  if 'succeeded' = any (p_outcomes) and pg_relation_size('pgrab.incident') > 0 then
+    perform pgrab_internal.incidents_end(p_moved, p_node);
   end if;
 end $$;
-comment on function pgrab_internal.alert(pgrab_internal.batch, pgrab_internal.ended[], text) is
+comment on function pgrab_internal.alert(pgrab_internal.moved[], text[], text) is
   'Keeps pgrab.incident up to date, and writes down what people are to be told.';
 
 -- Serves: misfire_one().  p_fire: the first fire that was missed.  At most once an hour for a task: one that

@@ -255,7 +255,7 @@ create or replace function pgrab_internal.rights_node() returns void
 language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
-    limit_tick,limit_waits,lanes_tick,chain_tick,chain_waits,strays_tick,ring,link_parked,
+    limit_tick,limit_waits,lanes_tick,chain_tick,chain_waits,strays_tick,ring,move,park,
     args_for,secrets,run_key_make,run_proof,check_run,finish_run,
     pools_announce,node_died,node_back,overdue_tick,notices_tell,days_ahead,upkeep}';
   r record;

@@ -163,9 +163,9 @@ struct run {
 #define BAND_STEP_US (900 * US_PER_S)
 
 static inline int64_t
-run_rank_us(const struct run *r)
+rank_us(int64_t due_us, int band)
 {
-	return r->due_mono_us - r->band * BAND_STEP_US;
+	return due_us - band * BAND_STEP_US;
 }
 
 TAILQ_HEAD(run_list, run);

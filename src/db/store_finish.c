@@ -8,7 +8,7 @@
 #include "db/sql.h"
 #include "db/store_task.h"
 
-/* The parameter arrays of finish.sql (unstart.sql has the first three), in their order. */
+/* The parameter arrays of finish.sql, in their order. */
 enum {
 	A_ID,
 	A_VERSION,
@@ -81,8 +81,7 @@ open_end(const struct finish *f)
 }
 
 static enum rc
-finish_by(struct db *db, const char *sql, int n_params, const struct recorder *who, struct finish *const *f,
-    size_t n, struct err *err)
+finish_here(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
@@ -103,21 +102,13 @@ finish_by(struct db *db, const char *sql, int n_params, const struct recorder *w
 	    pgarray_str(&a[A_RETRY])};
 
 	if (asked > 0)
-		rc = db_query(db, sql_text(sql), n_params, params, &res, err);
+		rc = db_query(db, sql_text("finish"), A__COUNT + 2, params, &res, err);
 	if (asked > 0 && rc == RC_OK)
 		mark_applied(res, f, n);
 	PQclear(res);
 	for (int i = 0; i < A__COUNT; i++)
 		pgarray_fini(&a[i]);
 	return rc;
-}
-
-static enum rc
-finish_here(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
-{
-	if (f[0]->outcome == OUTCOME_NOT_STARTED)
-		return finish_by(db, "unstart", 3, who, f, n, err);
-	return finish_by(db, "finish", 13, who, f, n, err);
 }
 
 /* Finishes those of f[0..n) that no other session has locked, in a transaction that has locked them. */
@@ -196,12 +187,12 @@ enum rc
 store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why, bool history,
     struct err *err)
 {
-	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX], node[NUMBER_MAX];
+	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX];
 	const char *params[] = {number(id, f->id), number(version, f->version),
-	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, number(node, who->node_id),
-	    who->node, history ? "t" : "f"};
+	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, who->node,
+	    history ? "t" : "f"};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("park"), 8, params, &res, err);
+	enum rc rc = db_query(db, sql_text("park"), 7, params, &res, err);
 
 	if (rc == RC_OK)
 		mark_applied(res, &f, 1);

@@ -193,9 +193,9 @@ struct recorder {
 	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
 };
 
-/* Writes outcomes and history of runs that are all OUTCOME_NOT_STARTED, or none of them.  Sorted by
- * (id, version).  ->applied is set for those that were still ours; the others are stale, unless
- * store_recorded knows them. */
+/* Writes outcomes and history of runs, sorted by (id, version); one that is OUTCOME_NOT_STARTED gets no
+ * history.  ->applied is set for those that were still ours; the others are stale, unless store_recorded
+ * knows them. */
 CHECKED enum rc
 store_finish(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err);
 

@@ -31,7 +31,7 @@ select plan(19);
 select cmp_ok(pg_temp.days('select from pgrab.last_run(501)'), '<=', 6::bigint,
   'what ended today is looked for today');
 select cmp_ok(pg_temp.days($$ select pgrab.definition_of(501, 1), pgrab.output(501),
-    pgrab_internal.parent_result(501), pgrab_internal.may_see_ended(501, 'nobody') $$), '<=', 6::bigint,
+    pgrab_internal.parent_status(501), pgrab_internal.may_see_ended(501, 'nobody') $$), '<=', 6::bigint,
   'its definition, its output, its end');
 select cmp_ok(pg_temp.days('select from pgrab.result(501), pgrab.explain(501)'), '<=', 6::bigint,
   'its result, and why it does not run');

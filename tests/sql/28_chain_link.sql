@@ -91,7 +91,7 @@ select is((select string_agg(task || ' ' || status, '/' order by path) from pgra
   'the chain is drawn with those that have left');
 select is((select result || ' ' || links from pgrab.chain_runs), 'running 3', 'its run is not over');
 select is((select detail from pgrab.explain(5) where gate = 'parent left'),
-  'It has ended: succeeded; required: success.', 'explain knows a parent that has left');
+  'It has ended: done; required: success.', 'explain knows a parent that has left');
 select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 3), 'out of root',
   'and so does its child');
 select throws_ok(
@@ -167,7 +167,7 @@ update pgrab.task set status = 'done', needs = null, due_at = null where id = 2;
 insert into pgrab.run (task_id, attempt, version, chain_id, finished_at, created_at, outcome, kind, owner)
 select 2, 1, 1, chain_id, now(), now(), 'succeeded', 'noop', 'o' from pgrab.chain;
 update pgrab.chain set root = null, pending = null; -- its schedule is taken away
-select pgrab_internal.chain_advance('{2}', array[chain], '{succeeded}', array[now()], true) from pgrab.chain;
+select pgrab_internal.chain_advance('{2}', array[chain], '{done}', array[now()], true) from pgrab.chain;
 select is((select string_agg(id || ' ' || status, ', ' order by id) from pgrab.task where id <> 1),
   '3 scheduled', 'what has ended leaves all the same');
 select pg_temp.fresh();
@@ -214,7 +214,7 @@ insert into cost select 'to know the way', pg_temp.blocks(1);
 insert into cost select 'before', pg_temp.blocks(3);
 insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
 select -1, -i, -i, 'success', true from generate_series(1, 40000) i;
-insert into pgrab.skipping (task_id, chain, result) select -i, -1, 'skipped' from generate_series(1, 40000) i;
+insert into pgrab.skipping (task_id, chain, status) select -i, -1, 'skipped' from generate_series(1, 40000) i;
 delete from pgrab.edge_change;
 delete from pgrab.skipping;
 insert into cost select 'after', pg_temp.blocks(5);

@@ -93,8 +93,8 @@ select pg_temp.fresh();
 insert into pgrab.task (id, kind) overriding system value values (1, 'noop');
 insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values
   (2, 'noop', 1, 'failure'), (3, 'noop', 1, 'success');
-update pgrab.task set status = 'parked', due_at = null where id = 1;
-select pgrab_internal.link_parked(t.id, t.chain, t.fire_at) from pgrab.task t where id = 1;
+update pgrab.task set status = 'running', node_id = 1, incarnation = 11 where id = 1;
+select pgrab_internal.park(1, version, 11, 'succeeded', 'why', 'n1', true) from pgrab.task where id = 1;
 select is(pg_temp.chain(), '1- 2! 3o', 'a link that was parked without a finish sets its chain going');
 select pg_temp.fresh();
 

@@ -32,7 +32,7 @@ select pg_temp.over(6001);
 select pg_temp.over(1, 'failed');
 select is(pg_temp.statuses(), '1 parked, 1001 skipped, 3999 waiting', 'the end of the run skips a slice');
 select is((select count(*) from pgrab.run where outcome = 'skipped'), 1001::bigint, 'on record');
-select is((select string_agg(s.task_id || ' ' || s.result, ',') from pgrab.skipping s), '1002 skipped',
+select is((select string_agg(s.task_id || ' ' || s.status, ',') from pgrab.skipping s), '1002 skipped',
   'the rest is left to a node');
 select throws_ok('select pgrab.retry(1)', '55000', 'what hangs below task 1002 is being skipped');
 select throws_ok('insert into pgrab.edge values (3000, 4000)', '55000',

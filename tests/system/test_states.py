@@ -1,4 +1,5 @@
-"""The table of states in docs/architecture.md and what the database does."""
+"""The table of moves, pgrab_internal.transition, and what the database does."""
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ def words(db, constraint):
 
 
 def test_the_states_are_those_the_database_checks(db):
-    assert {state for move in table() for state in move} == words(db, "task_status_check") | words(db, "run_ended_check")
+    assert {state for move in table(db) for state in move} == words(db, "task_status_check") | words(db, "run_ended_check")
 
 
 def test_the_outcomes_are_those_the_database_checks(db):
@@ -21,11 +22,25 @@ def test_the_outcomes_are_those_the_database_checks(db):
     assert names - {"none", "not_started"} == words(db, "run_outcome_check") - {"skipped", "missed"}
 
 
-def table():
-    """The moves of docs/architecture.md as (from, to)."""
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    rows = text[text.index("| from | to | when |"):].split("\n\n")[0]
-    return set(re.findall(r"^\| (\w+) \| (\w+) \|", rows, re.M)) - {("from", "to")}
+def table(db):
+    """The moves that change a status, as (from, to)."""
+    return {(r.was, r.becomes) for r in db.query("select was, becomes from pgrab_internal.transition where was <> becomes and event <> 'delete'")}
+
+
+def test_the_page_has_the_table_of_moves(db):
+    """PGRAB_DOCS_WRITE=1 writes it."""
+    page = ROOT / "docs/architecture.md"
+    text = page.read_text(encoding="utf-8")
+    old = text[text.index("| event | from | to | when |"):].split("\n\n")[0]
+    rows = db.query("""
+        select event, string_agg(was, ', ' order by n) as was, becomes, says
+        from (select row_number() over (order by ctid) as n, * from pgrab_internal.transition where was <> becomes) t
+        group by event, becomes, says order by min(n)""")
+    new = "| event | from | to | when |\n|---|---|---|---|\n" + "\n".join(f"| {r.event} | {r.was} | {r.becomes} | {r.says} |" for r in rows)
+    if os.environ.get("PGRAB_DOCS_WRITE"):
+        page.write_text(text.replace(old, new), encoding="utf-8")
+    else:
+        assert old == new, "PGRAB_DOCS_WRITE=1 writes it"
 
 
 def note_moves(db):
@@ -99,13 +114,13 @@ def test_each_move_of_the_table_is_made(db, nodes):
     end(db, 505, "lost")
     db.query("select pgrab.retry(505)")
     by_hand = set(moves(db))
-    assert by_hand <= table(), by_hand - table()
+    assert by_hand <= table(db), by_hand - table(db)
 
     nodes.start()
     db.add(kind="noop")
     task = db.add(kind="sql", command="select")
     db.wait("select not exists (select from pgrab.task where id = %s)", task)
-    assert table() == set(moves(db)), table() ^ set(moves(db))
+    assert table(db) == set(moves(db)), table(db) ^ set(moves(db))
 
 
 def test_no_task_makes_a_move_that_is_not_in_the_table(db, nodes):
@@ -130,7 +145,7 @@ def test_no_task_makes_a_move_that_is_not_in_the_table(db, nodes):
     db.query("select pgrab.cancel(1000)")
     db.wait("select count(*) > 6 from pgrab.run where task_id = 1001", timeout=20)
     seen = set(moves(db))
-    assert seen <= table(), seen - table()
+    assert seen <= table(db), seen - table(db)
     assert {("waiting", "skipped"), ("skipped", "waiting"), ("done", "scheduled"), ("parked", "waiting"), ("scheduled", "waiting")} <= seen
 
 

@@ -340,8 +340,8 @@ take_out(struct model *m)
 			continue;
 		}
 		assert_true(clock_mono_us() >= r->due_mono_us - LEAD_US);
-		assert_true(run_rank_us(r) >= rank);
-		rank = run_rank_us(r);
+		assert_true(rank_us(r->due_mono_us, r->band) >= rank);
+		rank = rank_us(r->due_mono_us, r->band);
 		assert_int_equal(r->incarnation, atomic_load(&p.n.incarnation));
 		assert_false(m->draining);
 		if (random_below(8) == 0) { /* refused by the database */

@@ -3,14 +3,13 @@
 -- task, but to read their lanes again.
 -- Serves: starter (drain, no free worker, start refused).  Plan: task_pkey by id; HOT.
 -- $1 ids, $2 versions, $3 incarnation.
-with back as (
-  update pgrab.task t
-  set status = 'scheduled', version = t.version + 1, node_id = null, incarnation = null, claimed_at = null
+with mine as materialized (
+  select t.id, t.version, :may_start as may
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
-  where t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
-    and t.status = 'claimed'
-  returning pgrab.shard(t.id) as shard, :may_start as may)
-select count(*), case when count(*) filter (where b.may) > 0
-    then pgrab_internal.ring(array_agg(distinct b.shard) filter (where b.may))::text end,
-  case when not bool_and(b.may) then pg_notify('pgrab', 'lanes')::text end
-from back b
+    join pgrab.task t on t.id = any (array[c.id]) and t.version = c.version and t.incarnation = $3::bigint
+      and t.status = 'claimed'
+  for update of t)
+select cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(
+    m.id, m.version, case when m.may then 'release' else 'refuse' end)))),
+  case when not bool_and(m.may) then pg_notify('pgrab', 'lanes')::text end
+from mine m

@@ -26,9 +26,10 @@ static bool
 less_ready(const void *a, const void *b)
 {
 	const struct run *x = a, *y = b;
+	int64_t rank_x = rank_us(x->due_mono_us, x->band), rank_y = rank_us(y->due_mono_us, y->band);
 
-	if (run_rank_us(x) != run_rank_us(y))
-		return run_rank_us(x) < run_rank_us(y);
+	if (rank_x != rank_y)
+		return rank_x < rank_y;
 	return x->id < y->id;
 }
 

@@ -14,18 +14,10 @@
 #define TRIAL_MAX    64 /* if this many in a row are refused as bad rows are, it is not the rows */
 #define SILENCES_MAX 3  /* in a row: then the server is silent about everything */
 
-enum part { PART_NOT_STARTED, PART_ENDED, PART__COUNT };
-
 static bool
 to_be_written(const struct run *r)
 {
 	return r->end.written == WRITTEN_NOT || r->end.written == WRITTEN_MAYBE;
-}
-
-static enum part
-part_of(const struct run *r)
-{
-	return r->end.outcome == OUTCOME_NOT_STARTED ? PART_NOT_STARTED : PART_ENDED;
 }
 
 static void
@@ -80,9 +72,9 @@ look_up(struct finisher *s, struct finish **f, size_t *n, struct err *err)
 	return rc;
 }
 
-/* Writes one part.  RC_OK: what is not marked afterwards is stale.  Otherwise it must be kept. */
+/* RC_OK: what is not marked afterwards is stale.  Otherwise it must be kept. */
 static enum rc
-write_part(struct finisher *s, struct finish **f, size_t n, bool alone, struct err *err)
+write_open(struct finisher *s, struct finish **f, size_t n, bool alone, struct err *err)
 {
 	enum rc rc = look_up(s, f, &n, err);
 
@@ -124,24 +116,19 @@ enum rc
 finisher_batch(struct finisher *s, size_t n, struct offer offer, struct err *err)
 {
 	int64_t now = clock_mono_us();
-	enum rc rc = RC_OK;
+	size_t k = 0;
+	enum rc rc;
 
 	s->writer.who = (struct recorder){.node_id = atomic_load(&s->node->node_id),
 	    .node = s->node->set->name,
 	    .contended = offer.aside || now < s->contended_until_us,
 	    .within_us = finisher_patience(s, n)};
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		fill(&s->finish[i], s->batch[i], now);
-	for (enum part p = 0; p < PART__COUNT && rc == RC_OK; p++) {
-		size_t k = 0;
-
-		for (size_t i = 0; i < n; i++) {
-			if (to_be_written(s->batch[i]) && part_of(s->batch[i]) == p)
-				s->part[k++] = &s->finish[i];
-		}
-		if (k > 0)
-			rc = write_part(s, s->part, k, offer.alone, err);
+		if (to_be_written(s->batch[i]))
+			s->open[k++] = &s->finish[i];
 	}
+	rc = write_open(s, s->open, k, offer.alone, err);
 	if (!offer.aside)
 		note_answer(s, n, rc, err);
 	return rc;

@@ -35,7 +35,7 @@ struct finisher {
 	struct finish_writer writer;
 	struct run *batch[FINISH_MAX];
 	struct finish finish[FINISH_MAX];
-	struct finish *part[FINISH_MAX];
+	struct finish *open[FINISH_MAX]; /* those of them that are still to be written */
 	struct waiting locked; /* another session has their rows locked, or they alone are refused */
 	struct waiting kept;   /* the server could not take them */
 	struct waiting mute;   /* it did not answer in time; aside: although each was alone */

@@ -19,16 +19,14 @@ loader_by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The longest overdue first, the band of its priority counted as waiting. */
 static int
 by_rank(const void *a, const void *b)
 {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
-	int64_t rank_x = x->overdue_us + x->band * BAND_STEP_US;
-	int64_t rank_y = y->overdue_us + y->band * BAND_STEP_US;
+	int64_t rank_x = rank_us(-x->overdue_us, x->band), rank_y = rank_us(-y->overdue_us, y->band);
 
 	if (rank_x != rank_y)
-		return rank_x > rank_y ? -1 : 1;
+		return rank_x < rank_y ? -1 : 1;
 	return loader_by_id(x, y);
 }
 

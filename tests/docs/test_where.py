@@ -1,0 +1,28 @@
+"""'Where to look' of docs/architecture.md: each file is there, and holds the name that stands before it."""
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE[PAGE.index("## Where to look"):PAGE.index("## Threads of a node")], re.M)[2:]
+# what people have looked for, and a word of the row that answers
+ASKED = {"retry delay": "backoff", "who may cancel": "who may cancel", "misfire": "missed fires", "shard owner": "owns a shard", "lease end": "lease",
+         "output cut": "output is cut", "kinds of a node": "kinds a node runs", "ageing": "ageing", "how a link wakes": "a link wakes", "redirects": "redirects"}
+
+
+@pytest.mark.parametrize("what, where", ROWS, ids=[what for what, _ in ROWS])
+def test_a_place_holds_what_it_is_said_to(what, where):
+    assert re.search(r"`[^`]+`", where)
+    for name, file in re.findall(r"(?:`(\w+)(?:\(\))?` in )?`([\w./*]+)`", where):
+        if "/" not in file:
+            continue
+        found = list(ROOT.glob(file)) if "*" in file else [ROOT / file]
+        assert found and all(path.exists() for path in found), file
+        assert not name or re.search(rf"\b{name}\b", found[0].read_text(encoding="utf-8")), f"{file} has no {name}"
+
+
+@pytest.mark.parametrize("word", ASKED.values(), ids=ASKED.keys())
+def test_what_people_look_for_has_a_row(word):
+    assert sum(word in what for what, _ in ROWS) >= 1
