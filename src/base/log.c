@@ -178,21 +178,15 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 	errno = saved;
 }
 
-static void
-put_pairs(struct log_text *t, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_put_pairs(t, fmt, &ap);
-	va_end(ap);
-}
-
 /* Lock held.  The next lines: a half or, once both are empty, one in t that says how many were dropped.
  * False: there are none. */
 static bool
 next_lines(struct log_text *t, const char **text, size_t *len)
 {
+	static const char slow[] = "the reader of the log was too slow";
+	char number[24];
+	int n;
+
 	if (queue.len > 0) {
 		*text = queue.half[queue.filling];
 		*len = queue.len;
@@ -203,8 +197,9 @@ next_lines(struct log_text *t, const char **text, size_t *len)
 	if (queue.dropped == 0)
 		return false;
 	begin_line(t, LOG_WARN, "log_dropped");
-	put_pairs(t, "lines=%llu hint=\"%s\"", (unsigned long long)queue.dropped,
-	    "the reader of the log was too slow");
+	n = snprintf(number, sizeof number, "%llu", (unsigned long long)queue.dropped);
+	log_put_pair(t, "lines", number, (size_t)n, false);
+	log_put_pair(t, "hint", slow, sizeof slow - 1, true);
 	log_put_end(t);
 	*text = t->text;
 	*len = t->len;

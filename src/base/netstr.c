@@ -31,16 +31,6 @@ take_string(char *text, size_t len, size_t *at)
 	return text + i;
 }
 
-static void
-append(struct pairs *p, size_t *cap, const char *key, const char *value)
-{
-	if (p->count == *cap) {
-		*cap = *cap > 0 ? 2 * *cap : 8;
-		p->item = xrealloc(p->item, *cap * sizeof *p->item);
-	}
-	p->item[p->count++] = (struct pair){.key = key, .value = value};
-}
-
 enum rc
 pairs_parse(const char *text, size_t len, struct pairs *out, struct err *err)
 {
@@ -58,7 +48,11 @@ pairs_parse(const char *text, size_t len, struct pairs *out, struct err *err)
 			return err_set(err, RC_BAD,
 			    "the list of arguments is malformed after byte %zu of %zu", from, len);
 		}
-		append(out, &cap, key, value);
+		if (out->count == cap) {
+			cap = cap > 0 ? 2 * cap : 8;
+			out->item = xrealloc(out->item, cap * sizeof *out->item);
+		}
+		out->item[out->count++] = (struct pair){.key = key, .value = value};
 	}
 	return RC_OK;
 }

@@ -92,14 +92,6 @@ option_find(const struct option_key *table, const char *name)
 	return NULL;
 }
 
-static unsigned
-least(unsigned a, unsigned b, unsigned c)
-{
-	unsigned ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
 /* Levenshtein distance of two short words; longer ones are not near anything. */
 static unsigned
 distance(const char *a, const char *b)
@@ -117,8 +109,10 @@ distance(const char *a, const char *b)
 		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= n; j++) {
 			bool same = a[i - 1] == b[j - 1] || (a[i - 1] == '-' && b[j - 1] == '_');
-			unsigned here = least(row[j] + 1, row[j - 1] + 1, diagonal + (same ? 0 : 1));
+			unsigned here = diagonal + (same ? 0 : 1);
 
+			here = row[j] + 1 < here ? row[j] + 1 : here;
+			here = row[j - 1] + 1 < here ? row[j - 1] + 1 : here;
 			diagonal = row[j];
 			row[j] = here;
 		}

@@ -81,17 +81,6 @@ hold_doubt(struct hold *h)
 		atomic_store(&h->doubted, true);
 }
 
-static void
-note_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t batch)
-{
-	ASSERT_LOCKED(&hs->lock);
-	if (hs->n_over == hs->room) {
-		hs->room = hs->room == 0 ? 64 : 2 * hs->room;
-		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);
-	}
-	hs->over[hs->n_over++] = (struct hold_over){incarnation, batch, doubted};
-}
-
 void
 hold_unref(struct hold *h)
 {
@@ -125,7 +114,11 @@ void
 holds_give_back(struct holds *hs, int64_t incarnation, bool doubted, const int64_t *batch, size_t n)
 {
 	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	if (hs->n_over + n > hs->room) {
+		hs->room = 2 * (hs->n_over + n) + 64;
+		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);
+	}
 	for (size_t i = 0; i < n; i++)
-		note_over(hs, incarnation, doubted, batch[i]);
+		hs->over[hs->n_over++] = (struct hold_over){incarnation, batch[i], doubted};
 	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
 }

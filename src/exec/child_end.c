@@ -148,18 +148,6 @@ explain_no_start(const struct child_end *e, const char *program, struct pgrab_re
 	result_fail(result, "could not start: %s (%s %s)", strerror(m->value), m->where, program);
 }
 
-/* The shim ended without a last message.  Whether anything was started cannot be known,
- * so it counts as an attempt. */
-static void
-explain_silence(const struct child_end *e, struct pgrab_result *result)
-{
-	if (e->stop == PGRAB_STOP_NONE)
-		result_fail(result, "the process that watched over the run was killed; how "
-				    "the run ended is unknown");
-	else
-		result_fail(result, "%s", stop_text(e->stop));
-}
-
 void
 child_explain(struct child_end *e, const char *program, const char *cwd, struct pgrab_result *result)
 {
@@ -170,7 +158,12 @@ child_explain(struct child_end *e, const char *program, const char *cwd, struct 
 		break;
 	case KEEPER_STARTED:
 	case KEEPER_GONE:
-	default: explain_silence(e, result); break;
+	default: /* whether anything was started cannot be known, so it counts as an attempt */
+		result_fail(result, "%s",
+		    e->stop != PGRAB_STOP_NONE
+			? stop_text(e->stop)
+			: "the process that watched over the run was killed; how the run "
+			  "ended is unknown");
 	}
 }
 

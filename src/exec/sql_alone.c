@@ -7,24 +7,6 @@
 
 #include "exec/sql.h"
 
-/* Set for the session, where that is ours: behind a pooler the next statement may run anywhere. */
-static enum rc
-guard(struct sql_work *k, struct err *err)
-{
-	if (k->session->pooled)
-		return RC_OK;
-	return db_script(k->session->db, "set client_connection_check_interval = '1s'", err);
-}
-
-static enum rc
-check(struct sql_work *k, struct err *err)
-{
-	const char *params[4];
-	struct db_step step = sql_open_step(k, params);
-
-	return db_query(k->session->db, step.sql, step.n_params, step.params, NULL, err);
-}
-
 static enum rc
 execute(struct sql_work *k, struct err *err)
 {
@@ -46,10 +28,15 @@ void
 sql_run_alone(struct sql_work *k)
 {
 	struct err err = {0};
-	enum rc rc = guard(k, &err);
+	const char *params[4];
+	struct db_step open = sql_open_step(k, params);
+	enum rc rc = RC_OK;
 
+	/* For the session, where that is ours: behind a pooler the next statement may run anywhere. */
+	if (!k->session->pooled)
+		rc = db_script(k->session->db, "set client_connection_check_interval = '1s'", &err);
 	if (rc == RC_OK)
-		rc = check(k, &err);
+		rc = db_query(k->session->db, open.sql, open.n_params, open.params, NULL, &err);
 	if (rc == RC_AGAIN || rc == RC_UNKNOWN) {
 		k->result->not_started = true;
 		sql_session_clean(k->session);

@@ -118,16 +118,6 @@ context_of_text(const char *context)
 	return (size_t)((last != NULL ? last : ours) - context);
 }
 
-static void
-add_details(struct buf *b, const PGresult *res)
-{
-	const char *detail = PQresultErrorField(res, PG_DIAG_MESSAGE_DETAIL);
-	const char *context = PQresultErrorField(res, PG_DIAG_CONTEXT);
-
-	add_part(b, "DETAIL", detail, detail == NULL ? 0 : strlen(detail));
-	add_part(b, "CONTEXT", context, context == NULL ? 0 : context_of_text(context));
-}
-
 #define OUTSIDE "args.transaction = false runs one statement outside of a transaction, at least once"
 
 /* What a task may not do, where PostgreSQL's own message does not say what to do instead. */
@@ -151,8 +141,13 @@ sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, const
 	struct buf b = {0};
 
 	buf_adds(&b, instead != NULL ? instead : err->text);
-	if (instead == NULL && res != NULL)
-		add_details(&b, res);
+	if (instead == NULL && res != NULL) {
+		const char *detail = PQresultErrorField(res, PG_DIAG_MESSAGE_DETAIL);
+		const char *context = PQresultErrorField(res, PG_DIAG_CONTEXT);
+
+		add_part(&b, "DETAIL", detail, detail == NULL ? 0 : strlen(detail));
+		add_part(&b, "CONTEXT", context, context == NULL ? 0 : context_of_text(context));
+	}
 	if (t->transaction && strcmp(err->sqlstate, "25001") == 0 && strstr(err->text, "cannot ") != NULL)
 		buf_adds(&b, "; " OUTSIDE);
 	if (number > 0 && t->n > 1)

@@ -153,15 +153,6 @@ process_fault(struct process *p, const char *fmt, ...)
 	process_stop_now(p);
 }
 
-static void
-tell_end(struct process *p)
-{
-	protocol_end(&p->out);
-	p->asked = true;
-	process_begin_ending(p, clock_mono_us() + LEAVE_US);
-	process_write(p);
-}
-
 void
 process_retire(struct process *p)
 {
@@ -173,8 +164,12 @@ process_retire(struct process *p)
 		process_leave_ready(p, p->n_flights);
 		p->state = PROCESS_RETIRING;
 	}
-	if (p->state == PROCESS_RETIRING && p->n_flights == 0)
-		tell_end(p);
+	if (p->state != PROCESS_RETIRING || p->n_flights > 0)
+		return;
+	protocol_end(&p->out);
+	p->asked = true;
+	process_begin_ending(p, clock_mono_us() + LEAVE_US);
+	process_write(p);
 }
 
 /* One that does not read gets no more: it may be frozen, and others are free. */

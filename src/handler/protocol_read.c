@@ -30,19 +30,13 @@ member(const struct reading *r, const char *name)
 	return cJSON_IsNull(m) ? NULL : m;
 }
 
-static bool
-is_integer(const cJSON *m, double least, double most)
-{
-	return cJSON_IsNumber(m) && m->valuedouble >= least && m->valuedouble <= most &&
-	       m->valuedouble == floor(m->valuedouble);
-}
-
 static enum rc
 take_integer(const struct reading *r, const char *name, double most, int64_t *out)
 {
 	const cJSON *m = member(r, name);
 
-	if (!is_integer(m, 0, most))
+	if (!cJSON_IsNumber(m) || !(m->valuedouble >= 0 && m->valuedouble <= most) ||
+	    m->valuedouble != floor(m->valuedouble))
 		return err_set(r->err, RC_BAD, "its \"%s\" is not a whole number from 0 to %.0f", name, most);
 	*out = (int64_t)m->valuedouble;
 	return RC_OK;

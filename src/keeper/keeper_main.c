@@ -70,25 +70,20 @@ take_requests(struct guard *g)
 	}
 }
 
-/* A short sleep: the node watches our tick, the lease can be taken back, and poll stands still
- * while the machine is suspended. */
-static int
-timeout_ms(const struct guard *g)
-{
-	return (int)((g->shims.orphaned > 0 ? STRAY_US : TICK_US) / US_PER_MS);
-}
-
+/* Never sleeps long: the node watches our tick, the lease can be taken back, and poll stands still while the
+ * machine is suspended. */
 static void
 round_of_news(struct guard *g)
 {
 	struct pollfd p[] = {{.fd = has_room(g) ? g->spawn_fd : -1, .events = POLLIN},
 	    {.fd = g->node_gone ? -1 : g->setup.lifeline_fd, .events = POLLIN},
 	    {.fd = g->setup.sigchld_fd, .events = POLLIN}};
+	int64_t most_us = g->shims.orphaned > 0 ? STRAY_US : TICK_US;
 	char drain[1024];
 
 	atomic_store(&g->page->runs, (int64_t)g->shims.busy);
 	atomic_fetch_add(&g->page->tick, 1);
-	if (poll(p, sizeof p / sizeof *p, timeout_ms(g)) < 0)
+	if (poll(p, sizeof p / sizeof *p, (int)(most_us / US_PER_MS)) < 0)
 		return;
 	shims_look(&g->shims);
 	if (p[GUARD_NODE].revents != 0)

@@ -176,13 +176,6 @@ proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx)
 	return n == 0 && all.blind ? 1 : n; /* having seen none proves nothing if some could not be read */
 }
 
-/* Dead ones too: until it is reaped it keeps its number. */
-static bool
-is_child(pid_t pid)
-{
-	return waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
 void
 proctree_kill_group(pid_t member)
 {
@@ -196,7 +189,9 @@ chase_on(pid_t dead, proctree_spare_fn spare, void *ctx)
 	pid_t last = 0;
 
 	for (pid_t pid = dead + 1; pid <= dead + CHASE_PIDS; pid++) {
-		if (!is_child(pid) || (spare != NULL && spare(pid, ctx)))
+		/* A child, or a dead one: until it is reaped it keeps its number. */
+		if (waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+		    (spare != NULL && spare(pid, ctx)))
 			continue;
 		kill(pid, SIGKILL);
 		proctree_kill_group(pid);

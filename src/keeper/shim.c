@@ -226,14 +226,6 @@ until_next_look_ms(const struct shim *s)
 	return clock_poll_ms(now, then < next ? then : next);
 }
 
-/* False: the limits cannot be enforced here.  A run without limits does without a group. */
-static bool
-make_group(struct shim *s, const struct keeper_limits *limits)
-{
-	return cgroup_make(&s->setup->groups, getpid(), limits, &s->group) ||
-	       (limits->processes == 0 && limits->cpu_percent == 0);
-}
-
 /* What stands in the way of the run. */
 static bool
 refuse(struct shim *s, int error, const char *where)
@@ -256,7 +248,9 @@ start_main(struct shim *s, const struct wire_spec *spec)
 	    .group = &s->group,
 	    .failed = &s->failed};
 
-	if (!make_group(s, &spec->limits))
+	/* A run whose limits need no group does without one. */
+	if (!cgroup_make(&s->setup->groups, getpid(), &spec->limits, &s->group) &&
+	    (spec->limits.processes != 0 || spec->limits.cpu_percent != 0))
 		return refuse(s, errno, "limits");
 	s->main = vfork();
 	if (s->main == 0)
@@ -328,14 +322,6 @@ report(const struct shim *s, bool again)
 		_exit(1);
 }
 
-/* Descriptors and processes that were refused to us another shim may get: somebody may have set limits for
- * this one.  What is left of a control group would be the next run's. */
-static bool
-can_take_another(struct shim *s)
-{
-	return cgroup_remove(&s->group) && s->failed.error != EMFILE && s->failed.error != EAGAIN;
-}
-
 /* False: there will be no more. */
 static bool
 carry_out_one(const struct shim_setup *setup, int line_fd)
@@ -357,7 +343,9 @@ carry_out_one(const struct shim_setup *setup, int line_fd)
 		supervise(&s);
 	if (s.status != 0) /* else nobody asks */
 		s.memory_kills = cgroup_memory_kills(&s.group);
-	again = can_take_another(&s);
+	/* Descriptors and processes that were refused to us another shim may get: somebody may have set limits
+	 * for this one.  What is left of a control group would be the next run's. */
+	again = cgroup_remove(&s.group) && s.failed.error != EMFILE && s.failed.error != EAGAIN;
 	report(&s, again);
 	close_fds(&s, WIRE_FD_RUN, WIRE_FD__COUNT - 1);
 	return again;

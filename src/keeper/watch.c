@@ -163,14 +163,6 @@ bury(struct keeper *k)
 	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
 
-static int
-until_next_look_ms(const struct keeper *k)
-{
-	if (k->burying)
-		return (int)(BURY_US / US_PER_MS);
-	return (int)(LOOK_US / US_PER_MS);
-}
-
 /* The last keeper: it ends its runs when the lifeline is closed, or is lost too. */
 static void
 see_off(struct keeper *k)
@@ -210,7 +202,7 @@ watch_main(void *arg)
 		struct pollfd p[] = {{.fd = k->stop_fd, .events = POLLIN},
 		    {.fd = k->link.spawn_fd, .events = POLLIN}, {.fd = k->grave_fd, .events = POLLIN}};
 
-		if (poll(p, 3, until_next_look_ms(k)) < 0)
+		if (poll(p, 3, (int)((k->burying ? BURY_US : LOOK_US) / US_PER_MS)) < 0)
 			continue;
 		if (p[0].revents != 0)
 			break;
