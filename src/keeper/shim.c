@@ -343,8 +343,8 @@ carry_out_one(const struct shim_setup *setup, int line_fd)
 		supervise(&s);
 	if (s.status != 0) /* else nobody asks */
 		s.memory_kills = cgroup_memory_kills(&s.group);
-	/* Descriptors and processes that were refused to us another shim may get: somebody may have set limits
-	 * for this one.  What is left of a control group would be the next run's. */
+	/* Descriptors and processes that were refused to us another shim may get: somebody may have set
+	 * limits for this one.  What is left of a control group would be the next run's. */
 	again = cgroup_remove(&s.group) && s.failed.error != EMFILE && s.failed.error != EAGAIN;
 	report(&s, again);
 	close_fds(&s, WIRE_FD_RUN, WIRE_FD__COUNT - 1);
