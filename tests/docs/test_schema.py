@@ -35,6 +35,23 @@ def test_the_snapshot_is_what_the_migrations_make(db):
         "the migrations make something else; PGRAB_DOCS_WRITE=1 writes it"
 
 
+def listed(part):
+    """The names in the second column of a table of docs/sql.md."""
+    rows = [line.split("|")[2] for line in part.splitlines() if line.startswith("| ")]
+    return sorted(set(re.findall(r"`(\w+)`", " ".join(rows))))
+
+
+def test_the_page_lists_what_is_in_the_schema(db):
+    """What users are not meant to call goes into another schema, so that \\df shows what they call."""
+    page = (HERE.parents[1] / "docs/sql.md").read_text(encoding="utf-8")
+    functions, relations = page.split("## What is there?", 1)[1].split("And what is in", 1)
+    made = db.one("select array_agg(distinct p.proname::text) from pg_proc p where p.pronamespace = 'pgrab'::regnamespace")
+    assert listed(functions) == sorted(made)
+    made = db.one("select array_agg(c.relname::text) from pg_class c where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p', 'v') "
+                  "and not c.relispartition")
+    assert listed(relations) == sorted(made)
+
+
 def test_the_tests_of_the_schema_are_named_as_what_they_test():
     """15_upkeep.sql tests what migrations/api/15_upkeep.sql makes, and so does 15_upkeep_keep.sql."""
     made = {path.stem for path in (HERE.parents[1] / "migrations/api").glob("*.sql")}
