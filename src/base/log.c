@@ -46,7 +46,7 @@ static struct {
 	int filling;      /* the half that lines are added to, */
 	size_t len;       /* and how much is in it */
 	uint64_t dropped; /* lines since the writer last logged this */
-	int64_t dropped_ever;
+	_Atomic int64_t dropped_ever;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void
@@ -146,7 +146,7 @@ enqueue(const struct log_text *t)
 		/* After one is dropped so are all, until the writer has logged how
 		 * many: no gap goes unreported. */
 		queue.dropped++;
-		queue.dropped_ever++;
+		atomic_fetch_add(&queue.dropped_ever, 1);
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	return running;
@@ -267,12 +267,7 @@ await_empty(void)
 int64_t
 log_dropped(void)
 {
-	int64_t n;
-
-	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
-	n = queue.dropped_ever;
-	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
-	return n;
+	return atomic_load(&queue.dropped_ever);
 }
 
 void

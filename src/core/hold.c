@@ -37,9 +37,7 @@ hold_open(struct holds *hs, int64_t incarnation)
 	h->list = hs;
 	h->incarnation = incarnation;
 	atomic_init(&h->refs, 1);
-	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
-	h->batch = ++hs->last_batch;
-	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
+	h->batch = atomic_fetch_add(&hs->last_batch, 1) + 1;
 	return h;
 }
 
@@ -52,12 +50,7 @@ hold_batch(const struct hold *h)
 int64_t
 holds_last(struct holds *hs)
 {
-	int64_t last;
-
-	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
-	last = hs->last_batch;
-	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
-	return last;
+	return atomic_load(&hs->last_batch);
 }
 
 struct hold *

@@ -24,8 +24,8 @@ struct hold_over {
 
 /* Embedded; any thread. */
 struct holds {
-	pthread_mutex_t lock;
-	int64_t last_batch;
+	_Atomic int64_t last_batch;
+	pthread_mutex_t lock;   /* of what follows */
 	struct hold_over *over; /* rows to delete */
 	size_t n_over, room;
 };

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/texts.h"
 
 #define KIND_MAX    32
 #define KNOWN_FLAGS PGRAB_EXECUTOR_INSTANT
@@ -31,24 +32,6 @@ struct exec_set {
 	size_t count;
 	struct entry *item; /* plug-ins first */
 };
-
-/* The next word of a comma-separated list without the blanks around it, or NULL at its end.  Caller frees. */
-static char *
-next_word(const char **list)
-{
-	const char *p = *list;
-	const char *start, *end;
-
-	p += strspn(p, ", \t\r\n");
-	if (*p == '\0')
-		return NULL;
-	start = p;
-	p += strcspn(p, ",");
-	for (end = p; isspace((unsigned char)end[-1]); end--)
-		;
-	*list = p;
-	return xmemdup0(start, (size_t)(end - start));
-}
 
 bool
 exec_kind_valid(const char *kind)
@@ -194,17 +177,25 @@ allow(struct exec_set *s, const char *kind, struct err *err)
 	return RC_OK;
 }
 
+/* For each word of a comma-separated list, without the blanks around it. */
 static enum rc
 add_each(struct exec_set *s, const char *list, enum rc (*add)(struct exec_set *, const char *, struct err *),
     struct err *err)
 {
+	struct texts words = {0};
 	enum rc rc = RC_OK;
-	char *word;
 
-	while (list != NULL && rc == RC_OK && (word = next_word(&list)) != NULL) {
-		rc = add(s, word, err);
-		free(word);
+	texts_split(&words, list == NULL ? "" : list, ",");
+	for (size_t i = 0; i < words.n && rc == RC_OK; i++) {
+		char *word = words.item[i] + strspn(words.item[i], " \t\r\n");
+		size_t n = strlen(word);
+
+		while (n > 0 && isspace((unsigned char)word[n - 1]))
+			word[--n] = '\0';
+		if (n > 0)
+			rc = add(s, word, err);
 	}
+	texts_fini(&words);
 	return rc;
 }
 

@@ -159,12 +159,7 @@ keeper_runs(const struct keeper *k)
 int64_t
 keeper_lost(struct keeper *k)
 {
-	int64_t lost;
-
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
-	lost = (int64_t)k->life - 1;
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
-	return lost;
+	return (int64_t)atomic_load(&k->life) - 1;
 }
 
 int
@@ -265,10 +260,5 @@ keeper_await_end(struct keeper *k, uint64_t life)
 bool
 keeper_ended(struct keeper *k, uint64_t life)
 {
-	bool ended;
-
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
-	ended = k->gone >= life || k->stopped;
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
-	return ended;
+	return atomic_load(&k->gone) >= life || atomic_load(&k->stopped);
 }

@@ -55,13 +55,13 @@ struct keeper {
 
 	_Atomic bool hurry; /* what lost processes left gets no more grace */
 
-	/* under lock; link and life are written by the thread only, which reads them without it */
+	/* written under lock, by the thread only; it reads link without the lock, and anybody the rest */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct link link;
-	uint64_t life; /* number of the keeper process at link, or of the next one */
-	uint64_t gone; /* of the processes up to this one nothing is left */
-	bool stopped;
+	_Atomic uint64_t life; /* number of the keeper process at link, or of the next one */
+	_Atomic uint64_t gone; /* of the processes up to this one nothing is left */
+	_Atomic bool stopped;
 
 	/* the thread's own */
 	int64_t last_tick, ticked_us; /* when the tick was last seen to change, clock_mono_us */

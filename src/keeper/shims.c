@@ -197,6 +197,7 @@ say_gone(int *fd)
 	close_fd(fd);
 }
 
+/* It is dead, and nothing is left of its runs. */
 static void
 forget(struct shims *s, struct keeper_shim *k)
 {
