@@ -22,9 +22,7 @@
 #include "base/fd.h"
 #include "exec/bounds.h"
 #include "exec/child_end.h"
-#include "exec/child_plan.h"
 #include "exec/exec.h"
-#include "exec/limits.h"
 #include "exec/result.h"
 #include "keeper/keeper.h"
 

@@ -1,13 +1,12 @@
 /* The environment is made from nothing: what the node's file says, what the task asks for, and on top of that
  * the four variables that say which run this is.  Nothing of the node's own environment gets into it. */
-#include "exec/child_plan.h"
+#include "exec/child.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "exec/limits.h"
+#include "exec/surroundings.h"
 
 static enum rc
 take_env(struct child_plan *p, const char *text, struct err *err)

@@ -1,4 +1,4 @@
-#include "exec/limits.h"
+#include "exec/surroundings.h"
 
 #include <math.h>
 #include <stdlib.h>

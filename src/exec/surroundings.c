@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "exec/limits.h"
 
 static void
 set_defaults(struct surroundings *s)

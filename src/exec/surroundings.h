@@ -44,4 +44,14 @@ CHECKED enum rc
 surroundings_limit(struct surroundings *s, const char *where, const char *limits, struct err *err);
 void surroundings_fini(struct surroundings *s);
 
+/* limits.c: what a job may use; args.limits and job_limits are written in the same way. */
+
+/* One limit, "memory=512MB", "processes=50" or "cpu=0.5" (processors).  RC_BAD: the text says what
+ * would be right, after `where`, the name of the argument or setting. */
+CHECKED enum rc limits_read(struct keeper_limits *l, const char *where, const char *text, struct err *err);
+
+/* A task's limits within the node's, which also apply to a task that names none.  RC_BAD: it wants more. */
+CHECKED enum rc limits_within(const struct keeper_limits *node, const struct keeper_limits *task,
+    struct keeper_limits *out, struct err *err);
+
 #endif

@@ -11,10 +11,10 @@
 #include <strings.h>
 
 #include "base/netstr.h"
-#include "exec/child_plan.h"
+#include "exec/child.h"
+#include "exec/surroundings.h"
 #include "exec/http_guard.h"
 #include "exec/http_request.h"
-#include "exec/limits.h"
 #include "fuzz.h"
 
 #define LINES_MAX 64
