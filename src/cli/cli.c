@@ -92,8 +92,7 @@ list(
 		table_print_some(&out, r, max, &screen);
 	if (!c->common->json && PQntuples(r) > max)
 		buf_addf(&out, "... and more: --limit N shows more than %lld\n", (long long)max);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put(&out);
 	PQclear(r);
 	return CLI_DONE;
 }
@@ -122,8 +121,7 @@ cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *
 		return NULL;
 	screen.columns = 0;
 	table_print(&out, r, &screen);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put(&out);
 	return r;
 }
 

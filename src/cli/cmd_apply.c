@@ -149,15 +149,12 @@ run_export(struct cli *c)
 {
 	const struct options *o = c->options;
 	const char *params[] = {o->source};
-	struct buf out = {0};
 	PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_export", 1, params, &r, &c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
-	text_json(&out, db_text(r, 0, 0));
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put_json(db_text(r, 0, 0));
 	PQclear(r);
 	return CLI_DONE;
 }

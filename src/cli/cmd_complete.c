@@ -18,20 +18,11 @@
 
 #define PATIENCE_US 1000000
 
-/* What the word under the cursor should be. */
-enum thing {
-	THING_NONE,
-	THING_FILE, /* left to the shell: the only answer is "/" */
-	THING_COMMAND,
-	THING_TASK,
-	THING_NODE,
-	THING_LIMIT,
-	THING_SOURCE,
-	THING_KEY,
-	THING_NAME,
-	THING_OUTCOME,
-	THING_KIND,
-};
+/* What the word under the cursor should be: a word that cli_complete.sql knows, or one of these.  NULL:
+ * nothing is known of it. */
+#define THING_FILE    "file" /* left to the shell: the only answer is "/" */
+#define THING_COMMAND "command"
+#define THING_OUTCOME "outcome"
 
 struct line {
 	const struct command *cmd; /* NULL: none yet, or an unknown one */
@@ -103,63 +94,55 @@ offer_from_database(const struct line *l, const char *what)
 }
 
 static void
-offer_things(const struct line *l, enum thing thing)
+offer_things(const struct line *l, const char *thing)
 {
 	static const char *const outcomes[] = {
 	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
 
-	switch (thing) {
-	case THING_NONE: break;
-	case THING_FILE: puts("/"); break;
-	case THING_COMMAND: offer_commands(l); break;
-	case THING_TASK: offer_from_database(l, "task"); break;
-	case THING_NODE: offer_from_database(l, "node"); break;
-	case THING_LIMIT: offer_from_database(l, "limit"); break;
-	case THING_SOURCE: offer_from_database(l, "source"); break;
-	case THING_KEY: offer_from_database(l, "key"); break;
-	case THING_NAME: offer_from_database(l, "name"); break;
-	case THING_KIND: offer_from_database(l, "kind"); break;
-	case THING_OUTCOME: offer_all(l, outcomes); break;
-	}
+	if (thing == NULL)
+		return;
+	if (strcmp(thing, THING_FILE) == 0)
+		puts("/");
+	else if (strcmp(thing, THING_COMMAND) == 0)
+		offer_commands(l);
+	else if (strcmp(thing, THING_OUTCOME) == 0)
+		offer_all(l, outcomes);
+	else
+		offer_from_database(l, thing);
 }
 
 struct meaning {
-	const char *word;
-	enum thing thing;
+	const char *word, *thing;
 };
 
-static enum thing
+static const char *
 meaning_of(const struct meaning *table, const char *word)
 {
-	for (; table->word != NULL; table++) {
-		if (strcmp(table->word, word) == 0)
-			return table->thing;
-	}
-	return THING_NONE;
+	while (table->word != NULL && strcmp(table->word, word) != 0)
+		table++;
+	return table->thing;
 }
 
-static enum thing
+static const char *
 option_thing(const struct line *l, const struct option_key *k)
 {
-	static const struct meaning options[] = {{"task", THING_TASK}, {"parent", THING_TASK},
-	    {"node", THING_NODE}, {"limit", THING_LIMIT}, {"limit_key", THING_LIMIT},
-	    {"source", THING_SOURCE}, {"kind", THING_KIND}, {"outcome", THING_OUTCOME},
-	    {"config", THING_FILE}, {"executors", THING_FILE}, {"file", THING_FILE}, {NULL, THING_NONE}};
+	static const struct meaning options[] = {{"task", "task"}, {"parent", "task"}, {"node", "node"},
+	    {"limit", "limit"}, {"limit_key", "limit"}, {"source", "source"}, {"kind", "kind"},
+	    {"outcome", THING_OUTCOME}, {"config", THING_FILE}, {"executors", THING_FILE},
+	    {"file", THING_FILE}, {NULL, NULL}};
 
 	/* A new task's key and name do not exist yet. */
-	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "key") == 0)
-		return THING_KEY;
-	if (l->cmd->group == GROUP_LOOK && strcmp(k->name, "name") == 0)
-		return THING_NAME;
-	return k->type == OPTION_TEXT ? meaning_of(options, k->name) : THING_NONE;
+	if (l->cmd->group == GROUP_LOOK && (strcmp(k->name, "key") == 0 || strcmp(k->name, "name") == 0))
+		return k->name;
+	return k->type == OPTION_TEXT ? meaning_of(options, k->name) : NULL;
 }
 
 /* The n-th word of the usage that is not an option: "TASK [OPTIONS] [COMMAND]". */
-static enum thing
+static const char *
 operand_thing(const struct line *l, int n)
 {
-	static const struct meaning operands[] = {{"TASK", THING_TASK}, {"TASK...", THING_TASK},
-	    {"NODE", THING_NODE}, {"KEY", THING_LIMIT}, {"FILE", THING_FILE}, {NULL, THING_NONE}};
+	static const struct meaning operands[] = {{"TASK", "task"}, {"TASK...", "task"}, {"NODE", "node"},
+	    {"KEY", "limit"}, {"FILE", THING_FILE}, {NULL, NULL}};
 	char word[40];
 
 	if (l->cmd == &cmd_help)
@@ -175,7 +158,7 @@ operand_thing(const struct line *l, int n)
 		if (n-- == 0 || (strstr(word, "...") != NULL && *word != '.'))
 			return meaning_of(operands, word);
 	}
-	return THING_NONE;
+	return NULL;
 }
 
 /* The option that `word` names and whose value comes next; NULL: it names none, or has its value with it. */

@@ -23,67 +23,49 @@ static const struct option_key all_keys[] = {
     CLI_LAST_ROW,
 };
 
+static const struct control {
+	const char *command, *sql, *all_sql, *nothing;
+} controls[] = {
+    {"pause", "cli_pause", "cli_pause_all", "Nothing to do: paused already."},
+    {"resume", "cli_resume", "cli_resume_all", "Nothing to do: not paused."},
+    {"retry", "cli_retry", NULL, "Nothing to do."},
+    {"run-now", "cli_run_now", NULL, "Nothing to do."},
+    {"cancel", "cli_cancel", NULL, "Nothing to do."},
+    {"skip-next", "cli_skip_next", NULL, "Nothing to do."},
+    {"delete", "cli_delete", NULL, "Nothing to do."},
+    {"undelete", "cli_undelete", NULL, "Nothing to do."},
+};
+
 static int
-control(struct cli *c, const char *sql, const char *nothing)
+run_control(struct cli *c)
 {
+	const struct control *k = controls;
 	struct pgarray tasks = {0};
 	const char *params[1];
 	int code;
 
+	while (strcmp(k->command, c->cmd->name) != 0)
+		k++;
 	for (int i = 0; i < c->n_operands; i++)
 		pgarray_text(&tasks, c->operands[i]);
 	params[0] = pgarray_str(&tasks);
-	code = cli_list(c, sql, 1, params, nothing);
+	/* Without operands it is the switch for all, see run_or_all(). */
+	code = c->n_operands > 0 ? cli_list(c, k->sql, 1, params, k->nothing)
+				 : cli_list(c, k->all_sql, 0, NULL, "");
 	pgarray_fini(&tasks);
 	return code;
 }
 
 /* The named tasks, or the switch for all. */
 static int
-control_or_all(struct cli *c, const char *sql, const char *all_sql, const char *nothing)
+run_or_all(struct cli *c)
 {
 	const struct all_options *o = c->options;
 
 	if (o->all != (c->n_operands == 0))
 		return cli_usage(
 		    c->cmd, o->all ? "give either tasks or --all" : "name the tasks, or give --all");
-	return o->all ? cli_list(c, all_sql, 0, NULL, "") : control(c, sql, nothing);
-}
-
-static int
-run_pause(struct cli *c)
-{
-	return control_or_all(c, "cli_pause", "cli_pause_all", "Nothing to do: paused already.");
-}
-
-static int
-run_resume(struct cli *c)
-{
-	return control_or_all(c, "cli_resume", "cli_resume_all", "Nothing to do: not paused.");
-}
-
-static int
-run_retry(struct cli *c)
-{
-	return control(c, "cli_retry", "Nothing to do.");
-}
-
-static int
-run_run_now(struct cli *c)
-{
-	return control(c, "cli_run_now", "Nothing to do.");
-}
-
-static int
-run_cancel(struct cli *c)
-{
-	return control(c, "cli_cancel", "Nothing to do.");
-}
-
-static int
-run_skip_next(struct cli *c)
-{
-	return control(c, "cli_skip_next", "Nothing to do.");
+	return run_control(c);
 }
 
 static int
@@ -92,35 +74,22 @@ run_adopt(struct cli *c)
 	return cli_list(c, "cli_adopt", 0, NULL, "");
 }
 
-static int
-run_delete(struct cli *c)
-{
-	return control(c, "cli_delete", "Nothing to do.");
-}
-
-static int
-run_undelete(struct cli *c)
-{
-	return control(c, "cli_undelete", "Nothing to do.");
-}
-
-#define CONTROL_ROW(word, what, fn)                                                             \
+#define CONTROL_ROW(word, what)                                                                 \
 	{                                                                                       \
 		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what, \
 		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1,  \
-		.max_operands = TASKS_MAX, .exec = fn,                                          \
+		.max_operands = TASKS_MAX, .exec = run_control,                                 \
 	}
 
-#define ALL_ROW(word, what, fn)                                                                             \
+#define ALL_ROW(word, what)                                                                                 \
 	{                                                                                                   \
 		.name = word, .group = GROUP_DO, .usage = "TASK... | --all [OPTIONS]", .summary = what,     \
 		.options = all_keys, .options_size = sizeof(struct all_options), .max_operands = TASKS_MAX, \
-		.exec = fn,                                                                                 \
+		.exec = run_or_all,                                                                         \
 	}
 
-const struct command cmd_pause =
-    ALL_ROW("pause", "do not start these tasks any more; running ones go on", run_pause);
-const struct command cmd_resume = ALL_ROW("resume", "let paused tasks start again", run_resume);
+const struct command cmd_pause = ALL_ROW("pause", "do not start these tasks any more; running ones go on");
+const struct command cmd_resume = ALL_ROW("resume", "let paused tasks start again");
 const struct command cmd_adopt = {.name = "adopt",
     .group = GROUP_DO,
     .usage = "[OPTIONS]",
@@ -132,13 +101,13 @@ const struct command cmd_adopt = {.name = "adopt",
     .options_size = sizeof(struct cli_common),
     .exec = run_adopt};
 const struct command cmd_retry =
-    CONTROL_ROW("retry", "start parked tasks again at once, with all their attempts", run_retry);
-const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once", run_run_now);
-const struct command cmd_cancel = CONTROL_ROW(
-    "cancel", "give up the current fire; running tasks are stopped wherever they run", run_cancel);
+    CONTROL_ROW("retry", "start parked tasks again at once, with all their attempts");
+const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once");
+const struct command cmd_cancel =
+    CONTROL_ROW("cancel", "give up the current fire; running tasks are stopped wherever they run");
 const struct command cmd_skip_next =
-    CONTROL_ROW("skip-next", "skip the next fire of schedules and plan the one after it", run_skip_next);
-const struct command cmd_delete = CONTROL_ROW(
-    "delete", "delete tasks and their schedules; running ones are stopped, the history stays", run_delete);
-const struct command cmd_undelete = CONTROL_ROW(
-    "undelete", "insert deleted tasks again, as they were; schedules are planned from now on", run_undelete);
+    CONTROL_ROW("skip-next", "skip the next fire of schedules and plan the one after it");
+const struct command cmd_delete =
+    CONTROL_ROW("delete", "delete tasks and their schedules; running ones are stopped, the history stays");
+const struct command cmd_undelete =
+    CONTROL_ROW("undelete", "insert deleted tasks again, as they were; schedules are planned from now on");

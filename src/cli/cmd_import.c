@@ -292,7 +292,6 @@ check_all(struct import *m)
 static int
 give(struct cli *c, const struct options *o, char *file)
 {
-	struct buf out = {0};
 	enum rc rc;
 
 	if (o->apply) {
@@ -302,9 +301,7 @@ give(struct cli *c, const struct options *o, char *file)
 	/* cJSON indents by tabs, and there are no other tabs: those in texts are escaped. */
 	for (char *tab = file; (tab = strchr(tab, '\t')) != NULL;)
 		*tab = ' ';
-	text_json(&out, file);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put_json(file);
 	return CLI_DONE;
 }
 

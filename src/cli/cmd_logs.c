@@ -207,15 +207,12 @@ static int
 show_json(struct logs *l)
 {
 	const char *params[] = {l->id, *l->version != '\0' ? l->version : NULL, "f"};
-	struct buf out = {0};
 	PGresult *r = NULL;
 	enum rc rc = report_objects(l->c->db, "cli_logs", 3, params, &r, &l->c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(l->c, rc, NULL);
-	text_json(&out, db_text(r, 0, 0));
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put_json(db_text(r, 0, 0));
 	PQclear(r);
 	return CLI_DONE;
 }

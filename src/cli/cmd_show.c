@@ -21,7 +21,6 @@ absent(struct cli *c)
 static int
 show_json(struct cli *c, const char *const *params)
 {
-	struct buf out = {0};
 	PGresult *r = NULL;
 	enum rc rc = report_objects(c->db, "cli_show", 1, params, &r, &c->err);
 
@@ -31,9 +30,7 @@ show_json(struct cli *c, const char *const *params)
 		PQclear(r);
 		return absent(c);
 	}
-	text_json(&out, db_text(r, 0, 0));
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put_json(db_text(r, 0, 0));
 	PQclear(r);
 	return CLI_DONE;
 }

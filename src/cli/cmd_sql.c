@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/text.h"
 #include "db/migrate.h"
 #include "db/schema.h"
 
@@ -36,8 +37,7 @@ run_sql(struct cli *c)
 		    sql_text("roles"), schema_name());
 	else
 		schema_print((int)o->from, &out);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put(&out);
 	return CLI_DONE;
 }
 

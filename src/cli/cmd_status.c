@@ -59,8 +59,7 @@ print_attention(const PGresult *r)
 	}
 	if (PQntuples(r) > ATTENTION_MAX)
 		buf_addf(&out, "  ... and more: pgrab doctor, select * from %s.late\n", schema_name());
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put(&out);
 }
 
 /* The overview's object, and in it the list. */

@@ -65,15 +65,13 @@ struct top {
 static void
 print_object(const struct top_data *d)
 {
-	struct buf all = {0}, out = {0};
+	struct buf all = {0};
 
 	buf_addf(&all, "{\"overview\":%s,\n\"nodes\":%s,\n\"running\":%s,\n\"late\":%s}",
 	    db_text(d->overview, 0, 0), db_text(d->nodes, 0, 0), db_text(d->running, 0, 0),
 	    db_text(d->late, 0, 0));
-	text_json(&out, buf_str(&all));
-	fputs(buf_str(&out), stdout);
+	text_put_json(buf_str(&all));
 	buf_fini(&all);
-	buf_fini(&out);
 }
 
 static void
@@ -83,8 +81,7 @@ print_frame(const struct top_data *d)
 	struct buf out = {0};
 
 	top_show(&out, d, &view);
-	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
+	text_put(&out);
 }
 
 static int

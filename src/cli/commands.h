@@ -12,8 +12,8 @@ extern const struct command cmd_chains;
 extern const struct command cmd_complete;
 extern const struct command cmd_diff;
 extern const struct command cmd_doctor;
-extern const struct command cmd_drain, cmd_undrain; /* in cmd_drain.c */
-extern const struct command cmd_executor;
+extern const struct command cmd_drain, cmd_undrain;     /* in cmd_drain.c */
+extern const struct command cmd_executor, cmd_strategy; /* in cmd_builtin.c */
 extern const struct command cmd_explain;
 extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */
@@ -32,7 +32,6 @@ extern const struct command cmd_serve;
 extern const struct command cmd_show;
 extern const struct command cmd_sql;
 extern const struct command cmd_status;
-extern const struct command cmd_strategy;
 extern const struct command cmd_tasks;
 extern const struct command cmd_top;
 extern const struct command cmd_version;

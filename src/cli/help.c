@@ -133,8 +133,7 @@ print_manual(int argc, char **argv)
 	else if (!man || !manual_page(argv[2], &page))
 		return cli_usage(&cmd_help, man ? "the pages are pgrab.1, pgrab.conf.5 and pgrab.7"
 						: "unknown option; it has --man PAGE and --example-config");
-	fputs(buf_str(&page), stdout);
-	buf_fini(&page);
+	text_put(&page);
 	return CLI_DONE;
 }
 

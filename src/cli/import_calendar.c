@@ -30,19 +30,17 @@ static const char *const days[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sa
 
 struct calendar {
 	struct buf second, minute, hour, day, month, weekday;
-	const char *why;
+	const char *why; /* NULL: it is not a calendar expression */
 };
 
 /* A number, without the zeros before it.  NULL: there is none. */
 static const char *
-take_number(struct calendar *k, const char *p, struct buf *out)
+take_number(const char *p, struct buf *out)
 {
 	size_t n = strspn(p, "0123456789");
 
-	if (n == 0 || n > 4) {
-		k->why = "it is not a calendar expression";
+	if (n == 0 || n > 4)
 		return NULL;
-	}
 	buf_addf(out, "%ld", strtol(p, NULL, 10));
 	return p + n;
 }
@@ -54,11 +52,11 @@ take_values(struct calendar *k, const char *p, struct buf *out)
 	for (;;) {
 		if (*p == '*')
 			buf_addc(out, *p++);
-		else if ((p = take_number(k, p, out)) == NULL)
+		else if ((p = take_number(p, out)) == NULL)
 			return false;
 		if (strncmp(p, "..", 2) == 0) {
 			buf_addc(out, '-');
-			if ((p = take_number(k, p + 2, out)) == NULL)
+			if ((p = take_number(p + 2, out)) == NULL)
 				return false;
 		}
 		if (*p == '.') {
@@ -67,15 +65,13 @@ take_values(struct calendar *k, const char *p, struct buf *out)
 		}
 		if (*p == '/') {
 			buf_addc(out, *p);
-			if ((p = take_number(k, p + 1, out)) == NULL)
+			if ((p = take_number(p + 1, out)) == NULL)
 				return false;
 		}
 		if (*p == '\0')
 			return true;
-		if (*p++ != ',') {
-			k->why = "it is not a calendar expression";
+		if (*p++ != ',')
 			return false;
-		}
 		buf_addc(out, ',');
 	}
 }
@@ -144,10 +140,8 @@ take_weekdays(struct calendar *k, const char *p)
 			to = weekday(p, &n);
 			p += n;
 		}
-		if (from < 0 || to < 0 || (*p != '\0' && *p != ',')) {
-			k->why = "it is not a calendar expression";
+		if (from < 0 || to < 0 || (*p != '\0' && *p != ','))
 			return false;
-		}
 		for (int day = from;; day = (day + 1) % 7) {
 			buf_addf(&k->weekday, "%s%d", k->weekday.len > 0 ? "," : "", day);
 			if (day == to)
@@ -185,10 +179,8 @@ take_words(struct calendar *k, char *text, char zone[64])
 			snprintf(zone, 64, "%s", word);
 		else if (strpbrk(word, "-~") != NULL && k->month.len == 0)
 			ok = take_date(k, word);
-		else {
-			k->why = "it is not a calendar expression";
+		else
 			ok = false;
-		}
 		if (!ok)
 			return false;
 	}

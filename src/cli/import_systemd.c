@@ -18,7 +18,7 @@ struct timer {
 	struct import *m;
 	const char *folder, *file; /* "backup.timer" */
 	char name[200];            /* "backup" */
-	struct unit timer, service;
+	cJSON *timer, *service;
 	cJSON *env, *argv; /* argv: an array per command */
 	cJSON *careless;   /* for each command: its failure counts as success */
 	int64_t delay;     /* RandomizedDelaySec */
@@ -51,7 +51,7 @@ read_env(struct timer *t)
 {
 	const char *value;
 
-	for (size_t i = 0; (value = unit_value(&t->service, "Service", "Environment", i)) != NULL; i++) {
+	for (int i = 0; (value = unit_value(t->service, "Service", "Environment", i)) != NULL; i++) {
 		cJSON *words = unit_words(value), *word;
 
 		if (words == NULL)
@@ -108,7 +108,7 @@ static bool
 read_service(struct timer *t)
 {
 	static const char *const commands[] = {"ExecStartPre", "ExecStart", "ExecStartPost"};
-	const char *unit = unit_value(&t->timer, "Timer", "Unit", 0), *value;
+	const char *unit = unit_value(t->timer, "Timer", "Unit", 0), *value;
 	char file[256], path[4096];
 
 	snprintf(file, sizeof file, "%s%s", unit != NULL ? unit : t->name, unit != NULL ? "" : ".service");
@@ -117,15 +117,14 @@ read_service(struct timer *t)
 		t->why = "its service is not in the folder";
 		return false;
 	}
-	if (unit_read(t->m->c, path, &t->service) != CLI_DONE) {
+	if (unit_read(t->m->c, path, t->service) != CLI_DONE) {
 		t->why = "its service cannot be read";
 		return false;
 	}
 	if (!read_env(t))
 		return false;
 	for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
-		for (size_t i = 0; (value = unit_value(&t->service, "Service", commands[k], i)) != NULL;
-		     i++) {
+		for (int i = 0; (value = unit_value(t->service, "Service", commands[k], i)) != NULL; i++) {
 			if (!read_command(t, value))
 				return false;
 		}
@@ -153,7 +152,7 @@ put_span(cJSON *task, const char *column, int64_t us, int64_t most)
 static int64_t
 delay_of(struct timer *t)
 {
-	const char *text = unit_value(&t->timer, "Timer", "RandomizedDelaySec", 0);
+	const char *text = unit_value(t->timer, "Timer", "RandomizedDelaySec", 0);
 	int64_t us = text != NULL ? unit_span_us(text) : 0;
 
 	if (us >= 0 && us <= 7 * DAY_US)
@@ -169,7 +168,7 @@ put_args(struct timer *t, cJSON *task, int command)
 {
 	cJSON *argv = cJSON_Duplicate(cJSON_GetArrayItem(t->argv, command), true),
 	      *program = cJSON_DetachItemFromArray(argv, 0), *args = cJSON_CreateObject();
-	const char *folder = unit_value(&t->service, "Service", "WorkingDirectory", 0);
+	const char *folder = unit_value(t->service, "Service", "WorkingDirectory", 0);
 
 	cJSON_AddItemToObject(task, "command", program);
 	if (cJSON_GetArraySize(argv) > 0)
@@ -187,13 +186,13 @@ put_args(struct timer *t, cJSON *task, int command)
 static int64_t
 time_allowed(struct timer *t)
 {
-	const char *type = unit_value(&t->service, "Service", "Type", 0),
-		   *text = unit_value(&t->service, "Service", "RuntimeMaxSec", 0);
+	const char *type = unit_value(t->service, "Service", "Type", 0),
+		   *text = unit_value(t->service, "Service", "RuntimeMaxSec", 0);
 
 	if (type != NULL && strcmp(type, "oneshot") == 0)
-		text = unit_value(&t->service, "Service", "TimeoutStartSec", 0);
+		text = unit_value(t->service, "Service", "TimeoutStartSec", 0);
 	if (text == NULL && type != NULL && strcmp(type, "oneshot") == 0)
-		text = unit_value(&t->service, "Service", "TimeoutSec", 0);
+		text = unit_value(t->service, "Service", "TimeoutSec", 0);
 	return text != NULL ? unit_span_us(text) : 0;
 }
 
@@ -229,7 +228,7 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 static bool
 put_elapsed(struct timer *t, const char *key, const char *word)
 {
-	const char *value = unit_value(&t->timer, "Timer", key, 0);
+	const char *value = unit_value(t->timer, "Timer", key, 0);
 	int64_t us = value != NULL ? unit_span_us(value) : -1;
 	char schedule[60];
 
@@ -245,10 +244,10 @@ put_schedules(struct timer *t)
 {
 	char schedule[IMPORT_SCHEDULE_SIZE], zone[64];
 	const char *value;
-	size_t n = 0;
+	int n = 0;
 
 	t->delay = delay_of(t);
-	for (; (value = unit_value(&t->timer, "Timer", "OnCalendar", n)) != NULL; n++) {
+	for (; (value = unit_value(t->timer, "Timer", "OnCalendar", n)) != NULL; n++) {
 		const char *why;
 
 		if (import_calendar(value, schedule, zone, &why)) {
@@ -269,18 +268,17 @@ put_schedules(struct timer *t)
 
 /* What of a section is not carried over, in one line. */
 static void
-name_rest(struct timer *t, const struct unit *u, const char *section, const char *known)
+name_rest(struct timer *t, const cJSON *unit, const char *section, const char *known)
 {
 	struct buf text = {0}, word = {0};
+	const cJSON *key;
 
-	for (size_t i = 0; i < u->n; i++) {
+	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(unit, section))
+	{
 		buf_reset(&word);
-		buf_addf(&word, " %s ", u->line[i].key);
-		if (strcmp(u->line[i].section, section) != 0 || strstr(known, buf_str(&word)) != NULL)
-			continue;
-		word.data[word.len - 1] = '=';
-		if (strstr(buf_str(&text), buf_str(&word)) == NULL && text.len < 1000)
-			buf_addf(&text, "%s%s", text.len == 0 ? "not carried over:" : ",", buf_str(&word));
+		buf_addf(&word, " %s ", key->string);
+		if (strstr(known, buf_str(&word)) == NULL && text.len < 1000)
+			buf_addf(&text, "%s %s=", text.len == 0 ? "not carried over:" : ",", key->string);
 	}
 	if (text.len > 0)
 		import_note(t->m, t->file, buf_str(&text));
@@ -300,15 +298,15 @@ put_notes(struct timer *t)
 	    {"ExecStopPost", "its ExecStopPost= is left out"},
 	};
 
-	const char *folder = unit_value(&t->service, "Service", "WorkingDirectory", 0);
+	const char *folder = unit_value(t->service, "Service", "WorkingDirectory", 0);
 
 	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
-		if (unit_value(&t->service, "Service", notes[i].key, 0) != NULL)
+		if (unit_value(t->service, "Service", notes[i].key, 0) != NULL)
 			import_note(t->m, t->file, notes[i].note);
 	}
-	name_rest(t, &t->timer, "Timer",
+	name_rest(t, t->timer, "Timer",
 	    " OnCalendar OnUnitActiveSec OnUnitInactiveSec RandomizedDelaySec Unit Persistent AccuracySec ");
-	name_rest(t, &t->service, "Service",
+	name_rest(t, t->service, "Service",
 	    " Type User EnvironmentFile ExecCondition ExecStopPost ExecStart ExecStartPre ExecStartPost "
 	    "Environment WorkingDirectory TimeoutStartSec TimeoutSec RuntimeMaxSec ");
 	if (folder != NULL && *folder != '/')
@@ -321,6 +319,8 @@ take_timer(struct import *m, const char *folder, const char *file)
 	struct timer t = {.m = m,
 	    .folder = folder,
 	    .file = file,
+	    .timer = cJSON_CreateObject(),
+	    .service = cJSON_CreateObject(),
 	    .env = cJSON_CreateObject(),
 	    .argv = cJSON_CreateArray(),
 	    .careless = cJSON_CreateArray()};
@@ -330,9 +330,9 @@ take_timer(struct import *m, const char *folder, const char *file)
 	snprintf(path, sizeof path, "%s/%s", folder, file);
 	if (t.name[0] != '\0' && t.name[strlen(t.name) - 1] == '@')
 		t.why = "it is a template, of which only instances run";
-	else if (unit_read(m->c, path, &t.timer) != CLI_DONE)
+	else if (unit_read(m->c, path, t.timer) != CLI_DONE)
 		t.why = "it cannot be read";
-	else if (t.timer.n == 0)
+	else if (t.timer->child == NULL)
 		t.why = "it is empty, or masked";
 	else if (read_service(&t))
 		put_schedules(&t);
@@ -340,8 +340,8 @@ take_timer(struct import *m, const char *folder, const char *file)
 		import_leave_out(m, file, t.why);
 	else
 		put_notes(&t);
-	unit_fini(&t.timer);
-	unit_fini(&t.service);
+	cJSON_Delete(t.timer);
+	cJSON_Delete(t.service);
 	cJSON_Delete(t.env);
 	cJSON_Delete(t.argv);
 	cJSON_Delete(t.careless);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/file.h"
 
@@ -46,12 +45,28 @@ join_lines(struct buf *text)
 	*text = out;
 }
 
-static void
-add_line(struct unit *u, char *section, char *key, char *value)
+/* The member of that name, made if it is not there. */
+static cJSON *
+member(cJSON *object, const char *name, cJSON *(*make)(void))
 {
-	if ((u->n & (u->n - 1)) == 0)
-		u->line = xrealloc(u->line, (u->n == 0 ? 1 : 2 * u->n) * sizeof *u->line);
-	u->line[u->n++] = (struct unit_line){.section = section, .key = key, .value = value};
+	cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+
+	if (item == NULL) {
+		item = make();
+		cJSON_AddItemToObject(object, name, item);
+	}
+	return item;
+}
+
+static void
+add_value(cJSON *section, const char *key, const char *value)
+{
+	cJSON *values = member(section, key, cJSON_CreateArray);
+
+	if (*value != '\0')
+		cJSON_AddItemToArray(values, cJSON_CreateString(value));
+	else
+		cJSON_ReplaceItemInObjectCaseSensitive(section, key, cJSON_CreateArray());
 }
 
 /* Nobody may write to a pipe. */
@@ -96,58 +111,46 @@ read_drop_ins(struct cli *c, const char *path, struct buf *text)
 	return code;
 }
 
-int
-unit_read(struct cli *c, const char *path, struct unit *u)
+static void
+take_line(char *line, cJSON *unit, const char **section)
 {
-	static char none[] = "";
-	char *section = none, *rest = NULL;
-	int code = read_file(c, path, &u->text);
+	char *equals = strchr(line, '=');
 
-	if (code == CLI_DONE)
-		code = read_drop_ins(c, path, &u->text);
-	if (code != CLI_DONE || u->text.len == 0)
-		return code;
-	join_lines(&u->text);
-	for (char *line = strtok_r(u->text.data, "\n", &rest); line != NULL;
-	     line = strtok_r(NULL, "\n", &rest)) {
-		char *equals;
-
-		line = trim(line);
-		equals = strchr(line, '=');
-		if (*line == '[') {
-			section = line + 1;
-			section[strcspn(section, "]")] = '\0';
-		} else if (equals != NULL) {
-			*equals = '\0';
-			add_line(u, section, trim(line), trim(equals + 1));
-		}
+	if (*line == '[') {
+		*section = line + 1;
+		line[1 + strcspn(line + 1, "]")] = '\0';
+	} else if (equals != NULL) {
+		*equals = '\0';
+		add_value(member(unit, *section, cJSON_CreateObject), trim(line), trim(equals + 1));
 	}
-	return CLI_DONE;
 }
 
-void
-unit_fini(struct unit *u)
+int
+unit_read(struct cli *c, const char *path, cJSON *unit)
 {
-	buf_fini(&u->text);
-	free(u->line);
-	*u = (struct unit){0};
+	struct buf text = {0};
+	const char *section = "";
+	char *rest = NULL;
+	int code = read_file(c, path, &text);
+
+	if (code == CLI_DONE)
+		code = read_drop_ins(c, path, &text);
+	if (code == CLI_DONE) {
+		join_lines(&text);
+		for (char *line = strtok_r(text.data, "\n", &rest); line != NULL;
+		     line = strtok_r(NULL, "\n", &rest))
+			take_line(trim(line), unit, &section);
+	}
+	buf_fini(&text);
+	return code;
 }
 
 const char *
-unit_value(const struct unit *u, const char *section, const char *key, size_t i)
+unit_value(const cJSON *unit, const char *section, const char *key, int i)
 {
-	size_t first = 0;
+	const cJSON *keys = cJSON_GetObjectItemCaseSensitive(unit, section);
 
-	for (size_t n = 0; n < u->n; n++) {
-		if (*u->line[n].value == '\0' && strcmp(u->line[n].section, section) == 0 &&
-		    strcmp(u->line[n].key, key) == 0)
-			first = n + 1;
-	}
-	for (size_t n = first; n < u->n; n++) {
-		if (strcmp(u->line[n].section, section) == 0 && strcmp(u->line[n].key, key) == 0 && i-- == 0)
-			return u->line[n].value;
-	}
-	return NULL;
+	return cJSON_GetStringValue(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(keys, key), i));
 }
 
 #define SPAN_MAX_US 1e17 /* three thousand years */

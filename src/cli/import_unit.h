@@ -13,22 +13,12 @@
 #include "base/buf.h"
 #include "cli/cli.h"
 
-struct unit_line {
-	char *section, *key, *value; /* inside text */
-};
+/* Adds to unit, an object: {"Timer": {"OnCalendar": ["daily"]}}.  A value that is empty drops those before
+ * it, so a key may have none.  CLI_DONE, or what it has reported. */
+int unit_read(struct cli *c, const char *path, cJSON *unit);
 
-struct unit {
-	struct buf text;
-	struct unit_line *line;
-	size_t n;
-};
-
-/* CLI_DONE, or what it has reported. */
-int unit_read(struct cli *c, const char *path, struct unit *u);
-void unit_fini(struct unit *u);
-
-/* The i-th value of a key, from 0; NULL when there are no more.  Those before an empty one do not count. */
-const char *unit_value(const struct unit *u, const char *section, const char *key, size_t i);
+/* The i-th value of a key, from 0; NULL when there are no more. */
+const char *unit_value(const cJSON *unit, const char *section, const char *key, int i);
 
 /* "1h 30min" as microseconds; -1: it has no fixed length. */
 int64_t unit_span_us(const char *text);

@@ -2,6 +2,7 @@
 #include "cli/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -92,6 +93,22 @@ char_width(uint32_t c)
 			return odd[i].width;
 	}
 	return 1;
+}
+
+void
+text_put(struct buf *out)
+{
+	fputs(buf_str(out), stdout);
+	buf_fini(out);
+}
+
+void
+text_put_json(const char *s)
+{
+	struct buf out = {0};
+
+	text_json(&out, s);
+	text_put(&out);
 }
 
 size_t

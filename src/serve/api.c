@@ -12,7 +12,7 @@
 #include "base/option.h"
 #include "db/sql.h"
 #include "serve/cache.h"
-#include "serve/html.h"
+#include "serve/escape.h"
 
 #define TASKS_MAX 1000
 
@@ -177,28 +177,6 @@ build(struct buf *sql, const struct api *a)
 	}
 }
 
-/* The same question with another cursor. */
-static void
-put_next(struct call *c, const char *cursor)
-{
-	struct evkeyval *kv;
-	struct buf link = {0};
-
-	buf_addf(&link, "<%.*s?", (int)strcspn(c->uri, "?"), c->uri);
-	TAILQ_FOREACH (kv, &c->query, next) {
-		if (strcmp(kv->key, "cursor") == 0)
-			continue;
-		html_url(&link, kv->key);
-		buf_addc(&link, '=');
-		html_url(&link, kv->value);
-		buf_addc(&link, '&');
-	}
-	buf_adds(&link, "cursor=");
-	html_url(&link, cursor);
-	buf_adds(&link, ">; rel=\"next\"");
-	c->link = buf_steal(&link);
-}
-
 /* One row more than asked for says that there is a next page; one without JSON, that there may be. */
 static void
 put_page(struct call *c, const PGresult *r, int64_t limit)
@@ -210,8 +188,12 @@ put_page(struct call *c, const PGresult *r, int64_t limit)
 	for (int row = 0; row < n; row++)
 		buf_addf(&c->out, "%s%s", row > 0 ? ",\n " : "", db_text(r, row, 0));
 	buf_addc(&c->out, ']');
-	if (cut || PQntuples(r) > limit)
-		put_next(c, db_text(r, cut ? n : n - 1, 1));
+	if (cut || PQntuples(r) > limit) {
+		char *next = call_next(c, db_text(r, cut ? n : n - 1, 1));
+
+		c->link = xasprintf("<%s>; rel=\"next\"", next);
+		free(next);
+	}
 }
 
 static void

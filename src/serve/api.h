@@ -46,7 +46,4 @@ struct api {
 	bool hash_joins;      /* off in our sessions (db/pg_session.c), but long chains need them */
 };
 
-/* The handler of rows whose arg is a struct api. */
-void api_answer(struct call *c, struct db *db);
-
 #endif

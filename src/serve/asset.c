@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "serve/route.h"
+
 static const char *
 type_of(const char *name)
 {

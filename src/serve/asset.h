@@ -2,7 +2,7 @@
 #ifndef PGRAB_SERVE_ASSET_H
 #define PGRAB_SERVE_ASSET_H
 
-#include "serve/route.h"
+#include <stddef.h>
 
 struct asset {
 	const char *name; /* "page.css" */
@@ -10,8 +10,5 @@ struct asset {
 };
 
 extern const struct asset assets[]; /* ended by a NULL name; made by embed.py */
-
-/* The handler of rows whose arg is the name of an asset. */
-void asset_answer(struct call *c, struct db *db);
 
 #endif

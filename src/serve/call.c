@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
-#include "serve/json.h"
+#include "serve/escape.h"
 #include "serve/page.h"
 
 void
@@ -152,6 +152,26 @@ call_failed(struct call *c, enum rc rc, const struct err *err)
 	else if (status == 403 && hint == NULL)
 		hint = "The database role of this request has no right to this.";
 	call_problem(c, status, detail, hint);
+}
+
+char *
+call_next(const struct call *c, const char *cursor)
+{
+	struct evkeyval *kv;
+	struct buf uri = {0};
+
+	buf_addf(&uri, "%.*s?", (int)strcspn(c->uri, "?"), c->uri);
+	TAILQ_FOREACH (kv, &c->query, next) {
+		if (strcmp(kv->key, "cursor") == 0)
+			continue;
+		html_url(&uri, kv->key);
+		buf_addc(&uri, '=');
+		html_url(&uri, kv->value);
+		buf_addc(&uri, '&');
+	}
+	buf_adds(&uri, "cursor=");
+	html_url(&uri, cursor);
+	return buf_steal(&uri);
 }
 
 bool

@@ -57,11 +57,12 @@ struct call {
 	/* the answer */
 	int status;
 	const char *type;
-	const char *allow; /* of a 405 */
-	char *location;    /* of a 201 or 303 */
-	char *link;        /* where the next page is */
-	char *searched;    /* how far an unfinished search came; NULL: it found a whole page */
-	char *cookie;      /* further Set-Cookie */
+	const char *allow; /* of a 405: methods, or NULL */
+	char methods[40];
+	char *location; /* of a 201 or 303 */
+	char *link;     /* where the next page is */
+	char *searched; /* how far an unfinished search came; NULL: it found a whole page */
+	char *cookie;   /* further Set-Cookie */
 	struct buf out;
 };
 
@@ -84,6 +85,9 @@ void call_failed(struct call *c, enum rc rc, const struct err *err);
 /* Did the search for a page of a list end before there were enough rows?  Then the last row is none: it says
  * how far the search came, and where it goes on. */
 bool call_search_cut(struct call *c, const PGresult *r);
+
+/* This request's URI with that cursor, for the caller to free. */
+char *call_next(const struct call *c, const char *cursor);
 
 /* Does the client want a page rather than JSON? */
 bool call_is_page(const struct call *c);

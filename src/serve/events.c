@@ -1,11 +1,10 @@
 /* GET /api/v1/events: what has happened since the last look, as server-sent events. */
-#include "serve/events.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "db/sql.h"
+#include "serve/route.h"
 
 /* No text of a user's is in the first lines, and JSON has no line breaks, so nothing can break the form. */
 static void

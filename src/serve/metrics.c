@@ -14,6 +14,7 @@
 #include "db/sql.h"
 #include "serve/cache.h"
 #include "serve/expose.h"
+#include "serve/route.h"
 
 #define KINDS_MAX 32
 

@@ -18,7 +18,4 @@ void metrics_destroy(struct metrics **m);
 /* Counts a request that was answered.  Any thread. */
 void metrics_request(struct metrics *m, int status, int64_t us);
 
-/* The route. */
-void metrics_answer(struct call *c, struct db *db);
-
 #endif

@@ -8,7 +8,7 @@
 #include "base/version.h"
 #include "db/sql.h"
 #include "serve/cache.h"
-#include "serve/html.h"
+#include "serve/escape.h"
 #include "serve/settings.h"
 
 #define CELL_MAX 300 /* bytes of a value in a table; the task's own page has it whole */

@@ -4,8 +4,7 @@
 
 #include "base/alloc.h"
 #include "db/sql.h"
-#include "serve/html.h"
-#include "serve/json.h"
+#include "serve/escape.h"
 #include "serve/page.h"
 
 static bool

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/html.h"
+#include "serve/escape.h"
 #include "serve/page.h"
 
 #define BAR_W      10

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "db/report.h"
-#include "serve/html.h"
+#include "serve/escape.h"
 #include "serve/page.h"
 
 /* Is it shown in a part of its own? */

@@ -4,8 +4,7 @@
 
 #include "base/alloc.h"
 #include "db/schema.h"
-#include "serve/asset.h"
-#include "serve/html.h"
+#include "serve/escape.h"
 #include "serve/page.h"
 #include "serve/route.h"
 
@@ -150,25 +149,18 @@ static void
 put_next_page(struct call *c, const PGresult *r)
 {
 	int last = c->searched != NULL ? PQntuples(r) - 1 : PAGE_ROWS - 1;
-	struct evkeyval *kv;
+	char *next;
 
 	if (c->searched == NULL && PQntuples(r) <= PAGE_ROWS)
 		return;
 	buf_adds(&c->out, "<p>");
 	if (c->searched != NULL)
 		buf_addf(&c->out, "Searched %s. ", c->searched);
-	buf_addf(&c->out, "<a rel=\"next\" href=\"%.*s?", (int)strcspn(c->uri, "?"), c->uri);
-	TAILQ_FOREACH (kv, &c->query, next) {
-		if (strcmp(kv->key, "cursor") == 0)
-			continue;
-		html_url(&c->out, kv->key);
-		buf_addc(&c->out, '=');
-		html_url(&c->out, kv->value);
-		buf_adds(&c->out, "&amp;");
-	}
-	buf_adds(&c->out, "cursor=");
-	html_url(&c->out, db_text(r, last, PQfnumber(r, "cursor")));
+	next = call_next(c, db_text(r, last, PQfnumber(r, "cursor")));
+	buf_adds(&c->out, "<a rel=\"next\" href=\"");
+	html_text(&c->out, next);
 	buf_addf(&c->out, "\">%s</a></p>\n", c->searched != NULL ? "Search on" : "Older");
+	free(next);
 }
 
 /* A search matches anywhere in the name. */

@@ -1,6 +1,6 @@
 /* /livez, /readyz and the row of /metrics. */
 #include "db/migrate.h"
-#include "serve/json.h"
+#include "serve/escape.h"
 #include "serve/metrics.h"
 #include "serve/route.h"
 

@@ -1,6 +1,7 @@
 /* See route.h. */
 #include "serve/route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,28 +68,17 @@ fits(const char *have, const char *method)
 
 /* All rows of one path are together. */
 static const char *
-allowed(const struct route *r)
+allowed(struct call *c, const struct route *r)
 {
-	static const struct {
-		const char *first, *second, *third, *all;
-	} sets[] = {{"GET", NULL, NULL, "GET, HEAD"}, {"POST", NULL, NULL, "POST"},
-	    {"GET", "POST", NULL, "GET, HEAD, POST"}, {"GET", "PATCH", "DELETE", "GET, HEAD, PATCH, DELETE"},
-	    {"PUT", "DELETE", NULL, "PUT, DELETE"}};
-	const char *have[3] = {r->method, NULL, NULL};
+	const char *path = r->path;
+	struct buf methods = {0};
 
-	for (int i = 1; i < 3 && r[i].path != NULL && strcmp(r[i].path, r->path) == 0; i++)
-		have[i] = r[i].method;
-	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-		const char *const want[3] = {sets[i].first, sets[i].second, sets[i].third};
-		bool same = true;
-
-		for (int k = 0; k < 3; k++)
-			same = same && (have[k] == NULL) == (want[k] == NULL) &&
-			       (have[k] == NULL || strcmp(have[k], want[k]) == 0);
-		if (same)
-			return sets[i].all;
-	}
-	return r->method;
+	for (; r->path != NULL && strcmp(r->path, path) == 0; r++)
+		buf_addf(&methods, "%s%s%s", methods.len > 0 ? ", " : "", r->method,
+		    strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
+	snprintf(c->methods, sizeof c->methods, "%s", buf_str(&methods));
+	buf_fini(&methods);
+	return c->methods;
 }
 
 const struct route *
@@ -104,7 +94,7 @@ route_find(struct call *c, const char *method, const char *path, const char **al
 				continue;
 			if (fits(r->method, method))
 				return r;
-			*allow_out = allowed(r);
+			*allow_out = allowed(c, r);
 		}
 	}
 	drop_parts(c);

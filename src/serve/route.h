@@ -33,6 +33,12 @@ struct route {
 	enum route_how how;
 };
 
+/* Handlers. */
+void api_answer(struct call *c, struct db *db);    /* arg: a struct api */
+void asset_answer(struct call *c, struct db *db);  /* arg: the name of an asset */
+void events_answer(struct call *c, struct db *db); /* called again and again, see stream.h */
+void metrics_answer(struct call *c, struct db *db);
+
 /* Tables, each ended by a NULL path. */
 extern const struct route serve_routes[], api_routes[], page_routes[];
 

@@ -131,7 +131,7 @@ def table(source):
     apis = "".join(f"\t{r.api()},\n" for r in routes)
     rows = "".join(f'\t{{"{r.method}", "/api/v1{re.sub(r"{.*?}", "*", r.path)}", api_answer, &apis[{i}], ROUTE_KNOWN, ROUTE_AS_CALLER}},\n'
                    for i, r in enumerate(routes))
-    return ('/* Made by routes.py; do not edit. */\n#include "serve/api.h"\n#include "serve/asset.h"\n#include "serve/events.h"\n\n'
+    return ('/* Made by routes.py; do not edit. */\n#include "serve/api.h"\n\n'
             f"static const struct api apis[] = {{\n{apis}}};\n\nconst struct route api_routes[] = {{\n{rows}"
             '\t{"GET", "/api/v1/events", events_answer, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER},\n'
             '\t{"GET", "/api/v1/openapi.json", asset_answer, "openapi.json", ROUTE_ANYBODY, ROUTE_HERE},\n'

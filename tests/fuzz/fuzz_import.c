@@ -55,13 +55,15 @@ read_crontab(const char *path, bool system)
 static void
 read_unit(const char *path)
 {
-	struct unit u = {0};
+	cJSON *unit = cJSON_CreateObject(), *section, *key;
 
-	if (unit_read(&cli, path, &u) == CLI_DONE) {
-		for (size_t i = 0; i < u.n; i++)
-			MUST(unit_value(&u, u.line[i].section, u.line[i].key, u.n) == NULL);
+	(void)unit_read(&cli, path, unit);
+	cJSON_ArrayForEach(section, unit)
+	{
+		cJSON_ArrayForEach(key, section)
+		    MUST(unit_value(unit, section->string, key->string, 1 << 20) == NULL);
 	}
-	unit_fini(&u);
+	cJSON_Delete(unit);
 }
 
 static void

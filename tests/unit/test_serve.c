@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "serve/escape.h"
 #include "serve/expose.h"
 #include "serve/guard.h"
-#include "serve/html.h"
-#include "serve/json.h"
 #include "serve/route.h"
 #include "serve/settings.h"
 

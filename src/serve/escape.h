@@ -1,0 +1,16 @@
+/* Text on its way into a page or JSON: whatever a task's name, command or output holds, it stays text. */
+#ifndef PGRAB_SERVE_ESCAPE_H
+#define PGRAB_SERVE_ESCAPE_H
+
+#include "base/buf.h"
+
+/* For text and for attribute values in double quotes.  Control characters except \n and \t become U+FFFD. */
+void html_text(struct buf *out, const char *s);
+
+/* One part of a path, or a value of a query: percent-encoded. */
+void html_url(struct buf *out, const char *s);
+
+/* With its quotes; NULL: null.  For small texts of our own: the database makes JSON of what users wrote. */
+void json_text(struct buf *out, const char *s);
+
+#endif
