@@ -69,10 +69,11 @@ cli_db(struct cli *c, int64_t deadline_us)
 	return c->db;
 }
 
-/* max: rows to print; the result may hold more. */
+/* max: rows to print; the result may hold more.  whole: the rows of a table whose lines are not cut; NULL:
+ * they are. */
 static int
-list(
-    struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max, const char *nothing)
+list(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t max,
+    const char *nothing, PGresult **whole)
 {
 	struct screen screen = screen_look();
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
@@ -84,6 +85,8 @@ list(
 			     : report_rows(db, sql, n_params, params, &r, &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
+	if (whole != NULL)
+		screen.columns = 0;
 	if (c->common->json)
 		text_json(&out, db_text(r, 0, 0));
 	else if (PQntuples(r) == 0)
@@ -93,35 +96,25 @@ list(
 	if (!c->common->json && PQntuples(r) > max)
 		buf_addf(&out, "... and more: --limit N shows more than %lld\n", (long long)max);
 	text_put(&out);
-	PQclear(r);
+	if (whole != NULL && !c->common->json)
+		*whole = r;
+	else
+		PQclear(r);
 	return CLI_DONE;
 }
 
 int
 cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing)
 {
-	return list(c, sql, n_params, params, INT64_MAX, nothing);
+	return list(c, sql, n_params, params, INT64_MAX, nothing, NULL);
 }
 
 PGresult *
 cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *params, int *code_out)
 {
-	struct screen screen = screen_look();
-	struct buf out = {0};
 	PGresult *r = NULL;
-	enum rc rc;
 
-	if (c->common->json) {
-		*code_out = cli_list(c, sql, n_params, params, "");
-		return NULL;
-	}
-	rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, n_params, params, &r, &c->err);
-	*code_out = rc == RC_OK ? CLI_DONE : cli_fail(c, rc, NULL);
-	if (rc != RC_OK)
-		return NULL;
-	screen.columns = 0;
-	table_print(&out, r, &screen);
-	text_put(&out);
+	*code_out = list(c, sql, n_params, params, INT64_MAX, "", &r);
 	return r;
 }
 
@@ -138,7 +131,7 @@ cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *p
 	/* One more than is shown tells whether there are more. */
 	snprintf(text, sizeof text, "%lld", (long long)limit + (c->common->json ? 0 : 1));
 	all[n_params] = text;
-	return list(c, sql, n_params + 1, all, limit, nothing);
+	return list(c, sql, n_params + 1, all, limit, nothing, NULL);
 }
 
 const char *

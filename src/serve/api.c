@@ -1,4 +1,3 @@
-/* See api.h. */
 #include "serve/api.h"
 
 #include <math.h>

@@ -1,4 +1,3 @@
-/* See asset.h. */
 #include "serve/asset.h"
 
 #include <string.h>

@@ -1,4 +1,3 @@
-/* See cache.h. */
 #include "serve/cache.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See call.h. */
 #include "serve/call.h"
 
 #include <stdio.h>
@@ -90,14 +89,14 @@ title_of(int status)
 	}
 }
 
-void
+bool
 call_problem(struct call *c, int status, const char *detail, const char *hint)
 {
 	buf_reset(&c->out);
 	c->status = status;
 	if (call_is_page(c)) {
 		page_problem(c, title_of(status), detail, hint);
-		return;
+		return false;
 	}
 	c->type = "application/problem+json";
 	buf_adds(&c->out, "{\"type\":\"about:blank\",\"title\":");
@@ -111,6 +110,7 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 	buf_adds(&c->out, ",\"request_id\":");
 	json_text(&c->out, c->id);
 	buf_adds(&c->out, "}\n");
+	return false;
 }
 
 /* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 come from our own functions. */

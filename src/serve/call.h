@@ -76,8 +76,9 @@ const char *call_form(const struct call *c, const char *name);
 /* A parameter of the URI that is a time, or how long ago ("2h"), for pgrab_tool.moment(); text is room. */
 const char *call_moment(const struct call *c, const char *name, char text[MOMENT_MAX]);
 
-/* A problem, as RFC 9457 describes it.  hint: what to do about it, or NULL. */
-void call_problem(struct call *c, int status, const char *detail, const char *hint);
+/* A problem, as RFC 9457 describes it.  hint: what to do about it, or NULL.  Returns
+ * false, for the caller that refuses. */
+bool call_problem(struct call *c, int status, const char *detail, const char *hint);
 
 /* The same for an error of the database. */
 void call_failed(struct call *c, enum rc rc, const struct err *err);

@@ -1,4 +1,3 @@
-/* See escape.h. */
 #include "serve/escape.h"
 
 #include <string.h>

@@ -1,4 +1,3 @@
-/* See expose.h. */
 #include "serve/expose.h"
 
 #include <string.h>

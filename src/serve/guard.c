@@ -1,4 +1,3 @@
-/* See guard.h. */
 #include "serve/guard.h"
 
 #include <arpa/inet.h>
@@ -169,9 +168,8 @@ guard_framing(struct call *c, struct evkeyvalq *headers)
 	    count_header(headers, "Host", &host) <= 1)
 		return true;
 	c->last = true;
-	call_problem(c, 400, "it is not clear where this request ends, or whom it is for",
+	return call_problem(c, 400, "it is not clear where this request ends, or whom it is for",
 	    "Send one Host, and one Content-Length or Transfer-Encoding: chunked.");
-	return false;
 }
 
 bool
@@ -268,20 +266,13 @@ take_token(struct call *c)
 }
 
 static bool
-refuse(struct call *c, int status, const char *detail, const char *hint)
-{
-	call_problem(c, status, detail, hint);
-	return false;
-}
-
-static bool
 ask_for_token(struct call *c)
 {
 	char hint[120];
 
 	snprintf(hint, sizeof hint,
 	    "Send it as Authorization: Bearer TOKEN; select %s.token_add(...) makes one.", schema_name());
-	return refuse(c, 401, "this needs a token", hint);
+	return call_problem(c, 401, "this needs a token", hint);
 }
 
 /* An http task comes from a node, wherever its owner is, so the address says nothing of what it may do. */
@@ -301,7 +292,8 @@ admit_who(struct guard *g, struct call *c)
 	if (c->token != NULL)
 		return true;
 	if (is_of_task(c))
-		return refuse(c, 403, "a task of pgrab sends this, and without a token nobody knows for whom",
+		return call_problem(c, 403,
+		    "a task of pgrab sends this, and without a token nobody knows for whom",
 		    "With auth = token a task can send one: args.headers, Authorization.");
 	if (g->set->auth == SERVE_TOKEN && is_tcp(c)) {
 		if (call_is_page(c)) {
@@ -312,7 +304,7 @@ admit_who(struct guard *g, struct call *c)
 		return ask_for_token(c);
 	}
 	if (c->role == ROLE_NONE)
-		return refuse(c, 403, "this user of the operating system has no role here",
+		return call_problem(c, 403, "this user of the operating system has no role here",
 		    "Name it under [role NAME] in the file of pgrab serve: peers = USER.");
 	return true;
 }
@@ -325,9 +317,9 @@ guard_admit(struct guard *g, struct call *c)
 	if (c->new_cookie)
 		guard_random(c->csrf);
 	if (changes_something(c) && is_of_other_site(c))
-		return refuse(c, 403, "this request was made by a page of another site", NULL);
+		return call_problem(c, 403, "this request was made by a page of another site", NULL);
 	if (changes_something(c) && call_is_page(c) && !has_csrf(c))
-		return refuse(c, 403, "this form is not from here, or too old",
+		return call_problem(c, 403, "this form is not from here, or too old",
 		    "Go back, load the page again, and send the form again. Cookies are needed for it.");
 	if (!admit_who(g, c))
 		return false;

@@ -1,4 +1,3 @@
-/* See http.h. */
 #include "serve/http.h"
 
 #include <stdlib.h>
@@ -58,9 +57,8 @@ goes_on(struct http *h, struct call *c)
 		return false;
 	if (streams_room(h->streams, c->peer))
 		return true;
-	call_problem(
+	return call_problem(
 	    c, 503, "too many clients listen to events", "GET /api/v1/runs?since=1m lists the same.");
-	return false;
 }
 
 static void
@@ -180,13 +178,6 @@ call_of(struct http *h, struct evhttp_request *req)
 	return c;
 }
 
-static bool
-refuse(struct call *c, int status, const char *detail, const char *hint)
-{
-	call_problem(c, status, detail, hint);
-	return false;
-}
-
 /* evhttp_parse_query_str leaves its list in order to be cleared, whatever comes of it. */
 static bool
 take_query(struct call *c)
@@ -194,7 +185,7 @@ take_query(struct call *c)
 	const char *query = strchr(c->uri, '?');
 
 	if (query != NULL && evhttp_parse_query_str(query + 1, &c->query) != 0)
-		return refuse(
+		return call_problem(
 		    c, 400, "the part of the URL after ? cannot be read", "It is name=value&name=value.");
 	return true;
 }
@@ -220,14 +211,14 @@ take_body(struct call *c)
 	c->body = xmalloc(c->body_len + 1);
 	c->body[evbuffer_remove(in, c->body, c->body_len)] = '\0';
 	if (strlen(c->body) != c->body_len)
-		return refuse(c, 400, "the body holds a NUL byte", NULL);
+		return call_problem(c, 400, "the body holds a NUL byte", NULL);
 	if (!call_is_page(c))
-		return has_type(c, "application/json") ||
-		       refuse(c, 415, "the body is not JSON", "Send it with Content-Type: application/json.");
+		return has_type(c, "application/json") || call_problem(c, 415, "the body is not JSON",
+							      "Send it with Content-Type: application/json.");
 	if (!has_type(c, "application/x-www-form-urlencoded"))
-		return refuse(c, 415, "the body is not a form", NULL);
+		return call_problem(c, 415, "the body is not a form", NULL);
 	return evhttp_parse_query_str(c->body, &c->form) == 0 ||
-	       refuse(c, 400, "the form cannot be read", NULL);
+	       call_problem(c, 400, "the form cannot be read", NULL);
 }
 
 static bool
@@ -238,9 +229,9 @@ find_route(struct call *c)
 	c->route = route_find(c, c->method, path, &c->allow);
 	free(path);
 	if (c->route == NULL && c->allow != NULL)
-		return refuse(c, 405, "this path does not take this method", c->allow);
+		return call_problem(c, 405, "this path does not take this method", c->allow);
 	return c->route != NULL ||
-	       refuse(c, 404, "there is nothing here", "/api/v1/openapi.json lists what there is.");
+	       call_problem(c, 404, "there is nothing here", "/api/v1/openapi.json lists what there is.");
 }
 
 static bool
@@ -252,12 +243,12 @@ may_come_in(struct http *h, struct call *c)
 	if (!guard_framing(c, evhttp_request_get_input_headers(c->req)))
 		return false;
 	if (c->uri[0] != '/')
-		return refuse(c, 400, "the request names no path", NULL);
+		return call_problem(c, 400, "the request names no path", NULL);
 	if (!guard_host(h->set, host))
-		return refuse(c, 421, "this server does not answer under that name",
+		return call_problem(c, 421, "this server does not answer under that name",
 		    "Use its address, or let pgrab serve know the name: hosts = NAME.");
 	if (!clients_may_ask(h->clients, c->peer))
-		return refuse(c, 429, "too many requests within one second", NULL);
+		return call_problem(c, 429, "too many requests within one second", NULL);
 	return take_query(c) && find_route(c) && take_body(c) && guard_admit(h->guard, c);
 }
 

@@ -1,4 +1,3 @@
-/* See listen.h. */
 #include "serve/listen.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-/* See page.h. */
 #include "serve/page.h"
 
 #include <stdlib.h>

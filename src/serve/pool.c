@@ -1,4 +1,3 @@
-/* See pool.h. */
 #include "serve/pool.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,3 @@
-/* See reply.h. */
 #include "serve/reply.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-/* See route.h. */
 #include "serve/route.h"
 
 #include <stdio.h>

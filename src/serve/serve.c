@@ -1,4 +1,3 @@
-/* See serve.h. */
 #include "serve/serve.h"
 
 #include <signal.h>

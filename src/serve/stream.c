@@ -1,4 +1,3 @@
-/* See stream.h. */
 #include "serve/stream.h"
 
 #include <stdlib.h>

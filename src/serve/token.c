@@ -1,4 +1,3 @@
-/* See token.h. */
 #include "serve/token.h"
 
 #include "db/sql.h"
@@ -11,9 +10,8 @@ take_role(struct call *c, const char *role)
 	int i = serve_settings_role(c->set, role);
 
 	if (i < 0) {
-		call_problem(c, 403, "the role of this token has no connection here",
+		return call_problem(c, 403, "the role of this token has no connection here",
 		    "Give it a section in the file of pgrab serve: [role NAME] with service or dsn.");
-		return false;
 	}
 	c->role = c->route->how == ROUTE_AS_SELF ? CALL_OWN_ROLE : i;
 	return true;
