@@ -62,109 +62,17 @@ comment on function pgrab_internal.may_lose(boolean) is
   'Why the server could lose a start that it has acknowledged, asynchronous standbys accepted or not. Null: '
   'it could not.';
 
--- Counts the nodes that are alive, and of those that are up, which could run the task.  (PL/pgSQL, so that it
--- is planned once and not for every row of a list.)
-create or replace function pgrab_internal.why_nodes(t pgrab_internal.task) returns text
+-- The gates are those of pgrab.explain().  (PL/pgSQL, so that it is planned once and not for every row of a
+-- list.)
+create or replace function pgrab_internal.why(t pgrab_internal.task) returns text
 language plpgsql stable as $$
 begin
   return (
-    select case
-      when count(*) = 0 then concat('no node is up', (
-        select format('; silent: %s', string_agg(s.name, ', ' order by s.name))
-        from pgrab.node s where s.state <> 'down' having count(*) > 0))
-      when count(*) filter (where f.up) = 0 then 'all nodes are draining'
-      when count(*) filter (where f.up and f.kind) = 0 and count(*) filter (where f.kind) > 0
-        then format('the nodes that run kind %s are draining', t.kind)
-      when count(*) filter (where f.up and t.kind = any (n.kinds)) = 0
-        then format('no live node runs kind %s', t.kind)
-      when count(*) filter (where f.up and f.login) = 0
-        then format('no live node has a connection for owner %s', t.owner)
-      when count(*) filter (where f.up and f.kind) = 0
-        then format('no live node runs kind %s for owner %s', t.kind, t.owner)
-      when count(*) filter (where f.up and f.labels) = 0
-        then format('no live node has labels %s', t.require)
-      when count(*) filter (where f.up and f.kind and f.labels) = 0
-        then format('no live node runs kind %s and has labels %s', t.kind, t.require)
-      when count(*) filter (where f.up and f.kind and f.labels and not n.ill) = 0
-        then format('%s cannot record runs now: see the log', string_agg(n.name, ', ' order by n.name)
-          filter (where f.up and f.kind and f.labels))
-      when sum(f.places) filter (where f.up and f.kind and f.labels) = 0
-        then format('no handler process for kind %s is up', t.kind)
-      when t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null
-        then 'at_most_once, and ' || pgrab_internal.may_lose(false)
-      when exists (select from pgrab_internal.locked_by(t.id))
-        then 'its row is locked by session ' || (select l.pid from pgrab_internal.locked_by(t.id) l limit 1)
-      when pgrab_internal.doubted_by(t.id) is not null
-        then 'the server does not answer when it is taken: see pgrab.explain()'
-      when sum(f.places - f.running) filter (where f.up and f.kind and f.labels) <= 0 then 'all nodes busy'
-      else 'about to be taken' end
-    from pgrab.node n cross join lateral (
-      select n.state = 'up' as up, n.labels @> t.require as labels,
-        t.kind <> 'sql' or t.owner = any (n.owners) as login,
-        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as kind, w.running, w.places
-      from pgrab_internal.crew(n, t.kind) w) f
-    where n.live);
+    select g.why from pgrab_internal.gates(t, false) with ordinality g
+    where g.why is not null order by g.ordinality limit 1);
 end $$;
-comment on function pgrab_internal.why_nodes(pgrab_internal.task) is
-  'Why no node has taken a task that is due.';
-
-create or replace function pgrab_internal.why_link(t pgrab_internal.task) returns text
-language sql stable
-begin atomic
-  select 'waiting for ' || string_agg(
-    coalesce(p.name, p.key, '#' || p.id) || case when p.paused then ' (paused)'
-      when p.status = 'parked' then ' (parked)' else '' end, ', ' order by p.id)
-  from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-  where not pgrab_internal.ended(p.status) or p.status = 'parked';
-end;
-comment on function pgrab_internal.why_link(pgrab_internal.task) is 'Which parents a link waits for.';
-
-create or replace function pgrab_internal.why_line(p_key text) returns text
-language sql stable
-begin atomic
-  select case when l.max_running = 0 then format('limit %s lets nothing run (max_running 0)', p_key)
-    else format('waits for a place under limit %s', p_key) end
-  from (select) one left join pgrab.limit l on l.key = p_key;
-end;
-comment on function pgrab_internal.why_line(text) is 'Why a task waits in line.';
-
-create or replace function pgrab_internal.why_claimed(t pgrab_internal.task) returns text
-language sql stable
-begin atomic
-  select case when n.id is null then 'claimed by a node that is gone'
-    when n.incarnation = t.incarnation and n.live then 'claimed by ' || n.name
-    else format('claimed by %s, which has died', n.name) end
-  from (select) one left join pgrab.node n on n.id = t.node_id;
-end;
-comment on function pgrab_internal.why_claimed(pgrab_internal.task) is 'Which node has claimed a task.';
-
-create or replace function pgrab_internal.why(t pgrab_internal.task) returns text
-language sql stable
-begin atomic
-  select case
-    when t.status = 'running' then null
-    when t.status = 'parked' then format('parked after %s: %s',
-      case when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
-        else format('%s of %s attempts', t.attempt, t.max_attempts) end,
-      coalesce(t.last_error, t.last_outcome, 'no reason given'))
-    when t.paused then 'paused'
-    when t.status = 'waiting' and t.needs is null then 'joins the chain at its next fire'
-    when t.status = 'waiting' then pgrab_internal.why_link(t)
-    when t.status in ('done', 'cancelled', 'skipped') then t.status || ' in this run of its chain'
-    when t.due_at is null and t.limit_key is not null then pgrab_internal.why_line(t.limit_key)
-    when t.due_at > statement_timestamp() then case when t.attempt > 0
-        then format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) else 'due in ' end
-      || date_trunc('second', t.due_at - statement_timestamp())
-    when t.status = 'claimed' then pgrab_internal.why_claimed(t)
-    when exists (select from pgrab.limit l where l.key = t.limit_key and l.max_running = 0)
-      then pgrab_internal.why_line(t.limit_key)
-    when not pgrab_internal.may_kind(t.owner, t.kind)
-      then format('%s may not have tasks of kind %s any more', t.owner, t.kind)
-    when (select c.paused from pgrab.cluster c) then 'all tasks are paused'
-    else pgrab_internal.why_nodes(t) end;
-end;
 comment on function pgrab_internal.why(pgrab_internal.task) is
-  'Why a task is not running, in a few words. Null: it is running.';
+  'Why a task is not running, in a few words: the first gate that is shut. Null: it is running.';
 
 create or replace function pgrab.why(p_id bigint) returns text
 language sql stable

@@ -1,9 +1,11 @@
 -- "Why is it not running?", and what comes next.
 --
 -- Lists each gate that a task must pass before it runs, in order, with its verdict: ok; waits (time or other
--- tasks will open it); blocked (a person must open it, and the detail says how).
+-- tasks will open it); blocked (a person must open it, and the detail says how).  The first that is shut is
+-- what lists say of the task (pgrab.late.why).
 
-create type pgrab_internal.gate as (gate text, verdict text, detail text);
+-- why: set when it is shut; the detail in a few words, for lists.  detail: null: for lists only.
+create type pgrab_internal.gate as (gate text, verdict text, detail text, why text);
 comment on type pgrab_internal.gate is 'One gate between a task and its run.';
 
 create or replace function pgrab_internal.cut(p_at timestamptz) returns timestamptz
@@ -30,7 +32,7 @@ begin
   if found then
     return query select 'ended', 'blocked', format('It has ended: %s, %s at %s%s.%s Insert a new task to run '
       'it again; `pgrab show %s` shows its definition.', r.ended, r.outcome,
-      pgrab_internal.cut(r.finished_at), ': ' || r.error, pgrab_internal.no_fire_left(r), p_id);
+      pgrab_internal.cut(r.finished_at), ': ' || r.error, pgrab_internal.no_fire_left(r), p_id), null;
     return;
   end if;
   select x.role, x.at into e from pgrab.event x
@@ -43,7 +45,7 @@ begin
       hint = 'select * from pgrab.tasks shows what there is.';
   end if;
   return query select 'deleted', 'blocked', format('%s deleted it at %s: select pgrab.undelete(%s) brings it '
-    'back if its definition was kept.', e.role, pgrab_internal.cut(e.at), p_id);
+    'back if its definition was kept.', e.role, pgrab_internal.cut(e.at), p_id), null;
 end $$;
 comment on function pgrab_internal.explain_ended(bigint, bigint, text) is
   'The gates of a task that has ended, or was deleted.';
@@ -54,11 +56,11 @@ language sql stable
 begin atomic
   select 'running', 'ok', format('Running on %s since %s, attempt %s of %s; stopped after %s.%s',
     coalesce(n.name, 'a node that is gone'), pgrab_internal.cut(t.started_at), t.attempt, t.max_attempts,
-    t.timeout, ' Asked to stop by ' || c.asked_by || '.')
+    t.timeout, ' Asked to stop by ' || c.asked_by || '.'), null
   from (select) one left join pgrab.node n on n.id = t.node_id
     left join pgrab.cancel_request c on c.task_id = t.id and c.version = t.version
   union all
-  select 'node', 'waits', 'Its node has died or is silent; others take the task over.'
+  select 'node', 'waits', 'Its node has died or is silent; others take the task over.', null
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live);
 end;
@@ -68,40 +70,59 @@ create or replace function pgrab_internal.explain_row(t pgrab_internal.task) ret
 language sql stable
 begin atomic
   select 'parked', 'blocked', format('%s: %s. select pgrab.retry(%s) tries it again.',
-    case when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
-      else format('Out of attempts (%s of %s)', t.attempt, t.max_attempts) end,
-    coalesce(t.last_error, t.last_outcome, 'no reason given'), t.id)
+      case when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
+        else format('Out of attempts (%s of %s)', t.attempt, t.max_attempts) end, f.reason, t.id),
+    format('parked after %s: %s', case when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
+        else format('%s of %s attempts', t.attempt, t.max_attempts) end, f.reason)
+  from (select coalesce(t.last_error, t.last_outcome, 'no reason given') as reason) f
   where t.status = 'parked'
   union all
-  select 'parked', 'ok', format('%s of %s attempts for this fire used.', t.attempt, t.max_attempts)
+  select 'parked', 'ok', format('%s of %s attempts for this fire used.', t.attempt, t.max_attempts), null
   where t.status <> 'parked'
   union all
   select 'paused', case when t.paused then 'blocked' else 'ok' end,
     case when t.paused then format('Paused: select pgrab.resume(%s) resumes it.', t.id)
-      else 'Not paused.' end
+      else 'Not paused.' end, case when t.paused then 'paused' end
   union all
   select 'kind', 'blocked', format('%s may not have tasks of kind %s any more: grant %I to %I.',
-    t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner)
-  where not pgrab_internal.may_kind(t.owner, t.kind)
-  union all
+    t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner),
+    format('%s may not have tasks of kind %s any more', t.owner, t.kind)
+  where not pgrab_internal.may_kind(t.owner, t.kind);
+end;
+comment on function pgrab_internal.explain_row(pgrab_internal.task) is 'The gates of its own row.';
+
+create or replace function pgrab_internal.explain_all() returns setof pgrab_internal.gate
+language sql stable
+begin atomic
   select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: %s',
     pgrab_internal.cut(c.paused_at), c.paused_by, case when pgrab_tool.copied()
       then 'they still run where it was copied from. Only if that is gone for good, select pgrab.adopt().'
-      else 'select pgrab.resume_all() resumes them.' end)
-  from pgrab.cluster c where c.paused
+      else 'select pgrab.resume_all() resumes them.' end), 'all tasks are paused'
+  from pgrab.cluster c where c.paused;
+end;
+comment on function pgrab_internal.explain_all() is 'The pause of all tasks.';
+
+-- Looked at last, because it is dear: the locks of the server are read for it.
+create or replace function pgrab_internal.explain_held_up(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'durability', 'blocked', format('at_most_once, and %s.', m.why), 'at_most_once, and ' || m.why
+  from (select pgrab_internal.may_lose(false) as why where t.delivery = 'at_most_once') m
+  where m.why is not null
   union all
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
     'pg_terminate_backend(%s).', l.pid, l.usename, ', ' || nullif(l.application, ''),
-    pgrab_internal.cut(l.since), l.pid)
+    pgrab_internal.cut(l.since), l.pid), 'its row is locked by session ' || l.pid
   from pgrab_internal.locked_by(t.id) l
   union all
   select 'row', 'blocked', format('The server did not answer, or refused, when %s tried to take it: a '
     'trigger on pgrab.task? The log of that node says which. It is tried again from time to time, by '
-    'itself.', d.by)
+    'itself.', d.by), 'the server does not answer when it is taken: see pgrab.explain()'
   from pgrab_internal.doubted_by(t.id) d(by) where d.by is not null;
 end;
-comment on function pgrab_internal.explain_row(pgrab_internal.task) is
-  'The gates of its own row, and the pause of all tasks.';
+comment on function pgrab_internal.explain_held_up(pgrab_internal.task) is
+  'What the server, or somebody in it, has against its start.';
 
 create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_status text)
 returns pgrab_internal.gate
@@ -116,16 +137,16 @@ begin atomic
         case when p.status = 'waiting' then ' itself' else '' end)
       when p_status = 'parked' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
         coalesce(p.last_error, p.last_outcome), p.id)
-      else format('It has ended: %s; required: %s.', p_status, p_run_if) end;
+      else format('It has ended: %s; required: %s.', p_status, p_run_if) end, null;
 end;
 comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
   'Does this parent let a link start? p_run_if: the required outcome; p_status: how the parent has ended.';
 
-create or replace function pgrab_internal.explain_parents(t pgrab_internal.task)
+create or replace function pgrab_internal.explain_parents(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select g.*
+  (select g.*
   from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
     cross join lateral (
       select case when p.id is not null then p.name
@@ -135,10 +156,18 @@ begin atomic
         row(p.*)::pgrab_internal.task, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
     cross join lateral pgrab_internal.explain_parent(
       x.task, a.run_if, pgrab_internal.parent_status(a.parent_id)) g
-  order by a.parent_id;
+  where p_all order by a.parent_id)
+  union all
+  select 'parents', 'waits', null, 'waiting for ' || string_agg(coalesce(p.name, p.key, '#' || p.id)
+    || case when p.paused then ' (paused)' when p.status = 'parked' then ' (parked)' else '' end, ', '
+    order by p.id)
+  from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+  where t.status = 'waiting' and t.needs is not null
+    and (p.status = 'parked' or not pgrab_internal.ended(p.status))
+  having count(*) > 0;
 end;
-comment on function pgrab_internal.explain_parents(pgrab_internal.task) is
-  'The gates of the parents of a link.';
+comment on function pgrab_internal.explain_parents(pgrab_internal.task, boolean) is
+  'The gates of the parents of a link; p_all: one by one, too.';
 
 create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -147,7 +176,7 @@ begin atomic
   select 'chain', 'waits', format('Its chain is running, and fires again when the run has ended: %s of its '
     'links have not (%s%s).', count(*),
     string_agg(left(pgrab_internal.called(x.id, x.name, x.key), 40), ', ' order by x.id)
-      filter (where x.n <= 3), case when count(*) > 3 then ', ...' end)
+      filter (where x.n <= 3), case when count(*) > 3 then ', ...' end), null
   from (
     select l.id, l.name, l.key, row_number() over (order by l.id) as n
     from pgrab.task l where l.chain = t.chain and l.needs is not null) x
@@ -156,48 +185,54 @@ begin atomic
   select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
     case t.status when 'waiting' then 'The chain is running; this link joins it at its next fire.'
       when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.'
-      else format('It has ended in this run of its chain: %s.', t.status) end
+      else format('It has ended in this run of its chain: %s.', t.status) end,
+    case t.status when 'waiting' then 'joins the chain at its next fire' end
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
-    or t.status = 'waiting' and t.needs is null;
+    or t.status = 'waiting' and t.needs is null
+  union all
+  select 'chain', 'waits', null, t.status || ' in this run of its chain'
+  where t.status in ('done', 'cancelled', 'skipped');
 end;
 comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'The gate of its chain.';
 
-create or replace function pgrab_internal.explain_due(t pgrab_internal.task) returns setof pgrab_internal.gate
+create or replace function pgrab_internal.explain_due(t pgrab_internal.task, p_all boolean)
+returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'schedule', 'ok', format('%s (%s), carried out %s times%s%s%s', t.schedule, t.timezone,
     t.fires || coalesce(' of ' || t.max_runs, ''), ', not before ' || t.starts_at,
     ', not after ' || t.ends_at, case when t.last_outcome not in ('succeeded', 'missed')
-      then format('; the last run: %s%s', t.last_outcome, ', ' || t.last_error) end)
+      then format('; the last run: %s%s', t.last_outcome, ', ' || t.last_error) end), null
   where t.schedule is not null
   union all
   select 'missed', 'waits', format('Its fire of %s was missed: %s (%s; misfire: %s).',
-    pgrab_internal.cut(m.fire_at), m.error, t.misfire_after, t.misfire)
+    pgrab_internal.cut(m.fire_at), m.error, t.misfire_after, t.misfire), null
   from pgrab.last_run(t.id) m
-  where m.outcome = 'missed'
+  where p_all and m.outcome = 'missed'
   union all
   select 'due', case when d.at <= statement_timestamp() then 'ok' else 'waits' end,
     case when d.at <= statement_timestamp() then format('Due since %s.', pgrab_internal.cut(d.at))
       when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last one: %s.%s', t.attempt + 1,
         d.wait, pgrab_internal.cut(d.at), coalesce(t.last_error, t.last_outcome), d.sooner)
       else format('Planned for %s, in %s%s.%s', t.fire_at, d.wait,
-        case when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end
+        case when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end,
+    case when t.due_at > statement_timestamp() then case when t.attempt = 0 then 'due in '
+      else format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) end || d.wait end
   from (
     select coalesce(t.due_at, t.fire_at) as at,
       date_trunc('second', coalesce(t.due_at, t.fire_at) - statement_timestamp()) as wait,
       case when t.paused then '' else format(' select pgrab.run_now(%s) runs it now.', t.id) end
         as sooner) d;
 end;
-comment on function pgrab_internal.explain_due(pgrab_internal.task) is 'Its schedule, and when it is due.';
+comment on function pgrab_internal.explain_due(pgrab_internal.task, boolean) is
+  'Its schedule, and when it is due.';
 
-create or replace function pgrab_internal.explain_limit(t pgrab_internal.task)
+-- p_all: the line is counted, too; who is in it waits.
+create or replace function pgrab_internal.explain_limit(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'limit',
-    case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
-      when u.running < coalesce(l.max_running, u.running + 1) and w.before = 0
-        and s.next is null then 'ok' else 'waits' end,
+  select 'limit', v.verdict,
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
@@ -208,7 +243,9 @@ begin atomic
           else format(' The next start is at %s.', pgrab_internal.cut(s.next)) end
         || case when t.due_at is null then format(' It has been in line since %s; %s wait there.',
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
-          else '' end end
+          else '' end end,
+    case v.verdict when 'blocked' then format('limit %s lets nothing run (max_running 0)', l.key)
+      when 'waits' then format('waits for a place under limit %s', l.key) end
   from (select) one left join pgrab.limit l on l.key = t.limit_key
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
       from pgrab.limit_place x where x.key = t.limit_key) u
@@ -217,14 +254,20 @@ begin atomic
     cross join lateral (select count(*) as before from (
       select from pgrab.task x
       where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused
-      limit 10001) x) w
+      limit case when p_all then 10001 when t.due_at is null then 0 else 1 end) x) w
     left join lateral (
       select r.first as next from pgrab_internal.limit_room(
         row(l.*)::pgrab_internal.limit, pgrab_internal.limit_latest(l.key)) r
-      where r.first > clock_timestamp() + interval '10 ms') s on l.per_second is not null
+      where l.per_second is not null and (p_all or t.due_at is not null)
+        and r.first > clock_timestamp() + interval '10 ms') s on true
+    cross join lateral (
+      select case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
+        when t.due_at is not null and u.running < coalesce(l.max_running, u.running + 1) and w.before = 0
+          and s.next is null then 'ok'
+        else 'waits' end as verdict) v
   where t.limit_key is not null;
 end;
-comment on function pgrab_internal.explain_limit(pgrab_internal.task) is 'The gate of its limit.';
+comment on function pgrab_internal.explain_limit(pgrab_internal.task, boolean) is 'The gate of its limit.';
 
 create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
 returns pgrab_internal.gate
@@ -249,7 +292,7 @@ begin atomic
       when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
       when f.places = 0 then 'No process that handles it is up.'
       when not f.free then format('Busy: %s of %s.', f.running, f.places)
-      else format('Free: %s of %s in use.', f.running, f.places) end
+      else format('Free: %s of %s in use.', f.running, f.places) end, null
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
@@ -277,7 +320,7 @@ language sql stable
 begin atomic
   select 'worker ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
     format('On %s, %s of %s processes are up.', n.name, p.up, p.processes)
-      || coalesce(' Last fault: ' || p.fault, '')
+      || coalesce(' Last fault: ' || p.fault, ''), null
   from pgrab.pool p join pgrab.node n on n.id = p.node_id
   where p.kinds ? t.kind and n.state <> 'down'
   order by n.name, p.name;
@@ -285,37 +328,74 @@ end;
 comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
   'The gates of pools of handlers: the processes that handle its kind, on every node that has some.';
 
+-- One row; a table, so that PostgreSQL inlines it.
+create or replace function pgrab_internal.cluster_for(t pgrab_internal.task)
+returns table (live bigint, up bigint, runs bigint, up_kind bigint, up_login bigint, up_runs bigint,
+  up_labels bigint, fit bigint, well bigint, names text, places bigint, free bigint)
+language sql stable
+begin atomic
+  select count(*), count(*) filter (where f.up), count(*) filter (where f.runs),
+    count(*) filter (where f.up and t.kind = any (n.kinds)), count(*) filter (where f.up and f.login),
+    count(*) filter (where f.up and f.runs), count(*) filter (where f.up and f.labels),
+    count(*) filter (where f.fits), count(*) filter (where f.fits and not n.ill),
+    string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.places) filter (where f.fits),
+    sum(f.places - f.running) filter (where f.fits)
+  from pgrab.node n
+    cross join lateral (
+      select n.state = 'up' as up, n.labels @> t.require as labels,
+        t.kind <> 'sql' or t.owner = any (n.owners) as login,
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.places
+      from pgrab_internal.crew(n, t.kind) w) x
+    cross join lateral (select x.*, x.up and x.runs and x.labels as fits) f
+  where n.live;
+end;
+comment on function pgrab_internal.cluster_for(pgrab_internal.task) is
+  'How many nodes are alive, and how many of these have what the task needs.';
+
+-- The first of these that holds is the reason.
+create or replace function pgrab_internal.explain_cluster(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'nodes', case when m.detail is null then 'waits' else 'blocked' end, m.detail, m.why
+  from pgrab_internal.cluster_for(t) c
+    cross join lateral (
+      select string_agg(n.name, ', ' order by n.name) as silent from pgrab.node n where n.state <> 'down') s
+    cross join lateral (select
+      'Every node that could run it is draining or stopping. Undrain one, or start another: pgrab run.'
+        as draining,
+      format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change the '
+        'task''s require.', t.kind, t.require) as labels) k
+    cross join lateral (values
+      (1, c.live = 0, concat('No node is up. ', 'Silent: ' || s.silent || '. ', 'Start one: pgrab run.'),
+        'no node is up' || coalesce('; silent: ' || s.silent, '')),
+      (2, c.up = 0, k.draining, 'all nodes are draining'),
+      (3, c.up_runs = 0 and c.runs > 0, k.draining,
+        format('the nodes that run kind %s are draining', t.kind)),
+      (4, c.up_kind = 0, format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.',
+        t.kind, t.kind), format('no live node runs kind %s', t.kind)),
+      (5, c.up_login = 0, format('No live node has a connection for owner %s, and a sql task runs as its '
+        'owner or not at all. Give one a section [owner %s] with a service or dsn, or start one that logs in '
+        'as %s.', t.owner, t.owner, t.owner), format('no live node has a connection for owner %s', t.owner)),
+      (6, c.up_runs = 0, format('No live node runs kind %s for owner %s: see allow in [owner %s] of their '
+        'files.', t.kind, t.owner, t.owner),
+        format('no live node runs kind %s for owner %s', t.kind, t.owner)),
+      (7, c.up_labels = 0, k.labels, format('no live node has labels %s', t.require)),
+      (8, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
+      (9, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
+      (10, c.places = 0, null, format('no handler process for kind %s is up', t.kind)),
+      (11, c.free <= 0, null, 'all nodes busy')) m(n, shut, detail, why)
+  where m.shut order by m.n limit 1;
+end;
+comment on function pgrab_internal.explain_cluster(pgrab_internal.task) is
+  'Why no node can take it now, all of them together.';
+
 create or replace function pgrab_internal.explain_nodes(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  (select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
-  where n.state <> 'down' or t.node_id = n.id order by n.name)
-  union all
-  select 'nodes', 'blocked', case
-    when not exists (select from pgrab.node n where n.live)
-      then concat('No node is up. ', (select 'Silent: ' || string_agg(n.name, ', ' order by n.name) || '. '
-        from pgrab.node n where n.state <> 'down'), 'Start one: pgrab run.')
-    when not exists (select from pgrab.node n where n.live and t.kind = any (n.kinds))
-      then format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.', t.kind, t.kind)
-    when t.kind = 'sql' and not exists (select from pgrab.node n
-        where n.live and t.owner = any (n.owners))
-      then format('No live node has a connection for owner %s, and a sql task runs as its owner or not at '
-        'all. Give one a section [owner %s] with a service or dsn, or start one that logs in as %s.', t.owner,
-        t.owner, t.owner)
-    when not exists (select from pgrab.node n where n.live
-        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
-      then format('No live node runs kind %s for owner %s: see allow in [owner %s] of their files.', t.kind,
-        t.owner, t.owner)
-    when not exists (select from pgrab.node n where n.live and n.labels @> t.require
-        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner))
-      then format('No live node that runs kind %s has labels %s. Start one with them (--labels), or change '
-        'the task''s require.', t.kind, t.require)
-    else 'Every node that could run it is draining or stopping. Undrain one, or start another: pgrab run.' end
-  where pgrab_tool.able(t.kind, t.owner, t.require) = '{}'
-  union all
-  select 'durability', 'blocked', format('at_most_once, and %s.', pgrab_internal.may_lose(false))
-  where t.delivery = 'at_most_once' and pgrab_internal.may_lose(false) is not null;
+  select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
+  where n.state <> 'down' or t.node_id = n.id order by n.name;
 end;
 comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
 
@@ -344,7 +424,7 @@ begin atomic
     when w.node like 'one of %' then format('%s takes it; another of them when it is overdue by '
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
     else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
-      pgrab.shard(t.id), w.node) end
+      pgrab.shard(t.id), w.node) end, null
   from (
     select pgrab_internal.likely(pgrab_tool.able(t.kind, t.owner, t.require),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
@@ -357,20 +437,61 @@ create or replace function pgrab_internal.explain_claim(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'claim', case when n.id is not null then 'ok' else 'waits' end,
-    case when n.id is not null then format('Claimed by %s at %s; it starts when it is due and a worker is '
-      'free.', n.name, pgrab_internal.cut(t.claimed_at))
-      else 'Claimed by a node that has died; others take it over.' end
-  from (select) one
-    left join pgrab.node n on n.id = t.node_id and n.incarnation = t.incarnation and n.state <> 'down'
-  where t.status = 'claimed'
-  union all
+  select 'claim', case when c.holds then 'ok' else 'waits' end,
+    case when c.holds then format('Claimed by %s at %s; it starts when it is due and a worker is free.',
+        n.name, pgrab_internal.cut(t.claimed_at))
+      else 'Claimed by a node that has died; others take it over.' end,
+    case when n.id is null then 'claimed by a node that is gone' when c.holds then 'claimed by ' || n.name
+      else format('claimed by %s, which has died', n.name) end
+  from (select) one left join pgrab.node n on n.id = t.node_id
+    cross join lateral (select coalesce(n.incarnation = t.incarnation and n.live, false) as holds) c
+  where t.status = 'claimed';
+end;
+comment on function pgrab_internal.explain_claim(pgrab_internal.task) is 'Which node has claimed it.';
+
+create or replace function pgrab_internal.explain_look(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
   select 'next look', 'ok',
-    'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).'
+    'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).',
+    'about to be taken'
   where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
 end;
-comment on function pgrab_internal.explain_claim(pgrab_internal.task) is
-  'Which node has claimed it, or when nodes look next.';
+comment on function pgrab_internal.explain_look(pgrab_internal.task) is 'When nodes look next.';
+
+-- p_all: all gates; otherwise no more than to the first that is shut, and nothing that is only told.  (A
+-- statement each: one for all would be begun thirteen times.)
+create or replace function pgrab_internal.gates(t pgrab_internal.task, p_all boolean)
+returns setof pgrab_internal.gate
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+declare
+  c_planned constant boolean := t.status in ('scheduled', 'claimed', 'parked');
+  g pgrab_internal.gate[];
+begin
+  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 13 else 4 end loop
+    continue when not p_all and i in (8, 11, 12);
+    case i
+      when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
+      when 2 then g := array(select x from pgrab_internal.explain_all() x);
+      when 3 then g := array(select x from pgrab_internal.explain_parents(t, p_all) x);
+      when 4 then g := array(select x from pgrab_internal.explain_chain(t) x);
+      when 5 then g := array(select x from pgrab_internal.explain_due(t, p_all) x);
+      when 6 then g := array(select x from pgrab_internal.explain_limit(t, p_all) x);
+      when 7 then g := array(select x from pgrab_internal.explain_claim(t) x);
+      when 8 then g := array(select x from pgrab_internal.explain_nodes(t) x);
+      when 9 then g := array(select x from pgrab_internal.explain_held_up(t) x);
+      when 10 then g := array(select x from pgrab_internal.explain_cluster(t) x);
+      when 11 then g := array(select x from pgrab_internal.explain_pools(t) x);
+      when 12 then g := array(select x from pgrab_internal.explain_owner(t) x);
+      else g := array(select x from pgrab_internal.explain_look(t) x);
+    end case;
+    return query select * from unnest(g);
+    exit when not p_all and exists (select from unnest(g) x where x.why is not null);
+  end loop;
+end $$;
+comment on function pgrab_internal.gates(pgrab_internal.task, boolean) is
+  'The gates between a task and its run, in order.';
 
 create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean, p_by text)
 returns table (gate text, verdict text, detail text)
@@ -380,24 +501,14 @@ declare
 begin
   select * into t from pgrab.task x where x.id = p_id and p_seen;
   if not found then
-    return query select * from pgrab_internal.explain_ended(case when p_seen then p_id end, p_id, p_by);
-    return;
-  elsif t.status = 'running' then
-    return query select * from pgrab_internal.explain_running(t);
+    return query select e.gate, e.verdict, e.detail
+      from pgrab_internal.explain_ended(case when p_seen then p_id end, p_id, p_by) e;
     return;
   end if;
-  return query select * from pgrab_internal.explain_row(t);
-  return query select * from pgrab_internal.explain_parents(t);
-  return query select * from pgrab_internal.explain_chain(t);
-  if t.status in ('waiting', 'done', 'cancelled', 'skipped') then
-    return;
-  end if;
-  return query select * from pgrab_internal.explain_due(t);
-  return query select * from pgrab_internal.explain_limit(t);
-  return query select * from pgrab_internal.explain_nodes(t);
-  return query select * from pgrab_internal.explain_pools(t);
-  return query select * from pgrab_internal.explain_owner(t);
-  return query select * from pgrab_internal.explain_claim(t);
+  return query
+  select r.gate, r.verdict, r.detail from pgrab_internal.explain_running(t) r where t.status = 'running';
+  return query
+  select g.gate, g.verdict, g.detail from pgrab_internal.gates(t, true) g where g.detail is not null;
 end $$;
 comment on function pgrab_internal.explain_task(bigint, boolean, text) is
   'pgrab.explain() for a caller; p_seen: who may see the task.';
