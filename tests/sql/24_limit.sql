@@ -108,7 +108,7 @@ select min(id) as one, min(version) as version from placed join pgrab.task using
 select cmp_ok(pg_temp.blocks(format(
     'select pgrab_internal.limit_give_back(array[%s], array[%s], array[21])', :one, :version)),
   '<', 200::bigint, 'with ten thousand places a finish reads a few blocks');
-select cmp_ok(pg_temp.blocks('select pgrab_internal.limit_tick()'), '<', 200::bigint,
+select cmp_ok(pg_temp.blocks('select pgrab_internal.limit_tick()'), '<', 400::bigint,
   'and so does the clock');
 select is((select count(*) from pgrab.limit_use), (select count(*) * 2 from pgrab.limit_use where no = 0)
   - (select count(*) from pgrab.limit_use k where k.no = 0

@@ -4,7 +4,9 @@ import re
 import pytest
 
 from cluster import stays, wait_until
-from faulty import FINISH, as_role, role  # noqa: F401 (fixtures)
+from faulty import as_role, role  # noqa: F401 (fixtures)
+
+FINISH_RUN = "execute on function pgrab_internal.finish_run"
 
 
 def test_a_finished_run_waits_for_a_row_that_somebody_has_locked(db, nodes):
@@ -76,11 +78,11 @@ def test_a_fault_of_the_servers_costs_no_attempt(db, nodes, role, what):
     node = nodes.start("n1", dsn=as_role(db, role))
     db.wait_run(db.add(kind="noop"))
     task = db.add_as(role, kind="sql", command="insert into public.eff values (1)", max_attempts=1, run_at=db.one("select now() + interval '1 s'"))
-    db.query(f"alter role {role} nologin" if what == "login" else f"revoke {FINISH} from {role}")
+    db.query(f"alter role {role} nologin" if what == "login" else f"revoke {FINISH_RUN} from {role}")
     first = db.one("select version from pgrab.task where id = %s", task)
     db.wait("select attempt = 0 and version > %s from pgrab.task where id = %s", first, task)
     assert not db.runs(task)
-    db.query(f"alter role {role} login; grant {FINISH} to {role}")
+    db.query(f"alter role {role} login; grant {FINISH_RUN} to {role}")
     assert db.wait_run(task, timeout=15).outcome == "succeeded"
     assert db.one("select count(*) from eff") == 1 and db.runs(task)[0].attempt == 1
     node.end()
