@@ -26,3 +26,11 @@ def test_a_place_holds_what_it_is_said_to(what, where):
 @pytest.mark.parametrize("word", ASKED.values(), ids=ASKED.keys())
 def test_what_people_look_for_has_a_row(word):
     assert sum(word in what for what, _ in ROWS) >= 1
+
+
+def test_the_gates_of_the_page_are_those_of_the_schema():
+    made = set(re.findall(r"select '([a-z ]+)'[, ]", (ROOT / "migrations/api/45_explain.sql").read_text(encoding="utf-8")))
+    page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
+    part = page[page.index("| gate | shut |"):page.index("one that is gone `ended` or `deleted`.") + 40]
+    told = {name.removesuffix(" NAME") for name in re.findall(r"`([a-z ]+(?: NAME)?)`", part)} - {"at_most_once"}
+    assert {name.strip() for name in made} - {"parents"} == told
