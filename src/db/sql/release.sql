@@ -10,6 +10,6 @@ with mine as materialized (
       and t.status = 'claimed'
   for update of t)
 select cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(
-    m.id, m.version, case when m.may then 'release' else 'refuse' end)))),
+    m.id, m.version, case when m.may then 'release' else 'refuse' end)))) as count,
   case when not bool_and(m.may) then pg_notify('pgrab', 'lanes')::text end
 from mine m
