@@ -37,11 +37,12 @@ def test_idle_nodes_ask_little_from_their_start_and_keep_three_connections(db, n
         node.wait_up()
     db.query("select pg_stat_statements_reset()")
     since = time.monotonic()
-    # A rate needs a time.  In the first minute alone it is 0.93, without room for a node that comes late to a busy machine.
+    # A rate needs a time.  It is 0.92 to 0.94: a beat every 2 s, a look every 5.  The room above is for a node whose
+    # connections a busy machine delays once; one more statement every 5 s would be 0.2 and is noticed.
     wait_until(lambda: time.monotonic() - since >= 90, 100, "a minute and a half to pass", step=0.5)
     per_node_and_second = db.one(STATEMENTS) / NODES / (time.monotonic() - since)
     most = db.query("select calls, query from pg_stat_statements order by calls desc limit 5")
-    assert per_node_and_second <= 1, most
+    assert per_node_and_second <= 1.1, (per_node_and_second, most)
     wait_until(lambda: dict(db.query("select application_name, count(*) from pg_stat_activity where datname = current_database() "
                                      "and application_name like 'pgrab %' group by 1"))
                == {"pgrab heartbeat": NODES, "pgrab listen": NODES, "pgrab load": NODES}, 30, "three connections of each node")
