@@ -92,12 +92,6 @@ comment on function pgrab_tool.id_of(text) is
   'The id of the task with this id, key or name, tried in this order. Refuses a name that several tasks '
   'have, listing them, and one that none has.';
 
-create or replace function pgrab_tool.ids_of(p_tasks text[]) returns bigint[]
-language sql stable
-return (select coalesce(array_agg(pgrab_tool.id_of(u.task) order by u.n), '{}')
-  from unnest(p_tasks) with ordinality u(task, n));
-comment on function pgrab_tool.ids_of(text[]) is 'pgrab_tool.id_of() of each.';
-
 create or replace function pgrab_tool.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval

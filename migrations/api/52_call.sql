@@ -91,175 +91,79 @@ comment on function pgrab_internal.called() is
 create trigger call_10 instead of insert on pgrab_internal.call
   for each row execute function pgrab_internal.called();
 
-create or replace function pgrab.pause(p_ids bigint[]) returns setof pgrab_internal.task
+-- Parsed, so that it reaches the view; a function of any type of argument cannot be.
+create or replace function pgrab_tool.on_tasks(p_verb text, p_ids bigint[])
+returns setof pgrab_internal.task
 language sql
 begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('pause', p_ids) returning tasks)
+  with done as (insert into pgrab_internal.call (verb, ids) values (p_verb, p_ids) returning tasks)
   select t.* from done d cross join unnest(d.tasks) t;
 end;
-comment on function pgrab.pause(bigint[]) is
+comment on function pgrab_tool.on_tasks(text, bigint[]) is
+  'The public function of this name, for tasks by their ids.';
+
+-- Each takes what pgrab_tool.ids_of() takes.
+create or replace function pgrab.pause(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('pause', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.pause(anycompatible) is
   'These tasks are not started after the commit; runs in progress continue. Returns the rows that were not '
   'paused before.';
-create or replace function pgrab.pause(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.pause(array[p_id]);
-end;
-comment on function pgrab.pause(bigint) is
-  'This task is not started after the commit; a run in progress continues.';
-create or replace function pgrab.pause(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.pause(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.pause(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.resume(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('resume', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.resume(bigint[]) is
+create or replace function pgrab.resume(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('resume', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.resume(anycompatible) is
   'Undoes pause: the tasks are due as planned, or at once if that time has passed. Returns the rows that '
   'were paused.';
-create or replace function pgrab.resume(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.resume(array[p_id]);
-end;
-comment on function pgrab.resume(bigint) is
-  'Undoes pause.';
-create or replace function pgrab.resume(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.resume(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.resume(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.retry(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('retry', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.retry(bigint[]) is
+create or replace function pgrab.retry(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('retry', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.retry(anycompatible) is
   'Starts parked tasks again at once, with all their attempts. The planned time (fire_at) stays. The chain '
   'of a link continues from there: links that were skipped because of it wait again.';
-create or replace function pgrab.retry(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.retry(array[p_id]);
-end;
-comment on function pgrab.retry(bigint) is
-  'Starts a parked task again at once, with all its attempts.';
-create or replace function pgrab.retry(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.retry(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.retry(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.run_now(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('run_now', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.run_now(bigint[]) is
+create or replace function pgrab.run_now(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('run_now', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.run_now(anycompatible) is
   'Makes tasks due at once, with all their attempts.';
-create or replace function pgrab.run_now(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.run_now(array[p_id]);
-end;
-comment on function pgrab.run_now(bigint) is
-  'Makes a task due at once.';
-create or replace function pgrab.run_now(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.run_now(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.run_now(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.cancel(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('cancel', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.cancel(bigint[]) is
+create or replace function pgrab.cancel(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('cancel', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.cancel(anycompatible) is
   'Gives up the current fire of these tasks. One that has not started is cancelled at once; a running one is '
   'stopped, on whichever node, within two seconds. A one-shot task ends (status cancelled); a schedule '
   'continues with its next fire: pause the task to prevent that, delete it to end it. For a root, the whole '
   'run of its chain is cancelled. Returns the rows: those still running will stop in a moment.';
-create or replace function pgrab.cancel(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.cancel(array[p_id]);
-end;
-comment on function pgrab.cancel(bigint) is
-  'Gives up the current fire of this task: at once if it has not started; a running one is stopped within '
-  'two seconds. Its schedule, if it has one, continues.';
-create or replace function pgrab.cancel(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.cancel(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.cancel(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.skip_next(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('skip_next', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.skip_next(bigint[]) is
+create or replace function pgrab.skip_next(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('skip_next', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.skip_next(anycompatible) is
   'The next fire of these schedules will not run; it is recorded as skipped, and the one after it is '
   'planned. A fire that waits for another attempt is skipped, too.';
-create or replace function pgrab.skip_next(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.skip_next(array[p_id]);
-end;
-comment on function pgrab.skip_next(bigint) is
-  'The next fire of this schedule will not run; it is recorded as skipped.';
-create or replace function pgrab.skip_next(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.skip_next(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.skip_next(text) is 'The same for a task given by its key or its name.';
 
-create or replace function pgrab.delete(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('delete', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.delete(bigint[]) is
+create or replace function pgrab.delete(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('delete', pgrab_tool.ids_of(p_tasks))
+$$;
+comment on function pgrab.delete(anycompatible) is
   'Deletes tasks and their schedules; runs in progress are stopped. The history keeps their definitions. '
   'Refuses a task that others wait for: use pgrab.delete_chain().';
-create or replace function pgrab.delete(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.delete(array[p_id]);
-end;
-comment on function pgrab.delete(bigint) is
-  'Deletes a task and its schedule; a run in progress is stopped. The history keeps its definition.';
-create or replace function pgrab.delete(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.delete(array[pgrab_tool.id_of(p_task)]);
-end;
-comment on function pgrab.delete(text) is 'The same for a task given by its key or its name.';
 
 create or replace function pgrab.delete_chain(p_id bigint) returns setof bigint
 language sql
 begin atomic
-  with done as (
-    insert into pgrab_internal.call (verb, ids) values ('delete_chain', array[p_id]) returning tasks)
-  select t.id from done d cross join unnest(d.tasks) t;
+  select t.id from pgrab_tool.on_tasks('delete_chain', array[p_id]) t;
 end;
 comment on function pgrab.delete_chain(bigint) is
   'Deletes a task with everything below it; runs in progress are stopped. Returns the ids.';
@@ -329,22 +233,13 @@ end;
 comment on function pgrab.delete_token(text) is
   'Revokes at once the tokens of that name whose role the caller is a member of. False: there was none.';
 
-create or replace function pgrab.undelete(p_ids bigint[]) returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values ('undelete', p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab.undelete(bigint[]) is
+create or replace function pgrab.undelete(p_tasks anycompatible) returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_tasks('undelete', pgrab_tool.ids_of(p_tasks, true))
+$$;
+comment on function pgrab.undelete(anycompatible) is
   'Inserts tasks that were deleted again, as they were last defined, with new ids: schedules are planned '
   'from now on, other tasks have the time that they had. Links of a chain come back together.';
-create or replace function pgrab.undelete(p_id bigint) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.undelete(array[p_id]);
-end;
-comment on function pgrab.undelete(bigint) is
-  'Inserts a task that was deleted again, as it was last defined, with a new id.';
 
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language sql

@@ -18,12 +18,30 @@ end;
 comment on function pgrab_tool.defined_id(text) is
   'Like pgrab_tool.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
 
-create or replace function pgrab.undelete(p_task text) returns setof pgrab_internal.task
-language sql
-begin atomic
-  select * from pgrab.undelete(array[pgrab_tool.defined_id(p_task)]);
-end;
-comment on function pgrab.undelete(text) is 'The same for a task given by the last key or name that it had.';
+-- The functions on tasks take any of these, so that each of them is one; PostgreSQL takes a literal for text.
+create or replace function pgrab_tool.ids_of(p_tasks anycompatible, p_gone boolean default false)
+returns bigint[]
+language plpgsql stable as $$
+declare
+  c_type constant text := pg_typeof(p_tasks);
+begin
+  if c_type in ('bigint', 'integer', 'smallint') then
+    return array[p_tasks::bigint];
+  elsif c_type in ('bigint[]', 'integer[]', 'smallint[]') then
+    return p_tasks::bigint[];
+  elsif c_type in ('text[]', 'character varying[]', 'name[]') then
+    return array(
+      select case when p_gone then pgrab_tool.defined_id(u.task) else pgrab_tool.id_of(u.task) end
+      from unnest(p_tasks::text[]) with ordinality u(task, n) order by u.n);
+  elsif c_type in ('text', 'character varying', 'name') then
+    return pgrab_tool.ids_of(array[p_tasks::text], p_gone);
+  end if;
+  raise exception using errcode = '22023', message = format('a value of type %s is no task', c_type),
+    hint = 'Give the id, the key or the name of a task, or an array of them.';
+end $$;
+comment on function pgrab_tool.ids_of(anycompatible, boolean) is
+  'The ids of tasks that are given by an id, a key or a name (see pgrab_tool.id_of()), or by an array of '
+  'these; with p_gone, deleted ones, too.';
 
 create or replace function pgrab.changes(p_id bigint)
 returns table (at timestamptz, role text, version bigint, changed text, before text, after text)

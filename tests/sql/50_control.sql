@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(50);
+select plan(55);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -19,6 +19,11 @@ select throws_ok('select pgrab.pause(99999)', 'P0002', 'task 99999 does not exis
 select throws_ok('select pgrab.resume(array[1001, 99999])', 'P0002', 'task 99999 does not exist');
 select throws_ok('select pgrab.retry(null::bigint)', '22004', 'cannot retry: an id is null');
 select throws_ok('select pgrab.retry(null::bigint[])', '22004', 'cannot retry: an id is null');
+select throws_ok('select pgrab.retry(null)', '22004', 'a task is null');
+select throws_ok('select pgrab.retry(array[null::text])', '22004', 'a task is null');
+select throws_ok('select pgrab.retry(now())', '22023', 'a value of type timestamp with time zone is no task');
+select is((select count(*) from pgrab.pause(array[1003::int2, 1001])), 2::bigint, 'small numbers will do');
+select is((select count(*) from pgrab.resume(array['1003', '1001'])), 2::bigint, 'and an array of words');
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values
   (4711, 1, 1, now(), now(), 'succeeded', 'done', 'noop', 'o');
 select throws_ok('select pgrab.run_now(4711)', 'P0002', 'task 4711 has ended: done');
@@ -86,8 +91,8 @@ create function pg_temp.chain() returns void language sql as $$
     {"key": "both", "kind": "noop", "parents": ["left", "right"], "run_if": "always"}]}');
 $$;
 select pg_temp.chain();
-select throws_ok($$select pgrab.delete(pgrab_tool.ids_of('{root,both}'))$$, '23503');
-select is((select count(*) from pgrab.delete(pgrab_tool.ids_of('{root,left,right,both}'))), 4::bigint,
+select throws_ok($$select pgrab.delete('{root,both}'::text[])$$, '23503');
+select is((select count(*) from pgrab.delete('{root,left,right,both}'::text[])), 4::bigint,
   'a chain is deleted as a whole, in any order');
 select is((select count(*) from pgrab.chain), 0::bigint, 'and nothing of it is left');
 select is((select count(*) from pgrab.edge), 0::bigint, 'no edge either');

@@ -60,9 +60,9 @@ select throws_ok('select pgrab.pause(''nobody'')', 'P0002', 'no task has the key
 -- ----------------------------------------------------------------------------------------------- who acts
 create role pgrab_test_caller;
 grant pgrab_test_caller to current_user;
-grant usage on schema pgrab to pgrab_test_caller;
+grant usage on schema pgrab, pgrab_tool to pgrab_test_caller;
 grant select on all tables in schema pgrab to pgrab_test_caller;
-grant execute on all functions in schema pgrab to pgrab_test_caller;
+grant execute on all functions in schema pgrab, pgrab_tool to pgrab_test_caller;
 grant insert, select on pgrab_internal.call to pgrab_test_caller;
 set local role pgrab_test_caller;
 select lives_ok('select pgrab.pause(2)', 'whoever may call needs no right on a table');

@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(28);
+select plan(29);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -249,7 +249,12 @@ select is(
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
-  'members_check output output_of', 'a reader calls nothing else that could change anything');
+  'members_check on_tasks output output_of', 'a reader calls nothing else that could change anything');
+select is(array(
+    select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))
+    from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call'),
+  array(select false from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call'),
+  'and by on_tasks() nothing at all');
 
 -- --------------------------------------------------------------- what is asked about another's is not told
 -- Each function that changes nothing is asked about a number and a word of another's, and about ones that
@@ -265,7 +270,8 @@ begin
     select string_agg(case u.type when 'bigint' then p_id::text when 'text' then quote_literal(p_word)
       when 'bigint[]' then format('array[%s]', p_id) when 'text[]' then format('array[%L]', p_word)
       when 'interval' then '''1 h''' when 'timestamp with time zone' then '''2100-01-01'''
-      when 'jsonb' then '''{}''' else '1' end || '::' || u.type, ', ' order by u.n)
+      when 'jsonb' then '''{}''' when 'anycompatible' then quote_literal(p_word) else '1' end
+        || '::' || replace(u.type, 'anycompatible', 'text'), ', ' order by u.n)
     from unnest(p_args) with ordinality u(type, n) where u.type <> 'boolean')) into v_answer;
   raise exception using errcode = 'UNDO1';
 exception

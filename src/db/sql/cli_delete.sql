@@ -2,4 +2,4 @@
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   'deleted' as status,
   date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.delete(pgrab_tool.ids_of($1::text[])) t
+from pgrab.delete($1::text[]) t

@@ -2,4 +2,4 @@
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   case when t.paused then 'paused' else t.status end as status,
   date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.pause(pgrab_tool.ids_of($1::text[])) t
+from pgrab.pause($1::text[]) t

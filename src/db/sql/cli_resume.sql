@@ -2,4 +2,4 @@
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   case when t.paused then 'paused' else t.status end as status,
   date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.resume(pgrab_tool.ids_of($1::text[])) t
+from pgrab.resume($1::text[]) t

@@ -2,4 +2,4 @@
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   case when t.paused then 'paused' else t.status end as status,
   date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.run_now(pgrab_tool.ids_of($1::text[])) t
+from pgrab.run_now($1::text[]) t

@@ -2,4 +2,4 @@
 select t.id, coalesce(t.name, t.key) as name, t.kind,
   case when t.paused and t.status = 'scheduled' then 'paused' else t.status end as status,
   date_trunc('second', t.due_at) as due_at, t.attempt
-from pgrab.skip_next(pgrab_tool.ids_of($1::text[])) t
+from pgrab.skip_next($1::text[]) t

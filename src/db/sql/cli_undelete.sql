@@ -2,5 +2,4 @@
 -- $1 ids, or the last keys or names.
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, date_trunc('second', t.due_at) as due_at,
   t.attempt
-from pgrab.undelete(array(select pgrab_tool.defined_id(u.task)
-  from unnest($1::text[]) with ordinality u(task, n) order by u.n)) t
+from pgrab.undelete($1::text[]) t
