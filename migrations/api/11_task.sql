@@ -68,72 +68,31 @@ end $$;
 comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
   'When a task with a schedule is first due; refuses a task that would never fire.';
 
--- Programs that map rows to objects write null for what they do not know.  A null kind is refused: it would
--- make the text of some other kind SQL.  These are the defaults of the table, which SQL can only name for a
--- whole column.
-create or replace function pgrab_internal.task_fill(t pgrab_internal.task) returns pgrab_internal.task
-language plpgsql immutable as $$
+-- Programs that map rows to objects write null for what they do not know: it means the default.  The system's
+-- columns begin as the system wants them, whatever the INSERT says.
+do $do$
 begin
-  t.command := coalesce(t.command, '');
-  t.args := coalesce(t.args, '{}');
-  t.require := coalesce(t.require, '{}');
-  t.source := coalesce(t.source, '');
-  t.paused := coalesce(t.paused, false);
-  t.priority := coalesce(t.priority, 0);
-  t.timezone := coalesce(t.timezone, 'UTC');
-  t.misfire := coalesce(t.misfire, 'once');
-  t.misfire_after := coalesce(t.misfire_after, '1 minute');
-  t.misfire_limit := coalesce(t.misfire_limit, 100);
-  t.jitter := coalesce(t.jitter, '0');
-  t.timeout := coalesce(t.timeout, '1 hour');
-  t.max_attempts := coalesce(t.max_attempts, 3);
-  t.backoff := coalesce(t.backoff, '5 s');
-  t.backoff_max := coalesce(t.backoff_max, '1 hour');
-  t.delivery := coalesce(t.delivery, 'at_least_once');
-  t.run_if := coalesce(t.run_if, 'success');
-  return t;
-end $$;
-comment on function pgrab_internal.task_fill(pgrab_internal.task) is
-  'A new task with the defaults of its columns for null.';
-
+  execute format($f$
 create or replace function pgrab_internal.task_insert() returns trigger
 language plpgsql as $$
 declare
   t pgrab_internal.task := new;
 begin
-  if num_nulls(t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
-    t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
-    t.paused, t.source) > 0 then
-    t := pgrab_internal.task_fill(t);
-    new := t;
+  if num_nulls(%s) > 0 then
+%s
   end if;
+%s
   perform pgrab_internal.task_check(t);
   if t.priority > 0 or t.misfire_limit > 100 then -- what anybody may have: cluster_bounds_check
     perform pgrab_internal.owner_bounds(t, t.owner);
   end if;
-  -- The system's columns begin as the system wants them, whatever the INSERT says.
-  new.version := (date_part('epoch', now()) * 1e6)::bigint;
-  new.created_at := now();
-  new.updated_at := now();
-  new.status := 'scheduled';
-  new.node_id := null;
-  new.incarnation := null;
-  new.attempt := 0;
-  new.settled := false;
-  new.claimed_at := null;
-  new.started_at := null;
-  new.runs := 0;
-  new.fires := 0;
-  new.failures := 0;
-  new.last_outcome := null;
-  new.last_error := null;
-  new.last_finished_at := null;
-  new.succeeded_at := null;
-  new.chain := null;
-  new.needs := null;
-  new.met := null;
+  new := t;
   return new;
-end $$;
+end $$ $f$,
+    pgrab_internal.task_fallbacks('t.%I', ', ', '{kind}'),
+    pgrab_internal.task_fallbacks('    t.%I := coalesce(t.%1$I, %2$s);', E'\n', '{kind}'),
+    pgrab_internal.task_states('  t.%I := %s;', E'\n', null));
+end $do$;
 comment on function pgrab_internal.task_insert() is
   'Checks a new task, unless all of its definition is trivially valid.';
 
@@ -153,26 +112,25 @@ create trigger task_05_owner before insert on pgrab.task for each row
 
 -- Skipped for a definition in which nothing can be wrong, when the INSERT has left the system's columns
 -- alone: 7 us a row instead of 24.  A null anywhere makes the condition null, and the trigger runs.
+do $do$
+begin
+  execute format($f$
 create trigger task_10_insert before insert on pgrab.task for each row
 when ((
-  new.kind in ('sql', 'shell', 'noop') and new.args = '{}' and new.require = '{}' and new.on_failure is null
+  new.kind in ('sql', 'shell', 'noop') and new.on_failure is null
   and octet_length(new.command) <= 1048576
   and case new.kind when 'noop' then new.command = '' else btrim(new.command, E' \t\r\n') <> '' end
   and octet_length(coalesce(new.name, '-')) between 1 and 1000
   and octet_length(coalesce(new.key, '-')) between 1 and 1000
   and octet_length(new.source) <= 1000 and new.paused is not null and new.priority <= 0
-  and new.timeout = '1 hour' and new.max_attempts = 3 and new.backoff = '5 s' and new.backoff_max = '1 hour'
-  and new.delivery = 'at_least_once' and new.misfire = 'once' and new.misfire_after = '1 minute'
-  and new.misfire_limit = 100 and new.jitter = '0' and new.run_if = 'success' and new.timezone = 'UTC'
   and num_nonnulls(new.starts_at, new.ends_at, new.max_runs, new.expect_within, new.stall_after, new.keep) = 0
-  -- the system's columns
-  and new.version = (date_part('epoch', now()) * 1e6)::bigint and new.status = 'scheduled'
-  and new.created_at = now() and new.updated_at = now() and not new.settled
-  and new.attempt = 0 and new.runs = 0 and new.fires = 0 and new.failures = 0
-  and num_nonnulls(new.node_id, new.incarnation, new.claimed_at, new.started_at, new.last_finished_at,
-    new.succeeded_at, new.chain, new.needs, new.met, new.last_outcome, new.last_error) = 0
+  and %s and %s and num_nonnulls(%s) = 0
   ) is not true)
-execute function pgrab_internal.task_insert();
+execute function pgrab_internal.task_insert() $f$,
+    pgrab_internal.task_fallbacks('new.%I = %s', ' and ', '{kind,command,source,paused,priority}'),
+    pgrab_internal.task_states('new.%I = %s', ' and ', true),
+    pgrab_internal.task_states('new.%I', ', ', false));
+end $do$;
 
 -- The default of run_at is a microsecond after now(), which tells it apart from a now() in the statement.
 create or replace function pgrab_internal.task_plan() returns trigger
@@ -400,13 +358,6 @@ begin
 end $$;
 comment on function pgrab_tool.note_caller() is
   'Trigger: tells the next trigger, which runs with the rights of pgrab''s owner, who acts.';
-
-create or replace function pgrab_internal.written() returns text[]
-language sql immutable
-return '{name,key,kind,command,args,run_at,schedule,timezone,misfire,misfire_after,misfire_limit,starts_at,
-  ends_at,max_runs,jitter,priority,timeout,max_attempts,backoff,backoff_max,delivery,parent_id,run_if,require,
-  limit_key,paused,source,on_failure,expect_within,stall_after,keep}'::text[];
-comment on function pgrab_internal.written() is 'The columns of pgrab.task that users write.';
 
 do $$
 declare

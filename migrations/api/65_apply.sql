@@ -7,17 +7,6 @@
 -- A column that is left out gets its default, but run_at and paused stay as they are.  "parents": ["a", "b"]
 -- names parents by their keys; they must come first in the file.
 
-create or replace function pgrab_internal.apply_defaults() returns jsonb
-language sql immutable
-return '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC", "misfire": "once",
-  "misfire_after": "00:01:00", "misfire_limit": 100, "jitter": "00:00:00", "priority": 0,
-  "timeout": "01:00:00", "max_attempts": 3, "backoff": "00:00:05", "backoff_max": "01:00:00",
-  "delivery": "at_least_once", "run_if": "success", "name": null, "schedule": null, "starts_at": null,
-  "ends_at": null, "max_runs": null, "limit_key": null, "on_failure": null, "expect_within": null,
-  "stall_after": null, "keep": null}'::jsonb;
-comment on function pgrab_internal.apply_defaults() is
-  'The columns that a file may leave out, with their defaults.';
-
 create or replace function pgrab_internal.apply_called(p_task jsonb) returns text
 language sql immutable
 return coalesce('task ' || quote_literal(p_task ->> 'key'), left(p_task::text, 100));
@@ -47,8 +36,7 @@ begin
       'Each task in a file must be an object with a key.');
   end if;
   select k into v_member from jsonb_object_keys(p_task) k
-  where not pgrab_internal.apply_defaults() ? k and k not in ('key', 'parents', 'run_at', 'paused', 'source')
-  limit 1;
+  where k <> all (pgrab_internal.written() || '{parents}'::text[]) or k = 'parent_id' limit 1;
   if found then
     perform pgrab_internal.apply_refuse(p_task, format('%s is not a column that can be set', v_member),
       'Give columns of pgrab.task that users can write, and parents.');

@@ -11,9 +11,7 @@ begin
       hint = 'For example {"kind": "sql", "command": "select 1"}.';
   end if;
   select k into v_member from jsonb_object_keys(p_task) k
-  where not pgrab_internal.apply_defaults() ? k
-    and k not in ('key', 'parent_id', 'parents', 'run_at', 'paused', 'source')
-  limit 1;
+  where k <> all (pgrab_internal.written() || '{parents}'::text[]) limit 1;
   if found then
     raise exception using errcode = '22023', message = format('%s is not a column that can be set', v_member),
       hint = 'Give columns of pgrab.task that users can write, and parents.';
