@@ -460,27 +460,8 @@ create table pgrab.beat (
   beat             bigint      not null,
   incarnation      bigint      not null,
   heartbeat_at     timestamptz not null,
-  claims_attempted bigint      not null default 0,
-  claims_won       bigint      not null default 0,
-  claims_lost      bigint      not null default 0,
-  claims_stolen    bigint      not null default 0,
-  runs_started     bigint      not null default 0,
-  runs_succeeded   bigint      not null default 0,
-  runs_failed      bigint      not null default 0,
-  stale_finishes   bigint      not null default 0,
-  fences           bigint      not null default 0,
-  recovered        bigint      not null default 0,
-  keepers_lost     bigint      not null default 0,
-  log_dropped      bigint      not null default 0,
-  in_hand          integer     not null default 0,
-  running          integer     not null default 0,
-  to_start         integer     not null default 0,
-  to_run           integer     not null default 0,
-  to_finish        integer     not null default 0,
-  children         integer     not null default 0,
-  connections      integer     not null default 0,
-  lease_left       interval,
-  round_trip       interval,
+  counts           bigint[]    not null default '{}',
+  gauges           bigint[]    not null default '{}',
   bell             boolean     not null default true,
   busy             boolean     not null default false,
   ill              boolean     not null default false,
@@ -501,29 +482,10 @@ comment on column pgrab.beat.beat is
 comment on column pgrab.beat.incarnation is 'Random number, new at every start and after every fence.';
 comment on column pgrab.beat.heartbeat_at is
   'Time of the heartbeat, for readers only: no node is declared dead by it.';
-comment on column pgrab.beat.claims_attempted is 'Rows it tried to claim.';
-comment on column pgrab.beat.claims_won is 'Rows it got.';
-comment on column pgrab.beat.claims_lost is 'Rows that another node took first, or a user changed.';
-comment on column pgrab.beat.claims_stolen is 'Rows it got from shards of others, after steal_after.';
-comment on column pgrab.beat.runs_started is 'Runs begun by this incarnation and those before it.';
-comment on column pgrab.beat.runs_succeeded is 'Runs that succeeded.';
-comment on column pgrab.beat.runs_failed is 'Runs that did not succeed.';
-comment on column pgrab.beat.stale_finishes is
-  'Results that came too late and were refused by the fence.';
-comment on column pgrab.beat.fences is 'How often it lost its lease and stopped its own runs.';
-comment on column pgrab.beat.recovered is 'Tasks of dead nodes it put back.';
-comment on column pgrab.beat.keepers_lost is
-  'Keeper processes that died or froze and were replaced; their runs were stopped.';
-comment on column pgrab.beat.log_dropped is 'Lines of its log that nobody read in time.';
-comment on column pgrab.beat.in_hand is 'Tasks it holds, claimed and running.';
-comment on column pgrab.beat.running is 'Tasks it runs.';
-comment on column pgrab.beat.to_start is 'Messages that wait for its starter.';
-comment on column pgrab.beat.to_run is 'Runs, or batches of instant ones, that wait for a worker.';
-comment on column pgrab.beat.to_finish is 'Outcomes that wait to be written down.';
-comment on column pgrab.beat.children is 'Processes of runs and handlers that its keeper looks after.';
-comment on column pgrab.beat.connections is 'Connections to the database that it has open.';
-comment on column pgrab.beat.lease_left is 'What was left of its lease when this heartbeat was sent.';
-comment on column pgrab.beat.round_trip is 'How long the heartbeat before this one took.';
+comment on column pgrab.beat.counts is
+  'What it has counted, this incarnation and those before it. pgrab.node has their names.';
+comment on column pgrab.beat.gauges is
+  'What it measured for this beat: {} when it is down. pgrab.node has their names.';
 comment on column pgrab.beat.bell is
   'True: it sleeps and wants to be told of new tasks. A busy node looks anyway, so inserts need not send a '
   'NOTIFY.';

@@ -10,7 +10,8 @@ comment on function pgrab_internal.server_life() is
 -- What is known of each node, put together from its registration, its last beat, and the weight that an
 -- operator has given it.  Every query about nodes reads this view.
 
--- Plan: one probe of beat_pkey from the end for each node, so an old snapshot does not make it slower.
+-- Plan: one probe of beat_pkey from the end for each node, so an old snapshot does not make it slower.  The
+-- numbers are those of enum node_count and enum node_gauge in the program.
 create or replace view pgrab.node as
 select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
   coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.users, r.slots,
@@ -18,16 +19,17 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
   r.heartbeat_every, r.dead_after, r.shards, r.overlapping, r.down, coalesce(b.bell, false) as bell,
   coalesce(b.busy, false) as busy, coalesce(b.ill, false) as ill,
-  coalesce(b.in_hand, 0) as in_hand, coalesce(b.running, 0) as running,
-  coalesce(b.claims_attempted, 0) as claims_attempted, coalesce(b.claims_won, 0) as claims_won,
-  coalesce(b.claims_lost, 0) as claims_lost, coalesce(b.claims_stolen, 0) as claims_stolen,
-  coalesce(b.runs_started, 0) as runs_started, coalesce(b.runs_succeeded, 0) as runs_succeeded,
-  coalesce(b.runs_failed, 0) as runs_failed, coalesce(b.stale_finishes, 0) as stale_finishes,
-  coalesce(b.fences, 0) as fences, coalesce(b.recovered, 0) as recovered,
-  coalesce(b.keepers_lost, 0) as keepers_lost, coalesce(b.log_dropped, 0) as log_dropped,
-  coalesce(b.to_start, 0) as to_start, coalesce(b.to_run, 0) as to_run,
-  coalesce(b.to_finish, 0) as to_finish, coalesce(b.children, 0) as children,
-  coalesce(b.connections, 0) as connections, b.lease_left, b.round_trip,
+  coalesce(b.gauges[1], 0)::int as in_hand, coalesce(b.gauges[2], 0)::int as running,
+  coalesce(b.counts[1], 0) as claims_attempted, coalesce(b.counts[2], 0) as claims_won,
+  coalesce(b.counts[3], 0) as claims_lost, coalesce(b.counts[4], 0) as claims_stolen,
+  coalesce(b.counts[5], 0) as runs_started, coalesce(b.counts[6], 0) as runs_succeeded,
+  coalesce(b.counts[7], 0) as runs_failed, coalesce(b.counts[8], 0) as stale_finishes,
+  coalesce(b.counts[9], 0) as fences, coalesce(b.counts[10], 0) as recovered,
+  coalesce(b.counts[11], 0) as keepers_lost, coalesce(b.counts[12], 0) as log_dropped,
+  coalesce(b.gauges[3], 0)::int as to_start, coalesce(b.gauges[4], 0)::int as to_run,
+  coalesce(b.gauges[5], 0)::int as to_finish, coalesce(b.gauges[6], 0)::int as children,
+  coalesce(b.gauges[7], 0)::int as connections, b.gauges[8] * interval '1 us' as lease_left,
+  nullif(b.gauges[9], 0) * interval '1 us' as round_trip,
   b.server_life, b.crews, b.doubts,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
 from pgrab.registration r

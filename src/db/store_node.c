@@ -181,25 +181,27 @@ enum rc
 store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
     int64_t *db_now_us_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], gauge[GAUGE__COUNT][NUMBER_MAX], add[COUNT__COUNT][NUMBER_MAX];
-	const char *params[11 + GAUGE__COUNT + COUNT__COUNT] = {number(id, b->node_id),
-	    number(inc, b->incarnation), b->draining ? "draining" : "up", b->bell ? "t" : "f"};
-	int n = 4;
+	char id[NUMBER_MAX], inc[NUMBER_MAX];
+	struct pgarray gauges = {0}, counts = {0};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	for (int i = 0; i < GAUGE__COUNT; i++)
-		params[n++] = number(gauge[i], b->gauge[i]);
+		pgarray_int(&gauges, b->gauge[i]);
 	for (int i = 0; i < COUNT__COUNT; i++)
-		params[n++] = number(add[i], b->add[i]);
-	params[n++] = others != NULL ? "t" : "f";
-	params[n++] = b->busy ? "t" : "f";
-	params[n++] = b->ill ? "t" : "f";
-	params[n++] = b->outlasts ? "t" : "f";
-	params[n++] = b->outlast == OUTLAST_NO ? NULL : b->outlast == OUTLAST_ASYNC ? "t" : "f";
-	params[n++] = b->crews;
-	params[n++] = b->doubts;
-	rc = db_query(db, sql_text("node_beat"), n, params, &res, err);
+		pgarray_int(&counts, b->add[i]);
+	rc = db_query(db, sql_text("node_beat"), 13,
+	    (const char *[]){number(id, b->node_id), number(inc, b->incarnation),
+		b->draining ? "draining" : "up", b->bell ? "t" : "f", pgarray_str(&gauges),
+		pgarray_str(&counts), others != NULL ? "t" : "f", b->busy ? "t" : "f", b->ill ? "t" : "f",
+		b->outlasts ? "t" : "f",
+		b->outlast == OUTLAST_NO      ? NULL
+		: b->outlast == OUTLAST_ASYNC ? "t"
+					      : "f",
+		b->crews, b->doubts},
+	    &res, err);
+	pgarray_fini(&gauges);
+	pgarray_fini(&counts);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");

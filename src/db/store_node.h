@@ -61,7 +61,9 @@ CHECKED enum rc store_node_kinds(
 /* The state of this node's pools: a JSON array, see pgrab_internal.pools_announce(). */
 CHECKED enum rc store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *err);
 
-enum {
+/* What a node counts.  In this order in pgrab.beat.counts, and so is the next in pgrab.beat.gauges; the view
+ * pgrab.node gives them their names.  A new one goes to the end. */
+enum node_count {
 	COUNT_ATTEMPTED,
 	COUNT_WON,
 	COUNT_LOST,
@@ -78,7 +80,7 @@ enum {
 };
 
 /* The state of a node at a heartbeat. */
-enum {
+enum node_gauge {
 	GAUGE_IN_HAND,
 	GAUGE_RUNNING,
 	GAUGE_TO_START,

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "src/db"))
 sys.dont_write_bytecode = True
 from embed import expand  # noqa: E402
 
-PARAMETERS = 32  # of node_beat, which has the most
+PARAMETERS = 18  # of node_register, which has the most
 
 RUN = """
 create function statement.run(name text, columns text, variadic params text[]) returns setof text

@@ -1,6 +1,6 @@
 -- A node as others see it: what it registered, its last heartbeat, and the weight that a person has given it.
 begin;
-select plan(14);
+select plan(15);
 
 insert into pgrab.registration (id, name, host, pid, pgrab_version, strategy, weight, slots, heartbeat_every,
   dead_after, started_at)
@@ -11,10 +11,15 @@ $$;
 
 -- --------------------------------------------------------------------------------------------- heartbeats
 select is(pg_temp.n1(), '0 down 2 f', 'a node that has registered and not beaten is down');
-insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, running) values
-  (1, 7, 12, clock_timestamp(), 'up', 3), (1, 6, 11, clock_timestamp(), 'draining', 1);
+insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, gauges, counts) values
+  (1, 7, 12, clock_timestamp(), 'up', '{5,3}', '{1,2,3,4,5,6,7,8,9,10,11,12}'),
+  (1, 6, 11, clock_timestamp(), 'draining', '{1,1}', '{}');
 select is(pg_temp.n1(), '12 up 2 t', 'the heartbeat with the highest number counts');
-select is((select n.running || ' ' || n.beat from pgrab.node n), '3 7', 'with its counters');
+select is((select n.running || ' ' || n.beat from pgrab.node n), '3 7', 'with its gauges');
+select is((select array[claims_attempted, claims_won, claims_lost, claims_stolen, runs_started,
+    runs_succeeded, runs_failed, stale_finishes, fences, recovered, keepers_lost, log_dropped]
+    from pgrab.node),
+  '{1,2,3,4,5,6,7,8,9,10,11,12}'::bigint[], 'and its counters');
 update pgrab.beat set heartbeat_at = clock_timestamp() - interval '11 s' where beat = 7;
 select is(pg_temp.n1(), '12 up 2 f', 'who has been silent for its dead_after is not live');
 update pgrab.beat set heartbeat_at = clock_timestamp(), state = 'down' where beat = 7;

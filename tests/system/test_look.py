@@ -85,8 +85,8 @@ def pages(db, text):
 def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
     """With the plan that nodes have: it is made once and knows no parameter."""
     def beat(others):
-        values = ["1", "1", "'up'", "true"] + ["'0'"] * 21 + [str(others), "false", "false", "true", "null", "null", "null"]
-        text = statement("node_beat", *[f"${i}" for i in range(1, 33)])
+        values = ["1", "1", "'up'", "true", "'{0}'", "'{0}'", str(others), "false", "false", "true", "null", "null", "null"]
+        text = statement("node_beat", *[f"${i}" for i in range(1, 14)])
         with db.connect() as conn:
             conn.execute(SESSION + "; set plan_cache_mode = force_generic_plan")
             conn.execute("prepare beat as " + text)

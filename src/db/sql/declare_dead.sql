@@ -6,12 +6,8 @@
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 dead as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, claims_attempted, claims_won,
-    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered,
-    keepers_lost, log_dropped)
-  select l.node_id, l.beat + 1, l.incarnation, l.heartbeat_at, 'down', false, l.claims_attempted,
-    l.claims_won, l.claims_lost, l.claims_stolen, l.runs_started, l.runs_succeeded, l.runs_failed,
-    l.stale_finishes, l.fences, l.recovered, l.keepers_lost, l.log_dropped
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, counts)
+  select l.node_id, l.beat + 1, l.incarnation, l.heartbeat_at, 'down', false, l.counts
   from last l where l.incarnation = $2::bigint and l.beat = $3::bigint and l.state <> 'down'
     and pgrab_internal.server_life() = $4::bigint
   on conflict do nothing

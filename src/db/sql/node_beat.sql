@@ -2,33 +2,25 @@
 -- us dead, or our name has a new owner; we are fenced.  It waits for no row lock: a row that another session
 -- has locked is left for upkeep to delete.  When the node has become busy, the doorbell tells the others at
 -- once.  Returns what users want of us: whether to drain, which of our runs to stop (task and version,
--- separated by spaces), and whether an output was requested; with $30, whether the server can lose nothing
--- that it acknowledges; and, with $26, all nodes that are not down (as node_list.sql), so that an idle node
+-- separated by spaces), and whether an output was requested; with $11, whether the server can lose nothing
+-- that it acknowledges; and, with $7, all nodes that are not down (as node_list.sql), so that an idle node
 -- needs no other statement.
--- Serves: heartbeat.  Plan: beat_pkey from the end; without $26 the others are not read ($26 has to be within
+-- Serves: heartbeat.  Plan: beat_pkey from the end; without $7 the others are not read ($7 has to be within
 -- the subquery for that: in a generic plan a join would read them first).
--- $1 node, $2 incarnation, $3 state, $4 bell, $5.. its state in numbers: in hand, running, to start, to run,
--- to finish, children, connections, lease left us, round trip us (0: not known); $14.. what to add:
--- attempted, won, lost, stolen, started, succeeded, failed, stale, fences, recovered, keepers lost, log lines
--- dropped; $26 the others, too?; $27 busy; $28 ill; $29 do its runs outlast this life of the server; $30
--- null: they cannot; else: are asynchronous standbys accepted? $31 its crews; $32 the tasks it doubts.
+-- $1 node, $2 incarnation, $3 state, $4 bell, $5 gauges, $6 what to add to the counts (both arrays: see
+-- pgrab.node), $7 the others, too?, $8 busy, $9 ill, $10 do its runs outlast this life of the server, $11
+-- null: they cannot; else: are asynchronous standbys accepted? $12 its crews, $13 the tasks it doubts.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, in_hand, running,
-    to_start, to_run, to_finish, children, connections, lease_left, round_trip,
-    claims_attempted, claims_won, claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed,
-    stale_finishes, fences, recovered, keepers_lost, log_dropped, server_life, crews, doubts)
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, gauges, counts,
+    server_life, crews, doubts)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
-    $4::boolean, $27::boolean, $28::boolean, $5::int, $6::int, $7::int, $8::int, $9::int, $10::int, $11::int,
-    $12::bigint * interval '1 us', nullif($13::bigint, 0) * interval '1 us',
-    l.claims_attempted + $14::bigint, l.claims_won + $15::bigint, l.claims_lost + $16::bigint,
-    l.claims_stolen + $17::bigint, l.runs_started + $18::bigint, l.runs_succeeded + $19::bigint,
-    l.runs_failed + $20::bigint, l.stale_finishes + $21::bigint, l.fences + $22::bigint,
-    l.recovered + $23::bigint, l.keepers_lost + $24::bigint, l.log_dropped + $25::bigint,
-    case when $29::boolean then pgrab_internal.server_life() end, $31::jsonb,
-    $32::bigint[]
+    $4::boolean, $8::boolean, $9::boolean, $5::bigint[],
+    array(select coalesce(l.counts[u.i], 0) + u.n
+      from unnest($6::bigint[]) with ordinality u(n, i) order by u.i),
+    case when $10::boolean then pgrab_internal.server_life() end, $12::jsonb, $13::bigint[]
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, beat),
@@ -44,8 +36,8 @@ select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
    where c.incarnation = $2::bigint) as stops,
   exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
-  case when $27::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
-  $30::boolean is not null and pgrab_internal.may_lose($30::boolean) is null as durable
+  case when $8::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
+  $11::boolean is not null and pgrab_internal.may_lose($11::boolean) is null as durable
 from beat b cross join last p left join lateral (
-  select :node_columns from pgrab.node n where $26::boolean and not n.down and n.state <> 'down') l on true
+  select :node_columns from pgrab.node n where $7::boolean and not n.down and n.state <> 'down') l on true
 order by l.id

@@ -7,12 +7,8 @@ with pools as (
 last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 down as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, claims_attempted, claims_won,
-    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered,
-    keepers_lost, log_dropped)
-  select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(), 'down', false, l.claims_attempted,
-    l.claims_won, l.claims_lost, l.claims_stolen, l.runs_started, l.runs_succeeded, l.runs_failed,
-    l.stale_finishes, l.fences, l.recovered, l.keepers_lost, l.log_dropped
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, counts)
+  select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(), 'down', false, l.counts
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, heartbeat_at),

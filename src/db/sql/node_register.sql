@@ -27,14 +27,8 @@ last as materialized (
   where r.name = $1 and coalesce(b.incarnation, 0) = $13::bigint and coalesce(b.beat, 0) = $14::bigint
     and pgrab_internal.server_life() = $18::bigint),
 beat as (
-  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, claims_attempted, claims_won,
-    claims_lost, claims_stolen, runs_started, runs_succeeded, runs_failed, stale_finishes, fences, recovered,
-    keepers_lost, log_dropped)
-  select l.id, coalesce(l.beat, 0) + 1, $2::bigint, s.at, 'up', coalesce(l.claims_attempted, 0),
-    coalesce(l.claims_won, 0), coalesce(l.claims_lost, 0), coalesce(l.claims_stolen, 0),
-    coalesce(l.runs_started, 0), coalesce(l.runs_succeeded, 0), coalesce(l.runs_failed, 0),
-    coalesce(l.stale_finishes, 0), coalesce(l.fences, 0), coalesce(l.recovered, 0),
-    coalesce(l.keepers_lost, 0), coalesce(l.log_dropped, 0)
+  insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, counts)
+  select l.id, coalesce(l.beat, 0) + 1, $2::bigint, s.at, 'up', coalesce(l.counts, '{}')
   from said s cross join last l
   on conflict do nothing
   returning node_id),
