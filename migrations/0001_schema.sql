@@ -636,7 +636,7 @@ comment on table pgrab.kind is 'Kinds a task may have. A node that loads an exec
 comment on column pgrab.kind.kind is 'The word for pgrab.task.kind.';
 comment on column pgrab.kind.summary is 'What it does.';
 comment on column pgrab.kind.handled is
-  'True: handler processes carry it out, see docs/workers.md; its args are any JSON object.';
+  'True: handler processes carry it out, see docs/handlers.md; its args are any JSON object.';
 comment on column pgrab.kind.schema is
   'JSON Schema of its args, as its handler declares it: a task that does not match is refused. The latest '
   'declaration counts. Null: any object.';
@@ -664,7 +664,7 @@ create table pgrab.pool (
   constraint pool_pkey primary key (node_id, name)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.pool is
-  'Pools of handler processes: what the [worker NAME] sections of the nodes'' files ask for, and what is '
+  'Pools of handler processes: what the [pool NAME] sections of the nodes'' files ask for, and what is '
   'running.';
 comment on column pgrab.pool.node_id is 'The node.';
 comment on column pgrab.pool.name is 'NAME of the section.';

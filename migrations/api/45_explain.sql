@@ -318,7 +318,7 @@ create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  select 'worker ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
+  select 'pool ' || p.name, case when p.up = 0 then 'blocked' else 'ok' end,
     format('On %s, %s of %s processes are up.', n.name, p.up, p.processes)
       || coalesce(' Last fault: ' || p.fault, ''), null
   from pgrab.pool p join pgrab.node n on n.id = p.node_id

@@ -74,19 +74,19 @@ thread_join(pthread_t t)
 }
 
 void
-owner_take(struct owner *o)
+one_thread_take(struct one_thread *o)
 {
-	*o = (struct owner){.thread = pthread_self(), .known = true};
+	*o = (struct one_thread){.thread = pthread_self(), .known = true};
 }
 
 void
-owner_leave(struct owner *o)
+one_thread_leave(struct one_thread *o)
 {
 	o->known = false;
 }
 
 bool
-owner_is_me(const struct owner *o)
+one_thread_is_me(const struct one_thread *o)
 {
 	return !o->known || pthread_equal(o->thread, pthread_self());
 }

@@ -22,20 +22,20 @@ void thread_join(pthread_t t);
 /*
  * Who may touch what, stated where it is touched, and checked in builds without NDEBUG.
  *
- * ASSERT_OWNED    of what is one thread's alone: its struct owner is that of the calling thread, or of nobody
- *                 (zeros, until owner_take; and after owner_leave)
+ * ASSERT_MINE     of what is one thread's alone: its struct one_thread is that of the calling thread, or
+ *                 nobody's (zeros, until one_thread_take; and after one_thread_leave)
  * ASSERT_LOCKED   the calling thread holds this lock, which lock_init has made
  */
-struct owner {
+struct one_thread {
 	pthread_t thread;
 	bool known;
 };
-void owner_take(struct owner *o);  /* belongs to the calling thread from here on */
-void owner_leave(struct owner *o); /* owned by nobody until the next owner_take */
-bool owner_is_me(const struct owner *o);
+void one_thread_take(struct one_thread *o);  /* belongs to the calling thread from here on */
+void one_thread_leave(struct one_thread *o); /* owned by nobody until the next one_thread_take */
+bool one_thread_is_me(const struct one_thread *o);
 void lock_init(pthread_mutex_t *lock);
 
-#define ASSERT_OWNED(o) assert(owner_is_me(o))
+#define ASSERT_MINE(o) assert(one_thread_is_me(o))
 #ifndef NDEBUG
 #define ASSERT_LOCKED(lock) assert(pthread_mutex_lock(lock) == EDEADLK)
 #else

@@ -41,7 +41,7 @@ pool_came_up(struct pool *pool, struct process *p, struct message *hello)
 	pool->library = hello->library;
 	hello->library = NULL;
 	pool->status.fault[0] = '\0';
-	log_info("handler_up", "worker=%s pid=%d at_once=%d", pool->set->name, (int)p->end.pid, p->at_once);
+	log_info("handler_up", "pool=%s pid=%d at_once=%d", pool->set->name, (int)p->end.pid, p->at_once);
 	if (!p->cell) {
 		pool->status.up++;
 		pool->status.slots += p->at_once;
@@ -65,9 +65,8 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_wo
 		/* That a task ends its process says nothing about the next process. */
 		pool->next_start_us = now + (at_work ? AGAIN_US : backoff_next_us(&pool->backoff));
 		log_warn("handler_lost",
-		    "worker=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"",
-		    pool->set->name, (int)p->end.pid, p->served, (pool->next_start_us - now) / US_PER_MS,
-		    pool->status.fault);
+		    "pool=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"", pool->set->name,
+		    (int)p->end.pid, p->served, (pool->next_start_us - now) / US_PER_MS, pool->status.fault);
 	}
 	host->changed(host->ctx);
 }
@@ -174,8 +173,8 @@ turn_away(struct pool *pool, struct run *r, enum pgrab_stop stop)
 	struct pgrab_result result = {.not_started = stop == PGRAB_STOP_NONE};
 
 	result_fail(&result,
-	    stop == PGRAB_STOP_NONE ? "no process of [worker %s] was free"
-				    : "stopped before a process of [worker %s] had taken it",
+	    stop == PGRAB_STOP_NONE ? "no process of [pool %s] was free"
+				    : "stopped before a process of [pool %s] had taken it",
 	    pool->set->name);
 	host->end(host->ctx, r, OUTCOME_NONE, &result);
 }
@@ -293,7 +292,7 @@ pool_renew(struct pool *pool)
 			old = p;
 	}
 	if (old != NULL) {
-		log_info("handler_renewed", "worker=%s pid=%d served=%" PRId64, pool->set->name,
+		log_info("handler_renewed", "pool=%s pid=%d served=%" PRId64, pool->set->name,
 		    (int)old->end.pid, old->served);
 		process_retire(old);
 	}

@@ -1,5 +1,5 @@
 /*
- * Pools of handler processes: what a [worker NAME] section of the node's file asks for.
+ * Pools of handler processes: what a [pool NAME] section of the node's file asks for.
  *
  * A pool keeps its processes: starts them through the keeper, hands them tasks by the protocol, checks that
  * they still answer, and replaces those that have ended.  A task that a process had when it ended has failed;

@@ -37,7 +37,7 @@ may_log(struct process *p)
 	if (now >= p->log_until_us) {
 		if (p->left_out > 0)
 			log_warn("handler_output",
-			    "worker=%s pid=%d lines=%" PRId64 " hint=\"left out: more than %d in a second\"",
+			    "pool=%s pid=%d lines=%" PRId64 " hint=\"left out: more than %d in a second\"",
 			    p->pool->set->name, (int)p->end.pid, p->left_out, LOG_LINES);
 		p->log_until_us = now + US_PER_S;
 		p->left_out = 0;
@@ -63,8 +63,8 @@ log_output(struct process *p, const char *text, size_t n)
 		if (p->line.len > 0 && may_log(p)) {
 			char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
 
-			log_info("handler", "worker=%s pid=%d text=\"%s\"", p->pool->set->name,
-			    (int)p->end.pid, line);
+			log_info("handler", "pool=%s pid=%d text=\"%s\"", p->pool->set->name, (int)p->end.pid,
+			    line);
 			free(line);
 		}
 		buf_reset(&p->line);
@@ -288,7 +288,7 @@ process_time(struct process *p, int64_t now)
 	case PROCESS_STARTING:
 		if (now < p->until_us)
 			return p->until_us;
-		process_fault(p, "it has not said hello for %" PRId64 " ms: see docs/workers.md",
+		process_fault(p, "it has not said hello for %" PRId64 " ms: see docs/handlers.md",
 		    p->pool->set->start_timeout_us / US_PER_MS);
 		return CLOCK_NEVER;
 	case PROCESS_READY:

@@ -89,8 +89,7 @@ take_hello(struct process *p, struct message *m, int64_t now)
 		return;
 	}
 	if (missing != NULL) {
-		process_fault(
-		    p, "it has no handler for kind %s, which [worker %s] names", missing, set->name);
+		process_fault(p, "it has no handler for kind %s, which [pool %s] names", missing, set->name);
 		return;
 	}
 	p->at_once = set->at_once > 0 && set->at_once < m->at_once ? set->at_once : m->at_once;

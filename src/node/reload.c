@@ -73,7 +73,7 @@ take_over(struct node *n, struct workers *workers, const struct settings *fresh,
 		free(labels);
 	}
 	if (!settings_same_sections(n->set, fresh))
-		name_it(&waits, "[owner] and [worker] sections");
+		name_it(&waits, "[owner] and [pool] sections");
 	if (changed.len > 0)
 		atomic_store(&n->untold, true);
 	if (waits.len > 0)

@@ -123,7 +123,7 @@ class Handled(Pgrab):
 
     def spawn(self, db, count, workers=None, **options):
         path = self.arena.folder / f"{self.name}.conf"
-        path.write_text("[worker bench]\nkinds = bench\n" + "".join(f"{key} = {value}\n" for key, value in self.section().items()))
+        path.write_text("[pool bench]\nkinds = bench\n" + "".join(f"{key} = {value}\n" for key, value in self.section().items()))
         return super().spawn(db, count, workers, config=path, **options)
 
     def wait_ready(self, db, processes):
@@ -138,14 +138,14 @@ class Python(Handled):
 
     def section(self):
         return {"command": f"{sys.executable} -B {ROOT / 'tests/bench/handlers.py'}", "processes": 2, "concurrency": 12,
-                "env": f"PYTHONPATH={ROOT / 'contrib/workers/python'}"}
+                "env": f"PYTHONPATH={ROOT / 'contrib/handlers/python'}"}
 
 
 class JavaScript(Handled):
     name = "pgrab-js"
 
     def section(self):
-        return {"command": f"{self.arena.rival[0]} {ROOT / 'tests/bench/handlers.mjs'} {ROOT / 'contrib/workers/node/pgrab-worker.mjs'}",
+        return {"command": f"{self.arena.rival[0]} {ROOT / 'tests/bench/handlers.mjs'} {ROOT / 'contrib/handlers/node/pgrab-handler.mjs'}",
                 "processes": 1, "concurrency": 24}
 
 

@@ -1,7 +1,7 @@
 """A handler that does nothing, for scripts/bench workers; {"n": N} in its args: it gives back the moment it was called."""
 import time
 
-from pgrab_worker import run, task
+from pgrab_handler import run, task
 
 
 @task("bench")

@@ -5,7 +5,7 @@ import { appendFileSync, writeSync } from 'node:fs'
 const { run, task } = await import(process.env.LIBRARY)
 const PROBE = process.env.PROBE_FILE
 const wait = seconds => new Promise(resolve => setTimeout(resolve, seconds * 1000))
-const write = text => writeSync(Number(process.env.PGRAB_WORKER_OUT), text + '\n')
+const write = text => writeSync(Number(process.env.PGRAB_HANDLER_OUT), text + '\n')
 
 /** Node.js has no flock: a child has it, which is part of the run as long as it lives. */
 async function lock(tag) {

@@ -6,7 +6,7 @@ import select
 import sys
 import time
 
-from pgrab_worker import run, task
+from pgrab_handler import run, task
 
 PROBE = os.environ["PROBE_FILE"]
 
@@ -42,7 +42,7 @@ def doze(seconds):
 
 
 def write(text):
-    os.write(int(os.environ["PGRAB_WORKER_OUT"]), text.encode() + b"\n")
+    os.write(int(os.environ["PGRAB_HANDLER_OUT"]), text.encode() + b"\n")
 
 
 def misbehave(how, trace):

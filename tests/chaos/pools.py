@@ -19,13 +19,13 @@ TASKS = 24
 
 def sections(probe, folder):
     """The node's file."""
-    env = f"env = PROBE_FILE={probe.file},PYTHONPATH={ROOT}/contrib/workers/python,PYTHONDONTWRITEBYTECODE=1," \
-          f"LIBRARY={ROOT}/contrib/workers/node/pgrab-worker.mjs"
+    env = f"env = PROBE_FILE={probe.file},PYTHONPATH={ROOT}/contrib/handlers/python,PYTHONDONTWRITEBYTECODE=1," \
+          f"LIBRARY={ROOT}/contrib/handlers/node/pgrab-handler.mjs"
     parts = [("many", f"{sys.executable} {HERE}/pool.py", "py_many, py_beside, py_thread"), ("one", f"{sys.executable} {HERE}/pool.py one", "py_one")]
     if NODE:
         parts.append(("js", f"{NODE} {HERE}/pool.mjs", "js_many"))
     path = Path(folder) / "pgrab.conf"
-    path.write_text("".join(f"[worker {name}]\ncommand = {command}\nkinds = {kinds}\nping_timeout = 2s\n{env}\n" for name, command, kinds in parts),
+    path.write_text("".join(f"[pool {name}]\ncommand = {command}\nkinds = {kinds}\nping_timeout = 2s\n{env}\n" for name, command, kinds in parts),
                     encoding="utf-8")
     path.chmod(0o600)
     return path

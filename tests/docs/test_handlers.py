@@ -1,4 +1,4 @@
-"""The examples of docs/workers.md and of the README: each is run by a real node as it stands there."""
+"""The examples of docs/handlers.md and of the README: each is run by a real node as it stands there."""
 import asyncio
 import re
 import shutil
@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/workers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/handlers.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -24,16 +24,16 @@ def block(page, language, holding):
 def start(nodes, folder, command, kinds, env=""):
     """A node with one section, beside the file that it names."""
     config = folder / "pgrab.conf"
-    config.write_text(f"[worker mail]\ncommand = {command}\nkinds = {kinds}\ncwd = {folder}\n" + (f"env = {env}\n" if env else ""))
+    config.write_text(f"[pool mail]\ncommand = {command}\nkinds = {kinds}\ncwd = {folder}\n" + (f"env = {env}\n" if env else ""))
     return nodes.start("n1", config=config)
 
 
-@pytest.mark.parametrize("page", [PAGE, README], ids=["workers.md", "README.md"])
+@pytest.mark.parametrize("page", [PAGE, README], ids=["handlers.md", "README.md"])
 def test_the_five_lines_of_python(db, nodes, tmp_path, page):
     text = block(page, "python", "def send_email")
     assert len([line for line in text.splitlines() if line]) <= 5
     (tmp_path / "handlers.py").write_text(text)
-    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/workers/python'}")
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/handlers/python'}")
     db.wait("select up = 1 from pgrab.pool", timeout=15)
     insert = re.search(r"insert into pgrab.task \(kind, args\) values \('send_email', '\{[^']*\}'\);", page)[0]
     db.query(insert)
@@ -44,12 +44,12 @@ def test_the_keys_of_the_section_are_those_there_are():
     table = re.findall(r"^\| (`.*?`) \|", PAGE.split("## The section")[1].split("\n## ")[0], re.M)
     shown = {key for row in table for key in re.findall(r"`(\w+)`", row)}
     source = (ROOT / "src/node/settings/section.c").read_text(encoding="utf-8")
-    assert shown == set(re.findall(r'^ +\{"(\w+)", 0, \w+, WORKER\(', source, re.M))
+    assert shown == set(re.findall(r'^ +\{"(\w+)", 0, \w+, POOL\(', source, re.M))
 
 
 def test_the_row_that_does_not_fit(db, nodes, tmp_path):
     (tmp_path / "handlers.py").write_text(block(PAGE, "python", "def send_email"))
-    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/workers/python'}")
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "send_email", f"PYTHONPATH={ROOT / 'contrib/handlers/python'}")
     db.wait("select schema is not null from pgrab.kind where kind = 'send_email'", timeout=15)
     shown = block(PAGE, "text", "ERROR:")
     statement, error, hint = re.fullmatch(r"=> (.*?)\nERROR:  (.*?)\nHINT:  (.*?)\n", shown).groups()
@@ -60,7 +60,7 @@ def test_the_row_that_does_not_fit(db, nodes, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js here")
 def test_the_example_in_javascript(db, nodes, tmp_path):
-    shutil.copy(ROOT / "contrib/workers/node/pgrab-worker.mjs", tmp_path)
+    shutil.copy(ROOT / "contrib/handlers/node/pgrab-handler.mjs", tmp_path)
     (tmp_path / "handlers.mjs").write_text(block(PAGE, "js", "task('resize'"))
     start(nodes, tmp_path, f"{shutil.which('node')} handlers.mjs", "resize")
     db.wait("select schema ->> 'required' = '[\"url\"]' from pgrab.kind where kind = 'resize'", timeout=15)
@@ -88,8 +88,8 @@ def test_the_process_in_shell(db, nodes, tmp_path):
 
 
 def test_the_helper_that_inserts_in_the_applications_own_transaction(db, nodes):
-    sys.path.insert(0, str(ROOT / "contrib/workers/python"))
-    from pgrab_worker import add_task
+    sys.path.insert(0, str(ROOT / "contrib/handlers/python"))
+    from pgrab_handler import add_task
     db.query("insert into pgrab.kind (kind, summary, handled) values ('send_email', 'x', true)")
     with db.connect(autocommit=False) as connection:
         task = add_task(connection, "send_email", {"user_id": 7}, run_at="tomorrow", key="mail-42")
@@ -99,17 +99,17 @@ def test_the_helper_that_inserts_in_the_applications_own_transaction(db, nodes):
 
 
 def library():
-    sys.path.insert(0, str(ROOT / "contrib/workers/python"))
-    import pgrab_worker
-    return pgrab_worker
+    sys.path.insert(0, str(ROOT / "contrib/handlers/python"))
+    import pgrab_handler
+    return pgrab_handler
 
 
 def test_the_application_waits_for_a_result(db, nodes, tmp_path):
     """A chain of two with one connection, its results, and what is refused: psycopg, and its AsyncConnection."""
     pgrab = library()
-    (tmp_path / "handlers.py").write_text("from pgrab_worker import *\n@task('double')\ndef double(n: int, ctx):\n    print('thinking')\n"
+    (tmp_path / "handlers.py").write_text("from pgrab_handler import *\n@task('double')\ndef double(n: int, ctx):\n    print('thinking')\n"
                                           "    return {'n': 2 * n, 'parents': sorted(ctx.parents.values(), key=str)}\nrun()\n")
-    start(nodes, tmp_path, f"{sys.executable} handlers.py", "double", env=f"PYTHONPATH={ROOT}/contrib/workers/python")
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "double", env=f"PYTHONPATH={ROOT}/contrib/handlers/python")
     db.wait("select schema is not null from pgrab.kind where kind = 'double'", timeout=15)
     with db.connect() as connection:
         with connection.transaction():

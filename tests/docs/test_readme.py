@@ -48,7 +48,7 @@ def test_five_lines_for_an_existing_database(cluster, db, shell):
 def test_the_handler_in_python(db, shell, tmp_path):
     section = "Handlers in Python, JavaScript, anything"
     (tmp_path / "handlers.py").write_text(blocks(section, "python")[0])
-    shell(blocks(section, "sh")[0].replace("/usr/share/pgrab/workers/python", str(ROOT / "contrib/workers/python")), db.dsn)
+    shell(blocks(section, "sh")[0].replace("/usr/share/pgrab/handlers/python", str(ROOT / "contrib/handlers/python")), db.dsn)
     db.wait("select coalesce(sum(up), 0) = 4 from pgrab.pool", timeout=20)
     db.query(blocks(section, "text")[0])
     db.wait("select exists (select from pgrab.run where outcome = 'succeeded' and output = E'to 7: hello\\n')", timeout=15)

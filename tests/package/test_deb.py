@@ -33,7 +33,7 @@ def test_it_installs_and_its_parts_are_at_their_places(fresh_debian, deb):
     owner = debian.run("stat -c '%U:%G %a' /etc/pgrab /etc/pgrab/main.conf /var/lib/pgrab").stdout.splitlines()
     assert owner == ["root:pgrab 750", "root:pgrab 640", "pgrab:pgrab 750"]
     for path in ("lib/systemd/system/pgrab@.service", "lib/systemd/system/pgrab-serve.service", "usr/share/pgrab/prometheus/pgrab.rules.yml", "usr/share/pgrab/grafana/pgrab.json",
-                 "usr/share/pgrab/workers/python/pgrab_worker.py"):
+                 "usr/share/pgrab/handlers/python/pgrab_handler.py"):
         assert debian.path(f"/{path}").exists(), path
     assert not list(debian.path("/etc/systemd/system").glob("*/pgrab*")), "nothing starts before it has settings"
     assert debian.run("stat -c '%U:%G %a' /run/pgrab").stdout == "pgrab:pgrab 755\n"

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from cluster import ROOT, process_table, wait_until
 
-PYTHON = ROOT / "contrib/workers/python"
+PYTHON = ROOT / "contrib/handlers/python"
 HEAD = """import asyncio, json, os, select, signal, sys, threading, time
-from pgrab_worker import *
+from pgrab_handler import *
 doze = lambda seconds: select.select([], [], [], seconds)
 """
 
 
 class Handlers:
-    """handlers.start(nodes, 'body of the Python file', ...) -> a node with one [worker w] section."""
+    """handlers.start(nodes, 'body of the Python file', ...) -> a node with one [pool w] section."""
 
     def __init__(self, folder):
         self.folder, self.count = folder, 0
@@ -27,7 +27,7 @@ class Handlers:
         return path
 
     def section(self, command, kinds, name="w", **keys):
-        lines = [f"[worker {name}]", f"command = {command}", f"kinds = {kinds}", f"env = PYTHONPATH={PYTHON},PYTHONDONTWRITEBYTECODE=1"]
+        lines = [f"[pool {name}]", f"command = {command}", f"kinds = {kinds}", f"env = PYTHONPATH={PYTHON},PYTHONDONTWRITEBYTECODE=1"]
         return "\n".join(lines + [f"{key} = {value}" for key, value in keys.items()]) + "\n"
 
     def config(self, *sections):

@@ -152,7 +152,7 @@ def test_what_the_nodes_are_short_of(db, nodes, handlers, roles):  # noqa: F811
         check_all(db, {
             "workers busy": (worker, "node n1", "waits: Busy: 2 of 2", "all nodes busy"),
             "pool busy": (pool, "node n1", "waits: Busy: 1 of 1", "all nodes busy"),
-            "pool down": (down, "worker two", "blocked: On n1, 0 of 1 processes are up. Last fault: /bin/false: exit code 1",
+            "pool down": (down, "pool two", "blocked: On n1, 0 of 1 processes are up. Last fault: /bin/false: exit code 1",
                           "no handler process for kind down is up"),
             "low priority": (low, "node n1", "waits: Busy: 2 of 2", "all nodes busy"),
             "a limit that lets nothing run, and busy": (zero, "limit", "blocked: none lets nothing run", r"limit none lets nothing run"),

@@ -62,13 +62,13 @@ def test_the_manual_says_what_help_says(installed):
     settings = text_of(installed, "man5/pgrab.conf.5")
     for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", run_pgrab("help", "run").stdout, re.M):
         assert flag == "config" or f" {flag.replace('-', '_')} = " in settings, flag
-    owner, worker = settings.split("KEYS OF [owner NAME]")[1].split("KEYS OF [worker NAME]")
+    owner, pool = settings.split("KEYS OF [owner NAME]")[1].split("KEYS OF [pool NAME]")
     assert " directory = " in owner and " run_as = " in owner and " processes = " not in owner
-    assert " processes = " in worker and " run_as = " in worker
+    assert " processes = " in pool and " run_as = " in pool
     sections = re.search(r"sections;.*", run_pgrab("help", "run").stdout, re.S)[0]
-    assert {"[owner NAME]", "[worker NAME]"} <= set(re.findall(r"\[\w+ NAME\]", sections))
+    assert {"[owner NAME]", "[pool NAME]"} <= set(re.findall(r"\[\w+ NAME\]", sections))
     for key in re.findall(r"(\w+)[,\n ]", sections.split("conf.", 1)[1].replace("NAME]", "")):
-        assert key in ("owner", "worker") or f" {key} = " in settings, key
+        assert key in ("owner", "pool") or f" {key} = " in settings, key
 
 
 def test_the_manual_describes_the_schema(installed, db):
@@ -82,8 +82,8 @@ def test_the_manual_describes_the_schema(installed, db):
 
 
 def test_the_libraries_for_handlers_are_there(installed):
-    for library in ("python/pgrab_worker.py", "node/pgrab-worker.mjs"):
-        assert (installed / "share/pgrab/workers" / library).read_text() == (ROOT / "contrib/workers" / library).read_text()
+    for library in ("python/pgrab_handler.py", "node/pgrab-handler.mjs"):
+        assert (installed / "share/pgrab/handlers" / library).read_text() == (ROOT / "contrib/handlers" / library).read_text()
 
 
 def test_the_example_is_a_configuration(installed, tmp_path, db):

@@ -84,12 +84,12 @@ def test_metrics_tell_what_only_a_node_knows(db, nodes, serving):
 def test_metrics_count_handler_processes(db, nodes, serving, tmp_path):
     serve = serving()
     config = tmp_path / "pgrab.conf"
-    config.write_text("[worker broken]\ncommand = /nowhere/python9\nkinds = a_kind\nprocesses = 2\n")
+    config.write_text("[pool broken]\ncommand = /nowhere/python9\nkinds = a_kind\nprocesses = 2\n")
     nodes.start("n1", config=config)
-    of_pool = lambda: {name: value for name, value in samples(serve.get("/metrics").text).items() if 'worker="broken"' in name}
-    m = wait_until(lambda: (lambda m: m if m.get('pgrab_node_handlers_lost_total{node="n1",worker="broken"}', 0) >= 2 else None)(of_pool()),
+    of_pool = lambda: {name: value for name, value in samples(serve.get("/metrics").text).items() if 'pool="broken"' in name}
+    m = wait_until(lambda: (lambda m: m if m.get('pgrab_node_handlers_lost_total{node="n1",pool="broken"}', 0) >= 2 else None)(of_pool()),
                    10, "two that were lost", step=0.2)
-    assert m['pgrab_node_handlers{node="n1",worker="broken"}'] == 0 and m['pgrab_node_handlers_wanted{node="n1",worker="broken"}'] == 2
+    assert m['pgrab_node_handlers{node="n1",pool="broken"}'] == 0 and m['pgrab_node_handlers_wanted{node="n1",pool="broken"}'] == 2
 
 
 def test_outcomes_that_cannot_be_written_show_as_a_queue(db, nodes):

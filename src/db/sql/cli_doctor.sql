@@ -122,7 +122,7 @@ from (
     order by l.stopping_at limit 1)
   union all
   select 20, 'handlers', 'every pool has a process',
-    (select format('[worker %s] on %s has no process that takes tasks: %s', p.name, n.name,
+    (select format('[pool %s] on %s has no process that takes tasks: %s', p.name, n.name,
       coalesce(p.fault, 'none has said hello yet'))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id
     where p.up = 0 and n.live order by n.name, p.name limit 1)

@@ -74,7 +74,7 @@ from (
     x(family, label, value_of, value)
   where n.seen_as <> 'down' and x.value is not null
   union all
-  select x.family, 'node', n.name, 'worker', p.name, x.value
+  select x.family, 'node', n.name, 'pool', p.name, x.value
   from node n join pgrab.pool p on p.node_id = n.id cross join lateral (values
     ('node_handlers', p.up), ('node_handlers_wanted', p.processes), ('node_handlers_lost', p.lost))
     x(family, value)

@@ -180,7 +180,7 @@ boss_round(struct boss *b)
 	enum rc rc = mailbox_pop_all_until(b->inbox, next_event(b), &m);
 	int64_t now = clock_mono_us();
 
-	ASSERT_OWNED(&b->owner);
+	ASSERT_MINE(&b->only);
 	if (rc == RC_CLOSED)
 		return false;
 	while (rc == RC_OK && m != NULL) {
@@ -205,7 +205,7 @@ boss_main(void *arg)
 {
 	struct boss *b = arg;
 
-	owner_take(&b->owner);
+	one_thread_take(&b->only);
 	while (boss_round(b))
 		;
 	return NULL;
@@ -258,7 +258,7 @@ boss_stop(struct boss *b)
 
 	mailbox_close(b->inbox);
 	thread_join(b->thread);
-	owner_leave(&b->owner);
+	one_thread_leave(&b->only);
 	/* Only after a stop that could not wait: the process ends, and others recover these tasks. */
 	while ((r = TAILQ_FIRST(&b->in_hand)) != NULL) {
 		TAILQ_REMOVE(&b->in_hand, r, place.in_hand);

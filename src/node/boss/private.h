@@ -72,7 +72,7 @@ struct boss {
 	void *tell_busy_ctx;
 
 	/* owned by the boss thread */
-	struct owner owner;
+	struct one_thread only;
 	struct heap *delayed;  /* by (due, id) */
 	struct heap *timeouts; /* runs in a worker's hands, by (deadline, id) */
 	struct run_list in_hand;

@@ -57,7 +57,7 @@ moved_deadline(void *item, size_t slot)
 void
 boss_forget(struct boss *b, struct run *r)
 {
-	ASSERT_OWNED(&b->owner);
+	ASSERT_MINE(&b->only);
 	assert(r->place.slot == HEAP_NONE);
 	if (r->place.deadline_slot != HEAP_NONE)
 		heap_remove(b->timeouts, r->place.deadline_slot);
@@ -97,7 +97,7 @@ go_out(struct boss *b, struct run *r)
 static void
 release(struct boss *b, struct run *r)
 {
-	ASSERT_OWNED(&b->owner);
+	ASSERT_MINE(&b->only);
 	boss_unqueue(b, r);
 	go_out(b, r);
 	r->place.release = true;
@@ -127,7 +127,7 @@ hand_to_pool(struct boss *b, struct run *r)
 void
 boss_take(struct boss *b, struct run *r, int64_t now)
 {
-	ASSERT_OWNED(&b->owner);
+	ASSERT_MINE(&b->only);
 	if (r->incarnation != atomic_load(&b->node->incarnation)) {
 		run_free(r); /* claimed before a fence: recovered like another node's */
 		return;

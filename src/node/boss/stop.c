@@ -17,7 +17,7 @@ stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 	uint64_t one = 1;
 	int none = PGRAB_STOP_NONE;
 
-	ASSERT_OWNED(&b->owner);
+	ASSERT_MINE(&b->only);
 	if (atomic_load(&r->stop.at_us) == 0)
 		atomic_store(&r->stop.at_us, clock_mono_us());
 	if (!atomic_compare_exchange_strong(&r->stop.why, &none, (int)why) && why != PGRAB_STOP_FENCED)

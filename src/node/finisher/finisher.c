@@ -107,7 +107,7 @@ finisher_round(struct finisher *s)
 	enum rc rc = mailbox_pop_all_until(s->queue, until, &m);
 	struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
 
-	ASSERT_OWNED(&s->owner);
+	ASSERT_MINE(&s->only);
 	if (rc == RC_CLOSED)
 		return false;
 	if (m != NULL || next_round(s) != CLOCK_NEVER)
@@ -130,7 +130,7 @@ finisher_main(void *arg)
 {
 	struct finisher *s = arg;
 
-	owner_take(&s->owner);
+	one_thread_take(&s->only);
 	while (finisher_round(s))
 		;
 	return NULL;
@@ -176,10 +176,10 @@ void
 finisher_stop(struct finisher *s)
 {
 	thread_join(s->thread);
-	owner_leave(&s->owner);
+	one_thread_leave(&s->only);
 	mailbox_close(s->aside->queue);
 	thread_join(s->aside->thread);
-	owner_leave(&s->aside->owner);
+	one_thread_leave(&s->aside->only);
 }
 
 static void

@@ -27,7 +27,7 @@ struct finisher {
 	_Atomic size_t n_held;  /* aside: how many it has */
 
 	/* owned by the thread */
-	struct owner owner;
+	struct one_thread only;
 	const struct store *store;
 	struct db *db;
 	int64_t used_us; /* when the connection last had something to do */

@@ -13,7 +13,7 @@
 struct handlers;
 struct node;
 
-/* What the [worker NAME] sections ask for.  RC_BAD: a section is wrong, err names it.  *out NULL:
+/* What the [pool NAME] sections ask for.  RC_BAD: a section is wrong, err names it.  *out NULL:
  * there are none. */
 CHECKED enum rc handlers_create(struct node *n, struct handlers **out, struct err *err);
 void handlers_destroy(struct handlers **h); /* NULL inside is fine, here and below */

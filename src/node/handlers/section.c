@@ -1,4 +1,4 @@
-/* From a [worker NAME] section of the file to a pool: what is started, as whom and where, and for
+/* From a [pool NAME] section of the file to a pool: what is started, as whom and where, and for
  * which kinds. */
 #include "node/handlers/private.h"
 
@@ -56,7 +56,7 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
  * its program may be anybody's file.
  */
 static enum rc
-check_root(const struct settings *set, const struct worker_settings *w, struct err *err)
+check_root(const struct settings *set, const struct pool_settings *w, struct err *err)
 {
 	if (geteuid() != 0 || set->allow_root || w->run_as != NULL || set->run_as != NULL)
 		return RC_OK;
@@ -67,7 +67,7 @@ check_root(const struct settings *set, const struct worker_settings *w, struct e
 
 static enum rc
 make_around(
-    struct surroundings *s, const struct settings *set, const struct worker_settings *w, struct err *err)
+    struct surroundings *s, const struct settings *set, const struct pool_settings *w, struct err *err)
 {
 	enum rc rc = check_root(set, w, err);
 
@@ -91,7 +91,7 @@ enum rc
 handlers_section(struct handlers *h, size_t i, struct err *err)
 {
 	const struct settings *set = h->node->set;
-	const struct worker_settings *w = &set->handlers[i];
+	const struct pool_settings *w = &set->handlers[i];
 	struct pool_setup *s = &h->setup[i];
 	enum rc rc = pool_words(w->command == NULL ? "" : w->command, &h->section[i].argv, err);
 
@@ -110,6 +110,6 @@ handlers_section(struct handlers *h, size_t i, struct err *err)
 	if (rc == RC_OK)
 		rc = check_kinds(h, i, err);
 	if (rc != RC_OK)
-		err_prefix(err, "[worker %s]", w->name);
+		err_prefix(err, "[pool %s]", w->name);
 	return rc;
 }

@@ -93,7 +93,7 @@ heartbeat_fence(struct heartbeat *h, int64_t old, const char *why)
 	struct err err = {0};
 	bool offered = false;
 
-	ASSERT_OWNED(&h->owner);
+	ASSERT_MINE(&h->only);
 	stop_acting(h, why);
 	await_ends(h);
 	backoff_reset(&h->backoff);

@@ -36,7 +36,7 @@
 void
 heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
 {
-	ASSERT_OWNED(&h->owner);
+	ASSERT_MINE(&h->only);
 	lease_renew(&h->node->lease, sent_boot_us, h->node->set->fence_after_us);
 	if (h->node->keeper != NULL)
 		keeper_lease(h->node->keeper, lease_until(&h->node->lease));
@@ -67,7 +67,7 @@ heartbeat_publish(struct heartbeat *h)
 	struct cluster *old = cluster_slot_get(&n->cluster);
 	bool same = cluster_same_shape(c, old) && cluster_same_busy(c, old);
 
-	ASSERT_OWNED(&h->owner);
+	ASSERT_MINE(&h->only);
 	cluster_put(&n->cluster, old);
 	if (c->view.self < c->view.n_nodes)
 		c->busy[c->view.self] = atomic_load(&n->busy);
@@ -293,7 +293,7 @@ heartbeat_round(struct heartbeat *h)
 	struct err err = {0};
 	enum rc rc;
 
-	ASSERT_OWNED(&h->owner);
+	ASSERT_MINE(&h->only);
 	if (wake == GATE_STOPPED)
 		return false;
 	if (!heartbeat_take_busy(h) && wake == GATE_RUNG)
@@ -318,7 +318,7 @@ heartbeat_main(void *arg)
 {
 	struct heartbeat *h = arg;
 
-	owner_take(&h->owner);
+	one_thread_take(&h->only);
 	while (heartbeat_round(h))
 		;
 	if (h->in_order && atomic_load(&h->node->incarnation) != 0)
@@ -340,7 +340,7 @@ heartbeat_stop(struct heartbeat **hp, bool in_order)
 	(*hp)->in_order = in_order;
 	gate_stop(&(*hp)->gate);
 	thread_join((*hp)->thread);
-	owner_leave(&(*hp)->owner);
+	one_thread_leave(&(*hp)->only);
 	heartbeat_destroy(hp);
 }
 

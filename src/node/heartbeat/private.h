@@ -39,7 +39,7 @@ struct heartbeat {
 	bool rung; /* there is something to read */
 
 	/* owned by the thread (by main before it starts) */
-	struct owner owner;
+	struct one_thread only;
 	int64_t next_us; /* beat */
 	const struct store *store;
 	struct db *db;

@@ -230,7 +230,7 @@ loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, s
 {
 	struct taking k = {.l = l, .incarnation = incarnation};
 
-	ASSERT_OWNED(&l->owner);
+	ASSERT_MINE(&l->only);
 	take_each(&k, &l->sifter, c, n, claim);
 	count_claims(l->node, n, k.won, stolen);
 	return k.won;

@@ -47,7 +47,7 @@ loader_refresh_cluster(struct loader *l)
 {
 	struct cluster *c = cluster_slot_get(&l->node->cluster), *old = l->cluster;
 
-	ASSERT_OWNED(&l->owner);
+	ASSERT_MINE(&l->only);
 	l->cluster = c;
 	if (c != NULL && cluster_same_shape(c, old) && !cluster_same_busy(c, old)) {
 		deal_lanes(l);

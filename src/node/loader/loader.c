@@ -254,7 +254,7 @@ loader_round(struct loader *l)
 	bool only_rung;
 	enum rc rc;
 
-	ASSERT_OWNED(&l->owner);
+	ASSERT_MINE(&l->only);
 	if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
 		wake = GATE_STOPPED;
 	if (wake == GATE_STOPPED)
@@ -292,7 +292,7 @@ loader_main(void *arg)
 {
 	struct loader *l = arg;
 
-	owner_take(&l->owner);
+	one_thread_take(&l->only);
 	while (loader_round(l))
 		;
 	loader_end(l);

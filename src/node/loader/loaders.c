@@ -90,7 +90,7 @@ loaders_stop(struct loaders *ls)
 		gate_stop(&ls->loader[i].gate);
 	for (size_t i = 0; i < ls->count; i++) {
 		thread_join(ls->loader[i].thread);
-		owner_leave(&ls->loader[i].owner);
+		one_thread_leave(&ls->loader[i].only);
 	}
 }
 

@@ -258,7 +258,7 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 	bool nothing = false;
 	enum rc rc;
 
-	ASSERT_OWNED(&l->owner);
+	ASSERT_MINE(&l->only);
 	if (room_ready(&w->room) + w->room.timed <= 0)
 		return RC_OK;
 	rc = check_durable(l, err);

@@ -41,7 +41,7 @@ struct loader {
 	bool bell_many;  /* for more shards than it named */
 
 	/* owned by the thread */
-	struct owner owner;
+	struct one_thread only;
 	int64_t next_us; /* when to look, if nothing rings */
 	const struct store *store;
 	struct db *db;

@@ -36,7 +36,7 @@ struct recover {
 	_Atomic bool notice; /* there may be alerts to insert */
 
 	/* owned by the thread */
-	struct owner owner;
+	struct one_thread only;
 	const struct store *store;
 	struct db *db;
 	struct sifter sifter; /* of what is put back */

@@ -276,7 +276,7 @@ recover_round(struct recover *r)
 {
 	if (gate_wait(&r->gate, r->next_us) == GATE_STOPPED)
 		return false;
-	ASSERT_OWNED(&r->owner);
+	ASSERT_MINE(&r->only);
 	if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
 		bury_all(r);
 		if (!routine(r) && atomic_load(&r->node->in_hand) == 0)
@@ -291,7 +291,7 @@ recover_main(void *arg)
 {
 	struct recover *r = arg;
 
-	owner_take(&r->owner);
+	one_thread_take(&r->only);
 	while (recover_round(r))
 		;
 	return NULL;
@@ -326,7 +326,7 @@ recover_stop(struct recover **r)
 		return;
 	gate_stop(&(*r)->gate);
 	thread_join((*r)->thread);
-	owner_leave(&(*r)->owner);
+	one_thread_leave(&(*r)->only);
 	recover_destroy(r);
 }
 

@@ -276,7 +276,7 @@ worker_destroy(struct worker **w)
 }
 
 static enum rc
-add_worker(struct workers *w, struct err *err)
+add_pool(struct workers *w, struct err *err)
 {
 	struct worker *one = worker_create(w->node);
 	enum rc rc = thread_try(&one->thread, "worker", worker_main, one, err);
@@ -298,7 +298,7 @@ workers_start(struct node *n)
 
 	w->node = n;
 	while (w->count < (size_t)n->set->workers) {
-		if (add_worker(w, &err) != RC_OK)
+		if (add_pool(w, &err) != RC_OK)
 			abort(); /* as for every thread of the start */
 	}
 	return w;
@@ -312,7 +312,7 @@ workers_resize(struct workers *w, int64_t count, struct err *err)
 	enum rc rc = RC_OK;
 
 	while (rc == RC_OK && w->count < (size_t)count)
-		rc = add_worker(w, err);
+		rc = add_pool(w, err);
 	if (rc != RC_OK)
 		return rc;
 	atomic_store(&n->workers, count);

@@ -1,4 +1,4 @@
-/* The sections of the file: [owner NAME], [worker NAME]. */
+/* The sections of the file: [owner NAME], [pool NAME]. */
 #include "node/settings/private.h"
 
 #include <stdlib.h>
@@ -33,63 +33,63 @@ static const struct option_key owner_keys[] = {
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
-#define WORKER(f) offsetof(struct worker_settings, f)
+#define POOL(f) offsetof(struct pool_settings, f)
 
-static const struct option_key worker_keys[] = {
-    {"command", 0, OPTION_TEXT, WORKER(command), NULL, 0, 0, NULL, "PROGRAM ARGS...",
-	"the program to start, without a shell; it speaks the protocol of docs/workers.md", false},
-    {"kinds", 0, OPTION_TEXT, WORKER(kinds), NULL, 0, 0, NULL, "KIND,...",
+static const struct option_key pool_keys[] = {
+    {"command", 0, OPTION_TEXT, POOL(command), NULL, 0, 0, NULL, "PROGRAM ARGS...",
+	"the program to start, without a shell; it speaks the protocol of docs/handlers.md", false},
+    {"kinds", 0, OPTION_TEXT, POOL(kinds), NULL, 0, 0, NULL, "KIND,...",
 	"kinds of task that these processes handle", false},
-    {"processes", 0, OPTION_INT, WORKER(processes), "1", 1, 256, NULL, "N", "how many processes", false},
-    {"concurrency", 0, OPTION_INT, WORKER(concurrency), "0", 0, PROTOCOL_AT_ONCE, NULL, "N",
+    {"processes", 0, OPTION_INT, POOL(processes), "1", 1, 256, NULL, "N", "how many processes", false},
+    {"concurrency", 0, OPTION_INT, POOL(concurrency), "0", 0, PROTOCOL_AT_ONCE, NULL, "N",
 	"how many tasks one process has at once, at most; 0: as many as it says", false},
-    {"max_tasks", 0, OPTION_INT, WORKER(max_tasks), "0", 0, 1e12, NULL, "N",
+    {"max_tasks", 0, OPTION_INT, POOL(max_tasks), "0", 0, 1e12, NULL, "N",
 	"a process is replaced after this many tasks; 0: never", false},
-    {"run_as", 0, OPTION_TEXT, WORKER(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
+    {"run_as", 0, OPTION_TEXT, POOL(run_as), NULL, 0, 0, NULL, "USER[:GROUP]",
 	"the user that they run as, with its groups; default: the node's run_as", false},
-    {"cwd", 0, OPTION_TEXT, WORKER(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
+    {"cwd", 0, OPTION_TEXT, POOL(cwd), NULL, 0, 0, NULL, "FOLDER", "where they start; default: job_cwd",
 	false},
-    {"env", 0, OPTION_TEXT, WORKER(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
+    {"env", 0, OPTION_TEXT, POOL(env), NULL, 0, 0, NULL, "NAME=VALUE,...",
 	"their environment; default: job_env", true},
-    {"limits", 0, OPTION_TEXT, WORKER(limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
+    {"limits", 0, OPTION_TEXT, POOL(limits), NULL, 0, 0, NULL, "memory=SIZE,processes=N,cpu=N",
 	"upper bounds for each process; default: job_limits", false},
-    {"start_timeout", 0, OPTION_DURATION, WORKER(start_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+    {"start_timeout", 0, OPTION_DURATION, POOL(start_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
 	"a process that has not said hello by then is replaced", false},
-    {"ping_timeout", 0, OPTION_DURATION, WORKER(ping_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
+    {"ping_timeout", 0, OPTION_DURATION, POOL(ping_timeout_us), "30s", 1e5, 3600e6, NULL, "TIME",
 	"a process that does not answer for this long is replaced", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
 /* False: err says why not. */
 static bool
-worker_name_ok(const struct settings *s, const char *name, struct err *err)
+pool_name_ok(const struct settings *s, const char *name, struct err *err)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
 	for (size_t i = 0; i < s->n_handlers; i++) {
 		if (strcmp(s->handlers[i].name, name) == 0)
-			return err_set(err, RC_BAD, "[worker %s] is given twice", name) == RC_OK;
+			return err_set(err, RC_BAD, "[pool %s] is given twice", name) == RC_OK;
 	}
 	if (name[strspn(name, letters)] != '\0' || strlen(name) > NAME_MAX_BYTES)
-		return err_set(err, RC_BAD, "[worker %.80s]: a name is letters, digits, _ and -, at most %d",
+		return err_set(err, RC_BAD, "[pool %.80s]: a name is letters, digits, _ and -, at most %d",
 			   name, NAME_MAX_BYTES) == RC_OK;
 	if (s->n_handlers == POOLS_MAX)
-		return err_set(err, RC_BAD, "a file holds at most %d workers", POOLS_MAX) == RC_OK;
+		return err_set(err, RC_BAD, "a file holds at most %d pools", POOLS_MAX) == RC_OK;
 	return true;
 }
 
 static void *
-add_worker(void *settings, const char *name, struct err *err)
+add_pool(void *settings, const char *name, struct err *err)
 {
 	struct settings *s = settings;
-	struct worker_settings *w;
+	struct pool_settings *w;
 
-	if (!worker_name_ok(s, name, err))
+	if (!pool_name_ok(s, name, err))
 		return NULL;
 	s->handlers = xrealloc(s->handlers, (s->n_handlers + 1) * sizeof *s->handlers);
 	w = &s->handlers[s->n_handlers++];
 	memset(w, 0, sizeof *w);
-	option_defaults(worker_keys, w);
+	option_defaults(pool_keys, w);
 	w->name = xstrdup(name);
 	return w;
 }
@@ -131,7 +131,7 @@ const struct option_section settings_sections[] = {
     {"owner", owner_keys, add_owner,
 	"What the tasks of one owner, a role of the database, get and cannot exceed. A key that is not given "
 	"here is as set above."},
-    {"worker", worker_keys, add_worker,
+    {"pool", pool_keys, add_pool,
 	"Long-lived processes that handle tasks of some kinds; the name is for people. A file holds at most "
 	"16 of these sections. A node that runs as root does not start unless run_as, here or above, names a "
 	"user or allow_root is on."},
@@ -148,7 +148,7 @@ settings_free_sections(struct settings *s)
 	free(s->owners);
 	for (size_t i = 0; i < s->n_handlers; i++) {
 		free(s->handlers[i].name);
-		option_free(worker_keys, &s->handlers[i]);
+		option_free(pool_keys, &s->handlers[i]);
 	}
 	free(s->handlers);
 }
@@ -173,6 +173,6 @@ settings_same_sections(const struct settings *a, const struct settings *b)
 		       same_section(owner_keys, &a->owners[i], &b->owners[i]);
 	for (size_t i = 0; same && i < a->n_handlers; i++)
 		same = strcmp(a->handlers[i].name, b->handlers[i].name) == 0 &&
-		       same_section(worker_keys, &a->handlers[i], &b->handlers[i]);
+		       same_section(pool_keys, &a->handlers[i], &b->handlers[i]);
 	return same;
 }

@@ -26,8 +26,8 @@ struct owner_settings {
 	char *limits;
 };
 
-/* [worker NAME] of the file: processes that handle tasks of some kinds, see docs/workers.md. */
-struct worker_settings {
+/* [pool NAME] of the file: processes that handle tasks of some kinds, see docs/handlers.md. */
+struct pool_settings {
 	char *name;
 	char *command; /* a program and its arguments */
 	char *kinds;   /* comma-separated */
@@ -69,7 +69,7 @@ struct settings {
 	int log_format; /* enum log_format */
 	struct owner_settings *owners;
 	size_t n_owners;
-	struct worker_settings *handlers;
+	struct pool_settings *handlers;
 	size_t n_handlers;
 	char **flags; /* as they were given, for another reading; ended by NULL */
 };
@@ -79,7 +79,7 @@ enum outlast_restart { OUTLAST_RESTART_AUTO, OUTLAST_RESTART_YES, OUTLAST_RESTAR
 
 extern const struct option_key settings_keys[];
 
-/* [owner NAME] and [worker NAME] of the file; the last has no word. */
+/* [owner NAME] and [pool NAME] of the file; the last has no word. */
 extern const struct option_section settings_sections[];
 
 /* Reads environment, file and flags (argv[1..argc)), fills in defaults and checks how they fit together.

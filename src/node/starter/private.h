@@ -18,7 +18,7 @@ struct starter {
 	struct node *node; /* borrowed */
 	pthread_t thread;
 	/* owned by the thread */
-	struct owner owner;
+	struct one_thread only;
 	const struct store *store;
 	struct db *db;
 	int64_t used_us; /* when the connection last had something to do */

@@ -300,7 +300,7 @@ starter_round(struct starter *s)
 	struct run *chain = rc == RC_OK && m != NULL ? run_of(m) : NULL;
 	size_t n;
 
-	ASSERT_OWNED(&s->owner);
+	ASSERT_MINE(&s->only);
 	if (rc == RC_CLOSED)
 		return false;
 	if (m != NULL || next_round(s) != CLOCK_NEVER)
@@ -318,7 +318,7 @@ starter_main(void *arg)
 {
 	struct starter *s = arg;
 
-	owner_take(&s->owner);
+	one_thread_take(&s->only);
 	while (starter_round(s))
 		;
 	return NULL;
@@ -348,7 +348,7 @@ void
 starter_stop(struct starter *s)
 {
 	thread_join(s->thread);
-	owner_leave(&s->owner);
+	one_thread_leave(&s->only);
 }
 
 void

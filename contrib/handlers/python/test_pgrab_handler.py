@@ -1,4 +1,4 @@
-"""Tests of pgrab_worker: a real process at the other end of two pipes.  python3 -m unittest"""
+"""Tests of pgrab_handler: a real process at the other end of two pipes.  python3 -m unittest"""
 import json
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
-import pgrab_worker
+import pgrab_handler
 
 HERE = Path(__file__).resolve().parent
 TASK = {"type": "task", "id": 7, "attempt": 1, "max_attempts": 3, "fence": "1-2", "fire_at": "2026-11-22T05:00:00.000000Z", "timeout": 60.0}
@@ -21,11 +21,11 @@ class Process:
     def __init__(self, text, run="run()", version="1"):
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "handlers.py"
-        path.write_text(f"import asyncio, select, sys, time, threading\nfrom pgrab_worker import *\n{text}\n{run}\n")
+        path.write_text(f"import asyncio, select, sys, time, threading\nfrom pgrab_handler import *\n{text}\n{run}\n")
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_WORKER_IN": str(theirs_in), "PGRAB_WORKER_OUT": str(theirs_out),
-               "PGRAB_WORKER_PROTOCOL": version}
+        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_HANDLER_IN": str(theirs_in), "PGRAB_HANDLER_OUT": str(theirs_out),
+               "PGRAB_HANDLER_PROTOCOL": version}
         self.proc = subprocess.Popen([sys.executable, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                      pass_fds=(theirs_in, theirs_out), env=env, text=True)
         os.close(theirs_in)
@@ -122,7 +122,7 @@ def fail(how, ctx):
             self.assertEqual(result.get("retry"), retry, how)
             if how == "raise":
                 self.assertIn("in fail", result["detail"])
-                self.assertNotIn("pgrab_worker.py", result["detail"])
+                self.assertNotIn("pgrab_handler.py", result["detail"])
 
     def test_wrong_args_are_a_failure_of_that_run(self):
         p = self.start("@task('f')\ndef f(a): pass")
@@ -204,10 +204,10 @@ def closes(): sys.stdout.close()
         self.assertEqual(p.proc.wait(10), 0)
 
     def test_without_a_node_or_with_another_version_it_says_so(self):
-        done = subprocess.run([sys.executable, "-c", "from pgrab_worker import *; task('f')(lambda: 1); run()"], cwd=HERE, capture_output=True,
+        done = subprocess.run([sys.executable, "-c", "from pgrab_handler import *; task('f')(lambda: 1); run()"], cwd=HERE, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("[worker NAME] section", done.stderr)
+        self.assertIn("[pool NAME] section", done.stderr)
         p = self.start("@task('f')\ndef f(): pass", version="2 3")
         self.assertIsNone(p.hear())
         self.assertIn("speaks version 2 3 of the protocol", p.close())
@@ -286,9 +286,9 @@ async def closes(ctx): sys.stdout = None
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "handlers.py"
-        path.write_text(f"import asyncio, select, sys, threading\nfrom pgrab_worker import *\n{self.ASYNC}\nrun()\n")
+        path.write_text(f"import asyncio, select, sys, threading\nfrom pgrab_handler import *\n{self.ASYNC}\nrun()\n")
         fd = theirs.fileno()
-        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_WORKER_IN": str(fd), "PGRAB_WORKER_OUT": str(fd), "PGRAB_WORKER_PROTOCOL": "1"}
+        env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_HANDLER_IN": str(fd), "PGRAB_HANDLER_OUT": str(fd), "PGRAB_HANDLER_PROTOCOL": "1"}
         proc = subprocess.Popen([sys.executable, path], stdin=subprocess.PIPE, pass_fds=(fd,), env=env)
         theirs.close()
         self.addCleanup(lambda: (proc.stdin.close(), ours.close(), proc.wait(10)))
@@ -389,21 +389,21 @@ async def closes(ctx): sys.stdout = None
 
 class Statements(unittest.TestCase):
     def test_the_insert_of_a_task(self):
-        statement, given = pgrab_worker.insert_statement("send_email", {"user_id": 7}, {"key": "k", "require": {"zone": "eu"}})
+        statement, given = pgrab_handler.insert_statement("send_email", {"user_id": 7}, {"key": "k", "require": {"zone": "eu"}})
         self.assertEqual(statement, "insert into pgrab.task (kind, args, key, require) values (%s, %s::text::jsonb, %s, %s::text::jsonb) returning id")
         self.assertEqual(given, ["send_email", '{"user_id": 7}', "k", '{"zone": "eu"}'])
-        self.assertIn("values ($1, $2::text::jsonb)", pgrab_worker.insert_statement("a", mark=lambda n: f"${n}")[0])
+        self.assertIn("values ($1, $2::text::jsonb)", pgrab_handler.insert_statement("a", mark=lambda n: f"${n}")[0])
         with self.assertRaises(ValueError):
-            pgrab_worker.insert_statement("a", {}, {"key) values (1); drop table x; --": 1})
+            pgrab_handler.insert_statement("a", {}, {"key) values (1); drop table x; --": 1})
 
     def test_a_task_with_parents(self):
-        statement, given = pgrab_worker.insert_statement("mail", {"n": 7}, {"parents": [3, "load"], "run_if": "always"})
+        statement, given = pgrab_handler.insert_statement("mail", {"n": 7}, {"parents": [3, "load"], "run_if": "always"})
         self.assertEqual(statement, "select id from pgrab.add(%s::text::jsonb)")
         self.assertEqual(json.loads(given[0]), {"kind": "mail", "args": {"n": 7}, "parents": [3, "load"], "run_if": "always"})
 
     def test_the_end_of_a_wait(self):
         with self.assertRaisesRegex(TimeoutError, "has not ended for 0.1 s"):
-            for pause in pgrab_worker._waits(0.1):
+            for pause in pgrab_handler._waits(0.1):
                 self.assertLessEqual(pause, 0.1)
                 time.sleep(pause)
 
@@ -411,10 +411,10 @@ class Statements(unittest.TestCase):
         from typing import Dict, List, Literal, Optional
 
         def f(a: int, b: Optional[str], c: List[float], d: Dict[str, int], e: Literal["x", 1], g, h: "no such name" = 1, **rest): ...  # noqa: F821
-        self.assertEqual(set(pgrab_worker._schema_of(f)["properties"]), set("abcdegh"))
+        self.assertEqual(set(pgrab_handler._schema_of(f)["properties"]), set("abcdegh"))
 
         def k(a: int, b: Optional[str], c: List[float], d: Dict[str, int], e: Literal["x", 1], g, **rest): ...
-        self.assertEqual(pgrab_worker._schema_of(k), {
+        self.assertEqual(pgrab_handler._schema_of(k), {
             "type": "object", "required": ["a", "b", "c", "d", "e", "g"], "additionalProperties": True, "properties": {
                 "a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"type": "array", "items": {"type": "number"}},
                 "d": {"type": "object"}, "e": {"enum": ["x", 1]}, "g": {}}})
@@ -422,22 +422,22 @@ class Statements(unittest.TestCase):
     def test_names_of_kinds(self):
         for kind in ("Send", "1a", "a-b", "a" * 33, ""):
             with self.assertRaises(ValueError):
-                pgrab_worker.task(kind)
+                pgrab_handler.task(kind)
 
     def test_a_handler_is_called_for_a_test(self):
-        @pgrab_worker.task("for_a_test")
+        @pgrab_handler.task("for_a_test")
         def handler(n: int, ctx):
             ctx.progress(1)
             return n + ctx.attempt
-        self.assertEqual(pgrab_worker.call("for_a_test", {"n": 1}, attempt=4), 5)
+        self.assertEqual(pgrab_handler.call("for_a_test", {"n": 1}, attempt=4), 5)
 
     def test_a_call_is_as_a_node_would_make_it(self):
         from typing import List, Literal, Optional
 
-        @pgrab_worker.task("coroutine_for_a_test")
+        @pgrab_handler.task("coroutine_for_a_test")
         async def coroutine(n: int, names: List[str] = [], how: Optional[Literal["a", "b"]] = None):
             return (n, names, how)
-        call = pgrab_worker.call
+        call = pgrab_handler.call
         self.assertEqual(call("coroutine_for_a_test", {"n": 1, "names": ["x"]}), [1, ["x"], None], "awaited, and as JSON")
         for args, why in (({}, "args.n is missing"), ({"n": "1"}, "args.n must be of type integer"), ({"n": True}, "args.n must be of type integer"),
                           ({"n": 1, "m": 1}, "args.m is unknown"), ({"n": 1, "names": [1]}, r"args.names\[0\] must be of type string"),
@@ -448,10 +448,10 @@ class Statements(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "there is no handler of kind nobody"):
             call("nobody")
 
-        @pgrab_worker.task("no_json_for_a_test", schema={"properties": {"how": {"enum": ["a"]}}, "required": ["how"]})
+        @pgrab_handler.task("no_json_for_a_test", schema={"properties": {"how": {"enum": ["a"]}}, "required": ["how"]})
         def no_json(args):
             return object()
-        with self.assertRaisesRegex(pgrab_worker.Fail, "is no JSON"):
+        with self.assertRaisesRegex(pgrab_handler.Fail, "is no JSON"):
             call("no_json_for_a_test", {"how": "a"})
         with self.assertRaisesRegex(ValueError, "args.how must be one of"):
             call("no_json_for_a_test", {"how": "b"})

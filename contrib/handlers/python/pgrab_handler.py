@@ -1,6 +1,6 @@
 """Handlers for pgrab tasks: functions in a process that stays, called once per task.
 
-    from pgrab_worker import run, task
+    from pgrab_handler import run, task
 
     @task("send_email")
     def send_email(user_id: int, subject: str = "hello"):
@@ -8,8 +8,8 @@
 
     run()
 
-A node starts this file, as a [worker NAME] section of its own file says, and hands it the tasks whose kind is send_email.
-See docs/workers.md.  Needs nothing but Python 3.9 or later.
+A node starts this file, as a [pool NAME] section of its own file says, and hands it the tasks whose kind is send_email.
+See docs/handlers.md.  Needs nothing but Python 3.9 or later.
 """
 from __future__ import annotations
 
@@ -467,7 +467,7 @@ class _Engine:
     def hello(self, concurrency: int) -> None:
         kinds = {kind: {"schema": handler.schema} if handler.schema else {} for kind, handler in _handlers.items()}
         self.wire.send({"type": "hello", "version": PROTOCOL, "kinds": kinds, "concurrency": concurrency,
-                        "library": f"pgrab_worker {__version__}, Python {sys.version.split()[0]}"})
+                        "library": f"pgrab_handler {__version__}, Python {sys.version.split()[0]}"})
 
     def feed(self, data: bytes) -> None:
         """Takes whatever has been read."""
@@ -709,15 +709,15 @@ def run(concurrency: Optional[int] = None) -> None:
     concurrency: how many at once.  By default one; with handlers that are coroutines a hundred, in one event loop.  More than one of
     plain functions run in threads.
     """
-    if "PGRAB_WORKER_IN" not in os.environ:
-        sys.exit(f"{sys.argv[0]}: this is started by a pgrab node: name it in a [worker NAME] section of the node's file, see docs/workers.md")
-    if str(PROTOCOL) not in os.environ.get("PGRAB_WORKER_PROTOCOL", "").split():
-        sys.exit(f"this node speaks version {os.environ.get('PGRAB_WORKER_PROTOCOL')} of the protocol, pgrab_worker {__version__} version {PROTOCOL}")
+    if "PGRAB_HANDLER_IN" not in os.environ:
+        sys.exit(f"{sys.argv[0]}: this is started by a pgrab node: name it in a [pool NAME] section of the node's file, see docs/handlers.md")
+    if str(PROTOCOL) not in os.environ.get("PGRAB_HANDLER_PROTOCOL", "").split():
+        sys.exit(f"this node speaks version {os.environ.get('PGRAB_HANDLER_PROTOCOL')} of the protocol, pgrab_handler {__version__} version {PROTOCOL}")
     if not _handlers:
         sys.exit("there is no handler: decorate a function with @task(\"a_kind\") before run()")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    wire = _Wire(int(os.environ["PGRAB_WORKER_IN"]), int(os.environ["PGRAB_WORKER_OUT"]))
+    wire = _Wire(int(os.environ["PGRAB_HANDLER_IN"]), int(os.environ["PGRAB_HANDLER_OUT"]))
     if any(handler.is_async for handler in _handlers.values()):
         _Loop(wire, concurrency or 100).run()
     elif concurrency is None or concurrency == 1:

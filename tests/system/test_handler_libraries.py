@@ -24,7 +24,7 @@ def find(version, *places):
 
 
 def run(*command, folder):
-    done = subprocess.run(command, cwd=ROOT / "contrib/workers" / folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    done = subprocess.run(command, cwd=ROOT / "contrib/handlers" / folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=180, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
 

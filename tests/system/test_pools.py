@@ -111,7 +111,7 @@ def test_what_goes_wrong_in_a_handler_is_said_and_tried_again(db, nodes, handler
     first = db.runs(task)[0]
     assert first.outcome == "failed" and error in first.error, first.error
     if how == "raise":
-        assert first.output.startswith("before\nTraceback") and "in fail" in first.output and "pgrab_worker.py" not in first.output
+        assert first.output.startswith("before\nTraceback") and "in fail" in first.output and "pgrab_handler.py" not in first.output
     assert db.wait_run(task, count=2, timeout=15).outcome == "succeeded"
 
 
@@ -247,7 +247,7 @@ def again(ctx):
     line = json.dumps({"type": "result", "run": ctx._run, "ok": True, "value": None}).encode() + bytes([10])
     def later():
         doze(0.5)
-        os.write(int(os.environ["PGRAB_WORKER_OUT"]), line)
+        os.write(int(os.environ["PGRAB_HANDLER_OUT"]), line)
     threading.Thread(target=later).start()
 
 @task("nap")
@@ -390,14 +390,14 @@ def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes
     assert faults["missing"] == "/nowhere/python9 handlers.py: could not start: No such file or directory (exec /nowhere/python9)"
     assert "handlers1.py: exit code 1: ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in faults["broken"]
     assert "it has not said hello for 300 ms" in faults["silent"]
-    assert "it has no handler for kind e_kind, which [worker partial] names" in faults["partial"]
-    stays(lambda: len([line for line in node.log().splitlines() if "handler_lost worker=missing" in line]) < 8, 2, "few tries")
+    assert "it has no handler for kind e_kind, which [pool partial] names" in faults["partial"]
+    stays(lambda: len([line for line in node.log().splitlines() if "handler_lost pool=missing" in line]) < 8, 2, "few tries")
     seen = json.loads(run_pgrab("nodes", "--json", dsn=db.dsn).stdout)[0]["handlers"]
     assert "missing 0/1" in seen and "partial 0/1" in seen, seen
     doctor = run_pgrab("doctor", dsn=db.dsn, check=False).stdout
-    assert "[worker broken] on n1 has no process that takes tasks" in doctor, doctor
+    assert "[pool broken] on n1 has no process that takes tasks" in doctor, doctor
     task = db.add(kind="b_kind")
-    verdict = db.query("select gate, verdict, detail from pgrab.explain(%s) where gate = 'worker broken'", task)
+    verdict = db.query("select gate, verdict, detail from pgrab.explain(%s) where gate = 'pool broken'", task)
     assert verdict and verdict[0].verdict == "blocked" and "ModuleNotFoundError" in verdict[0].detail
     db.wait("select why = 'no handler process for kind b_kind is up' from pgrab.late where id = %s", task, timeout=15)
     assert db.one("select status from pgrab.task where id = %s", task) == "scheduled", "nobody takes what nobody can carry out"
@@ -592,17 +592,17 @@ def refusal(db, config, env=None):
 
 
 def test_a_file_that_is_wrong_is_refused_in_plain_words(db, handlers):
-    for text, error in (("[worker w]\nkinds = a\n", "[worker w]: command is empty"),
-                        ("[worker w]\ncommand = a\n", "[worker w]: it names no kinds"),
-                        ("[worker w]\ncommand = a\nkinds = Send-Mail\n", 'kinds: "Send-Mail" is not a name'),
-                        ("[worker w]\ncommand = a\nkinds = shell\n", 'the kind "shell" exists'),
-                        ("[worker w]\ncommand = a\nkinds = x\n[worker v]\ncommand = a\nkinds = x\n", 'kinds: "x" belongs to another section'),
-                        ("[worker w]\ncommand = a 'b\nkinds = x\n", "a quote is not closed"),
-                        ("[worker w]\ncommand = a\nkinds = x\nrun_as = no_such\n", '[worker w]: run_as: there is no user "no_such"'),
-                        ("[worker w]\ncommand = a\nkinds = x\ncwd = srv\n", '[worker w]: cwd: "srv" does not begin with a slash'),
-                        ("[worker w]\ncommand = a\nkinds = x\nenv = A\n", '[worker w]: env: "A" is not NAME=value'),
-                        ("[worker w]\ncommand = a\nkinds = x\nlimits = memory=x\n", "[worker w]: limits"),
-                        ("[worker w]\nprocesses = 0\n", "processes"), ("[worker a b]\n", "a name is letters, digits")):
+    for text, error in (("[pool w]\nkinds = a\n", "[pool w]: command is empty"),
+                        ("[pool w]\ncommand = a\n", "[pool w]: it names no kinds"),
+                        ("[pool w]\ncommand = a\nkinds = Send-Mail\n", 'kinds: "Send-Mail" is not a name'),
+                        ("[pool w]\ncommand = a\nkinds = shell\n", 'the kind "shell" exists'),
+                        ("[pool w]\ncommand = a\nkinds = x\n[pool v]\ncommand = a\nkinds = x\n", 'kinds: "x" belongs to another section'),
+                        ("[pool w]\ncommand = a 'b\nkinds = x\n", "a quote is not closed"),
+                        ("[pool w]\ncommand = a\nkinds = x\nrun_as = no_such\n", '[pool w]: run_as: there is no user "no_such"'),
+                        ("[pool w]\ncommand = a\nkinds = x\ncwd = srv\n", '[pool w]: cwd: "srv" does not begin with a slash'),
+                        ("[pool w]\ncommand = a\nkinds = x\nenv = A\n", '[pool w]: env: "A" is not NAME=value'),
+                        ("[pool w]\ncommand = a\nkinds = x\nlimits = memory=x\n", "[pool w]: limits"),
+                        ("[pool w]\nprocesses = 0\n", "processes"), ("[pool a b]\n", "a name is letters, digits")):
         assert error in refusal(db, handlers.config(text))
 
 
@@ -637,7 +637,7 @@ def test_each_section_runs_as_its_own_user_or_as_the_node_s(db, nodes, handlers,
         assert run.outcome == "succeeded", run.error
         return json.loads(run.output)
 
-    section = f"[worker w]\ncommand = {who}\nkinds = who\nenv = FLAVOUR=vanilla\n"
+    section = f"[pool w]\ncommand = {who}\nkinds = who\nenv = FLAVOUR=vanilla\n"
     first = nodes.start("n1", env=NOT_ROOT, config=handlers.config("run_as = nobody\n" + section))
     assert said() == "nobody nogroup / /nonexistent vanilla"
     first.term()
@@ -653,9 +653,9 @@ def test_each_section_runs_as_its_own_user_or_as_the_node_s(db, nodes, handlers,
 
 @root
 def test_a_node_that_is_root_does_not_make_its_handlers_root_unless_told_to(db, nodes, handlers, who):
-    section = f"[worker w]\ncommand = {who}\nkinds = who\n"
+    section = f"[pool w]\ncommand = {who}\nkinds = who\n"
     error = refusal(db, handlers.config(section), NOT_ROOT)
-    assert "[worker w]: this node is root, and so would its processes be" in error and "run_as = USER" in error
+    assert "[pool w]: this node is root, and so would its processes be" in error and "run_as = USER" in error
     assert "and so would its processes be" in refusal(db, handlers.config("[owner x]\nrun_as = nobody\n" + section), NOT_ROOT)
     nodes.start("n1", env=NOT_ROOT, config=handlers.config("allow_root = yes\n" + section))
     assert db.wait_run(db.add(kind="who")).outcome == "succeeded"
@@ -663,7 +663,7 @@ def test_a_node_that_is_root_does_not_make_its_handlers_root_unless_told_to(db, 
 
 def test_what_an_owner_is_allowed_holds_for_handlers(db, nodes, handlers, who):
     me = db.one("select current_user")
-    nodes.start("n1", config=handlers.config(f"[owner {me}]\nallow = noop\n[worker w]\ncommand = {who}\nkinds = who\n"))
+    nodes.start("n1", config=handlers.config(f"[owner {me}]\nallow = noop\n[pool w]\ncommand = {who}\nkinds = who\n"))
     handlers.wait_up(db)
     task = db.add(kind="who")
     stays(lambda: db.one("select status from pgrab.task where id = %s", task) == "scheduled" and not db.runs(task), 1.5, "it is not taken")

@@ -1,4 +1,4 @@
-// Tests of pgrab-worker: a real process at the other end of a pipe of its own.  node --test
+// Tests of pgrab-handler: a real process at the other end of a pipe of its own.  node --test
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,17 +6,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import readline from 'node:readline'
 import test from 'node:test'
-import { addTask, call, result, task, wait } from './pgrab-worker.mjs'
+import { addTask, call, result, task, wait } from './pgrab-handler.mjs'
 
-const LIBRARY = new URL('./pgrab-worker.mjs', import.meta.url).href
+const LIBRARY = new URL('./pgrab-handler.mjs', import.meta.url).href
 const TASK = { type: 'task', id: 7, attempt: 1, max_attempts: 3, fence: '1-2', fire_at: '2026-11-22T05:00:00.000000Z', timeout: 60 }
 
 /** A file of handlers, spoken to as a node speaks. */
 function start(t, text, { version = '1', run = 'run()' } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'pgrab-worker-'))
+  const folder = mkdtempSync(join(tmpdir(), 'pgrab-handler-'))
   const file = join(folder, 'handlers.mjs')
   writeFileSync(file, `import { Fail, run, task } from '${LIBRARY}'\n${text}\n${run}\n`)
-  const env = { ...process.env, PGRAB_WORKER_IN: '3', PGRAB_WORKER_OUT: '4', PGRAB_WORKER_PROTOCOL: version }
+  const env = { ...process.env, PGRAB_HANDLER_IN: '3', PGRAB_HANDLER_OUT: '4', PGRAB_HANDLER_PROTOCOL: version }
   const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'], env })
   const ended = new Promise(resolve => child.on('exit', resolve))
   const lines = readline.createInterface({ input: child.stdio[4] })[Symbol.asyncIterator]()

@@ -1,14 +1,14 @@
 // Handlers for pgrab tasks: functions in a process that stays, called once per task.
 //
-//     import { run, task } from './pgrab-worker.mjs'
+//     import { run, task } from './pgrab-handler.mjs'
 //
 //     task('send_email', async (args, ctx) => {
 //       console.log(`to ${args.user_id}`)
 //     })
 //     run()
 //
-// A node starts this file, as a [worker NAME] section of its own file says, and hands it the tasks whose kind is send_email.
-// See docs/workers.md.  Needs nothing but Node.js 18 or later.
+// A node starts this file, as a [pool NAME] section of its own file says, and hands it the tasks whose kind is send_email.
+// See docs/handlers.md.  Needs nothing but Node.js 18 or later.
 import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect, isDeepStrictEqual } from 'node:util'
@@ -323,12 +323,12 @@ class Conversation {
  * @param {{concurrency?: number}} [options] how many tasks this process has at once
  */
 export function run({ concurrency = 100 } = {}) {
-  const { PGRAB_WORKER_IN, PGRAB_WORKER_OUT, PGRAB_WORKER_PROTOCOL = '' } = process.env
-  if (PGRAB_WORKER_IN === undefined) {
-    throw new Error("this is started by a pgrab node: name it in a [worker NAME] section of the node's file, see docs/workers.md")
+  const { PGRAB_HANDLER_IN, PGRAB_HANDLER_OUT, PGRAB_HANDLER_PROTOCOL = '' } = process.env
+  if (PGRAB_HANDLER_IN === undefined) {
+    throw new Error("this is started by a pgrab node: name it in a [pool NAME] section of the node's file, see docs/handlers.md")
   }
-  if (!PGRAB_WORKER_PROTOCOL.split(' ').includes(String(PROTOCOL))) {
-    throw new Error(`this node speaks version ${PGRAB_WORKER_PROTOCOL} of the protocol, pgrab-worker ${VERSION} version ${PROTOCOL}`)
+  if (!PGRAB_HANDLER_PROTOCOL.split(' ').includes(String(PROTOCOL))) {
+    throw new Error(`this node speaks version ${PGRAB_HANDLER_PROTOCOL} of the protocol, pgrab-handler ${VERSION} version ${PROTOCOL}`)
   }
   if (handlers.size === 0) throw new Error("there is no handler: call task('a_kind', handler) before run()")
   // Whose it was is not known.  The last line is the reason that the node gives for the end of this process.
@@ -338,7 +338,7 @@ export function run({ concurrency = 100 } = {}) {
       process.exit(1)
     })
   }
-  const conversation = new Conversation(Number(PGRAB_WORKER_IN), Number(PGRAB_WORKER_OUT))
+  const conversation = new Conversation(Number(PGRAB_HANDLER_IN), Number(PGRAB_HANDLER_OUT))
   const kinds = Object.fromEntries([...handlers].map(([kind, { schema }]) => [kind, schema ? { schema } : {}]))
-  conversation.send({ type: 'hello', version: PROTOCOL, kinds, concurrency, library: `pgrab-worker ${VERSION}, Node.js ${process.version}` })
+  conversation.send({ type: 'hello', version: PROTOCOL, kinds, concurrency, library: `pgrab-handler ${VERSION}, Node.js ${process.version}` })
 }
