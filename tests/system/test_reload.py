@@ -47,7 +47,7 @@ def test_what_waits_for_a_restart_is_named(db, nodes, conf):
     conf.write("")
     node = nodes.start(config=str(conf.path))
     conf.write("lookahead = 9s\n[owner app]\ndirectory = /tmp\n")
-    hup(node, r'event=reload changed="" restart_for="lookahead, \[owner\] and \[worker\] sections"')
+    hup(node, r'event=reload changed="" restart_for="lookahead, \[owner\] and \[pool\] sections"')
     assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
 
 
