@@ -214,45 +214,8 @@ end $$;
 comment on function pgrab_internal.definition_ran(pgrab_internal.task) is
   'pgrab_internal.definition() as it was when the run of this task was started.';
 
--- Netstrings, so that no user's JSON is parsed outside the database.
+-- A list of texts that needs no quoting.
 create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe
 return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
 comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
-
--- The values of one member, in order: (key, value), see struct pgrab_arg of include/pgrab/executor.h.  A null
--- among the params of a sql task is a value, with the key params:null; a reference has the key env:secret or
--- env:file.
-create or replace function pgrab_internal.args_values(p_key text, p_value jsonb)
-returns table (key text, value text, n bigint)
-language sql immutable parallel safe
-begin atomic
-  select case when r.name is null then p_key else p_key || ':' || r.place end,
-    o.key || '=' || coalesce(r.name, o.value #>> '{}'), o.n
-  from jsonb_each(case when jsonb_typeof(p_value) = 'object' and p_key <> 'body' then p_value end)
-    with ordinality o(key, value, n)
-    cross join lateral pgrab_internal.args_reference(o.value) r(place, name)
-  where o.value <> 'null'
-  union all
-  select case when a.value = 'null' then p_key || ':null' else p_key end,
-    case when jsonb_typeof(a.value) in ('object', 'array') then a.value::text
-      else coalesce(a.value #>> '{}', '') end, a.n
-  from jsonb_array_elements(case when jsonb_typeof(p_value) = 'array' and p_key <> 'body' then p_value end)
-    with ordinality a(value, n)
-  union all
-  select p_key, p_value #>> '{}', 0
-  where (p_key = 'body' or jsonb_typeof(p_value) not in ('object', 'array')) and p_value <> 'null';
-end;
-comment on function pgrab_internal.args_values(text, jsonb) is
-  'The values of one member of args, as executors get them.';
-
-create or replace function pgrab_internal.args_list(p_args jsonb) returns text
-language sql immutable parallel safe
-begin atomic
-  select string_agg(pgrab_internal.netstring(f.key) || pgrab_internal.netstring(f.value), ''
-    order by e.n, f.n)
-  from jsonb_each(p_args) with ordinality e(key, value, n)
-    cross join lateral pgrab_internal.args_values(e.key, e.value) f;
-end;
-comment on function pgrab_internal.args_list(jsonb) is
-  'A task''s args for its node: one list of netstrings, key, value, key, value ...';

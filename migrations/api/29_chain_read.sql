@@ -127,8 +127,8 @@ comment on function pgrab_internal.args_filled(text, text) is
   'The args of a task with what its parents have printed, as the second argument.';
 
 -- For shell and exec the output of the parents is also in PGRAB_PARENT_OUTPUT.  What cannot be filled must
--- not fail the statement, which starts others, too: an answer that is no list is the reason why this task is
--- not executed.
+-- not fail the statement, which starts others, too: an answer that no node can read is the reason why this
+-- task is not executed.
 create or replace function pgrab_internal.args_for(p_id bigint, p_chain bigint, p_kind text, p_args jsonb)
 returns text
 language plpgsql stable as $$
@@ -145,7 +145,7 @@ begin
   elsif not c_process and c_text not like '%{{parent_%' and not (c_handled and p_chain is not null)
     or not exists (select from pgrab_internal.parents_of(p_id)) then
     return case when c_handled then pgrab_internal.netstring('args') || pgrab_internal.netstring(c_text)
-      else pgrab_internal.args_list(p_args) end;
+      else c_text end;
   end if;
   v_output := coalesce(pgrab_internal.parent_output(p_id, p_chain), '');
   if c_text like '%{{parent_%' then
@@ -160,7 +160,7 @@ begin
       pgrab_internal.netstring('parents')
         || pgrab_internal.netstring(pgrab_internal.parents_json(p_id, p_chain)::text));
   end if;
-  return concat(pgrab_internal.args_list(v_args), case when c_process then
+  return concat(v_args, case when c_process then
     pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_PARENT_OUTPUT=' || v_output) end);
 end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb) is

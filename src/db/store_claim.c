@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/args.h"
 #include "db/number.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
@@ -33,9 +34,8 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 	r->task.owner = xstrdup(db_text(res, row, OWNER));
 	if (!PQgetisnull(res, row, PROOF))
 		r->task.proof = xstrdup(db_text(res, row, PROOF));
-	/* what is no list is the reason why there is none: pgrab_internal.args_for() */
-	if (pairs_parse(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
-		pairs_fini(&r->task.args);
+	/* what cannot be read is the reason why there are none: pgrab_internal.args_for() */
+	if (args_read(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
 		r->task.refused = xstrdup(args);
 	}
 }

@@ -28,8 +28,7 @@ enum {
 	PROOF
 };
 
-/* The definition, as it was when the run was started.  args_list() cannot produce args that do not parse:
- * such args count as empty. */
+/* The definition, as it was when the run was started. */
 void store_fill_definition(struct run *r, const PGresult *res, int row);
 
 #endif

@@ -1,6 +1,6 @@
 -- The definition of a task as JSON, and its args as a node reads them.
 begin;
-select plan(33);
+select plan(20);
 
 -- ---------------------------------------------------------------------------------------------- definition()
 create function pg_temp.definition(p_id bigint) returns jsonb language sql as $$
@@ -44,25 +44,6 @@ select is_empty($$
   where pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
     <> pgrab_internal.definition_rare(row(t.*)::pgrab_internal.task)
   $$, 'the short way makes the same definition as the one for all columns');
-
--- ----------------------------------------------------------------------------------------------- args_list()
-create temporary table list (n integer generated always as identity, args jsonb, want text);
-insert into list (args, want) values
-  ('{}', null),
-  ('{"cwd": "/tmp"}', '3:cwd,4:/tmp,'),
-  ('{"cwd": null}', null),
-  ('{"argv": ["a", "", "b c"]}', '4:argv,1:a,4:argv,0:,4:argv,3:b c,'),
-  ('{"argv": []}', null),
-  ('{"env": {"A": "1", "B": "x=y"}}', '3:env,3:A=1,3:env,5:B=x=y,'),
-  ('{"env": {"A": null}}', null),
-  ('{"params": [1, true, "x", null, [1, 2], {"a": 1}]}',
-    '6:params,1:1,6:params,4:true,6:params,1:x,11:params:null,0:,6:params,6:[1, 2],6:params,8:{"a": 1},'),
-  ('{"body": {"a": [1]}}', '4:body,10:{"a": [1]},'),
-  ('{"body": "text"}', '4:body,4:text,'),
-  ('{"follow": true, "expect": [200, "404"]}', '6:expect,3:200,6:expect,3:404,6:follow,4:true,'),
-  ('{"stdin": "é,\n1:x,"}', E'5:stdin,8:é,\n1:x,,'),
-  ('{"payload": ""}', '7:payload,0:,');
-select is(pgrab_internal.args_list(l.args), l.want, 'args_list ' || l.args::text) from list l order by l.n;
 
 select * from finish();
 rollback;
