@@ -13,7 +13,7 @@
 #include "node/farewell.h"
 
 /*
- * Whoever started us may have closed stdin, stdout or stderr.  The next file or socket would take that
+ * The parent process may have closed stdin, stdout or stderr.  The next file or socket would take that
  * number, and what is meant for a terminal would go to the database.
  */
 static void

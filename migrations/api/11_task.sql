@@ -392,8 +392,9 @@ $$;
 comment on function pgrab_internal.lanes_empty(bigint[]) is
   'Which of these lanes (pgrab.lane.id) nothing stands in: two probes for each.';
 
--- The bound per owner.  Its first 64 lanes wait for nobody.  Whoever adds more changes the first one in vain:
--- so those of one owner come one after the other, and no number of open transactions passes the bound.
+-- The bound per owner.  Its first 64 lanes wait for nobody.  A statement that adds more updates the first one
+-- without changing it: so those of one owner come one after the other, and no number of open transactions
+-- passes the bound.
 create or replace function pgrab_internal.lanes_bound(p_owner text) returns void
 language plpgsql as $$
 declare

@@ -4,8 +4,8 @@
 --   move()      the table of transitions says what a task becomes; its row is written or deleted,
 --               the history gets its row, and what hangs on it is told: chain, limit, alerts, nodes
 --
--- A move names a task, the version that was decided about, and an event.  Whoever decides holds the lock of
--- the row.  What a move leaves null stays as it is.
+-- A move names a task, the version that was decided about, and an event.  The caller that decides holds the
+-- lock of the row.  What a move leaves null stays as it is.
 --
 -- Four statements make moves without this function, because they are made for every task (docs/performance.md
 -- has what that saves): claim.sql; start.sql and limit_start.sql; the plain finish, finish_one() and

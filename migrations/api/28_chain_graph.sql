@@ -30,8 +30,8 @@
 --
 -- Locks are taken in this order: tasks by id, parents before children (only users lock a child that waits),
 -- then chains by number.  A lock says nothing to a repeatable read transaction, which goes on with what it
--- saw before; a changed row does (40001).  So whoever changes the graph also writes the rows that others lock
--- before they look at it: its chain (chain_lock), and the parent of a new link (link_touch).
+-- saw before; a changed row does (40001).  So a statement that changes the graph also writes the rows that
+-- others lock before they look at it: its chain (chain_lock), and the parent of a new link (link_touch).
 --
 -- The settings of the functions, and conditions like `id = any (array[...])`, keep their plans stable: see
 -- the head of 26_finish.sql.  Functions that run in users' sessions have them, too: a plan that was made

@@ -1,6 +1,6 @@
 /*
  * A list of (key, value) strings in one text: "3:env,7:PATH=/x,": each string as its length in bytes, a
- * colon, the bytes and a comma, keys and values in turn: what needs no quoting, whoever made the strings.
+ * colon, the bytes and a comma, keys and values in turn: nothing needs quoting, whatever is in the strings.
  */
 #ifndef PGRAB_BASE_NETSTR_H
 #define PGRAB_BASE_NETSTR_H

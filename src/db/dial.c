@@ -288,8 +288,8 @@ try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int6
 /* Which host of its list has let somebody in last: only a hint, because there may be several lists. */
 static _Atomic size_t answered;
 
-/* Each host gets its share of the time left, first the one that has answered last, so that a silent one
- * costs only whoever finds out.  The errors of all are kept: the first alone would not say why none would
+/* Each host gets its share of the time left, first the one that has answered last, so that a silent one costs
+ * only the caller that finds out.  The errors of all are kept: the first alone would not say why none would
  * do. */
 static enum rc
 try_all(struct dial *d, const struct hosts *h)

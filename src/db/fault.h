@@ -21,7 +21,7 @@ enum fault { FAULT_RACE, FAULT_LOCKED, FAULT_ROW, FAULT_OURS, FAULT_SERVER };
 enum fault fault_of(const char *sqlstate);
 
 /* What a caller should do about it.  patient: of a node that is up, which waits until a person has mended it;
- * else what only a person can mend (rights, a login) is RC_BAD, for whoever started us to see. */
+ * else what only a person can mend (rights, a login) is RC_BAD, for the person who started us to see. */
 enum rc fault_rc(const char *sqlstate, bool patient);
 
 /* The history has no partition for this moment (anybody's CHECK answers with the same SQLSTATE). */

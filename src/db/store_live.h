@@ -27,7 +27,7 @@ struct live_note {
 /* What a run has printed. */
 struct live_output {
 	struct live_key key;
-	char *text;    /* owned by whoever has the struct; NULL: no answer */
+	char *text;    /* owned by the struct; NULL: no answer */
 	int64_t total; /* bytes of text since the beginning */
 	size_t unbroken;
 };

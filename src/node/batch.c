@@ -55,7 +55,7 @@ batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *wh
 	/* What a person should know is logged by health.h, once. */
 	log_line(rc == RC_BAD ? LOG_ERROR : LOG_DEBUG, "db_call", "what=%s answer=%s tries=%u error=\"%s\"",
 	    what, rc_name(rc), b->tries, err->text);
-	/* Even when it is hopeless: whoever refused this will refuse the next, which
+	/* Even when it is hopeless: the server that refused this will refuse the next, which
 	 * should not come at once. */
 	return gate_wait(stop_now, clock_mono_us() + wait) != GATE_STOPPED && rc != RC_BAD;
 }

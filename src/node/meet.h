@@ -9,7 +9,7 @@
 struct node;
 
 /* Waits for the server, saying so once.  A fault of the configuration (a wrong password, no such database,
- * no rights) is not waited for: whoever starts a node is there to mend it.  RC_CLOSED: TERM came. */
+ * no rights) is not waited for: the person who starts a node is there to mend it.  RC_CLOSED: TERM came. */
 CHECKED enum rc node_meet_database(struct node *n, struct err *err);
 
 #endif

@@ -139,7 +139,7 @@ serve_calls(void *arg)
 	return NULL;
 }
 
-/* However long others take, whoever asks whether all is well gets an answer. */
+/* However long others take, a health check gets an answer. */
 static void *
 serve_probes(void *arg)
 {

@@ -17,7 +17,7 @@ struct standby {
 	size_t active;
 };
 
-/* The node calls this once and shows err to whoever wrote the option. */
+/* The node calls this once and shows err to the user. */
 static void *
 standby_open(const char *options, char *err, size_t err_size)
 {

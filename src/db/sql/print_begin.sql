@@ -1,6 +1,6 @@
--- Nothing below is looked up by the search_path of whoever applies it, who has more rights than those who
--- can create functions and operators in a schema on that path.  For the session, not for the transaction,
--- because a tool may apply the text without one.
+-- Nothing below is looked up by the search_path of the role that applies it, which has more rights than those
+-- that can create functions and operators in a schema on that path.  For the session, not for the
+-- transaction, because a tool may apply the text without one.
 -- Serves: `pgrab sql`.
 do $$
 begin

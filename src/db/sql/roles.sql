@@ -8,7 +8,7 @@ declare
   c_path constant text := pg_catalog.current_setting('search_path');
   v_role text;
 begin
-  -- from here on nothing is looked up by the path of whoever runs it
+  -- from here on nothing is looked up by the search_path of the role that runs it
   perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
   perform set_config('citus.enable_ddl_propagation', 'off', true);
   foreach v_role in array

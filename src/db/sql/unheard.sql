@@ -1,6 +1,6 @@
 -- Which transactions may have inserted a task that nobody was rung for, because no node wanted the bell then:
--- they hold the lock of an INSERT or UPDATE on pgrab.task.  Whoever gets it later sees that the bell is
--- wanted, and rings (pgrab_internal.ring).
+-- they hold the lock of an INSERT or UPDATE on pgrab.task.  A transaction that gets it later sees that the
+-- bell is wanted, and rings (pgrab_internal.ring).
 -- Serves: loader, before it looks less often than `poll`.  It reads the server's locks, no table.
 -- $1 only which of these still do; null: any.
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as unheard

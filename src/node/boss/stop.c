@@ -9,8 +9,8 @@
 #include "node/context.h"
 #include "node/runs/teller.h"
 
-/* Tells a run to stop.  The reason first, so that whoever the descriptor wakes finds it.  The first reason
- * stands. */
+/* Tells a run to stop.  The reason is set first, so that the thread that the descriptor wakes finds it.  The
+ * first reason stands. */
 static void
 stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 {

@@ -52,7 +52,7 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 }
 
 /*
- * Refused at the start: whoever may insert a task of these kinds decides what such a process works on, and
+ * Refused at the start: a role that may insert tasks of these kinds decides what such a process works on, and
  * its program may be anybody's file.
  */
 static enum rc

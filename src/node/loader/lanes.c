@@ -18,7 +18,7 @@
 #define LANES_EVERY_US (30 * US_PER_S)
 #define LANES_ANEW_US  (3600 * US_PER_S) /* whatever their print says */
 
-/* A survey is good for what was planned when it was made.  Whoever inserts a task that is due within this
+/* A survey is good for what was planned when it was made.  An INSERT of a task that is due within this
  * time rings (task_inserted); so what is due this long after a survey, the next one sees in time. */
 #define SURVEY_AHEAD_US (2 * QUIET_POLL_US)
 /* A survey waits for this many times as long as the last one took. */

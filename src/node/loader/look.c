@@ -223,7 +223,7 @@ is_idle(const struct loader *l, const struct wakeup *w)
 }
 
 /* Then both are one statement, and what may be taken before the next one sets when that is.  What may be
- * taken now is looked at again, by whoever may take it. */
+ * taken now is looked at again, by the nodes that may take it. */
 static enum rc
 look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struct err *err)
 {

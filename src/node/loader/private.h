@@ -17,7 +17,7 @@
 #include "node/lanes/lanes.h"
 #include "pgrab/strategy.h"
 
-/* A node that has found nothing for a while, and hears its doorbell, looks only this often: whoever inserts a
+/* A node that has found nothing for a while, and hears its doorbell, looks only this often: an INSERT of a
  * task that is due before the look after the next rings (see task_inserted). */
 #define QUIET_POLL_US (10 * US_PER_S)
 

@@ -22,7 +22,7 @@ struct owners {
 	char *users;              /* JSON: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}} */
 	struct exec_login *login; /* of the others; owned, with what is in them */
 	size_t n_logins;
-	/* of whoever calls owners_take_out */
+	/* passed to owners_take_out by its caller */
 	bool *out;    /* by login */
 	char **texts; /* all that were `all` or `others`, each once: a thread may still read them */
 	size_t n_texts;

@@ -218,7 +218,7 @@ tell(struct recover *r, int64_t now)
 		atomic_store(&r->notice, true);
 }
 
-/* What the first node does for all, and for lines whoever has put a task in one. */
+/* What the first node does for all, and every node for the lines that it has put a task in. */
 static void
 do_duties(struct recover *r, bool first, int64_t now)
 {

@@ -1,5 +1,5 @@
 /*
- * The last check of a started run, by whoever is about to execute it.
+ * The last check of a started run, by the thread that is about to execute it.
  */
 #ifndef PGRAB_NODE_RUNS_REFUSE_H
 #define PGRAB_NODE_RUNS_REFUSE_H

@@ -172,7 +172,7 @@ brought(const char *dsn, const char *before)
 	return dsn != NULL && (before == NULL || strcmp(dsn, before) != 0) && dsn_has_password(dsn);
 }
 
-/* Whoever can write the file decides what jobs may do; whoever can read it has its passwords. */
+/* Write access to the file decides what jobs may do; read access gives its passwords away. */
 static enum rc
 check_file(
     const struct settings *s, const char *file, const char *dsn, const char *listen_dsn, struct err *err)
