@@ -1,5 +1,5 @@
 /*
- * A request on its way: made by the HTTP thread, answered by a thread of the pool, sent by the HTTP thread.
+ * A request on its way: made by the HTTP thread, answered by an answerer, sent by the HTTP thread.
  * It belongs to the thread that has it.
  */
 #ifndef PGRAB_SERVE_CALL_H

@@ -17,7 +17,7 @@
 #include "serve/guard.h"
 #include "serve/listen.h"
 #include "serve/metrics.h"
-#include "serve/pool.h"
+#include "serve/answer.h"
 #include "serve/reply.h"
 #include "serve/route.h"
 #include "serve/stream.h"
@@ -30,7 +30,7 @@ struct http {
 	struct clients *clients;
 	struct guard *guard;
 	struct mailbox *done;
-	struct pool *pool;
+	struct answerers *answerers;
 	struct metrics *metrics;
 	struct streams *streams;
 	struct event *on_done;
@@ -82,7 +82,7 @@ send_answer(struct http *h, struct call *c)
 	reply_log(c, us);
 	metrics_request(h->metrics, c->status, us);
 	if (stream) {
-		streams_begin(h->streams, h->pool, c);
+		streams_begin(h->streams, h->answerers, c);
 	} else {
 		/* If the client has gone meanwhile this only frees the request. */
 		evhttp_send_reply(c->req, c->status, NULL, body);
@@ -265,7 +265,7 @@ on_request(struct evhttp_request *req, void *arg)
 	} else if (c->route->how == ROUTE_HERE) {
 		c->route->answer(c, NULL);
 		send_answer(h, c);
-	} else if (!pool_push(h->pool, c)) {
+	} else if (!answerers_push(h->answerers, c)) {
 		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
 		send_answer(h, c);
 	}
@@ -328,8 +328,8 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 		h->on_done = event_new(base, h->done_fd, EV_READ | EV_PERSIST, on_done, h);
 		event_add(h->on_done, NULL);
 		h->streams = streams_create(base);
-		h->pool = pool_create(set, h->done, h->done_fd);
-		h->metrics = metrics_create(h->pool);
+		h->answerers = answerers_create(set, h->done, h->done_fd);
+		h->metrics = metrics_create(h->answerers);
 		*out = h;
 	} else {
 		http_destroy(&h);
@@ -359,10 +359,10 @@ http_destroy(struct http **hp)
 {
 	struct http *h = *hp;
 
-	if (h->pool != NULL) {
+	if (h->answerers != NULL) {
 		struct mail *m;
 
-		pool_destroy(&h->pool);
+		answerers_destroy(&h->answerers);
 		streams_stop(h->streams);
 		while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
 			take_back(h, (struct call *)m);

@@ -37,7 +37,7 @@ struct kind_figures {
 };
 
 struct metrics {
-	struct pool *pool;
+	struct answerers *answerers;
 	_Atomic int64_t requests[6]; /* by the first digit of their status */
 	_Atomic int64_t request_us;
 
@@ -90,11 +90,11 @@ static const struct family families[] = {
 };
 
 struct metrics *
-metrics_create(struct pool *pool)
+metrics_create(struct answerers *answerers)
 {
 	struct metrics *m = xcalloc(1, sizeof *m);
 
-	m->pool = pool;
+	m->answerers = answerers;
 	PTHREAD_OK(pthread_mutex_init(&m->lock, NULL));
 	return m;
 }
@@ -233,7 +233,7 @@ put_own(struct expose *e, struct metrics *m)
 	static const struct family seconds = {"http_request_seconds", "counter", "Time spent on them"};
 	static const struct family info = {"build_info", "gauge", "1, with the version of pgrab serve"};
 	static const char *const classes[] = {NULL, "1xx", "2xx", "3xx", "4xx", "5xx"};
-	struct pool_figures p;
+	struct answerers_figures p;
 
 	expose_family(e, &requests);
 	for (size_t i = 2; i < sizeof classes / sizeof *classes; i++)
@@ -242,7 +242,7 @@ put_own(struct expose *e, struct metrics *m)
 	expose_family(e, &seconds);
 	expose_sample(e, "http_request_seconds", "_total", NULL, NULL, NULL, NULL,
 	    (double)atomic_load(&m->request_us) / 1e6);
-	pool_figures(m->pool, &p);
+	answerers_figures(m->answerers, &p);
 	expose_one(e, "serve_waiting_requests", "Requests that wait for a connection to the database",
 	    (double)p.waiting);
 	expose_one(e, "serve_busy_connections", "Connections to the database in use", (double)p.busy);

@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include "serve/call.h"
-#include "serve/pool.h"
+#include "serve/answer.h"
 
 struct metrics;
 
-struct metrics *metrics_create(struct pool *pool);
+struct metrics *metrics_create(struct answerers *answerers);
 void metrics_destroy(struct metrics **m);
 
 /* Counts a request that was answered.  Any thread. */

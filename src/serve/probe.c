@@ -11,7 +11,7 @@ live(struct call *c, struct db *db)
 	buf_adds(&c->out, "ok\n");
 }
 
-/* Can requests be answered?  The pool has answered 503 already when the database cannot be reached. */
+/* Can requests be answered?  An answerer has answered 503 already when the database cannot be reached. */
 static void
 ready(struct call *c, struct db *db)
 {

@@ -9,7 +9,7 @@
 
 #include "serve/call.h"
 
-/* Called in a thread of the pool, with the connection of the call's role.  Fills in the answer. */
+/* Called in an answerer, with the connection of the call's role.  Fills in the answer. */
 typedef void (*route_fn)(struct call *c, struct db *db);
 
 enum route_who {

@@ -1,9 +1,9 @@
 /*
  * `pgrab serve`: metrics, an HTTP API and a page, in a process of its own, not in a node.
  *
- * Threads: the HTTP thread (main) owns the event loop and every socket of a client; the threads of
- * the pool (pool.h) each own their connections to the database.  A request is a struct call that
- * goes from the one to the other and back.
+ * Threads: the HTTP thread (main) owns the event loop and every socket of a client; the
+ * answerers (answer.h) each own their connections to the database.  A request is a struct call that goes
+ * from the one to the other and back.
  */
 #ifndef PGRAB_SERVE_SERVE_H
 #define PGRAB_SERVE_SERVE_H

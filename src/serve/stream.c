@@ -18,12 +18,12 @@
 
 struct stream {
 	struct streams *all;
-	struct pool *pool;
+	struct answerers *answerers;
 	struct call *call;
 	struct event *timer;
 	struct stream *next;
 	int quiet;
-	bool in_pool, gone; /* gone: the connection is closed */
+	bool asked, gone; /* gone: the connection is closed */
 };
 
 struct streams {
@@ -66,7 +66,7 @@ on_close(struct evhttp_connection *conn, void *arg)
 	struct stream *st = arg;
 
 	st->gone = true;
-	if (!st->in_pool)
+	if (!st->asked)
 		end(st);
 }
 
@@ -84,9 +84,9 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	struct stream *st = arg;
 
 	st->call->begun_us = clock_mono_us();
-	st->in_pool = pool_push(st->pool, st->call);
-	if (!st->in_pool)
-		wait_a_second(st); /* the pool is full: later */
+	st->asked = answerers_push(st->answerers, st->call);
+	if (!st->asked)
+		wait_a_second(st); /* there are too many: later */
 }
 
 static bool
@@ -127,7 +127,7 @@ streams_room(const struct streams *s, const char *peer)
 }
 
 void
-streams_begin(struct streams *s, struct pool *pool, struct call *c)
+streams_begin(struct streams *s, struct answerers *answerers, struct call *c)
 {
 	struct evhttp_connection *conn = evhttp_request_get_connection(c->req);
 	struct timeval tv = {.tv_sec = 10};
@@ -136,7 +136,7 @@ streams_begin(struct streams *s, struct pool *pool, struct call *c)
 
 	st = xcalloc(1, sizeof *st);
 	st->all = s;
-	st->pool = pool;
+	st->answerers = answerers;
 	st->call = c;
 	st->timer = evtimer_new(s->base, on_timer, st);
 	st->next = s->first;
@@ -159,7 +159,7 @@ streams_done(struct streams *s, struct call *c)
 {
 	struct stream *st = c->stream;
 
-	st->in_pool = false;
+	st->asked = false;
 	/* The client comes back by itself, with the number of the last event. */
 	if (st->gone || s->stopped || c->status != 200 || is_slow(st)) {
 		end(st);
@@ -177,7 +177,7 @@ streams_stop(struct streams *s)
 	s->stopped = true;
 	for (struct stream *st = s->first; st != NULL; st = next) {
 		next = st->next;
-		if (!st->in_pool)
+		if (!st->asked)
 			end(st);
 	}
 }

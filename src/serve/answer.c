@@ -1,4 +1,4 @@
-#include "serve/pool.h"
+#include "serve/answer.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define WAITING_MAX 64             /* calls, per thread */
 #define AWAY_US     (1 * US_PER_S) /* for this long after a failed connect no other is tried */
 
-struct pool {
+struct answerers {
 	const struct serve_settings *set;
 	struct mailbox *calls, *probes, *done;
 	struct cache *cache;
@@ -28,14 +28,14 @@ struct pool {
 	_Atomic int64_t away_until_us; /* of the database of dsn */
 };
 
-/* Owned by one thread of the pool: [0] is the own role's, [1 + i] that of section i. */
-struct worker {
-	struct pool *pool;
+/* Owned by one answerer: [0] is the own role's, [1 + i] that of section i. */
+struct answerer {
+	struct answerers *answerers;
 	struct db **db;
 };
 
 static struct db *
-open_db(const struct pool *p, int role)
+open_db(const struct answerers *p, int role)
 {
 	char dsn[300];
 	const struct serve_role *r = role == CALL_OWN_ROLE ? NULL : &p->set->roles[role];
@@ -49,23 +49,23 @@ open_db(const struct pool *p, int role)
 }
 
 static struct db *
-db_of(struct worker *w, int role)
+db_of(struct answerer *w, int role)
 {
 	struct db **slot = &w->db[role + 1];
 
 	if (*slot == NULL)
-		*slot = open_db(w->pool, role);
+		*slot = open_db(w->answerers, role);
 	return *slot;
 }
 
 /* No request waits for a server that was just found to be out of reach. */
 static bool
-is_away(struct worker *w, int role, struct call *c)
+is_away(struct answerer *w, int role, struct call *c)
 {
 	struct err err = {0};
 	enum rc rc;
 
-	if (clock_mono_us() < atomic_load(&w->pool->away_until_us)) {
+	if (clock_mono_us() < atomic_load(&w->answerers->away_until_us)) {
 		call_problem(c, 503, "the database cannot be reached", "Try again in a moment.");
 		return true;
 	}
@@ -74,7 +74,7 @@ is_away(struct worker *w, int role, struct call *c)
 	if (rc == RC_OK)
 		return false;
 	if (role == CALL_OWN_ROLE)
-		atomic_store(&w->pool->away_until_us, clock_mono_us() + AWAY_US);
+		atomic_store(&w->answerers->away_until_us, clock_mono_us() + AWAY_US);
 	log_warn("database", "request=%s error=\"%s\"", c->id, err.text);
 	call_problem(c, 503, "the database cannot be reached", "Try again in a moment; the log says why.");
 	return true;
@@ -82,10 +82,10 @@ is_away(struct worker *w, int role, struct call *c)
 
 /* A login by token is settled first, on this program's own connection. */
 static void
-answer(struct worker *w, struct call *c)
+answer(struct answerer *w, struct call *c)
 {
-	if (clock_mono_us() - c->begun_us > w->pool->set->timeout_us) {
-		atomic_fetch_add(&w->pool->refused, 1);
+	if (clock_mono_us() - c->begun_us > w->answerers->set->timeout_us) {
+		atomic_fetch_add(&w->answerers->refused, 1);
 		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
 		return;
 	}
@@ -95,15 +95,15 @@ answer(struct worker *w, struct call *c)
 		return;
 	int64_t begun = clock_mono_us();
 
-	c->cache = w->pool->cache;
+	c->cache = w->answerers->cache;
 	c->route->answer(c, db_of(w, c->role));
 	if (strcmp(c->route->method, "GET") != 0)
 		cache_clear(c->cache);
-	atomic_store(&w->pool->round_trip_us, clock_mono_us() - begun);
+	atomic_store(&w->answerers->round_trip_us, clock_mono_us() - begun);
 }
 
 static void
-tell(struct pool *p, struct call *c)
+tell(struct answerers *p, struct call *c)
 {
 	uint64_t one = 1;
 
@@ -113,9 +113,9 @@ tell(struct pool *p, struct call *c)
 }
 
 static void
-serve_from(struct pool *p, struct mailbox *calls)
+serve_from(struct answerers *p, struct mailbox *calls)
 {
-	struct worker w = {.pool = p, .db = xcalloc(p->set->n_roles + 1, sizeof *w.db)};
+	struct answerer w = {.answerers = p, .db = xcalloc(p->set->n_roles + 1, sizeof *w.db)};
 	struct mail *m;
 
 	while (mailbox_pop_until(calls, CLOCK_NEVER, &m) == RC_OK) {
@@ -135,7 +135,7 @@ serve_from(struct pool *p, struct mailbox *calls)
 static void *
 serve_calls(void *arg)
 {
-	serve_from(arg, ((struct pool *)arg)->calls);
+	serve_from(arg, ((struct answerers *)arg)->calls);
 	return NULL;
 }
 
@@ -143,14 +143,14 @@ serve_calls(void *arg)
 static void *
 serve_probes(void *arg)
 {
-	serve_from(arg, ((struct pool *)arg)->probes);
+	serve_from(arg, ((struct answerers *)arg)->probes);
 	return NULL;
 }
 
-struct pool *
-pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
+struct answerers *
+answerers_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
 {
-	struct pool *p = xcalloc(1, sizeof *p);
+	struct answerers *p = xcalloc(1, sizeof *p);
 
 	p->set = set;
 	p->calls = mailbox_create();
@@ -166,7 +166,7 @@ pool_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
 }
 
 void
-pool_destroy(struct pool **p)
+answerers_destroy(struct answerers **p)
 {
 	mailbox_close((*p)->calls);
 	mailbox_close((*p)->probes);
@@ -181,7 +181,7 @@ pool_destroy(struct pool **p)
 }
 
 bool
-pool_push(struct pool *p, struct call *c)
+answerers_push(struct answerers *p, struct call *c)
 {
 	bool probe = c->route->how == ROUTE_PROBE;
 	_Atomic int64_t *waiting = probe ? &p->probing : &p->waiting;
@@ -196,7 +196,7 @@ pool_push(struct pool *p, struct call *c)
 }
 
 void
-pool_figures(struct pool *p, struct pool_figures *out)
+answerers_figures(struct answerers *p, struct answerers_figures *out)
 {
 	out->waiting = atomic_load(&p->waiting);
 	out->busy = atomic_load(&p->busy);
