@@ -14,8 +14,8 @@
 
 static const struct {
 	const char *path, *label;
-} nav[] = {{"/", "Overview"}, {"/tasks", "Tasks"}, {"/history", "History"}, {"/chains", "Chains"},
-    {"/nodes", "Nodes"}, {"/limits", "Limits"}, {"/new", "Add a task"}};
+} nav[] = {{"/", "Overview"}, {"/tasks", "Tasks"}, {"/history", "History"}, {"/timeline", "Timeline"},
+    {"/chains", "Chains"}, {"/nodes", "Nodes"}, {"/limits", "Limits"}, {"/new", "Add a task"}};
 
 static bool
 is_here(const struct call *c, const char *path)

@@ -41,8 +41,10 @@ void page_back(struct call *c, const char *to);
 
 /* page_task.c */
 void page_task(struct call *c, struct db *db);
-/* page_svg.c: the last runs as a timeline, the chain as a graph. */
-void page_timeline(struct call *c, const PGresult *runs);
+/* page_time.c */
+void page_timeline(struct call *c, struct db *db);
+/* page_svg.c: how long the last runs took, the chain as a graph. */
+void page_last_runs(struct call *c, const PGresult *runs);
 void page_graph(struct call *c, const PGresult *links, const char *id);
 /* page_act.c */
 void page_act_tasks(struct call *c, struct db *db);

@@ -37,7 +37,7 @@ longest(const PGresult *runs, int col)
 
 /* runs: the newest first, with columns outcome, seconds, finished_at; drawn from left to right. */
 void
-page_timeline(struct call *c, const PGresult *runs)
+page_last_runs(struct call *c, const PGresult *runs)
 {
 	int n = PQntuples(runs), seconds = PQfnumber(runs, "seconds"), outcome = PQfnumber(runs, "outcome");
 	double max = longest(runs, seconds);

@@ -141,7 +141,7 @@ put_parts(struct call *c, const struct parts *p)
 		page_graph(c, p->links, field(f, "id"));
 	}
 	page_heading(c, "Runs");
-	page_timeline(c, p->runs);
+	page_last_runs(c, p->runs);
 	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
 	put_output(c, p->output);
 	page_end(c);

@@ -363,6 +363,7 @@ const struct route page_routes[] = {
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),
     SHOW("/history", history),
+    SHOW("/timeline", page_timeline),
     SHOW("/chains", chains),
     SHOW("/nodes", nodes),
     ACT("/nodes/*", page_act_node),

@@ -1,0 +1,331 @@
+/* The page Timeline: what ran when and where, and who had the workers at a moment. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define DRAWING_W 1000 /* of the drawing without the names at its left */
+#define NAMES_W   150
+#define SCALE_H   22
+#define BAR_H     9
+#define TRACKS    10 /* runs of one line that are drawn below each other; further ones share the last */
+#define PART_H    36
+
+static const struct span {
+	const char *name, *interval, *mark; /* mark: the distance of two marks of the scale */
+} spans[] = {{"minute", "1 minute", "10 s"}, {"hour", "1 hour", "10 minutes"}, {"day", "1 day", "3 hours"},
+    {"week", "7 days", "1 day"}};
+
+struct timeline {
+	const struct span *span;
+	const char *by; /* node, task */
+	PGresult *frame, *bars, *moment;
+};
+
+/* The rows of one line of the drawing, and where they go. */
+struct line {
+	int first, end; /* rows of bars */
+	int tracks;
+	bool parts;   /* each bar stands for many runs */
+	int64_t most; /* in one part */
+	int64_t runs, failed;
+	double seconds;
+};
+
+static double
+number(const PGresult *r, int row, const char *column)
+{
+	return db_double(r, row, PQfnumber(r, column));
+}
+
+static const char *
+text(const PGresult *r, int row, const char *column)
+{
+	return db_text(r, row, PQfnumber(r, column));
+}
+
+static int
+left_of(double x)
+{
+	return NAMES_W + (int)(x * DRAWING_W);
+}
+
+/* A link to another window. */
+static void
+put_link(struct call *c, const struct timeline *t, const char *at, const struct span *span, const char *by,
+    const char *label)
+{
+	buf_adds(&c->out, "<a href=\"/timeline?");
+	if (*at != '\0') {
+		buf_adds(&c->out, "at=");
+		html_url(&c->out, at);
+		buf_adds(&c->out, "&amp;");
+	}
+	buf_addf(&c->out, "span=%s&amp;by=%s\"%s>%s</a>\n", span->name, by,
+	    strcmp(label, t->span->name) == 0 ? " aria-current=\"true\"" : "", label);
+}
+
+static void
+put_links(struct call *c, const struct timeline *t)
+{
+	const char *middle = text(t->frame, 0, "middle"), *later = text(t->frame, 0, "later");
+	const char *at = *text(t->frame, 0, "at") == '\0' ? "" : middle;
+	const char *other = strcmp(t->by, "task") == 0 ? "node" : "task";
+
+	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"");
+	html_text(&c->out, text(t->frame, 0, "at"));
+	buf_addf(&c->out,
+	    "\" placeholder=\"2026-11-22 03:00, 2h ago: 2h\"></label>"
+	    "<input type=\"hidden\" name=\"span\" value=\"%s\"><input type=\"hidden\" name=\"by\" "
+	    "value=\"%s\"><button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">",
+	    t->span->name, t->by);
+	put_link(c, t, text(t->frame, 0, "earlier"), t->span, t->by, "Earlier");
+	if (*later != '\0')
+		put_link(c, t, later, t->span, t->by, "Later");
+	put_link(c, t, "", t->span, t->by, "Now");
+	for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+		put_link(c, t, at, &spans[i], t->by, spans[i].name);
+	put_link(c, t, at, t->span, other, strcmp(other, "task") == 0 ? "By task" : "By node");
+	buf_adds(&c->out, "</nav>\n");
+}
+
+/* Where a run is drawn so that it hides no other: the first track that is free by then. */
+static int
+find_track(double *busy_until, double from, double until)
+{
+	int track = 0;
+
+	while (track < TRACKS - 1 && busy_until[track] > from)
+		track++;
+	busy_until[track] = until;
+	return track;
+}
+
+/* The rows of the line that begins at `first`. */
+static struct line
+measure(const PGresult *bars, int first, int *track)
+{
+	struct line l = {.first = first, .end = first};
+	double busy_until[TRACKS] = {0};
+
+	for (; l.end < PQntuples(bars) && strcmp(text(bars, l.end, "line"), text(bars, first, "line")) == 0;
+	     l.end++) {
+		int64_t runs = (int64_t)number(bars, l.end, "runs");
+
+		l.parts = l.parts || *text(bars, l.end, "task_id") == '\0';
+		l.runs += runs;
+		l.failed += (int64_t)number(bars, l.end, "failed");
+		l.seconds += number(bars, l.end, "seconds");
+		l.most = runs > l.most ? runs : l.most;
+		track[l.end] = find_track(busy_until, number(bars, l.end, "x"), number(bars, l.end, "end_x"));
+		l.tracks = track[l.end] >= l.tracks ? track[l.end] + 1 : l.tracks;
+	}
+	return l;
+}
+
+static int
+height_of(const struct line *l)
+{
+	return (l->parts ? PART_H : (l->tracks < 2 ? 2 : l->tracks) * BAR_H) + 6;
+}
+
+/* As wide as its time, but to be seen. */
+static void
+put_rect(struct buf *o, const char *class, double from, double until, int y, int height)
+{
+	int x = left_of(from), width = left_of(until) - x;
+
+	buf_addf(o, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"", class, x, y,
+	    width < 2 ? 2 : width, height);
+}
+
+static void
+put_run(struct buf *o, const PGresult *bars, int row, int y)
+{
+	const char *name = text(bars, row, "name");
+	char class[40];
+
+	buf_adds(o, "<a href=\"/tasks/");
+	html_url(o, text(bars, row, "task_id"));
+	buf_adds(o, "\">");
+	if (*text(bars, row, "due_x") != '\0') {
+		put_rect(o, "b-wait", number(bars, row, "due_x"), number(bars, row, "x"), y + 3, BAR_H - 7);
+		buf_adds(o, "/>");
+	}
+	snprintf(class, sizeof class, "b-%.30s", text(bars, row, "outcome"));
+	put_rect(o, class, number(bars, row, "x"), number(bars, row, "end_x"), y, BAR_H - 1);
+	buf_addf(o, "><title>%s ", text(bars, row, "start"));
+	html_text(o, *name == '\0' ? text(bars, row, "task_id") : name);
+	buf_addf(
+	    o, ": %s, %s s</title></rect></a>\n", text(bars, row, "outcome"), text(bars, row, "seconds"));
+}
+
+/* What ended in a part of the window: as high as there were many, red as far as they failed. */
+static void
+put_part(struct buf *o, const PGresult *bars, int row, int y, int64_t most)
+{
+	double runs = number(bars, row, "runs"), failed = number(bars, row, "failed");
+	int high = 3 + (int)(runs / (double)most * (PART_H - 3));
+	int bad = failed > 0 ? 2 + (int)(failed / runs * (high - 2)) : 0;
+	double x = number(bars, row, "x"), end = number(bars, row, "end_x");
+
+	put_rect(o, "b-succeeded", x, end, y + PART_H - high, high - bad);
+	buf_addf(o, "><title>%s %s%s runs, %s failed</title></rect>\n", text(bars, row, "start"),
+	    text(bars, row, "runs"), strcmp(text(bars, row, "more"), "t") == 0 ? " or more" : "",
+	    text(bars, row, "failed"));
+	if (bad > 0) {
+		put_rect(o, "b-failed", x, end, y + PART_H - bad, bad);
+		buf_adds(o, "/>\n");
+	}
+}
+
+static void
+put_line(struct buf *o, const struct timeline *t, const struct line *l, const int *track, int y)
+{
+	buf_addf(o, "<text x=\"0\" y=\"%d\">", y + 12);
+	html_text(o, text(t->bars, l->first, "line"));
+	buf_addf(o, "</text><path class=\"edge\" d=\"M0 %d H%d\"/>\n", y + height_of(l) - 2, left_of(1));
+	for (int row = l->first; row < l->end; row++) {
+		if (l->parts)
+			put_part(o, t->bars, row, y, l->most);
+		else
+			put_run(o, t->bars, row, y + track[row] * BAR_H);
+	}
+}
+
+static void
+put_scale(struct buf *o, const struct timeline *t, int height)
+{
+	for (int row = 0; row < PQntuples(t->frame); row++) {
+		int x = left_of(number(t->frame, row, "x"));
+
+		buf_addf(o,
+		    "<path class=\"mark\" d=\"M%d %d V%d\"/><text class=\"dim\" x=\"%d\" "
+		    "y=\"14\">%s</text>\n",
+		    x, SCALE_H - 4, height, x + 3, text(t->frame, row, "mark"));
+	}
+	if (*text(t->frame, 0, "at") != '\0')
+		buf_addf(o, "<path class=\"at\" d=\"M%d 0 V%d\"/>\n", left_of(0.5), height);
+}
+
+/* The numbers of the drawing. */
+static void
+put_sums(struct call *c, const struct timeline *t, const struct line *lines, int n)
+{
+	buf_addf(&c->out,
+	    "<div class=\"wide\"><table><thead><tr><th scope=\"col\">%s</th><th scope=\"col\">runs</th>"
+	    "<th scope=\"col\">failed</th><th scope=\"col\">busy</th></tr></thead>\n<tbody>",
+	    t->by);
+	for (int i = 0; i < n; i++) {
+		buf_addf(&c->out, "<tr><td data-label=\"%s\">", t->by);
+		html_text(&c->out, text(t->bars, lines[i].first, "line"));
+		buf_addf(&c->out,
+		    "</td><td data-label=\"runs\">%" PRId64 "%s</td><td data-label=\"failed\">%" PRId64
+		    "</td><td data-label=\"busy\">%.0f s</td></tr>\n",
+		    lines[i].runs, lines[i].parts ? "+" : "", lines[i].failed, lines[i].seconds);
+	}
+	buf_adds(&c->out, "</tbody></table></div>\n");
+}
+
+static void
+put_drawing(struct call *c, const struct timeline *t)
+{
+	int n = PQntuples(t->bars), count = 0, y = SCALE_H, height = SCALE_H;
+	int *track = calloc((size_t)n + 1, sizeof *track);
+	struct line *lines = calloc((size_t)n + 1, sizeof *lines);
+
+	if (track == NULL || lines == NULL)
+		goto out;
+	for (int row = 0; row < n; row = lines[count++].end) {
+		lines[count] = measure(t->bars, row, track);
+		height += height_of(&lines[count]);
+	}
+	buf_addf(&c->out,
+	    "<div class=\"wide\"><svg class=\"timeline lines\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+	    "height=\"%d\" "
+	    "role=\"img\" aria-label=\"What ran from %s to %s, by %s\">\n",
+	    NAMES_W + DRAWING_W, height, NAMES_W + DRAWING_W, height, text(t->frame, 0, "since"),
+	    text(t->frame, 0, "until"), t->by);
+	put_scale(&c->out, t, height);
+	for (int i = 0; i < count; y += height_of(&lines[i++]))
+		put_line(&c->out, t, &lines[i], track, y);
+	buf_adds(&c->out, "</svg></div>\n");
+	if (count > 0 && lines[0].parts)
+		buf_adds(&c->out,
+		    "<p class=\"dim\">Too many runs to draw each: a bar stands for those that ended in "
+		    "its time. A + means that not all of them were counted. A shorter window shows "
+		    "more.</p>\n");
+	put_sums(c, t, lines, count);
+out:
+	free(track);
+	free(lines);
+}
+
+static void
+put_page(struct call *c, const struct timeline *t)
+{
+	page_begin(c, "Timeline", *text(t->frame, 0, "at") == '\0');
+	put_links(c, t);
+	buf_addf(&c->out, "<p>From %s to %s.</p>\n", text(t->frame, 0, "since"), text(t->frame, 0, "until"));
+	if (PQntuples(t->bars) == 0)
+		buf_adds(&c->out, "<p class=\"dim\">Nothing ran.</p>\n");
+	else
+		put_drawing(c, t);
+	if (t->moment != NULL) {
+		page_heading(c, "At that moment");
+		page_table(c, t->moment, PQntuples(t->moment), "Nothing ran, and nothing waited.", false);
+	}
+	page_end(c);
+}
+
+/* One of our words for a parameter; the first of them when it is not given.  -1: it is none of them. */
+static int
+choose(const char *given, int fallback, int n, const char *(*name)(int))
+{
+	if (given == NULL)
+		return fallback;
+	while (--n >= 0 && strcmp(name(n), given) != 0)
+		;
+	return n;
+}
+
+static const char *
+span_name(int i)
+{
+	return spans[i].name;
+}
+
+static const char *
+by_name(int i)
+{
+	return i == 0 ? "node" : "task";
+}
+
+void
+page_timeline(struct call *c, struct db *db)
+{
+	int span = choose(call_query(c, "span"), 1, sizeof spans / sizeof *spans, span_name);
+	int by = choose(call_query(c, "by"), 0, 2, by_name);
+	struct timeline t = {.by = by_name(by > 0)};
+	char moment[MOMENT_MAX];
+	const char *at = call_moment(c, "at", moment);
+
+	if (span < 0 || by < 0) {
+		call_problem(c, 400, "there is no such timeline",
+		    "span is minute, hour, day or week; by is node or task.");
+		return;
+	}
+	t.span = &spans[span];
+	const char *frame[] = {at, t.span->interval, t.span->mark}, *bars[] = {at, t.span->interval, t.by};
+
+	if (page_ask_shared(c, db, "serve_timeline_frame", 3, frame, &t.frame) &&
+	    page_ask_shared(c, db, "serve_timeline_page", 3, bars, &t.bars) &&
+	    (at == NULL || page_ask_shared(c, db, "serve_moment", 1, frame, &t.moment)))
+		put_page(c, &t);
+	PQclear(t.frame);
+	PQclear(t.bars);
+	PQclear(t.moment);
+}

@@ -1,0 +1,74 @@
+"""What ran when and where: the page Timeline, and its routes of the API."""
+import re
+
+from serving import quote
+from test_serve_page import HOSTILE, Visitor
+
+RUN = """insert into pgrab.run (task_id, version, incarnation, node_id, node, fire_at, claimed_at, started_at, finished_at,
+  created_at, attempt, outcome, kind, owner, name) """
+
+
+def past(db, start, seconds, name, node="n1", outcome="succeeded", waited=0):
+    db.query(RUN + """values (1, 1, 1, 1, %s, %s::timestamptz - %s * interval '1 s', %s, %s, %s::timestamptz + %s * interval '1 s',
+      '2026-01-01', 1, %s, 'shell', current_user, %s)""", node, start, waited, start, start, start, seconds, outcome, name)
+
+
+def bars(page, name):
+    return [a for tag, a in page.elements if tag == "rect" and a["class"] == name]
+
+
+def test_a_night_is_drawn_and_its_moments_are_told(db, nodes, serving):
+    nodes.start("n1", workers=2)
+    past(db, "2026-03-01 02:50Z", 1200, "backup" + HOSTILE)
+    past(db, "2026-03-01 02:55Z", 900, "vacuum")
+    past(db, "2026-03-01 03:10Z", 60, "report", waited=660, outcome="failed")
+    past(db, "2026-03-01 01:00Z", 7 * 3600, "elsewhere", node="n2")
+    serve = serving()
+    night = serve.api("GET", "/timeline?at=" + quote("2026-03-01 03:00Z") + "&span=" + quote("1 hour"))
+    assert [(b["line"], b["outcome"]) for b in night] == [("n1", "succeeded"), ("n1", "succeeded"), ("n1", "failed"), ("n2", "succeeded")]
+    assert [b["seconds"] for b in night] == [1200, 900, 60, 3600] and not any(b["more"] for b in night)
+    told = {a["name"].partition("<")[0]: a for a in serve.api("GET", "/moment?at=" + quote("2026-03-01 03:00Z"))}
+    assert {n: a["status"] for n, a in told.items()} == {
+        "backup": "running", "vacuum": "running", "elsewhere": "running", "report": "waiting"}
+    assert told["report"]["waited_for"] == "n1 was busy: 2 of 2"
+    page = Visitor(serve).get("/timeline?at=" + quote("2026-03-01 03:00") + "&span=hour")
+    assert len(bars(page, "b-succeeded")) == 3 and len(bars(page, "b-failed")) == 1 and len(bars(page, "b-wait")) == 1
+    assert any("n1 was busy: 2 of 2" in words for words in page.words)
+    assert not any(tag == "img" for tag, _ in page.elements)
+    by_task = Visitor(serve).get("/timeline?at=" + quote("2026-03-01 03:00") + "&by=task")
+    assert any("vacuum" == words for words in by_task.words)
+
+
+def test_a_window_with_very_many_runs_is_drawn_in_parts(db, nodes, serving):
+    db.query(RUN + """select n, 1, 1, 1, 'n' || n % 3, at, at, at, at + interval '0.1 s', at, 1,
+      case when n % 10 = 0 then 'failed' else 'succeeded' end, 'noop', current_user, 'task ' || n % 100
+      from (select n, timestamptz '2026-03-01Z' + n * interval '100 ms' as at from generate_series(1, 72000) n) g""")
+    serve = serving()
+    hour = serve.api("GET", "/timeline?at=" + quote("2026-03-01 01:00Z"))
+    assert len(hour) == 3 * 120 and all(b["more"] for b in hour) and {b["line"] for b in hour} == {"n0", "n1", "n2"}
+    assert sum(b["runs"] for b in hour) == 120 * 150 + 1  # one went on beyond the end
+    minute = serve.api("GET", "/timeline?at=" + quote("2026-03-01 01:00Z") + "&span=" + quote("20 s"))
+    assert len(minute) > 190 and all(b["runs"] == 1 for b in minute)
+    answer = serve.get("/timeline?at=" + quote("2026-03-01 01:00"))
+    assert answer.status == 200 and len(answer.text) < 120000
+    by_task = serve.api("GET", "/timeline?by=task&at=" + quote("2026-03-01 01:00Z"))
+    assert len({b["line"] for b in by_task}) == 21 and by_task[-1]["line"] == "others"
+    answer = serve.get("/timeline?by=task&at=" + quote("2026-03-01 01:00"))
+    assert answer.status == 200
+
+
+def test_what_runs_now_is_on_it_and_bad_questions_are_refused(db, nodes, serving):
+    nodes.start("n1")
+    task = db.add(kind="shell", command="sleep 60", name="long one")
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    serve = serving()
+    (bar,) = serve.api("GET", "/timeline")
+    assert (bar["line"], bar["task_id"], bar["outcome"]) == ("n1", task, "running")
+    (now,) = serve.api("GET", "/moment")
+    assert (now["status"], now["name"], now["until"]) == ("running", "long one", None)
+    page = Visitor(serve).get("/timeline")
+    assert len(bars(page, "b-running")) == 1
+    assert any(re.search(r"/timeline\?at=.*span=hour", a.get("href") or "") for tag, a in page.elements if tag == "a")
+    Visitor(serve).get("/timeline?span=century", 400)
+    Visitor(serve).get("/timeline?at=yesteryear", 400)
+    serve.api("GET", "/timeline?span=century", status=400)
