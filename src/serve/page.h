@@ -41,10 +41,15 @@ void page_back(struct call *c, const char *to);
 
 /* page_task.c */
 void page_task(struct call *c, struct db *db);
+/* page_overview.c */
+void page_overview(struct call *c, struct db *db);
 /* page_time.c */
 void page_timeline(struct call *c, struct db *db);
-/* page_svg.c: how long the last runs took, the chain as a graph. */
+/* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
+ * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
+void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
+/* page_svg.c: the chain as a graph. */
 void page_graph(struct call *c, const PGresult *links, const char *id);
 /* page_act.c */
 void page_act_tasks(struct call *c, struct db *db);

@@ -1,12 +1,10 @@
-/* Drawings: the last runs of a task, its chain. */
+/* A chain as a drawing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "serve/escape.h"
 #include "serve/page.h"
 
-#define BAR_W      10
-#define BAR_H      60
 #define BOX_W      180
 #define BOX_H      44
 #define GAP_X      60
@@ -21,47 +19,6 @@ put_class(struct buf *out, const char *word)
 		if ((*word >= 'a' && *word <= 'z') || *word == '_')
 			buf_addc(out, *word);
 	}
-}
-
-static double
-longest(const PGresult *runs, int col)
-{
-	double max = 0.001;
-
-	for (int row = 0; row < PQntuples(runs); row++) {
-		if (db_double(runs, row, col) > max)
-			max = db_double(runs, row, col);
-	}
-	return max;
-}
-
-/* runs: the newest first, with columns outcome, seconds, finished_at; drawn from left to right. */
-void
-page_last_runs(struct call *c, const PGresult *runs)
-{
-	int n = PQntuples(runs), seconds = PQfnumber(runs, "seconds"), outcome = PQfnumber(runs, "outcome");
-	double max = longest(runs, seconds);
-	struct buf *o = &c->out;
-
-	if (n < 2)
-		return;
-	buf_addf(o,
-	    "<svg class=\"timeline\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-	    "aria-label=\"How long the last %d runs took\">\n",
-	    n * BAR_W, BAR_H, n * BAR_W, BAR_H, n);
-	for (int row = 0; row < n; row++) {
-		int h = 4 + (int)(db_double(runs, row, seconds) / max * (BAR_H - 4));
-
-		buf_adds(o, "<rect class=\"b-");
-		put_class(o, db_text(runs, row, outcome));
-		buf_addf(o, "\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"><title>", (n - 1 - row) * BAR_W,
-		    BAR_H - h, BAR_W - 2, h);
-		html_text(o, db_text(runs, row, PQfnumber(runs, "finished_at")));
-		buf_adds(o, " ");
-		html_text(o, db_text(runs, row, outcome));
-		buf_addf(o, ", %g s</title></rect>\n", db_double(runs, row, seconds));
-	}
-	buf_adds(o, "</svg>\n");
 }
 
 /* Where the link of that id is, or -1. */

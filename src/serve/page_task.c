@@ -108,18 +108,19 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *runs, *output;
+	PGresult *fields, *explain, *fires, *links, *runs, *edits, *output;
 };
 
 /* A task that has ended is explained by its runs. */
 static bool
 ask_rest(struct call *c, struct db *db, struct parts *p)
 {
-	const char *id[] = {field(p->fields, "id")}, *some[] = {id[0], "50"};
+	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"};
 
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_graph", 1, id, &p->links) &&
-	       page_ask(c, db, "serve_task_runs", 2, some, &p->runs) &&
+	       page_ask(c, db, "serve_task_runs", 2, last, &p->runs) &&
+	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
 	       page_ask(c, db, "serve_output", 1, id, &p->output);
 }
@@ -144,6 +145,7 @@ put_parts(struct call *c, const struct parts *p)
 	page_last_runs(c, p->runs);
 	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
 	put_output(c, p->output);
+	put_list(c, "Edits", p->edits);
 	page_end(c);
 }
 
@@ -183,5 +185,6 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.fires);
 	PQclear(p.links);
 	PQclear(p.runs);
+	PQclear(p.edits);
 	PQclear(p.output);
 }

@@ -11,90 +11,6 @@
 #define PAGE_ROWS 50
 
 static void
-put_card(struct call *c, const char *label, const char *value, const char *class)
-{
-	buf_addf(&c->out, "<div class=\"card %s\"><dt>%s</dt><dd>", class, label);
-	html_text(&c->out, *value == '\0' ? "0" : value);
-	buf_adds(&c->out, "</dd></div>\n");
-}
-
-static void
-put_cards(struct call *c, const PGresult *r)
-{
-	static const struct {
-		const char *column, *label, *class;
-	} cards[] = {{"nodes_up", "nodes up", ""}, {"running", "running", ""}, {"due", "due", ""},
-	    {"late", "late", "warn"}, {"oldest_late", "late for up to", "warn"}, {"parked", "parked", "bad"},
-	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"},
-	    {"runs_1m", "runs, last minute", ""}, {"failed_1m", "failed, last minute", "bad"},
-	    {"runs_1h", "runs, last hour", ""}, {"failed_1h", "failed, last hour", "bad"}};
-
-	buf_adds(&c->out, "<dl class=\"cards\">\n");
-	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
-		int col = PQfnumber(r, cards[i].column);
-		const char *value = col < 0 ? "" : db_text(r, 0, col);
-		bool none = *value == '\0' || strcmp(value, "0") == 0;
-
-		/* Counts stop at ten thousand: that many or more. */
-		put_card(c, cards[i].label, strcmp(value, "10000") == 0 ? "10000+" : value,
-		    none ? "" : cards[i].class);
-	}
-	buf_adds(&c->out, "</dl>\n");
-}
-
-static void
-put_attention(struct call *c, const PGresult *r)
-{
-	page_heading(c, "Needs attention");
-	if (PQntuples(r) == 0) {
-		buf_adds(&c->out, "<p class=\"dim\">Nothing.</p>\n");
-		return;
-	}
-	buf_adds(&c->out, "<ul class=\"attention\">\n");
-	for (int row = 0; row < PQntuples(r); row++) {
-		buf_adds(&c->out, "<li>");
-		html_text(&c->out, db_text(r, row, 1));
-		buf_adds(&c->out, "</li>\n");
-	}
-	buf_adds(&c->out, "</ul>\n");
-}
-
-static void
-put_list(struct call *c, const char *heading, const PGresult *r, const char *nothing)
-{
-	page_heading(c, heading);
-	page_table(c, r, PQntuples(r), nothing, false);
-}
-
-static void
-overview(struct call *c, struct db *db)
-{
-	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const all[] = {NULL};
-	PGresult *r[5] = {NULL};
-
-	if (page_ask_shared(c, db, "serve_overview", 0, NULL, &r[0]) &&
-	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
-	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
-	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
-	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4])) {
-		page_begin(c, "Overview", true);
-		put_cards(c, r[0]);
-		put_attention(c, r[1]);
-		put_list(c, "Failing", r[2], "No task fails.");
-		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
-		put_list(c, "Nodes", r[3], "There is no node. Start one: pgrab run");
-		page_form(c, "/all", "actions");
-		page_button(c, "action", "pause", "Pause all tasks");
-		page_button(c, "action", "resume", "Resume all tasks");
-		buf_adds(&c->out, "</form>\n");
-		page_end(c);
-	}
-	for (int i = 0; i < 5; i++)
-		PQclear(r[i]);
-}
-
-static void
 put_option(struct buf *o, const char *value, const char *label, const char *chosen)
 {
 	buf_addf(o, "<option value=\"%s\"%s>%s</option>", value,
@@ -358,7 +274,7 @@ login(struct call *c, struct db *db)
 	}
 
 const struct route page_routes[] = {
-    SHOW("/", overview),
+    SHOW("/", page_overview),
     SHOW("/tasks", tasks),
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),

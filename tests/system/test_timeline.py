@@ -72,3 +72,26 @@ def test_what_runs_now_is_on_it_and_bad_questions_are_refused(db, nodes, serving
     Visitor(serve).get("/timeline?span=century", 400)
     Visitor(serve).get("/timeline?at=yesteryear", 400)
     serve.api("GET", "/timeline?span=century", status=400)
+
+
+def test_numbers_over_time_are_drawn(db, nodes, serving):
+    db.query(RUN + """select n, 1, 1, 1, 'n1', at - interval '3 s', at, at, at + interval '0.1 s', at, 1,
+      case when n % 10 = 0 then 'failed' else 'succeeded' end, 'noop', current_user, 'x'
+      from (select n, now() - n * interval '100 ms' as at from generate_series(0, 36000) n) g""")
+    serve = serving()
+    rates = serve.api("GET", "/rates")
+    assert len(rates) == 60
+    # told by the first hundred of each minute, where ten a second end
+    assert all(9.5 < r["per_second"] < 10.5 and 0.8 < r["failed_per_second"] < 1.3 for r in rates[1:-1]), rates
+    assert all((r["waited_p95"], r["seconds_p50"]) == (3, 0.1) for r in rates[1:-1])
+    nodes.start("n1", workers=3)
+    task = db.add(kind="shell", command="exit 0", schedule="@every 1s", key="tick")
+    db.wait("select count(*) > 3 from pgrab.run where task_id = %s", task)
+    db.query("update pgrab.task set command = 'exit 1' where id = %s", task)
+    visitor = Visitor(serve)
+    page = visitor.get("/")
+    assert len(bars(page, "b-succeeded")) >= 60 and len(bars(page, "b-failed")) >= 60
+    assert [a["max"] for tag, a in page.elements if tag == "meter"] == ["3"]
+    page = visitor.get(f"/tasks/{task}")
+    assert len(bars(page, "b-succeeded")) >= 3
+    assert any(words == "Edits" for words in page.words) and any(words == "exit 1" for words in page.words)

@@ -1,5 +1,5 @@
--- Serves: GET /api/v1/moment, the page Timeline.  What was running at a moment, and what was waiting for what.
--- Looked at are the first 20,000 runs that ended after it, and what runs now.
+-- Serves: GET /api/v1/moment, the page Timeline.  What was running at a moment, and what was waiting for
+-- what.  Looked at are the first 20,000 runs that ended after it, and what runs now.
 -- Plan: run_finished_idx.  $1 the moment.
 with asked as materialized (select coalesce(pgrab_tool.moment($1::text), statement_timestamp()) as at),
 near as materialized (
@@ -8,7 +8,7 @@ near as materialized (
     select x.task_id, coalesce(x.name, x.key) as name, x.kind, x.attempt, x.outcome, x.node, x.fire_at,
       coalesce(x.started_at, x.claimed_at, x.finished_at) as started_at, x.finished_at, x.created_at
     from pgrab.run x where x.finished_at > a.at order by x.finished_at limit 10000) r
-  where coalesce(r.started_at, r.finished_at) <= a.at or r.attempt = 1 and greatest(r.fire_at, r.created_at) <= a.at
+  where r.started_at <= a.at or r.attempt = 1 and greatest(r.fire_at, r.created_at) <= a.at
   union all
   select t.id, coalesce(t.name, t.key), t.kind, t.attempt, 'running', d.name, t.fire_at, t.started_at, null,
     t.created_at
@@ -16,8 +16,8 @@ near as materialized (
   where t.status = 'running' and least(t.fire_at, t.started_at) <= a.at),
 load as materialized (
   select n.node, count(*) as running from near n cross join asked a where n.started_at <= a.at group by n.node)
-select case when n.started_at <= a.at then 'running' else 'waiting' end as status, n.task_id, n.name, n.kind,
-  n.node, date_trunc('second', case when n.started_at <= a.at then n.started_at else n.fire_at end) as since,
+select case when n.started_at <= a.at then 'running' else 'waiting' end as status, n.task_id, n.name,
+  n.kind, n.node, date_trunc('second', case when n.started_at <= a.at then n.started_at else n.fire_at end) as since,
   date_trunc('second', case when n.started_at <= a.at then n.finished_at else n.started_at end) as until,
   n.outcome,
   case when n.started_at <= a.at then null

@@ -1,6 +1,6 @@
 -- Serves: the page Timeline.  Like serve_timeline, with the places of the bars from 0 to 1: where it was due,
 -- began and ended.
--- Plan: run_finished_idx, 120 times at most 150 rows.  $1 the middle of the window (null: it ends now), $2 how
+-- Plan: run_finished_idx, 120 times at most 150 rows.  $1 middle of the window (null: it ends now), $2 how
 -- long it is, $3 by: node or task.
 :timeline,
 place as (

@@ -1,0 +1,112 @@
+/* The first page: how all is. */
+#include <string.h>
+
+#include "serve/escape.h"
+#include "serve/page.h"
+
+static void
+put_card(struct call *c, const char *label, const char *value, const char *class)
+{
+	buf_addf(&c->out, "<div class=\"card %s\"><dt>%s</dt><dd>", class, label);
+	html_text(&c->out, *value == '\0' ? "0" : value);
+	buf_adds(&c->out, "</dd></div>\n");
+}
+
+static void
+put_cards(struct call *c, const PGresult *r)
+{
+	static const struct {
+		const char *column, *label, *class;
+	} cards[] = {{"nodes_up", "nodes up", ""}, {"running", "running", ""}, {"due", "due", ""},
+	    {"late", "late", "warn"}, {"oldest_late", "late for up to", "warn"}, {"parked", "parked", "bad"},
+	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"},
+	    {"runs_1m", "runs, last minute", ""}, {"failed_1m", "failed, last minute", "bad"},
+	    {"runs_1h", "runs, last hour", ""}, {"failed_1h", "failed, last hour", "bad"}};
+
+	buf_adds(&c->out, "<dl class=\"cards\">\n");
+	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+		int col = PQfnumber(r, cards[i].column);
+		const char *value = col < 0 ? "" : db_text(r, 0, col);
+		bool none = *value == '\0' || strcmp(value, "0") == 0;
+
+		/* Counts stop at ten thousand: that many or more. */
+		put_card(c, cards[i].label, strcmp(value, "10000") == 0 ? "10000+" : value,
+		    none ? "" : cards[i].class);
+	}
+	buf_adds(&c->out, "</dl>\n");
+}
+
+static void
+put_attention(struct call *c, const PGresult *r)
+{
+	page_heading(c, "Needs attention");
+	if (PQntuples(r) == 0) {
+		buf_adds(&c->out, "<p class=\"dim\">Nothing.</p>\n");
+		return;
+	}
+	buf_adds(&c->out, "<ul class=\"attention\">\n");
+	for (int row = 0; row < PQntuples(r); row++) {
+		buf_adds(&c->out, "<li>");
+		html_text(&c->out, db_text(r, row, 1));
+		buf_adds(&c->out, "</li>\n");
+	}
+	buf_adds(&c->out, "</ul>\n");
+}
+
+static void
+put_list(struct call *c, const char *heading, const PGresult *r, const char *nothing)
+{
+	page_heading(c, heading);
+	page_table(c, r, PQntuples(r), nothing, false);
+}
+
+/* Whose places are taken. */
+static void
+put_crews(struct call *c, const PGresult *r)
+{
+	buf_adds(&c->out, "<ul class=\"crews\">\n");
+	for (int row = 0; row < PQntuples(r); row++) {
+		buf_adds(&c->out, "<li>");
+		html_text(&c->out, db_text(r, row, 0));
+		buf_adds(&c->out, " ");
+		html_text(&c->out, db_text(r, row, 1));
+		buf_addf(&c->out,
+		    " <meter aria-label=\"in use\" max=\"%s\" value=\"%s\"></meter> %s of %s</li>\n",
+		    db_text(r, row, 3), db_text(r, row, 2), db_text(r, row, 2), db_text(r, row, 3));
+	}
+	buf_adds(&c->out, "</ul>\n");
+}
+
+void
+page_overview(struct call *c, struct db *db)
+{
+	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
+				 *const all[] = {NULL}, *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
+	PGresult *r[8] = {NULL};
+
+	if (page_ask_shared(c, db, "serve_overview", 0, NULL, &r[0]) &&
+	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
+	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
+	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
+	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
+	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
+	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
+	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7])) {
+		page_begin(c, "Overview", true);
+		put_cards(c, r[0]);
+		put_attention(c, r[1]);
+		page_rates(c, r[5], "Runs of the last hour", "minute");
+		page_rates(c, r[6], "Runs of the last day", "hour");
+		put_list(c, "Failing", r[2], "No task fails.");
+		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
+		put_list(c, "Nodes", r[3], "There is no node. Start one: pgrab run");
+		put_crews(c, r[7]);
+		page_form(c, "/all", "actions");
+		page_button(c, "action", "pause", "Pause all tasks");
+		page_button(c, "action", "resume", "Resume all tasks");
+		buf_adds(&c->out, "</form>\n");
+		page_end(c);
+	}
+	for (size_t i = 0; i < sizeof r / sizeof *r; i++)
+		PQclear(r[i]);
+}

@@ -1,0 +1,166 @@
+/* Drawings of numbers over time: the last runs of a task, how many runs end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define BAR_W  10
+#define PLOT_H 60
+#define SIDE_W 110 /* for the words at the right */
+
+/* A plot, and where its next bar goes. */
+struct plot {
+	struct buf *o;
+	int bars;
+	double most; /* as high as the plot */
+};
+
+static void
+begin_plot(struct plot *p, const char *says)
+{
+	buf_addf(p->o,
+	    "<svg class=\"timeline\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+	    "aria-label=\"%s\">\n",
+	    p->bars * BAR_W + SIDE_W, PLOT_H, p->bars * BAR_W + SIDE_W, PLOT_H, says);
+}
+
+static void
+end_plot(struct plot *p)
+{
+	buf_adds(p->o, "</svg>\n");
+}
+
+static int
+height_of(const struct plot *p, double value)
+{
+	return value > 0 ? 2 + (int)(value / p->most * (PLOT_H - 2)) : 0;
+}
+
+/* An element that the caller ends. */
+static void
+begin_bar(struct plot *p, int place, double value, const char *class)
+{
+	int h = height_of(p, value);
+
+	buf_addf(p->o, "<rect class=\"b-%.30s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"", class,
+	    place * BAR_W, PLOT_H - h, BAR_W - 2, h);
+}
+
+/* A line across the plot, with its value at the right. */
+static void
+put_level(struct plot *p, double value, const char *label, const char *unit)
+{
+	int y = PLOT_H - height_of(p, value);
+
+	buf_addf(p->o,
+	    "<path class=\"level\" d=\"M0 %d H%d\"/><text class=\"dim\" x=\"%d\" y=\"%d\">%s %.3g%s</text>\n",
+	    y, p->bars * BAR_W, p->bars * BAR_W + 4, y < 10 ? 10 : y, label, value, unit);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The values of a column in order; returns how many there are. */
+static int
+sorted(const PGresult *r, int col, double *value)
+{
+	int n = 0;
+
+	for (int row = 0; row < PQntuples(r); row++) {
+		if (!PQgetisnull(r, row, col))
+			value[n++] = db_double(r, row, col);
+	}
+	qsort(value, (size_t)n, sizeof *value, compare);
+	return n;
+}
+
+static void
+put_run(struct plot *p, const PGresult *runs, int row, int col)
+{
+	const char *outcome = db_text(runs, row, PQfnumber(runs, "outcome"));
+
+	begin_bar(p, p->bars - 1 - row, db_double(runs, row, col), outcome);
+	buf_adds(p->o, "><title>");
+	html_text(p->o, db_text(runs, row, PQfnumber(runs, "finished_at")));
+	buf_addf(
+	    p->o, " %s, %s: %s s</title></rect>\n", outcome, PQfname(runs, col), db_text(runs, row, col));
+}
+
+static void
+put_runs(struct call *c, const PGresult *runs, const char *column, const char *says)
+{
+	int col = PQfnumber(runs, column), n = PQntuples(runs);
+	double *value = calloc((size_t)n + 1, sizeof *value);
+	struct plot p = {&c->out, n, 0};
+
+	if (value == NULL || (n = sorted(runs, col, value)) < 2 || value[n - 1] <= 0)
+		goto out;
+	p.most = value[n - 1];
+	begin_plot(&p, says);
+	for (int row = 0; row < p.bars; row++)
+		put_run(&p, runs, row, col);
+	put_level(&p, value[(n - 1) * 95 / 100], "p95", " s");
+	if (height_of(&p, value[(n - 1) / 2]) + 14 < height_of(&p, value[(n - 1) * 95 / 100]))
+		put_level(&p, value[(n - 1) / 2], "p50", " s");
+	end_plot(&p);
+out:
+	free(value);
+}
+
+/* runs: the newest first; drawn from left to right. */
+void
+page_last_runs(struct call *c, const PGresult *runs)
+{
+	put_runs(c, runs, "seconds", "How long its last runs took");
+	put_runs(c, runs, "waited", "How late its last runs began");
+}
+
+static void
+put_rate(struct plot *p, const PGresult *r, int row, const char *span)
+{
+	double runs = db_double(r, row, PQfnumber(r, "per_second"));
+	const char *at = db_text(r, row, PQfnumber(r, "at"));
+
+	buf_adds(p->o, "<a href=\"/timeline?at=");
+	html_url(p->o, at);
+	buf_addf(p->o, "&amp;span=%s\">", span);
+	begin_bar(p, row, runs, "succeeded");
+	buf_adds(p->o, "><title>");
+	html_text(p->o, at);
+	buf_addf(p->o, ": %s runs per second, %s failed, 95 of 100 within %s s</title></rect>",
+	    db_text(r, row, PQfnumber(r, "per_second")), db_text(r, row, PQfnumber(r, "failed_per_second")),
+	    db_text(r, row, PQfnumber(r, "waited_p95")));
+	begin_bar(p, row, db_double(r, row, PQfnumber(r, "failed_per_second")), "failed");
+	buf_adds(p->o, "/></a>\n");
+}
+
+void
+page_rates(struct call *c, const PGresult *r, const char *heading, const char *span)
+{
+	struct plot p = {&c->out, PQntuples(r), 0};
+
+	for (int row = 0; row < p.bars; row++) {
+		double runs = db_double(r, row, PQfnumber(r, "per_second"));
+
+		p.most = runs > p.most ? runs : p.most;
+	}
+	page_heading(c, heading);
+	if (p.most <= 0) {
+		buf_adds(p.o, "<p class=\"dim\">Nothing ran.</p>\n");
+		return;
+	}
+	begin_plot(&p, heading);
+	for (int row = 0; row < p.bars; row++)
+		put_rate(&p, r, row, span);
+	put_level(&p, p.most, "", " a second");
+	end_plot(&p);
+	buf_adds(p.o, "<details><summary>Numbers</summary>");
+	page_table(c, r, p.bars, "", false);
+	buf_adds(p.o, "</details>\n");
+}
