@@ -15,9 +15,11 @@ near as materialized (
   from asked a cross join pgrab_tool.in_hand() t left join pgrab.node d on d.id = t.node_id
   where t.status = 'running' and least(t.fire_at, t.started_at) <= a.at),
 load as materialized (
-  select n.node, count(*) as running from near n cross join asked a where n.started_at <= a.at group by n.node)
+  select n.node, count(*) as running
+  from near n cross join asked a where n.started_at <= a.at group by n.node)
 select case when n.started_at <= a.at then 'running' else 'waiting' end as status, n.task_id, n.name,
-  n.kind, n.node, date_trunc('second', case when n.started_at <= a.at then n.started_at else n.fire_at end) as since,
+  n.kind, n.node,
+  date_trunc('second', case when n.started_at <= a.at then n.started_at else n.fire_at end) as since,
   date_trunc('second', case when n.started_at <= a.at then n.finished_at else n.started_at end) as until,
   n.outcome,
   case when n.started_at <= a.at then null
