@@ -32,6 +32,7 @@ create table pgrab.task (
   attempt          integer     not null default 0,
   needs            integer,
   met              integer,
+  steps            integer,
   status           text        not null default 'scheduled',
   -- written by the system once, or rarely
   settled          boolean     not null default false,
@@ -122,6 +123,8 @@ comment on column pgrab.task.needs is
   'has ended in it.';
 comment on column pgrab.task.met is
   'System: parents that have ended in this run of the chain and were not skipped.';
+comment on column pgrab.task.steps is
+  'System: steps that the current fire has done, rows of pgrab.step. Null: none.';
 comment on column pgrab.task.status is
   'System: waiting (for parents), scheduled, claimed (a node holds it and has not started it), running, '
   'parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a running chain '
@@ -182,8 +185,8 @@ comment on column pgrab.task.owner is 'System: current_user of the insert.';
 comment on column pgrab.task.require is
   'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
 comment on column pgrab.task.args is
-  'Parameters of the kind, a JSON object. sql: params; shell: env, stdin, cwd, umask; exec: argv, env, '
-  'stdin, cwd, umask; http: method, headers, body, expect, follow; notify: payload.';
+  'Parameters of the kind, a JSON object. sql: params, steps; shell: env, stdin, cwd, umask; exec: argv, '
+  'env, stdin, cwd, umask; http: method, headers, body, expect, follow; notify: payload.';
 comment on column pgrab.task.on_failure is
   'A task to insert when a fire has failed for good: a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
@@ -298,6 +301,7 @@ create table pgrab.run (
   error            text,
   output           text,
   definition       jsonb,
+  steps            jsonb,
   constraint run_outcome_check check (
     outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
@@ -333,6 +337,34 @@ comment on column pgrab.run.error is 'Why it did not succeed.';
 comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and tail, made printable.';
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
+comment on column pgrab.run.steps is
+  'The steps that this attempt has done: [{"name": "charge", "finished_at": "2026-11-25T19:00:00Z"}, ...]. '
+  'Null: none.';
+
+-- A task has one fire at a time, and pgrab.task.steps says whether there is anything here: a task without
+-- steps is never looked for.  Who writes here has the row of the task locked, and its fence checked.
+create table pgrab.step (
+  task_id     bigint      not null,
+  fire_at     timestamptz not null,
+  name        text        not null,
+  result      jsonb,
+  finished_at timestamptz not null default clock_timestamp(),
+  version     bigint      not null,
+  constraint step_pkey primary key (task_id, fire_at, name),
+  constraint step_name_check check (octet_length(name) between 1 and 200)
+) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.step is
+  'What fires that are not over have done already, so that a later attempt need not do it again. When the '
+  'fire is over its rows leave; pgrab.run.steps has their names and times.';
+comment on column pgrab.step.task_id is 'The task.';
+comment on column pgrab.step.fire_at is 'The fire: its planned time, as in pgrab.task.';
+comment on column pgrab.step.name is
+  'The name by which a later attempt finds it. Of shell and exec tasks it is checkpoint.';
+comment on column pgrab.step.result is
+  'What it returned: the output of sql, the value of a handler''s function, the text of a checkpoint. At '
+  'most 64 KiB.';
+comment on column pgrab.step.finished_at is 'When it was recorded.';
+comment on column pgrab.step.version is 'The task''s version during the run that did it, as in pgrab.run.';
 
 -- What tasks were before a user changed them.  The version of a run (pgrab.run.version) lies between two
 -- rows, and the lower one is what it ran: so a run needs no reference, and a task that is never edited or

@@ -57,7 +57,7 @@ comment on function pgrab_internal.args_length(jsonb) is 'How many values a memb
 create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
 language sql immutable parallel safe
 return '{
-  "sql":    {"params": "array", "transaction": "boolean"},
+  "sql":    {"params": "array", "transaction": "boolean", "steps": "array"},
   "shell":  {"env": "object", "stdin": "string", "cwd": "string", "umask": "string",
              "limits": "object"},
   "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "umask": "string",
@@ -91,7 +91,8 @@ begin
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s may hold plain values only, or {"secret": "name"} or {"file": "path"} in place of one; '
         'no nested objects or arrays.', p_name));
-  elsif p_name not in ('params', 'body', 'env', 'headers') and not pgrab_internal.args_flat(p_value) then
+  elsif p_name not in ('params', 'steps', 'body', 'env', 'headers')
+    and not pgrab_internal.args_flat(p_value) then
     perform pgrab_internal.refuse('args', format('{"%s": %s}', p_name, p_value),
       format('%s may hold plain values only, no nested objects or arrays.', p_name));
   elsif p_name <> 'body' and pgrab_internal.args_length(p_value) > 1000 then
@@ -194,6 +195,52 @@ end $$;
 comment on function pgrab_internal.command_check(text, text) is
   'Refuses a command that the kind cannot carry out.';
 
+-- args.steps of a sql task, instead of a command.  What a parent has printed is not filled into the commands:
+-- it would be SQL that somebody else has written.
+create or replace function pgrab_internal.step_fault(p_step jsonb) returns text
+language sql immutable parallel safe
+return case
+  when jsonb_typeof(p_step) <> 'object' or jsonb_typeof(p_step -> 'name') is distinct from 'string'
+      or jsonb_typeof(p_step -> 'command') is distinct from 'string'
+      or p_step - '{name,command}'::text[] <> '{}'
+    then 'A step is {"name": "charge", "command": "update ..."}.'
+  when not octet_length(p_step ->> 'name') between 1 and 200 then 'The name of a step is 1 to 200 bytes long.'
+  when btrim(p_step ->> 'command', E' \t\r\n') = ''
+    then 'The command of a step is one or more SQL statements.'
+  when p_step ->> 'command' like '%{{parent\_%'
+    then 'What a parent has printed is not filled into SQL; read it with pgrab.output(id of the parent).' end;
+comment on function pgrab_internal.step_fault(jsonb) is
+  'What is wrong with an element of args.steps. Null: nothing.';
+
+create or replace function pgrab_internal.steps_check(p_command text, p_args jsonb) returns void
+language plpgsql as $$
+declare
+  c_steps constant jsonb := p_args -> 'steps';
+  v_bad record;
+begin
+  if jsonb_typeof(c_steps) <> 'array' or c_steps = '[]' then
+    perform pgrab_internal.refuse('args', format('{"steps": %s}', c_steps),
+      'steps is an array of {"name": ..., "command": ...}, at least one.');
+  elsif btrim(p_command, E' \t\r\n') <> '' then
+    perform pgrab_internal.refuse('command', p_command,
+      'A task with args.steps has no command of its own: make it a step.');
+  elsif jsonb_strip_nulls(p_args - 'steps') <> '{}' then
+    perform pgrab_internal.refuse('args', (p_args - 'steps')::text,
+      'steps goes with nothing else: each step is a transaction, and has no parameters.');
+  end if;
+  select coalesce(pgrab_internal.step_fault(e.step), 'Two steps have this name.') as hint, e.step into v_bad
+  from (
+    select s.step, count(*) over (partition by s.step -> 'name') as same
+    from jsonb_array_elements(c_steps) s(step)) e
+  where pgrab_internal.step_fault(e.step) is not null or e.same > 1
+  limit 1;
+  if found then
+    perform pgrab_internal.refuse('args', format('{"steps": [%s]}', v_bad.step), v_bad.hint);
+  end if;
+end $$;
+comment on function pgrab_internal.steps_check(text, jsonb) is
+  'Refuses args.steps that a sql task cannot carry out.';
+
 create or replace function pgrab_internal.task_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 declare
@@ -293,7 +340,11 @@ begin
       'run_if', 'require', 'paused', 'source');
   end if;
   v_schema := pgrab_internal.kind_check(t.kind);
-  perform pgrab_internal.command_check(t.kind, t.command);
+  if t.kind = 'sql' and t.args -> 'steps' <> 'null' then
+    perform pgrab_internal.steps_check(t.command, t.args);
+  else
+    perform pgrab_internal.command_check(t.kind, t.command);
+  end if;
   if t.args <> '{}' or v_schema is not null then
     perform pgrab_internal.args_check(t.kind, t.args, v_schema);
   end if;

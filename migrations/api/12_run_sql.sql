@@ -219,6 +219,22 @@ end $$;
 comment on function pgrab_internal.run_lost(bigint) is
   'Raises serialization_failure: the run no longer belongs to the node that asks.';
 
+create or replace function pgrab_sql.step(
+  p_id bigint, p_version bigint, p_proof text, p_name text, p_output text)
+returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_incarnation bigint;
+begin
+  select t.incarnation into v_incarnation from pgrab.task t
+  where t.id = p_id and t.version = p_version and t.status = 'running' and t.owner = session_user
+    and p_proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
+  perform pgrab_internal.step_run(p_id, p_version, v_incarnation, p_name, p_output);
+end $$;
+comment on function pgrab_sql.step(bigint, bigint, text, text, text) is
+  'For a node: records a step of a run of a task of session_user, in the transaction of its text. Raises '
+  'serialization_failure when the run is no longer the node''s own.';
+
 -- For a connection of the node's own role.
 create or replace function pgrab_internal.check_run(p_id bigint, p_version bigint, p_incarnation bigint)
 returns void

@@ -149,7 +149,9 @@ return (t.id, t.version, case when t.status = 'running' then t.incarnation end,
     then coalesce(pgrab.definition_of(t.id, t.version) ->> 'kind', t.kind) else t.kind end,
   r.node, t.owner, t.key, t.name, r.error, r.output,
   case when p_ended is null then null when t.status = 'running' then pgrab_internal.definition_ran(t)
-    else pgrab_internal.definition(t) end)::pgrab_internal.run;
+    else pgrab_internal.definition(t) end,
+  case when t.steps is null then null
+    else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end)::pgrab_internal.run;
 comment on function pgrab_internal.noted(pgrab_internal.task, pgrab_internal.run, bigint, text) is
   'The row of the history for a fire of a task. p_ended: set when the task leaves pgrab.task with it.';
 
@@ -194,6 +196,9 @@ language sql immutable
 return case p_event when 'pause' then true when 'resume' then false else p_paused end;
 comment on function pgrab_internal.move_paused(boolean, text) is 'Is a task paused after a move?';
 
+-- Steps are kept until the fire is over: also while the task is parked, because a retry goes on with that
+-- fire.
+--
 -- A task that runs once leaves when it ends; so does a link of a chain that runs once, unless it is parked,
 -- or skipped and may be brought back by a retry (pgrab.chain.stuck).  Bells: a fire within a second is a
 -- retry or the next of a busy schedule; for what people do, 20 s, which is the longest that an idle node
@@ -204,11 +209,14 @@ language plpgsql as $$
 declare
   v_moved pgrab_internal.moved[];
   v_shards smallint[];
+  v_forget bigint[];
 begin
   with d as materialized (
     select m.*, o.incarnation, o.status as was, o.chain, o.fire_at as fired, o.needs is not null as counts,
       h.root is null as once, w.becomes, x.alone, x.quiet,
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
+      case when o.steps is not null then w.over or m.fire_at <> o.fire_at
+        or w.becomes in ('waiting', 'done', 'cancelled', 'skipped') end as forgets,
       case when o.status = 'running' then (m.run).outcome end as outcome,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
         row(o.*)::pgrab_internal.task, m.run, h.chain_id, case when w.over then w.becomes end) end as note
@@ -233,6 +241,7 @@ begin
       fire_at = coalesce(d.fire_at, t.fire_at), run_at = coalesce(d.run_at, t.run_at),
       attempt = coalesce(d.attempt, t.attempt), fires = coalesce(d.fires, t.fires),
       settled = coalesce(d.settled, t.settled), met = coalesce(d.met, t.met),
+      steps = case when d.forgets is not true then t.steps end,
       needs = case when d.event <> 'join' and not pgrab_internal.ended(d.becomes)
         then coalesce(d.needs, t.needs) end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
@@ -257,9 +266,12 @@ begin
   select array_agg((e.id, e.version, e.incarnation, e.event, e.was, e.becomes, e.outcome,
       (e.run).finished_at, e.chain, e.fired, e.chain is not null and pgrab_internal.ended(e.becomes)
       and not e.alone, e.counts, e.once, e.gone)::pgrab_internal.moved),
-    array_agg(distinct e.shard) filter (where e.shard is not null)
-  into v_moved, v_shards
+    array_agg(distinct e.shard) filter (where e.shard is not null), array_agg(e.id) filter (where e.forgets)
+  into v_moved, v_shards, v_forget
   from made e;
+  if v_forget is not null then
+    delete from pgrab.step s where s.task_id = any (v_forget);
+  end if;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;

@@ -161,6 +161,9 @@ begin
     -- over.  The finish deletes the request; if the node has died, upkeep does.
     perform pgrab_internal.note_deleted(o), pgrab_internal.wish_stop(o);
   end if;
+  if o.steps is not null then
+    delete from pgrab.step s where s.task_id = o.id;
+  end if;
   perform pgrab_internal.definition_deleted(o);
   if o.chain is not null then
     perform pgrab_internal.link_deleted(o);

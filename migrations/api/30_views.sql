@@ -146,7 +146,7 @@ comment on column pgrab.due.node is 'The node that claimed it.';
 create or replace view pgrab.running as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
-  pgrab_internal.brief(l.progress_text, 30) as progress_text,
+  coalesce(pgrab_internal.brief(l.progress_text, 30), 'steps done: ' || t.steps) as progress_text,
   date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
 from pgrab_tool.in_hand() t
 left join pgrab.node n on n.id = t.node_id
@@ -165,7 +165,9 @@ comment on column pgrab.running.timeout is 'When it has run for this long it is 
 comment on column pgrab.running.progress is
   'How far it is, in percent, as reported by a line `pgrab: progress 42 copying` in its output. Null: it '
   'has not said.';
-comment on column pgrab.running.progress_text is 'What it is doing, as it reported; the first 30 characters.';
+comment on column pgrab.running.progress_text is
+  'What it is doing, as it reported; the first 30 characters. If it has not: how many steps (pgrab.step) its '
+  'fire has done.';
 comment on column pgrab.running.stopping is
   'How long ago it was told to stop. Until it has certainly ended, no node starts it again; `pgrab doctor` '
   'says what it waits for. Null: it was not told to stop.';

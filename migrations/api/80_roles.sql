@@ -21,7 +21,7 @@
 create or replace view pgrab_internal.rights as
 select r.* from (values
   ('see tasks, runs, chains, limits, alerts, events', '{task,run,edge,chain,limit,limit_place,limit_use,
-    limit_start,alert,incident,cancel_request,live,definition,event}'::text[], 'select', null::text[],
+    limit_start,alert,incident,cancel_request,live,definition,event,step}'::text[], 'select', null::text[],
     'own', 'all', 'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,weight,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
@@ -112,6 +112,7 @@ select o.* from (values
   ('incident', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('cancel_request', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('live', 'exists (select from pgrab.task t where t.id = task_id)'),
+  ('step', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('limit_place', 'exists (select from pgrab.limit l where l.key = limit_place.key)'),
   ('limit_use', 'exists (select from pgrab.limit l where l.key = limit_use.key)'),
   ('limit_start', 'exists (select from pgrab.limit l where l.key = limit_start.key)')) o(object, condition);
@@ -256,7 +257,7 @@ language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
     limit_tick,limit_waits,lanes_tick,chain_tick,chain_waits,strays_tick,ring,move,park,
-    args_for,secrets,run_key_make,run_proof,check_run,finish_run,
+    args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
     pools_announce,node_died,node_back,overdue_tick,notices_tell,days_ahead,upkeep}';
   r record;
 begin

@@ -194,41 +194,54 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 	return rc;
 }
 
-enum { FINISH, COMMIT, CLEAN, FINISH_STEPS };
+static struct db_step
+ours(const struct sql_work *k, const char *name, int n_params, const char *const *params)
+{
+	return (struct db_step){
+	    .sql = sql_text(name), .ours = !k->session->pooled, .n_params = n_params, .params = params};
+}
 
-/* The finish, in the same transaction as the work.  It waits for a row that another session has locked, as
- * long as the run may take: else the finished work would have to be done again.  A deferred trigger may have
- * queued itself again and fire at the commit, so the session is cleaned once more; *clean: still. */
+#define LAST_STEPS 4 /* record, finish, commit, clean */
+
+/* The end of the transaction: the record of a step, the finish of the run, or both.  It waits for a row that
+ * another session has locked, as long as the run may take: else the finished work would have to be done
+ * again.  A deferred trigger may have queued itself again and fire at the commit, so the session is cleaned
+ * once more; *clean: still. */
 static enum rc
 finish(struct sql_work *k, bool *clean, struct err *err)
 {
 	struct sql_session *s = k->session;
 	struct exec_env const *env = k->worker->env;
-	char *output = outbuf_text(s->out), began[24], node[24];
-	const char *cut = outbuf_truncated(s->out) ? "t" : "f";
+	char *printed = outbuf_text(s->out), began[24], node[24];
+	const char *output = k->output != NULL ? k->output : printed;
+	const char *cut = k->output == NULL && outbuf_truncated(s->out) ? "t" : "f";
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
 	    node, env->node_name};
 	const char *others[] = {k->id, k->version, began, own[4], cut, k->run->proof};
-	struct db_step step[FINISH_STEPS] = {
-	    s->own ? (struct db_step){.sql = sql_text("sql_finish"), .n_params = 8, .params = own}
-		   : (struct db_step){.sql = sql_text("sql_finish_owner"), .n_params = 6, .params = others},
-	    {.sql = "commit"}, {.sql = sql_text("sql_clean")}};
-	PGresult *res[FINISH_STEPS];
-	size_t failed;
+	const char *record[] = {k->id, k->version, s->own ? k->incarnation : k->run->proof, k->step, printed};
+	struct db_step step[LAST_STEPS];
+	PGresult *res[LAST_STEPS] = {0};
+	size_t n = 0, commit, failed;
 	enum rc rc;
 
 	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
 	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
-	step[FINISH].ours = step[CLEAN].ours = !s->pooled;
-	rc = db_steps(s->db, step, FINISH_STEPS, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
-	*clean = *clean && rc == RC_OK && db_bool(res[CLEAN], 0, 0);
-	if (PQresultStatus(res[COMMIT]) == PGRES_COMMAND_OK)
+	if (k->step != NULL)
+		step[n++] = ours(k, s->own ? "sql_step" : "sql_step_owner", 5, record);
+	if (k->closes)
+		step[n++] = s->own ? ours(k, "sql_finish", 8, own) : ours(k, "sql_finish_owner", 6, others);
+	commit = n;
+	step[n++] = (struct db_step){.sql = "commit"};
+	step[n++] = ours(k, "sql_clean", 0, NULL);
+	rc = db_steps(s->db, step, n, k->host->stop_fd, env->kill_grace_us, res, &failed, err);
+	*clean = *clean && rc == RC_OK && db_bool(res[n - 1], 0, 0);
+	if (PQresultStatus(res[commit]) == PGRES_COMMAND_OK)
 		rc = RC_OK; /* whatever came of the cleaning */
 	if (rc != RC_OK)
-		sql_text_why(&k->text, 0, failed < FINISH_STEPS ? res[failed] : NULL, err, k->result);
-	for (size_t i = 0; i < FINISH_STEPS; i++)
+		sql_text_why(&k->text, 0, failed < n ? res[failed] : NULL, err, k->result);
+	for (size_t i = 0; i < n; i++)
 		PQclear(res[i]);
-	free(output);
+	free(printed);
 	return rc;
 }
 
@@ -265,14 +278,15 @@ run_in_transaction(struct sql_work *k)
 		rc = sql_find_out(k);
 	if (!clean || rc != RC_OK)
 		sql_session_clean(k->session);
+	k->committed = rc == RC_OK;
 	/* Still unknown: nothing is recorded, so that recovery takes the run and ends its backend. */
-	k->result->recorded = rc == RC_OK || rc == RC_UNKNOWN;
-	k->result->succeeded = rc == RC_OK;
+	k->result->recorded = (k->committed && k->closes) || rc == RC_UNKNOWN;
+	k->result->succeeded = k->committed && k->closes;
 }
 
-/* Nothing was executed.  What a person has to mend is logged, now and then. */
-static void
-not_begun(struct sql_work *k, const char *why)
+/* What a person has to mend is logged, now and then. */
+void
+sql_not_begun(struct sql_work *k, const char *why)
 {
 	struct sql_sessions *all = &k->worker->sessions;
 	int64_t now = clock_mono_us();
@@ -285,25 +299,26 @@ not_begun(struct sql_work *k, const char *why)
 	}
 }
 
-static void
-run_on_session(struct sql_work *k)
+void
+sql_run_on_session(struct sql_work *k)
 {
 	struct err err = {0};
 	enum rc rc;
 
 	if (k->session == NULL) {
-		not_begun(k, "this node has no connection for the owner of the task");
+		sql_not_begun(k, "this node has no connection for the owner of the task");
 		return;
 	}
 	rc = sql_session_ready(k->session, &err);
 	if (rc != RC_OK || told_to_stop(k->host)) {
-		not_begun(k, rc != RC_OK ? err.text : "stopped");
+		sql_not_begun(k, rc != RC_OK ? err.text : "stopped");
 		return;
 	}
 	k->session->out = outbuf_create(OUTBUF_LIMIT);
 	k->session->host = k->host;
 	k->session->rows = k->session->swollen = false;
-	k->begun_us = clock_mono_us();
+	if (k->begun_us == 0)
+		k->begun_us = clock_mono_us();
 	if (k->text.transaction)
 		run_in_transaction(k);
 	else
@@ -317,14 +332,16 @@ static void
 sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct sql_worker *w = self;
-	struct sql_work k = {.worker = w, .run = run, .host = host, .result = result};
+	struct sql_work k = {.worker = w, .run = run, .host = host, .result = result, .closes = true};
 
 	snprintf(k.id, sizeof k.id, "%" PRId64, run->task_id);
 	snprintf(k.version, sizeof k.version, "%" PRId64, run->version);
 	snprintf(k.incarnation, sizeof k.incarnation, "%" PRId64, run->incarnation);
 	k.session = sql_session_of(&w->sessions, run->owner, run->incarnation);
-	if (sql_text_take(run, &k.text, result))
-		run_on_session(&k);
+	if (sql_has_steps(run))
+		sql_run_steps(&k);
+	else if (sql_text_take(run, &k.text, result))
+		sql_run_on_session(&k);
 	sql_text_fini(&k.text);
 	if (!result->succeeded && told_to_stop(host))
 		result_fail(result, "%s", stop_text(host->stop(host->ctx)));

@@ -1,5 +1,6 @@
 /* The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_alone.c (one outside),
- * sql_lost.c (whose connection was lost), sql_session.c (connections) and sql_text.c (the text of a task). */
+ * sql_steps.c (one in several), sql_lost.c (whose connection was lost), sql_session.c (connections) and
+ * sql_text.c (the text of a task). */
 #ifndef PGRAB_EXEC_SQL_H
 #define PGRAB_EXEC_SQL_H
 
@@ -23,6 +24,8 @@ struct sql_text {
 
 /* False: the text is refused, result->error says why. */
 bool sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result);
+/* The same for the text of one step. */
+bool sql_text_of_step(const char *command, struct sql_text *out, struct pgrab_result *result);
 void sql_text_fini(struct sql_text *t);
 
 /* May the server be given it as it is, because it can neither end the transaction nor COPY?  Its first word
@@ -91,6 +94,8 @@ struct sql_worker {
 	struct sql_sessions sessions;
 };
 
+struct sql_steps;
+
 /* One run under way. */
 struct sql_work {
 	struct sql_worker *worker;
@@ -101,6 +106,12 @@ struct sql_work {
 	struct sql_text text;
 	int64_t begun_us;
 	char id[24], version[24], incarnation[24];
+	/* of the transaction under way */
+	struct sql_steps *steps; /* NULL: the task is one transaction */
+	const char *step;        /* what it records, NULL: nothing */
+	bool closes;             /* with it the run is over */
+	const char *output;      /* of the run, NULL: what this transaction prints */
+	bool committed;          /* it was */
 };
 
 /* The check of the fence before the work; params: its parameters, which name the run. */
@@ -112,6 +123,17 @@ bool sql_end_backend(const struct sql_work *k);
 /* The connection was lost: ends the backend and finds out whether it had committed.  RC_OK: it had.
  * RC_AGAIN: it had not, and never will.  RC_UNKNOWN: this node cannot find out. */
 enum rc sql_find_out(struct sql_work *k);
+
+/* One transaction of the run, on its session: k->text. */
+void sql_run_on_session(struct sql_work *k);
+/* Nothing was executed; why: for the result, and the log. */
+void sql_not_begun(struct sql_work *k, const char *why);
+
+/* args.steps: those that are not done yet.  The outcome goes into k->result. */
+bool sql_has_steps(const struct pgrab_run *run);
+void sql_run_steps(struct sql_work *k);
+/* Asks the database whether k->step is recorded. */
+CHECKED enum rc sql_step_recorded(struct sql_work *k, bool *recorded_out, struct err *err);
 
 /* args.transaction = false: the text's only statement, by itself.  The outcome goes into k->result. */
 void sql_run_alone(struct sql_work *k);

@@ -46,12 +46,26 @@ sql_end_backend(const struct sql_work *k)
 	return false;
 }
 
-enum rc
-sql_find_out(struct sql_work *k)
+/* Is what the transaction was to record there? */
+static enum rc
+look(struct sql_work *k, bool *there_out, struct err *err)
 {
 	struct finish f = {
 	    .id = k->run->task_id, .version = k->run->version, .incarnation = k->run->incarnation};
 	struct finish *one = &f;
+	enum rc rc;
+
+	if (!k->closes)
+		return sql_step_recorded(k, there_out, err);
+	rc = store_recorded(k->worker->db, &one, 1, err);
+	*there_out = f.applied;
+	return rc;
+}
+
+enum rc
+sql_find_out(struct sql_work *k)
+{
+	bool there;
 	int64_t begun_us = clock_mono_us();
 	struct backoff backoff;
 	struct err ignored;
@@ -60,8 +74,8 @@ sql_find_out(struct sql_work *k)
 		return RC_UNKNOWN;
 	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
 	do {
-		if (store_recorded(k->worker->db, &one, 1, &ignored) == RC_OK)
-			return f.applied ? RC_OK : RC_AGAIN;
+		if (look(k, &there, &ignored) == RC_OK)
+			return there ? RC_OK : RC_AGAIN;
 	} while (try_again(k->host, &backoff, begun_us));
 	return RC_UNKNOWN;
 }

@@ -29,10 +29,10 @@ take_args(const struct pgrab_run *run, struct sql_text *t)
 }
 
 static void
-take_statements(const struct pgrab_run *run, struct sql_text *t)
+take_statements(const char *command, struct sql_text *t)
 {
 	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
-	size_t n = sql_split(run->command, part, STATEMENTS_MAX);
+	size_t n = sql_split(command, part, STATEMENTS_MAX);
 
 	t->n = n;
 	if (n <= STATEMENTS_MAX) {
@@ -46,12 +46,10 @@ take_statements(const struct pgrab_run *run, struct sql_text *t)
 	free(part);
 }
 
-bool
-sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result)
+static bool
+take(const char *command, struct sql_text *out, struct pgrab_result *result)
 {
-	*out = (struct sql_text){0};
-	take_args(run, out);
-	take_statements(run, out);
+	take_statements(command, out);
 	if (out->n == 0)
 		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
 	else if (out->n > STATEMENTS_MAX)
@@ -65,6 +63,21 @@ sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_re
 		    "args.transaction = false goes with exactly one statement; this command holds %zu",
 		    out->n);
 	return result->error[0] == '\0';
+}
+
+bool
+sql_text_take(const struct pgrab_run *run, struct sql_text *out, struct pgrab_result *result)
+{
+	*out = (struct sql_text){0};
+	take_args(run, out);
+	return take(run->command, out, result);
+}
+
+bool
+sql_text_of_step(const char *command, struct sql_text *out, struct pgrab_result *result)
+{
+	*out = (struct sql_text){.transaction = true};
+	return take(command, out, result);
 }
 
 void

@@ -1,6 +1,6 @@
 -- What is refused of a task, with what words, and what is not.
 begin;
-select plan(219);
+select plan(249);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text)
@@ -56,7 +56,7 @@ insert into bad (col, shown, hint, cols, vals) values
   ('args', '''1048590 bytes long''', '1 MiB', 'kind, command, args',
     $$'sql', 'x', jsonb_build_object('params', repeat('x', 1048576))$$),
   ('args', '''a''', 'takes no args', 'kind, args', $$'noop', '{"a": 1}'$$),
-  ('args', '''parms''', 'takes: params', 'kind, command, args', $$'sql', 'x', '{"parms": []}'$$),
+  ('args', '''parms''', 'takes: steps, params', 'kind, command, args', $$'sql', 'x', '{"parms": []}'$$),
   ('args', '''argv''', 'takes: cwd, env, stdin, umask, limits', 'kind, command, args',
     $$'shell', 'x', '{"argv": []}'$$),
   ('args', '''params''', 'takes: cwd, env, argv, stdin, umask, limits', 'kind, command, args',
@@ -68,6 +68,33 @@ insert into bad (col, shown, hint, cols, vals) values
     $$'sql', 'x', '{"params": {}}'$$),
   ('args', '''{"params": "x"}''', 'params must be a JSON array', 'kind, command, args',
     $$'sql', 'x', '{"params": "x"}'$$),
+  ('args', '''{"steps": {}}''', 'steps is an array of', 'kind, args', $$'sql', '{"steps": {}}'$$),
+  ('args', '''{"steps": []}''', 'at least one', 'kind, args', $$'sql', '{"steps": []}'$$),
+  ('args', '''{"steps": ["x"]}''', 'A step is {"name"', 'kind, args', $$'sql', '{"steps": ["x"]}'$$),
+  ('args', '''{"steps": [{"name": "a"}]}''', 'A step is {"name"', 'kind, args',
+    $$'sql', '{"steps": [{"name": "a"}]}'$$),
+  ('args', '''{"steps": [{"name": 1, "command": "x"}]}''', 'A step is {"name"', 'kind, args',
+    $$'sql', '{"steps": [{"name": 1, "command": "x"}]}'$$),
+  ('args', '''{"steps": [{"a": 1, "name": "a", "command": "x"}]}''', 'A step is {"name"', 'kind, args',
+    $$'sql', '{"steps": [{"name": "a", "command": "x", "a": 1}]}'$$),
+  ('args', '''{"steps": [{"name": "", "command": "x"}]}''', '1 to 200 bytes', 'kind, args',
+    $$'sql', '{"steps": [{"name": "", "command": "x"}]}'$$),
+  ('args', '''{"steps": [{"name": "a", "command": " "}]}''', 'one or more SQL statements', 'kind, args',
+    $$'sql', '{"steps": [{"name": "a", "command": " "}]}'$$),
+  ('args', '''{"steps": [{"name": "a", "command": "select {{parent_output}}"}]}''', 'not filled into SQL',
+    'kind, args', $$'sql', '{"steps": [{"name": "a", "command": "select {{parent_output}}"}]}'$$),
+  ('args', '''{"steps": [{"name": "a", "command": "x"}]}''', 'Two steps have this name', 'kind, args',
+    $$'sql', '{"steps": [{"name": "a", "command": "x"}, {"name": "b", "command": "x"},
+      {"name": "a", "command": "x"}]}'$$),
+  ('args', '''{"params": []}''', 'steps goes with nothing else', 'kind, args',
+    $$'sql', '{"steps": [{"name": "a", "command": "x"}], "params": []}'$$),
+  ('args', '''steps of 1001 values''', 'at most 1000', 'kind, args',
+    $$'sql', (
+      select jsonb_build_object('steps', jsonb_agg(jsonb_build_object('name', g::text, 'command', 'x')))
+      from generate_series(1, 1001) g)$$),
+  ('command', '''x''', 'has no command of its own', 'kind, command, args',
+    $$'sql', 'x', '{"steps": [{"name": "a", "command": "x"}]}'$$),
+  ('args', '''steps''', 'takes: cwd', 'kind, command, args', $$'shell', 'x', '{"steps": []}'$$),
   ('args', '''{"env": ["A=1"]}''', 'env must be a JSON object', 'kind, command, args',
     $$'shell', 'x', '{"env": ["A=1"]}'$$),
   ('args', '''{"stdin": 1}''', 'stdin must be a JSON string', 'kind, command, args',
@@ -213,6 +240,9 @@ insert into good (about, cols, vals) values
     $$'sql', 'select $1, $2, $3', '{"params": [1, null, {"a": [1]}]}'$$),
   ('a member that is null is as good as absent', 'kind, command, args',
     $$'shell', 'x', '{"env": null, "cwd": null}'$$),
+  ('steps that are null', 'kind, command, args', $$'sql', 'x', '{"steps": null}'$$),
+  ('steps', 'kind, args', $$'sql', '{"params": null, "steps": [{"name": "a", "command": "x"},
+    {"name": "b", "command": "x"}]}'$$),
   ('env with numbers and booleans', 'kind, command, args',
     $$'shell', 'x', '{"env": {"_A1": 1, "B": true}}'$$),
   ('args of a plugged-in kind are its own', 'kind, args', $$'echo', '{"anything": {"goes": [1]}}'$$),

@@ -55,6 +55,7 @@ begin
     insert into pgrab.incident (task_id, event, since) values (v_ids[1], 'failed', now());
     insert into pgrab.cancel_request (task_id, version, incarnation) values (v_ids[1], 1, 1);
     insert into pgrab.live (incarnation, task_id, version) values (1, v_ids[1], 1);
+    insert into pgrab.step (task_id, fire_at, name, version) values (v_ids[1], now(), 's', 1);
     insert into pgrab.limit (key, max_running) values (v_owner, 1);
     update pgrab.limit set owner = v_owner where key = v_owner;
     insert into pgrab.limit_place (task_id, at, started, key) values (v_ids[1], now(), true, v_owner);
@@ -83,7 +84,8 @@ select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w)
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
   ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
-  ('live', 'task_id = {t}'), ('event', 'task_id = {t} and what = ''edit''')) v(x, w);
+  ('live', 'task_id = {t}'), ('step', 'task_id = {t}'),
+  ('event', 'task_id = {t} and what = ''edit''')) v(x, w);
 insert into pg_temp.way values
   ('secret', 'select', 'owner',
     'select count(*) from (select owner, name from pgrab.secret where owner = ''{o}'') s'),

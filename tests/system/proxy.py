@@ -17,6 +17,7 @@ class Proxy:
         self.given = conninfo.conninfo_to_dict(dsn)
         self.until = until  # a client that sends this is lost at once
         self.swallow = None  # the server never gets what holds this
+        self.unheard = None  # (word, answer, n): a client that has said the word is lost instead of its n-th such answer
         self.silent = False  # nothing gets through any more, and nobody is told
         self.folder = folder
         if folder:
@@ -63,6 +64,9 @@ class Proxy:
                 data = b""
             if data and (self.silent or (up and self.swallow and self.swallow in data)):
                 continue
+            if not up and data and self.is_unheard(target, data):
+                self.lose_client(target)
+                data = b""
             try:
                 if data:
                     target.sendall(data)
@@ -80,6 +84,13 @@ class Proxy:
                     except OSError:
                         pass
                 return
+
+    def is_unheard(self, client, data):
+        if not self.unheard or self.unheard[0] not in self.clients[client] or self.unheard[1] not in data:
+            return False
+        word, answer, n = self.unheard
+        self.unheard = (word, answer, n - 1) if n > 1 else None
+        return n == 1
 
     def lose_client(self, client):
         self.lost.append(client)
