@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -31,9 +32,9 @@ run_chains(struct cli *c)
 
 	if (o->run > 0) {
 		snprintf(run, sizeof run, "%lld", (long long)o->run);
-		return cli_list_some(c, "cli_chain_run", 1, number, o->limit, "no such run");
+		return cli_list_some(c, "cli_chain_run", 1, number, o->limit, SAYS_NO_RUNS);
 	}
-	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, "no such chain") : code;
+	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, SAYS_NO_CHAINS) : code;
 }
 
 const struct command cmd_chains = {

@@ -45,7 +45,7 @@ run_limit(struct cli *c)
 	PQclear(r);
 	if (o->delete &&gone == 0)
 		return cli_absent(c, "there is no limit \"%.100s\"", params[0]);
-	return cli_list(c, "cli_limits", 1, params, o->delete ? "It is gone." : "no such limit");
+	return cli_list(c, "cli_limits", 1, params, o->delete ? "It is gone." : SAYS_NO_LIMITS);
 }
 
 const struct command cmd_limit = {

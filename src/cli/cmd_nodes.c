@@ -42,8 +42,7 @@ run_nodes(struct cli *c)
 	if (o->check)
 		return check(c, name);
 	return cli_list(c, "cli_nodes", 1, &name,
-	    name == NULL ? "no node has ever run here; start one: pgrab run"
-			 : "no node of this name has ever run here");
+	    name == NULL ? SAYS_NO_NODES : "No node of this name has ever run here.");
 }
 
 const struct command cmd_nodes = {

@@ -1,9 +1,9 @@
 /* pgrab runs */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cli/commands.h"
+#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -47,7 +47,7 @@ run_runs(struct cli *c)
 
 	if (code != CLI_DONE)
 		return code;
-	return cli_list_some(c, "cli_runs", 10, params, o->limit, "no such runs");
+	return cli_list_some(c, "cli_runs", 10, params, o->limit, SAYS_NO_RUNS);
 }
 
 const struct command cmd_runs = {

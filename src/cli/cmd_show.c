@@ -12,10 +12,7 @@ static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW
 static int
 absent(struct cli *c)
 {
-	return cli_absent(c,
-	    "there is no task %s, neither live nor in the history (nodes drop old history: `retention`); "
-	    "pgrab undelete may know a task that was deleted",
-	    c->operands[0]);
+	return cli_absent(c, "there is no task %s, " SAYS_NO_TASK ". " SAYS_WHY_NO_TASK, c->operands[0]);
 }
 
 static int

@@ -1,9 +1,9 @@
 /* pgrab tasks */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cli/commands.h"
+#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -37,7 +37,7 @@ run_tasks(struct cli *c)
 	const char *params[] = {
 	    o->status == 0 ? NULL : statuses[o->status], o->kind, o->name, o->key, o->node, o->source};
 
-	return cli_list_some(c, "cli_tasks", 6, params, o->limit, "no such tasks");
+	return cli_list_some(c, "cli_tasks", 6, params, o->limit, SAYS_NO_TASKS);
 }
 
 const struct command cmd_tasks = {

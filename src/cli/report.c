@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "cli/cli.h"
 #include "cli/text.h"
+#include "db/fault.h"
 #include "db/migrate.h"
 #include "db/schema.h"
 
@@ -148,36 +149,21 @@ explain_schema(struct cli *c, struct buf *out)
 	}
 }
 
-static bool
-is_missing_object(const char *state)
-{
-	static const char *const states[] = {"42P01", "3F000", "42883", "42703"};
-
-	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-		if (strcmp(state, states[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 int
 cli_fail(struct cli *c, enum rc rc, const char *doing)
 {
+	const char *advice = fault_advice(rc, &c->err);
 	struct buf text = {0};
 
-	if (is_missing_object(c->err.sqlstate))
+	if (fault_no_schema(&c->err))
 		explain_schema(c, &text);
 	if (text.len == 0) {
 		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);
-		if (strcmp(c->err.sqlstate, "42501") == 0)
-			buf_addf(&text,
-			    "; connect as a member of pgrab_submit (own tasks) or pgrab_operator (all tasks, "
-			    "and nodes), or as the owner of the schema");
+		if (advice != NULL)
+			buf_addf(&text, ". %s", advice);
 		else if (strncmp(c->err.text, "could not connect", 17) == 0 && c->common->dsn == NULL)
 			buf_adds(&text, "; name the database with --dsn, PGRAB_DSN, or PGHOST, PGPORT, "
 					"PGDATABASE, PGUSER");
-		else if (rc == RC_UNKNOWN)
-			buf_adds(&text, "; it may or may not have taken effect: look before you repeat it");
 	}
 	complain(c->cmd, buf_str(&text));
 	buf_fini(&text);

@@ -56,6 +56,32 @@ fault_rc(const char *sqlstate, bool patient)
 }
 
 bool
+fault_no_schema(const struct err *err)
+{
+	static const char *const states[] = {"42P01", "3F000", "42883", "42703"};
+
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+		if (strcmp(err->sqlstate, states[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+const char *
+fault_advice(enum rc rc, const struct err *err)
+{
+	if (rc == RC_UNKNOWN)
+		return "It may or may not have taken effect: look before you repeat it.";
+	if (fault_no_schema(err))
+		return "The schema is not the one of this program: pgrab migrate --status";
+	if (strncmp(err->sqlstate, "54", 2) == 0)
+		return "It is too large, or nested too deeply.";
+	if (strcmp(err->sqlstate, "42501") == 0 && err->hint_at == 0)
+		return "It takes pgrab_submit (own tasks), pgrab_operator (all tasks, nodes), or the owner.";
+	return NULL;
+}
+
+bool
 fault_no_partition(enum rc rc, const struct err *err)
 {
 	/* The second text: a session with an outdated list of the partitions writes into the default one. */

@@ -24,6 +24,12 @@ enum fault fault_of(const char *sqlstate);
  * else what only a person can mend (rights, a login) is RC_BAD, for the person who started us to see. */
 enum rc fault_rc(const char *sqlstate, bool patient);
 
+/* Something of ours is missing: the schema is not there, or not the one of this program. */
+bool fault_no_schema(const struct err *err);
+
+/* What a person can do about it, where the error does not say so itself; else NULL. */
+const char *fault_advice(enum rc rc, const struct err *err);
+
 /* The history has no partition for this moment (anybody's CHECK answers with the same SQLSTATE). */
 bool fault_no_partition(enum rc rc, const struct err *err);
 

@@ -8,10 +8,9 @@
 #include <event2/keyvalq_struct.h>
 
 #include "base/alloc.h"
-#include "base/option.h"
+#include "db/report.h"
 #include "db/sql.h"
 #include "serve/cache.h"
-#include "serve/escape.h"
 
 #define TASKS_MAX 1000
 
@@ -208,7 +207,7 @@ static void
 put_rows(struct call *c, const struct api *a, const PGresult *r, int64_t limit)
 {
 	if ((a->shape == API_OBJECT || a->shape == API_JSON) && PQntuples(r) == 0) {
-		call_problem(c, 404, "there is no such thing", "It may have been dropped by retention.");
+		call_problem(c, 404, "there is no such thing", SAYS_WHY_NO_TASK);
 		return;
 	}
 	c->type = "application/json";

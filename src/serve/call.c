@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
+#include "db/fault.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -115,13 +116,14 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 
 /* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 come from our own functions. */
 static int
-status_of(enum rc rc, const char *state)
+status_of(enum rc rc, const struct err *err)
 {
+	const char *state = err->sqlstate;
 	static const struct {
 		const char *state;
 		int status;
-	} known[] = {{"P0002", 404}, {"42501", 403}, {"23505", 409}, {"55000", 409}, {"55006", 409},
-	    {"21000", 409}, {"42P01", 503}, {"3F000", 503}, {"42883", 503}, {"42703", 503}};
+	} known[] = {
+	    {"P0002", 404}, {"42501", 403}, {"23505", 409}, {"55000", 409}, {"55006", 409}, {"21000", 409}};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (strcmp(known[i].state, state) == 0)
@@ -130,28 +132,22 @@ status_of(enum rc rc, const char *state)
 	if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 || strncmp(state, "0A", 2) == 0 ||
 	    strncmp(state, "54", 2) == 0)
 		return 400;
-	return rc == RC_AGAIN || rc == RC_RACE || rc == RC_UNKNOWN || *state == '\0' ? 503 : 500;
+	if (rc == RC_AGAIN || rc == RC_RACE || rc == RC_UNKNOWN || *state == '\0' || fault_no_schema(err))
+		return 503;
+	return 500;
 }
 
 void
 call_failed(struct call *c, enum rc rc, const struct err *err)
 {
 	char detail[sizeof err->text];
-	const char *hint = err->hint_at > 0 ? err->text + err->hint_at : NULL;
-	int status = status_of(rc, err->sqlstate);
+	const char *hint = err->hint_at > 0 ? err->text + err->hint_at : NULL,
+		   *advice = fault_advice(rc, err);
 
 	snprintf(detail, sizeof detail, "%s", err->text);
 	if (hint != NULL && err->hint_at >= 2)
 		detail[err->hint_at - 2] = '\0'; /* ". " */
-	if (status == 503 && strncmp(err->sqlstate, "42", 2) == 0)
-		hint = "The schema is not the one of this program: pgrab migrate --status";
-	else if (rc == RC_UNKNOWN)
-		hint = "It may or may not have taken effect: look before you repeat it.";
-	else if (strncmp(err->sqlstate, "54", 2) == 0)
-		hint = "It is too large, or nested too deeply.";
-	else if (status == 403 && hint == NULL)
-		hint = "The database role of this request has no right to this.";
-	call_problem(c, status, detail, hint);
+	call_problem(c, status_of(rc, err), detail, advice != NULL ? advice : hint);
 }
 
 char *

@@ -99,7 +99,7 @@ page_overview(struct call *c, struct db *db)
 		page_rates(c, r[6], "Runs of the last day", "hour");
 		put_list(c, "Failing", r[2], "No task fails.");
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
-		put_list(c, "Nodes", r[3], "There is no node. Start one: pgrab run");
+		put_list(c, "Nodes", r[3], SAYS_NO_NODES);
 		put_crews(c, r[7]);
 		page_form(c, "/all", "actions");
 		page_button(c, "action", "pause", "Pause all tasks");

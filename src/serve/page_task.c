@@ -165,8 +165,7 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 		if (rc != RC_OK)
 			call_failed(c, rc, &err);
 		else if (PQntuples(p->fields) == 0)
-			call_problem(c, 404, "there is no such task, neither live nor in the history",
-			    "Nodes drop old history: the setting `retention`.");
+			call_problem(c, 404, "there is no such task, " SAYS_NO_TASK, SAYS_WHY_NO_TASK);
 		ok = rc == RC_OK && PQntuples(p->fields) > 0;
 	}
 	PQclear(r);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "db/report.h"
 #include "db/schema.h"
 #include "serve/escape.h"
 #include "serve/page.h"
@@ -115,7 +116,7 @@ tasks(struct call *c, struct db *db)
 	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
-		page_table(c, r, rows_shown(c, r), "No such tasks.", true);
+		page_table(c, r, rows_shown(c, r), SAYS_NO_TASKS, true);
 		if (PQntuples(r) > 0)
 			put_bulk_actions(c);
 		buf_adds(&c->out, "</form>\n");
@@ -142,7 +143,7 @@ history(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
 		begin_list(c, "History", filters);
-		page_table(c, r, rows_shown(c, r), "No such runs.", false);
+		page_table(c, r, rows_shown(c, r), SAYS_NO_RUNS, false);
 		put_next_page(c, r);
 		page_end(c);
 	}
@@ -174,7 +175,7 @@ nodes(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r)) {
 		page_begin(c, "Nodes", true);
-		page_table(c, r, PQntuples(r), "There is no node. Start one: pgrab run", false);
+		page_table(c, r, PQntuples(r), SAYS_NO_NODES, false);
 		for (int row = 0; row < PQntuples(r) && row < 200; row++)
 			put_node_form(c, db_text(r, row, 0));
 		page_end(c);
@@ -190,7 +191,7 @@ chains(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "cli_chains", 2, params, &r)) {
 		page_begin(c, "Chains", true);
-		page_table(c, r, PQntuples(r), "There is no chain.", false);
+		page_table(c, r, PQntuples(r), SAYS_NO_CHAINS, false);
 		page_end(c);
 	}
 	PQclear(r);
@@ -204,7 +205,7 @@ limits(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "cli_limits", 1, params, &r)) {
 		page_begin(c, "Limits", true);
-		page_table(c, r, PQntuples(r), "There is no limit.", false);
+		page_table(c, r, PQntuples(r), SAYS_NO_LIMITS, false);
 		page_heading(c, "Set a limit");
 		page_form(c, "/limits", "filter");
 		buf_adds(&c->out,

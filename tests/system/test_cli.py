@@ -14,7 +14,7 @@ COMMANDS = ["migrate", "sql", "run", "status", "nodes", "tasks", "runs", "diff",
             "apply", "export", "import", "wait", "limit", "pause", "resume",
             "cancel", "retry", "run-now", "skip-next", "delete", "undelete", "drain", "undrain", "help", "version"]
 ROOT_MIGRATIONS = ROOT / "migrations"
-LISTS = {"nodes": "no node has ever run here", "tasks": "no such tasks", "runs": "no such runs"}
+LISTS = {"nodes": "No node has ever run here", "tasks": "No such tasks", "runs": "No such runs"}
 
 
 def pgrab(db, *args, **options):

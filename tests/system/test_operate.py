@@ -449,7 +449,7 @@ def test_diff_does_not_say_that_nothing_changed_when_nothing_was_kept(db):
 # ------------------------------------------------------------------------------------------------ limits, chains, doctor
 
 def test_limit_lists_makes_and_deletes(db):
-    assert pgrab(db, "limit") == "no such limit\n"
+    assert pgrab(db, "limit") == "No such limits.\n"
     assert as_json(db, "limit", "api", "--max-running", "5")[0]["max_running"] == 5
     assert [(r["max_running"], r["per_second"]) for r in as_json(db, "limit", "api", "--per-second", "2")] == [(5, 2)]
     assert [(r["max_running"], r["per_second"]) for r in as_json(db, "limit", "api", "--max-running", "none")] == [(None, 2)]
@@ -464,7 +464,7 @@ def test_chains_draws_the_chain_of_a_task(db):
     db.add(kind="noop", name="leaf", parent_id=root)
     db.add(kind="noop", name="alone", paused=True)
     assert [(r["task"], r["root"]) for r in as_json(db, "chains", "leaf")] == [("root", root), ("  leaf", root)]
-    assert pgrab(db, "chains", "alone") == "no such chain\n" and len(as_json(db, "chains")) == 2
+    assert pgrab(db, "chains", "alone") == "No such chains.\n" and len(as_json(db, "chains")) == 2
 
 
 def test_one_node_is_no_fault(db, nodes):
@@ -532,4 +532,4 @@ def test_a_run_of_a_chain_that_is_over_can_still_be_drawn(db, nodes):
     drawn = [(t["task"], t["outcome"]) for t in as_json(db, "chains", "--run", first)]
     assert drawn == [("root", "succeeded"), ("  left", "succeeded"), ("    leaf", "succeeded"), ("  right", "failed")], drawn
     assert [t["task"] for t in as_json(db, "chains", "--run", second)] == ["root", "  left", "  leaf"]
-    assert pgrab(db, "chains", "--run", 4711) == "no such run\n"
+    assert pgrab(db, "chains", "--run", 4711) == "No such runs.\n"
