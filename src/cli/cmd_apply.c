@@ -2,10 +2,7 @@
  * pgrab apply, export: tasks as a file.  The file is applied in one transaction, and its changes are read
  * inside that; so a dry run is the real run, rolled back.
  */
-#include <ctype.h>
-#include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>

@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "db/report.h"
-#include "node/settings/settings.h"
 
 #define PATIENCE_US 1000000
 

@@ -1,5 +1,4 @@
 /* pgrab forecast */
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

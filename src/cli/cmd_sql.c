@@ -1,7 +1,6 @@
 /* pgrab sql */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cli/commands.h"
 #include "cli/text.h"

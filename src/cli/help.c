@@ -1,6 +1,5 @@
 /* The help, made from the table of commands. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"

@@ -5,7 +5,6 @@
 #define PGRAB_CLI_IMPORT_UNIT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <cjson/cJSON.h>

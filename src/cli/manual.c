@@ -1,7 +1,6 @@
 /* pgrab(1) and pgrab.conf(5), and the example of the latter. */
 #include "cli/manual.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"

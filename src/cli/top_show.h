@@ -4,7 +4,6 @@
 #ifndef PGRAB_CLI_TOP_SHOW_H
 #define PGRAB_CLI_TOP_SHOW_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,6 @@
 #include "core/args.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

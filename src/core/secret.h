@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/rc.h"
 #include "core/run.h"
 
 enum secret_from {

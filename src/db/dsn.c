@@ -2,12 +2,10 @@
 #include "db/dsn.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <libpq-fe.h>
 
-#include "base/alloc.h"
 #include "base/buf.h"
 
 #define STARS "***"

@@ -1,5 +1,4 @@
 /* Separate roles: makes them, and keeps what there is running; see schema_migrate. */
-#include <stdio.h>
 
 #include "db/migrate.h"
 #include "db/schema.h"

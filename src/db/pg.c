@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "db/dial.h"
 #include "db/fault.h"
-#include "db/sql.h"
 
 #define MOVED_US (200 * US_PER_MS) /* who waits looks this often whether another server is wanted */
 

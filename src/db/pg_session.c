@@ -2,7 +2,6 @@
 #include "db/pg_priv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "db/sql.h"

@@ -1,8 +1,6 @@
 /*
  * Text form of array parameters, as array_in reads it.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

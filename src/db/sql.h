@@ -4,7 +4,6 @@
 #ifndef PGRAB_DB_SQL_H
 #define PGRAB_DB_SQL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* The text of src/db/sql/<name>.sql; aborts on a name that is not there (our bug). */

@@ -1,8 +1,6 @@
 /* See store_live.h. */
 #include "db/store_live.h"
 
-#include <string.h>
-
 #include "db/number.h"
 #include "db/sql.h"
 

@@ -4,7 +4,6 @@
 #ifndef PGRAB_DB_STORE_LIVE_H
 #define PGRAB_DB_STORE_LIVE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

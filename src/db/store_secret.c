@@ -1,5 +1,4 @@
 /* Values of pgrab.secret; see store_task.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,7 +2,6 @@
 #include "db/store_task.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "db/number.h"

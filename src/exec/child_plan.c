@@ -3,7 +3,6 @@
 #include "exec/child.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exec/surroundings.h"

@@ -1,10 +1,8 @@
 /* What happens to a handler process: what its descriptors bring, what time brings, and its end.  See
  * process.c for its states. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -5,8 +5,6 @@
 #ifndef PGRAB_NODE_CONTROL_H
 #define PGRAB_NODE_CONTROL_H
 
-#include <stdbool.h>
-
 struct heartbeat;
 struct loaders;
 struct node;

@@ -7,7 +7,6 @@
 
 #include <event2/buffer.h>
 #include <event2/http.h>
-#include <event2/keyvalq_struct.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"

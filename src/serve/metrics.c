@@ -2,7 +2,6 @@
  * for it: they differ little. */
 #include "serve/metrics.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

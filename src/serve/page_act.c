@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/sql.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 

@@ -1,6 +1,7 @@
 /* The first page: how all is. */
 #include <string.h>
 
+#include "db/report.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 

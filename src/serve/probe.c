@@ -1,7 +1,6 @@
 /* /livez, /readyz and the row of /metrics. */
 #include "db/migrate.h"
 #include "serve/escape.h"
-#include "serve/metrics.h"
 #include "serve/route.h"
 
 static void

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-
 #include "base/alloc.h"
 
 static const struct route *const tables[] = {serve_routes, api_routes, page_routes};

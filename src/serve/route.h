@@ -5,8 +5,6 @@
 #ifndef PGRAB_SERVE_ROUTE_H
 #define PGRAB_SERVE_ROUTE_H
 
-#include <stdbool.h>
-
 #include "serve/call.h"
 
 /* Called in an answerer, with the connection of the call's role.  Fills in the answer. */

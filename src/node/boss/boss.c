@@ -22,17 +22,14 @@
 #include "node/boss/boss.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "node/boss/private.h"
 #include "node/context.h"

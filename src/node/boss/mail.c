@@ -4,8 +4,6 @@
  */
 #include "node/boss/boss.h"
 
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"

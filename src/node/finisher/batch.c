@@ -1,7 +1,6 @@
 /* One batch of outcomes: written, and what becomes of each run; see private.h. */
 #include "node/finisher/private.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"

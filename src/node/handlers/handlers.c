@@ -7,14 +7,11 @@
  */
 #include "node/handlers/private.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "keeper/keeper.h"
 #include "node/boss/boss.h"
 #include "node/runs/live.h"
 #include "node/runs/outcome.h"

@@ -4,7 +4,6 @@
  */
 #include "node/loader/private.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
