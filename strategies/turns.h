@@ -13,7 +13,7 @@
  * and with two loaders one of them would get nothing.
  */
 static inline uint32_t
-place(uint32_t shard)
+mixed(uint32_t shard)
 {
 	return ((shard ^ (shard >> 5)) * 421) % PGRAB_SHARDS;
 }
@@ -26,7 +26,7 @@ deal_in_turn(void *self, const struct pgrab_cluster *c, size_t rank, struct pgra
 	if (rank >= c->n_nodes)
 		return;
 	for (uint32_t s = 0; s < PGRAB_SHARDS; s++) {
-		if (place(s) % c->n_nodes == rank)
+		if (mixed(s) % c->n_nodes == rank)
 			pgrab_shard_add(out, s);
 	}
 }

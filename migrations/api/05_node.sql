@@ -141,7 +141,7 @@ create trigger node_10_write instead of update on pgrab.node
 
 -- Before its first heartbeat a node has said no more than the sum.
 create or replace function pgrab_internal.crew(
-  n pgrab.node, p_kind text, out running bigint, out places bigint)
+  n pgrab.node, p_kind text, out running bigint, out slots bigint)
 language sql stable
 begin atomic
   select coalesce(sum((c.value ->> 0)::bigint), 0), coalesce(sum((c.value ->> 1)::bigint), 0)
@@ -153,18 +153,18 @@ comment on function pgrab_internal.crew(pgrab.node, text) is
   'Who carries this kind out on the node: how many runs its workers, or its pools for that kind, have and '
   'can have at once.';
 
-create or replace function pgrab_internal.place(out system_id bigint, out database bigint)
+create or replace function pgrab_internal.here(out system_id bigint, out database bigint)
 language sql stable
 begin atomic
   select s.system_identifier, d.oid::bigint
   from pg_control_system() s, pg_database d where d.datname = current_database();
 end;
-comment on function pgrab_internal.place() is 'Identifies this database and its server.';
+comment on function pgrab_internal.here() is 'Identifies this database and its server.';
 
 create or replace function pgrab_tool.copied() returns boolean
 language sql stable
 return (
   select c.system_id is not null and (c.system_id, c.database) is distinct from (p.system_id, p.database)
-  from pgrab.cluster c cross join pgrab_internal.place() p);
+  from pgrab.cluster c cross join pgrab_internal.here() p);
 comment on function pgrab_tool.copied() is
   'True: this database was copied or restored from another one, and nobody has said pgrab.adopt() yet.';

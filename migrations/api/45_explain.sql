@@ -290,14 +290,14 @@ begin atomic
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
       when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
-      when f.places = 0 then 'No process that handles it is up.'
-      when not f.free then format('Busy: %s of %s.', f.running, f.places)
-      else format('Free: %s of %s in use.', f.running, f.places) end, null
+      when f.slots = 0 then 'No process that handles it is up.'
+      when not f.free then format('Busy: %s of %s.', f.running, f.slots)
+      else format('Free: %s of %s in use.', f.running, f.slots) end, null
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
-      w.running, w.places, w.running < w.places as free,
+      w.running, w.slots, w.running < w.slots as free,
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
     from pgrab_internal.crew(n, t.kind) w) f;
 end;
@@ -331,20 +331,20 @@ comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
 -- One row; a table, so that PostgreSQL inlines it.
 create or replace function pgrab_internal.cluster_for(t pgrab_internal.task)
 returns table (live bigint, up bigint, runs bigint, up_kind bigint, up_login bigint, up_runs bigint,
-  up_labels bigint, fit bigint, well bigint, names text, places bigint, free bigint)
+  up_labels bigint, fit bigint, well bigint, names text, slots bigint, free bigint)
 language sql stable
 begin atomic
   select count(*), count(*) filter (where f.up), count(*) filter (where f.runs),
     count(*) filter (where f.up and t.kind = any (n.kinds)), count(*) filter (where f.up and f.login),
     count(*) filter (where f.up and f.runs), count(*) filter (where f.up and f.labels),
     count(*) filter (where f.fits), count(*) filter (where f.fits and not n.ill),
-    string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.places) filter (where f.fits),
-    sum(f.places - f.running) filter (where f.fits)
+    string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.slots) filter (where f.fits),
+    sum(f.slots - f.running) filter (where f.fits)
   from pgrab.node n
     cross join lateral (
       select n.state = 'up' as up, n.labels @> t.require as labels,
         t.kind <> 'sql' or t.owner = any (n.owners) as login,
-        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.places
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.slots
       from pgrab_internal.crew(n, t.kind) w) x
     cross join lateral (select x.*, x.up and x.runs and x.labels as fits) f
   where n.live;
@@ -383,7 +383,7 @@ begin atomic
       (7, c.up_labels = 0, k.labels, format('no live node has labels %s', t.require)),
       (8, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
       (9, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
-      (10, c.places = 0, null, format('no handler process for kind %s is up', t.kind)),
+      (10, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
       (11, c.free <= 0, null, 'all nodes busy')) m(n, shut, detail, why)
   where m.shut order by m.n limit 1;
 end;

@@ -68,7 +68,7 @@ comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a c
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
-  p constant record := pgrab_internal.place();
+  p constant record := pgrab_internal.here();
 begin
   update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
   if not pgrab_tool.copied() then
@@ -86,7 +86,7 @@ comment on function pgrab_internal.is_copy() is
 create or replace function pgrab_internal.resume_all() returns boolean
 language plpgsql as $$
 declare
-  p constant record := pgrab_internal.place();
+  p constant record := pgrab_internal.here();
 begin
   update pgrab.cluster c
   set paused = false, paused_at = null, paused_by = null, system_id = p.system_id, database = p.database

@@ -74,7 +74,7 @@ end $$;
 comment on function pgrab.edit(bigint, jsonb) is
   'Changes columns of a task, given as a JSON object of the new values; null sets null.';
 
--- Runs that end per second, times the seconds of each, is how many are at work on average; their places
+-- Runs that end per second, times the seconds of each, is how many are at work on average; their slots
 -- should be busy 80 % of the time.  More are added to work off what is due within p_within seconds.
 create or replace function pgrab_internal.scale_workers(
   p_due bigint, p_running bigint, p_per_second float8, p_seconds float8, p_within float8)
@@ -84,7 +84,7 @@ return greatest(
   ceil(p_per_second * p_seconds / 0.8 + p_due * p_seconds / p_within)::bigint, p_running,
   case when p_due > 0 then 1 else 0 end);
 comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
-  'How many workers, or places of a pool, a load needs.';
+  'How many workers, or slots of a pool, a load needs.';
 
 create or replace function pgrab_internal.scale_due(p_within interval)
 returns table (kind text, due bigint, running bigint, soon bigint, oldest float8)
@@ -124,7 +124,7 @@ comment on function pgrab_internal.scale_runs() is
   'How many runs have ended per second lately, and how long they took.';
 
 create or replace function pgrab_internal.scale_crews()
-returns table (crew text, places bigint, of_node float8)
+returns table (crew text, slots bigint, of_node float8)
 language sql stable
 begin atomic
   select c.key, sum((c.value ->> 1)::bigint)::bigint, avg(nullif((c.value ->> 1)::bigint, 0))
@@ -156,9 +156,9 @@ begin atomic
         k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
 end;
 comment on function pgrab_internal.scale_load(interval) is
-  'What the workers (crew "") and each pool of handlers have to do, and how many places that wants.';
+  'What the workers (crew "") and each pool of handlers have to do, and how many slots that wants.';
 
--- A pool that has no place on any node, because its processes do not come up, wants one node.
+-- A pool that has no slot on any node, because its processes do not come up, wants one node.
 create or replace function pgrab.scale(p_within interval default '1 minute')
 returns table (workers bigint, nodes bigint, due bigint, oldest_due_seconds float8, running bigint,
   slots bigint, runs_per_second float8, seconds_per_run float8)
@@ -169,7 +169,7 @@ begin atomic
       when l.crew = '' then ceil(l.wants / 8.0) else 1 end), 0)::bigint,
     coalesce(sum(l.due), 0)::bigint, coalesce(round(max(l.oldest)::numeric, 1), 0)::float8,
     coalesce(sum(l.running), 0)::bigint,
-    coalesce((select w.places from pgrab_internal.scale_crews() w where w.crew = ''), 0),
+    coalesce((select w.slots from pgrab_internal.scale_crews() w where w.crew = ''), 0),
     coalesce(round(sum(l.per_second)::numeric, 3), 0)::float8,
     coalesce(round((sum(l.took) / nullif(sum(l.runs), 0))::numeric, 4), 1)::float8
   from pgrab_internal.scale_load(p_within) l left join pgrab_internal.scale_crews() c on c.crew = l.crew;

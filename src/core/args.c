@@ -11,14 +11,14 @@
 #include "base/buf.h"
 
 /* Offsets into `text`, which moves while it grows. */
-struct place {
+struct offsets {
 	size_t key, value;
 };
 
 struct reader {
 	const char *at, *end;
 	struct buf text; /* all keys and values, each with its NUL */
-	struct place *place;
+	struct offsets *pair;
 	size_t n, room;
 };
 
@@ -172,13 +172,13 @@ begin_pair(struct reader *r, struct span key, const char *about)
 {
 	if (r->n == r->room) {
 		r->room = r->room == 0 ? 8 : 2 * r->room;
-		r->place = xrealloc(r->place, r->room * sizeof *r->place);
+		r->pair = xrealloc(r->pair, r->room * sizeof *r->pair);
 	}
-	r->place[r->n].key = r->text.len;
+	r->pair[r->n].key = r->text.len;
 	buf_add(&r->text, key.from, (size_t)(key.to - key.from));
 	buf_adds(&r->text, about);
 	buf_addc(&r->text, '\0');
-	r->place[r->n++].value = r->text.len;
+	r->pair[r->n++].value = r->text.len;
 }
 
 static void
@@ -193,7 +193,7 @@ is_reference(struct span v, const char **about_out, struct span *name_out)
 {
 	static const struct {
 		const char *member, *about;
-	} places[] = {{"\"secret\"", ":secret"}, {"\"file\"", ":file"}};
+	} kinds[] = {{"\"secret\"", ":secret"}, {"\"file\"", ":file"}};
 
 	for (size_t i = 0; i < 2; i++) {
 		struct reader r = {.at = v.from, .end = v.to};
@@ -201,10 +201,10 @@ is_reference(struct span v, const char **about_out, struct span *name_out)
 
 		if (!take(&r, '{') || !is(&r, '"') || !skip_value(&r, &key))
 			continue;
-		if ((size_t)(key.to - key.from) == strlen(places[i].member) &&
-		    memcmp(key.from, places[i].member, strlen(places[i].member)) == 0 && take(&r, ':') &&
+		if ((size_t)(key.to - key.from) == strlen(kinds[i].member) &&
+		    memcmp(key.from, kinds[i].member, strlen(kinds[i].member)) == 0 && take(&r, ':') &&
 		    is(&r, '"') && skip_value(&r, name_out) && is(&r, '}')) {
-			*about_out = places[i].about;
+			*about_out = kinds[i].about;
 			return true;
 		}
 	}
@@ -331,9 +331,9 @@ args_read(const char *text, size_t len, struct pairs *out, struct err *err)
 		out->memory = buf_steal(&r.text);
 		for (out->count = 0; out->count < r.n; out->count++)
 			out->item[out->count] = (struct pair){
-			    out->memory + r.place[out->count].key, out->memory + r.place[out->count].value};
+			    out->memory + r.pair[out->count].key, out->memory + r.pair[out->count].value};
 	}
 	buf_fini(&r.text);
-	free(r.place);
+	free(r.pair);
 	return rc;
 }

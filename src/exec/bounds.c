@@ -9,7 +9,7 @@
 
 /* "[owner app] run_as", or "run_as". */
 static const char *
-place(const struct bounds_texts *t, const char *key, char *out, size_t size)
+where_is(const struct bounds_texts *t, const char *key, char *out, size_t size)
 {
 	if (t->owner == NULL)
 		snprintf(out, size, "%s", key);
@@ -38,15 +38,16 @@ make_surroundings(
 	enum rc rc = surroundings_make(&b->around, NULL, c->job_cwd, c->job_umask, c->job_nice, err);
 
 	if (rc == RC_OK)
-		rc = surroundings_user(&b->around, place(t, "run_as", where, sizeof where), t->run_as, err);
+		rc =
+		    surroundings_user(&b->around, where_is(t, "run_as", where, sizeof where), t->run_as, err);
 	if (rc == RC_OK)
 		rc = surroundings_env(&b->around, "job_env", c->job_env, err);
 	if (rc == RC_OK)
 		rc = surroundings_folder(
-		    &b->around, place(t, "directory", where, sizeof where), t->directory, err);
+		    &b->around, where_is(t, "directory", where, sizeof where), t->directory, err);
 	if (rc == RC_OK)
 		rc = surroundings_limit(&b->around,
-		    place(t, t->owner == NULL ? "job_limits" : "limits", where, sizeof where), t->limits,
+		    where_is(t, t->owner == NULL ? "job_limits" : "limits", where, sizeof where), t->limits,
 		    err);
 	return rc;
 }
@@ -64,10 +65,10 @@ make(struct bounds *b, const struct bounds_common *c, const struct bounds_texts 
 		texts_split(&b->variables, t->variables, ", \t");
 	rc = make_surroundings(b, c, t, err);
 	if (rc == RC_OK)
-		rc = check_programs(&b->programs, place(t, "programs", where, sizeof where), err);
+		rc = check_programs(&b->programs, where_is(t, "programs", where, sizeof where), err);
 	if (rc == RC_OK)
 		rc = http_hosts_read(
-		    &b->hosts, place(t, "http_hosts", where, sizeof where), t->http_hosts, err);
+		    &b->hosts, where_is(t, "http_hosts", where, sizeof where), t->http_hosts, err);
 	b->no_root = t->run_as == NULL && geteuid() == 0 && !c->allow_root;
 	return rc;
 }

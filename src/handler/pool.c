@@ -1,4 +1,4 @@
-/* One pool: its places and its queue. */
+/* One pool: its processes and its queue. */
 #include "handler/pool_priv.h"
 
 #include <inttypes.h>
@@ -144,7 +144,7 @@ idlest(struct pool *pool)
 {
 	struct process *best = NULL;
 
-	for (int i = 0; i < pool->places - 1; i++) {
+	for (int i = 0; i < pool->n_processes - 1; i++) {
 		struct process *p = &pool->process[i];
 
 		if (process_room(p) && (best == NULL || p->n_flights < best->n_flights))
@@ -213,7 +213,7 @@ pool_deal(struct pool *pool, int64_t now)
 				process_give(p, r);
 		}
 	}
-	for (int i = 0; i < pool->places; i++)
+	for (int i = 0; i < pool->n_processes; i++)
 		process_write(&pool->process[i]);
 	return next;
 }
@@ -222,7 +222,7 @@ pool_deal(struct pool *pool, int64_t now)
 static bool
 trying(const struct pool *pool)
 {
-	for (int i = 0; i < pool->places; i++) {
+	for (int i = 0; i < pool->n_processes; i++) {
 		if (pool->process[i].state == PROCESS_STARTING)
 			return true;
 	}
@@ -235,7 +235,7 @@ complete(const struct pool *pool)
 {
 	int n = 0;
 
-	for (int i = 0; i < pool->places - 1; i++) {
+	for (int i = 0; i < pool->n_processes - 1; i++) {
 		enum process_state state = pool->process[i].state;
 
 		n += state != PROCESS_NONE && state != PROCESS_RETIRING;
@@ -257,7 +257,7 @@ pool_fill(struct pool *pool, int64_t now)
 	const struct pool_host *host = &pool->all->host;
 	int64_t next = CLOCK_NEVER;
 
-	for (int i = 0; i < pool->places && !pool->all->quitting; i++) {
+	for (int i = 0; i < pool->n_processes && !pool->all->quitting; i++) {
 		struct process *p = &pool->process[i];
 
 		if (!wanted(pool, p, now))
@@ -281,7 +281,7 @@ pool_renew(struct pool *pool)
 {
 	struct process *old = NULL;
 
-	for (int i = 0; i < pool->places; i++) {
+	for (int i = 0; i < pool->n_processes; i++) {
 		struct process *p = &pool->process[i];
 
 		if (p->state == PROCESS_NONE && (p == cell_of(pool) || complete(pool)))

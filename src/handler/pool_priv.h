@@ -1,4 +1,4 @@
-/* The inside of the pools, for its own files only: pools.c (the loop), pool.c (places and queue), process.c
+/* The inside of the pools, for its own files only: pools.c (the loop), pool.c (processes, queue), process.c
  * and process_watch.c (one process), talk.c (what it says). */
 #ifndef PGRAB_HANDLER_POOL_PRIV_H
 #define PGRAB_HANDLER_POOL_PRIV_H
@@ -78,7 +78,7 @@ struct pool {
 	 * takes one suspect at a time, is there only while some are known, and is not counted in the
 	 * status. */
 	struct process *process;
-	int places; /* of all these */
+	int n_processes; /* of all these */
 	struct suspects suspects;
 	int64_t cell_until_us;    /* the cell is wanted until then */
 	struct run *first, *last; /* waiting for a process, by note.mail.next */
@@ -109,7 +109,7 @@ struct pools {
 static inline struct process *
 cell_of(const struct pool *pool)
 {
-	return &pool->process[pool->places - 1];
+	return &pool->process[pool->n_processes - 1];
 }
 
 static inline int64_t

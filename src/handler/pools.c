@@ -35,7 +35,7 @@ count_processes(const struct pools *ps)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ps->n; i++)
-		n += (size_t)ps->pool[i].places;
+		n += (size_t)ps->pool[i].n_processes;
 	return n;
 }
 
@@ -44,8 +44,8 @@ process_at(struct pools *ps, size_t i)
 {
 	struct pool *pool = ps->pool;
 
-	while (i >= (size_t)pool->places)
-		i -= (size_t)(pool++)->places;
+	while (i >= (size_t)pool->n_processes)
+		i -= (size_t)(pool++)->n_processes;
 	return &pool->process[i];
 }
 
@@ -194,10 +194,10 @@ pool_init(struct pool *pool, struct pools *ps, size_t number, const struct pool_
 
 	while (set->kinds[kinds] != NULL)
 		kinds++;
-	*pool = (struct pool){.all = ps, .number = number, .set = set, .places = set->processes + 2};
-	pool->process = xcalloc((size_t)pool->places, sizeof *pool->process);
+	*pool = (struct pool){.all = ps, .number = number, .set = set, .n_processes = set->processes + 2};
+	pool->process = xcalloc((size_t)pool->n_processes, sizeof *pool->process);
 	pool->schemas = xcalloc(kinds + 1, sizeof *pool->schemas);
-	for (int i = 0; i < pool->places; i++)
+	for (int i = 0; i < pool->n_processes; i++)
 		process_init(&pool->process[i], pool);
 	backoff_init(&pool->backoff, BACKOFF_FIRST_US, BACKOFF_MAX_US, (uint64_t)clock_mono_us() + number);
 }
@@ -232,7 +232,7 @@ pools_destroy(struct pools **p)
 
 		for (size_t k = 0; pool->set->kinds[k] != NULL; k++)
 			free(pool->schemas[k]);
-		for (int k = 0; k < pool->places; k++)
+		for (int k = 0; k < pool->n_processes; k++)
 			process_close(&pool->process[k]);
 		free(pool->suspects.id);
 		free(pool->schemas);

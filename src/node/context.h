@@ -89,7 +89,7 @@ struct node {
 	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand;     /* written by the boss */
 	/* by crew: how many runs it can have at once, by the boss; and has, by the crew */
-	_Atomic int64_t places[CREWS_MAX], running[CREWS_MAX];
+	_Atomic int64_t slots[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
 	struct holds holds;   /* what the claims of this node took, until it is over */

@@ -34,7 +34,7 @@
 enum bell_state { BELL_IDLE, BELL_CONNECTING, BELL_ASKED, BELL_LISTENING };
 
 /* A connection in the making.  The thread has it until done_fd is readable, the loop from then on. */
-struct call {
+struct dialing {
 	_Atomic int holders; /* the thread and the loop: the last one to let go frees it */
 	int done_fd;
 	char *dsn;
@@ -49,10 +49,10 @@ struct doorbell {
 	struct doorbell_calls calls;
 	_Atomic bool *listening;
 	enum bell_state state;
-	struct call *call;    /* CONNECTING, and afterwards: the connection is in it */
-	PGconn *conn;         /* in call; NULL before */
-	struct event *socket; /* CONNECTING: done_fd */
-	struct event *timer;  /* IDLE: connect now; ASKED: too long; LISTENING: time for a health check */
+	struct dialing *dialing; /* CONNECTING, and afterwards: the connection is in it */
+	PGconn *conn;            /* in dialing; NULL before */
+	struct event *socket;    /* CONNECTING: done_fd */
+	struct event *timer;     /* IDLE: connect now; ASKED: too long; LISTENING: time for a health check */
 	struct backoff backoff;
 };
 
@@ -76,7 +76,7 @@ watch(struct doorbell *d, int fd)
 }
 
 static void
-let_go(struct call *c)
+let_go(struct dialing *c)
 {
 	if (c == NULL || atomic_fetch_sub(&c->holders, 1) > 1)
 		return;
@@ -93,8 +93,8 @@ hang_up(struct doorbell *d)
 		event_free(d->socket);
 	d->socket = NULL;
 	d->conn = NULL;
-	let_go(d->call);
-	d->call = NULL;
+	let_go(d->dialing);
+	d->dialing = NULL;
 	d->state = BELL_IDLE;
 	atomic_store(d->listening, false);
 }
@@ -112,7 +112,7 @@ retry(struct doorbell *d, const char *why)
 /* Does a notification come to a session that is doing nothing?  Rung from another connection; not the bell
  * itself, because that would wake every node. */
 static enum rc
-hears(struct call *c, struct db *other, struct err *err)
+hears(struct dialing *c, struct db *other, struct err *err)
 {
 	char sql[100];
 	int64_t now = clock_mono_us(), until = now + DEAF_US;
@@ -136,7 +136,7 @@ hears(struct call *c, struct db *other, struct err *err)
 
 /* Only a pooler can be deaf: LISTEN succeeds there, and nothing ever comes. */
 static enum rc
-connect_and_test(struct call *c, const char *dsn)
+connect_and_test(struct dialing *c, const char *dsn)
 {
 	PGresult *res = NULL;
 	enum rc rc = db_query(c->db, "select pg_catalog.pg_backend_pid()", 0, NULL, &res, &c->err);
@@ -156,7 +156,7 @@ connect_and_test(struct call *c, const char *dsn)
 static void *
 connect_main(void *arg)
 {
-	struct call *c = arg;
+	struct dialing *c = arg;
 	uint64_t one = 1;
 
 	atomic_store(&c->rc, (int)connect_and_test(c, c->dsn));
@@ -169,7 +169,7 @@ connect_main(void *arg)
 static void
 start_connecting(struct doorbell *d)
 {
-	struct call *c = xcalloc(1, sizeof *c);
+	struct dialing *c = xcalloc(1, sizeof *c);
 	struct err err = {0};
 	pthread_t thread;
 
@@ -184,7 +184,7 @@ start_connecting(struct doorbell *d)
 	c->db = db_create(d->dsn, "pgrab listen", ANSWER_US);
 	db_of_node(c->db);
 	db_plain_session(c->db);
-	d->call = c;
+	d->dialing = c;
 	d->state = BELL_CONNECTING;
 	watch(d, c->done_fd);
 	if (thread_try(&thread, "doorbell", connect_main, c, &err) != RC_OK) {
@@ -211,14 +211,14 @@ ask(struct doorbell *d, const char *sql)
 static void
 connected(struct doorbell *d)
 {
-	enum rc rc = (enum rc)atomic_load(&d->call->rc);
+	enum rc rc = (enum rc)atomic_load(&d->dialing->rc);
 
 	d->backoff.max_us = rc == RC_BAD ? DEAF_RETRY_US : RETRY_US;
 	if (rc != RC_OK) {
-		retry(d, d->call->err.text);
+		retry(d, d->dialing->err.text);
 		return;
 	}
-	d->conn = db_conn(d->call->db);
+	d->conn = db_conn(d->dialing->db);
 	ask(d, sql_text("listen"));
 }
 

@@ -61,7 +61,7 @@ put_list(struct call *c, const char *heading, const PGresult *r, const char *not
 	page_table(c, r, PQntuples(r), nothing, false);
 }
 
-/* Whose places are taken. */
+/* Whose slots are in use. */
 static void
 put_crews(struct call *c, const PGresult *r)
 {

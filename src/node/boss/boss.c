@@ -122,7 +122,7 @@ change_slots(struct boss *b, struct slots *s)
 {
 	b->crew[s->crew].slots += s->more;
 	b->crew[s->crew].idle += s->more;
-	atomic_store(&b->node->places[s->crew], b->crew[s->crew].slots);
+	atomic_store(&b->node->slots[s->crew], b->crew[s->crew].slots);
 	free(s);
 }
 
@@ -221,7 +221,7 @@ boss_create(struct node *n)
 	b->n_crews = 1 + handlers_count(n->handlers);
 	boss_heaps_create(b);
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
-	atomic_store(&n->places[0], b->crew[0].slots);
+	atomic_store(&n->slots[0], b->crew[0].slots);
 	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX};
 	lock_init(&b->lock);
 	clock_cond_init(&b->changed);

@@ -39,7 +39,7 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_ROUND_TRIP] = h->round_trip_us;
 }
 
-/* {"": [running, places], ...}: the workers, and each pool by its name. */
+/* {"": [running, slots], ...}: the workers, and each pool by its name. */
 static const char *
 print_crews(struct heartbeat *h)
 {
@@ -51,7 +51,7 @@ print_crews(struct heartbeat *h)
 		buf_adds(b, i == 0 ? "{" : ",");
 		protocol_string(b, i == 0 ? "" : handlers_name(n->handlers, i));
 		buf_addf(
-		    b, ":[%" PRId64 ",%" PRId64 "]", atomic_load(&n->running[i]), atomic_load(&n->places[i]));
+		    b, ":[%" PRId64 ",%" PRId64 "]", atomic_load(&n->running[i]), atomic_load(&n->slots[i]));
 	}
 	buf_addc(b, '}');
 	return buf_str(b);
