@@ -56,6 +56,7 @@ create table pgrab.task (
   expect_within    interval,
   stall_after      interval,
   keep             interval,
+  wait_timeout     interval,
   kind             text        not null default 'sql',
   delivery         text        not null default 'at_least_once',
   misfire          text        not null default 'once',
@@ -63,6 +64,8 @@ create table pgrab.task (
   timezone         text        not null default 'UTC',
   schedule         text,
   limit_key        text,
+  wait_for         text,
+  signal_by        text,
   key              text,
   name             text,
   source           text        not null default '',
@@ -126,9 +129,9 @@ comment on column pgrab.task.met is
 comment on column pgrab.task.steps is
   'System: steps that the current fire has done, rows of pgrab.step. Null: none.';
 comment on column pgrab.task.status is
-  'System: waiting (for parents), scheduled, claimed (a node holds it and has not started it), running, '
-  'parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a running chain '
-  'ended.';
+  'System: waiting (for parents, or for a signal), scheduled, claimed (a node holds it and has not started '
+  'it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
+  'running chain ended.';
 comment on column pgrab.task.settled is
   'System: true: its missed fires have been settled; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
@@ -164,6 +167,9 @@ comment on column pgrab.task.stall_after is
   'sql task that reports no progress it is a second timeout. Null: only `timeout` counts.';
 comment on column pgrab.task.keep is
   'How long its history is kept, even after the task has ended. Null: as the nodes'' retention setting says.';
+comment on column pgrab.task.wait_timeout is
+  'When the signal has not come within this, counted from the planned time, the fire ends as timed_out. '
+  'Null: it waits for ever.';
 comment on column pgrab.task.kind is
   'What carries it out: sql, shell, exec, http, notify, noop, or the kind of a plug-in or a handler '
   '(pgrab.kind lists them all). A node runs only the kinds that its own `allow` setting names.';
@@ -176,6 +182,10 @@ comment on column pgrab.task.timezone is 'IANA time zone in which the schedule i
 comment on column pgrab.task.schedule is
   'Null: once. Otherwise cron (5 or 6 fields), @hourly and so on, @every 90s, @after 90s.';
 comment on column pgrab.task.limit_key is 'Counts against the limit of that key.';
+comment on column pgrab.task.wait_for is
+  'Name of a signal: each fire of the task starts only after pgrab.signal() has sent it. Null: none.';
+comment on column pgrab.task.signal_by is
+  'A role whose members may send its signals, beside those who may control the task. Null: none.';
 comment on column pgrab.task.key is
   'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
 comment on column pgrab.task.name is 'A label for readers; it need not be unique.';
@@ -302,6 +312,7 @@ create table pgrab.run (
   output           text,
   definition       jsonb,
   steps            jsonb,
+  signals          jsonb,
   constraint run_outcome_check check (
     outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
@@ -365,6 +376,8 @@ comment on column pgrab.step.result is
   'most 64 KiB.';
 comment on column pgrab.step.finished_at is 'When it was recorded.';
 comment on column pgrab.step.version is 'The task''s version during the run that did it, as in pgrab.run.';
+comment on column pgrab.run.signals is
+  'The signals of its fire, for a task with wait_for: [{"name", "payload", "role", "at"}].';
 
 -- What tasks were before a user changed them.  The version of a run (pgrab.run.version) lies between two
 -- rows, and the lower one is what it ran: so a run needs no reference, and a task that is never edited or
@@ -800,6 +813,43 @@ comment on column pgrab.limit_start.no is 'Number of the start.';
 comment on column pgrab.limit_start.at is 'When it was.';
 comment on column pgrab.limit_start.key is 'The limit.';
 
+-- What tasks wait for that comes from outside, and until when.  Such a task is `waiting`, has no due_at and
+-- is in no index of due tasks; a node looks only at the head of wait_until_idx.  A row counts while its task
+-- waits, so a leftover does no harm.
+create table pgrab.wait (
+  task_id bigint      not null,
+  since   timestamptz not null,
+  until   timestamptz,
+  name    text        not null,
+  constraint wait_pkey primary key (task_id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.wait is
+  'Internal: tasks that wait for something from outside. Readable form: pgrab.waits.';
+comment on column pgrab.wait.task_id is 'The task.';
+comment on column pgrab.wait.since is 'From when on it waits: its planned time, or the end of its parents.';
+comment on column pgrab.wait.until is 'When its fire ends as timed_out. Null: never.';
+comment on column pgrab.wait.name is 'The signal that it waits for.';
+-- Serves: waits_tick().
+create index wait_until_idx on pgrab.wait (until) where until is not null;
+comment on index pgrab.wait_until_idx is 'Which wait is over next.';
+
+create table pgrab.signal (
+  task_id bigint      not null,
+  at      timestamptz not null default clock_timestamp(),
+  name    text        not null,
+  role    text        not null,
+  payload jsonb,
+  constraint signal_pkey primary key (task_id, name)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.signal is
+  'Signals that have come for the current fire of a task, sent by pgrab.signal(). Deleted when the fire is '
+  'over; then the history has them (pgrab.run.signals).';
+comment on column pgrab.signal.task_id is 'The task.';
+comment on column pgrab.signal.at is 'When it came.';
+comment on column pgrab.signal.name is 'Its name; the first of a name counts.';
+comment on column pgrab.signal.role is 'Who sent it.';
+comment on column pgrab.signal.payload is 'What was sent with it. Null: nothing.';
+
 -- What one node at a time does for all of them.  The node that does it holds its row; the others skip it.
 -- Not an advisory lock, because any role could hold that.
 create table pgrab.duty (
@@ -952,9 +1002,9 @@ comment on table pgrab.event is
   'form: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
-  'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, delete_chain, '
-  'drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node could run in time), '
-  'upkeep (by hand).';
+  'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, '
+  'delete_chain, drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node could run '
+  'in time), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';

@@ -22,8 +22,8 @@ comment on view pgrab_internal.call is
   'Internal: an insert carries out a public function. Its trigger answers in tasks, node, done and n.';
 comment on column pgrab_internal.call.verb is 'What is to be done.';
 comment on column pgrab_internal.call.ids is 'To which tasks.';
-comment on column pgrab_internal.call.word is 'To which node, or for which source.';
-comment on column pgrab_internal.call.file is 'The argument of pgrab.apply().';
+comment on column pgrab_internal.call.word is 'To which node, for which source, or which signal.';
+comment on column pgrab_internal.call.file is 'The argument of pgrab.apply(), or what comes with a signal.';
 comment on column pgrab_internal.call.caller is 'By whom: current_user of the insert.';
 comment on column pgrab_internal.call.tasks is 'Answer: the tasks it changed.';
 comment on column pgrab_internal.call.node is 'Answer: the node.';

@@ -267,6 +267,11 @@ return jsonb_typeof(p_labels) = 'object' and not exists (
   where jsonb_typeof(e.value) <> 'string');
 comment on function pgrab_internal.labels_fine(jsonb) is 'True for a JSON object of strings.';
 
+create or replace function pgrab_internal.signal_name_fine(p_name text) returns boolean
+language sql immutable parallel safe
+return p_name ~ '^[A-Za-z0-9_.:-]{1,100}$';
+comment on function pgrab_internal.signal_name_fine(text) is 'May a signal have this name?';
+
 -- One expression, for the cost of a statement for each row would be three times that of the INSERT.
 create or replace function pgrab_internal.task_fault(t pgrab_internal.task) returns text
 language sql stable
@@ -293,6 +298,15 @@ return case
     then 'expect_within: Between 1 s and 3650 days, or null.'
   when not t.stall_after between '1 s' and '365 days' then 'stall_after: Between 1 s and 365 days, or null.'
   when not t.keep between '0' and '3650 days' then 'keep: Between 0 and 3650 days, or null.'
+  when not pgrab_internal.signal_name_fine(t.wait_for)
+    then 'wait_for: The name of a signal is 1 to 100 letters, digits, ''_'', ''-'', ''.'' or '':''.'
+  when not t.wait_timeout between '1 ms' and '3650 days'
+    then 'wait_timeout: Between 1 ms and 3650 days, or null: it waits for ever.'
+  when t.wait_timeout is not null and t.wait_for is null
+    then 'wait_timeout: It goes with wait_for, the name of the signal that the task waits for.'
+  when t.signal_by is not null and t.wait_for is null
+    then 'signal_by: It goes with wait_for, the name of the signal that the task waits for.'
+  when octet_length(t.signal_by) > 63 then 'signal_by: The name of a role is at most 63 bytes long.'
   when t.require <> '{}' and octet_length(t.require::text) > 2000
     then 'require: It may be at most 2000 bytes long.'
   when t.require <> '{}' and not pgrab_internal.labels_fine(t.require)

@@ -123,7 +123,8 @@ when ((
   and octet_length(coalesce(new.name, '-')) between 1 and 1000
   and octet_length(coalesce(new.key, '-')) between 1 and 1000
   and octet_length(new.source) <= 1000 and new.paused is not null and new.priority <= 0
-  and num_nonnulls(new.starts_at, new.ends_at, new.max_runs, new.expect_within, new.stall_after, new.keep) = 0
+  and num_nonnulls(new.starts_at, new.ends_at, new.max_runs, new.expect_within, new.stall_after, new.keep,
+    new.wait_for, new.wait_timeout, new.signal_by) = 0
   and %s and %s and num_nonnulls(%s) = 0
   ) is not true)
 execute function pgrab_internal.task_insert() $f$,
@@ -151,6 +152,9 @@ begin
   t.due_at := case when not t.paused then t.run_at + pgrab_internal.jitter_of(t.id, t.jitter) end;
   if t.parent_id is not null then
     t := pgrab_internal.chain_join(t);
+  elsif t.wait_for is not null then
+    t.status := 'waiting';
+    t.due_at := null;
   end if;
   new := t;
   return new;
@@ -160,7 +164,8 @@ comment on function pgrab_internal.task_plan() is 'Plans a new task that is not 
 create trigger task_20_plan before insert on pgrab.task for each row
 when ((
   new.run_at = now() + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
-  and new.jitter = '0' and not new.paused and num_nonnulls(new.schedule, new.limit_key, new.parent_id) = 0
+  and new.jitter = '0' and not new.paused
+  and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.wait_for) = 0
   ) is not true)
 execute function pgrab_internal.task_plan();
 
@@ -305,9 +310,12 @@ language plpgsql as $$
 declare
   c_moved constant boolean :=
     t.run_at <> o.run_at and (o.chain is null or o.status in ('scheduled', 'claimed'));
+  c_waits constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+    and (t.wait_for, t.wait_timeout) is distinct from (o.wait_for, o.wait_timeout);
 begin
   perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
-    case when c_moved or t.status = 'claimed' then 'replan' else 'edit' end, p_run_at => t.run_at,
+    case when c_moved or c_waits or t.status = 'claimed' then 'replan' else 'edit' end, p_run_at => t.run_at,
+    p_due_at => case when c_waits and not c_moved then pgrab_internal.signal_due(t) end,
     p_fire_at => case when c_moved then t.run_at
       when t.jitter <> o.jitter and t.attempt = 0 then t.fire_at end,
     p_attempt => case when c_moved then 0 end, p_settled => case when c_moved then false end)]);
@@ -488,7 +496,8 @@ begin
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
   end if;
-  select bool_or(t.chain is not null), bool_or(t.schedule is not null) into v_links, v_schedules
+  select bool_or(t.chain is not null or t.wait_for is not null), bool_or(t.schedule is not null)
+  into v_links, v_schedules
   from new_task t;
   if v_schedules then
     perform pgrab_internal.event('insert', t.owner, row(t.*)::pgrab_internal.task)
@@ -501,6 +510,7 @@ begin
     insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
     select t.chain, t.parent_id, t.id, t.run_if, true from new_task t
     where t.chain is not null and t.needs is null;
+    perform pgrab_internal.waits_begin(array_agg(t.id)) from new_task t where t.wait_for is not null;
   end if;
   return null;
 end $$;

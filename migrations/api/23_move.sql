@@ -47,6 +47,18 @@ values
   ('free', 'waiting', 'scheduled', false, false, false, 'it has lost the last of its parents'),
   ('count', 'waiting', 'waiting', false, false, true, 'one of its parents has ended'),
   ('count', 'waiting', 'scheduled', false, false, false, 'its parents have ended as it asks'),
+  ('ask', 'running', 'waiting', false, false, true, 'its next fire needs a signal'),
+  ('ask', 'scheduled', 'waiting', false, false, true, 'it needs a signal that has not come'),
+  ('ask', 'claimed', 'waiting', false, false, true, 'it needs a signal that has not come'),
+  ('ask', 'waiting', 'waiting', false, false, true, 'its parents have ended, and it needs a signal'),
+  ('ask', 'parked', 'waiting', false, false, true, 'it is tried again, and needs a signal'),
+  ('ask', 'done', 'waiting', false, false, true, 'its next fire needs a signal'),
+  ('ask', 'cancelled', 'waiting', false, false, true, 'its next fire needs a signal'),
+  ('signal', 'waiting', 'scheduled', false, false, false, 'its signal has come'),
+  ('replan', 'waiting', 'scheduled', false, false, false, 'a person edits what it waits for'),
+  ('expire', 'waiting', 'parked', false, false, true, 'its signal has not come in time'),
+  ('next', 'waiting', 'scheduled', false, false, false, 'a fire was given up, and another follows'),
+  ('skip', 'waiting', 'skipped', false, false, true, 'a person skipped its last fire'),
   ('wait', 'waiting', 'waiting', false, false, true, 'it has parents more, or fewer'),
   ('wait', 'scheduled', 'waiting', false, false, true, 'it is given a parent'),
   ('wait', 'claimed', 'waiting', false, false, true, 'it is given a parent'),
@@ -105,13 +117,15 @@ comment on function pgrab_internal.move_to(bigint, bigint, text, timestamptz, ti
   integer, bigint, boolean, integer, integer, pgrab_internal.run) is
   'A move; what is not given stays as it is.';
 
--- was, becomes: its status.  outcome, finished_at: those of its run, if it was running.  fire_at: the fire
+-- was, becomes: its status.  outcome, finished_at: those of its run, if it was running, or of a wait that was
+-- in vain.  asks: it waits for a signal now.  fresh: its signals were for a fire that is over.
+-- fire_at: the fire
 -- that the move was about.  tells: it is a link whose end the chain has yet to be told of; counts: and its
 -- children wait for that.  once: it is no link of a chain with a schedule.  gone: it has left pgrab.task.
 create type pgrab_internal.moved as (
   id bigint, version bigint, incarnation bigint, event text, was text, becomes text, outcome text,
   finished_at timestamptz, chain bigint, fire_at timestamptz, tells boolean, counts boolean, once boolean,
-  gone boolean);
+  gone boolean, asks boolean, fresh boolean);
 comment on type pgrab_internal.moved is 'A move that was made.';
 
 create or replace function pgrab_internal.ended(p_status text) returns boolean
@@ -151,7 +165,8 @@ return (t.id, t.version, case when t.status = 'running' then t.incarnation end,
   case when p_ended is null then null when t.status = 'running' then pgrab_internal.definition_ran(t)
     else pgrab_internal.definition(t) end,
   case when t.steps is null then null
-    else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end)::pgrab_internal.run;
+    else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end,
+  case when t.wait_for is null then null else pgrab_internal.signals_of(t.id) end)::pgrab_internal.run;
 comment on function pgrab_internal.noted(pgrab_internal.task, pgrab_internal.run, bigint, text) is
   'The row of the history for a fire of a task. p_ended: set when the task leaves pgrab.task with it.';
 
@@ -217,7 +232,9 @@ begin
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
         or w.becomes in ('waiting', 'done', 'cancelled', 'skipped') end as forgets,
-      case when o.status = 'running' then (m.run).outcome end as outcome,
+      case when o.status = 'running' or (m.run).outcome = 'timed_out' then (m.run).outcome end as outcome,
+      w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
+      o.wait_for is not null and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
         row(o.*)::pgrab_internal.task, m.run, h.chain_id, case when w.over then w.becomes end) end as note
     from unnest(p_moves) m
@@ -226,7 +243,12 @@ begin
       left join pgrab_internal.transition x on x.event = m.event and x.was = o.status
       left join pgrab.chain h on h.chain = any (array[o.chain])
       cross join lateral (
-        select coalesce(x.becomes, pgrab_internal.no_move(m.id, m.event, o.status)) as becomes,
+        select coalesce(
+            case when x.becomes <> 'scheduled' or o.wait_for is null then x.becomes
+              when not pgrab_internal.lacks_signal(o.id, o.wait_for, m.event) then x.becomes
+              else (select a.becomes from pgrab_internal.transition a
+                where a.event = 'ask' and a.was = o.status) end,
+            pgrab_internal.no_move(m.id, m.event, o.status)) as becomes,
           x.gone or x.was <> x.becomes and x.becomes in ('done', 'cancelled', 'skipped') and h.root is null
             as over) w),
   left_now as (
@@ -243,7 +265,7 @@ begin
       settled = coalesce(d.settled, t.settled), met = coalesce(d.met, t.met),
       steps = case when d.forgets is not true then t.steps end,
       needs = case when d.event <> 'join' and not pgrab_internal.ended(d.becomes)
-        then coalesce(d.needs, t.needs) end,
+        then coalesce(d.needs, t.needs, case when d.asks and t.chain is not null then 0 end) end,
       version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
       started_at = case when d.event <> 'unstart' then t.started_at end,
       updated_at = case when d.event in ('edit', 'replan', 'pause', 'resume')
@@ -265,7 +287,7 @@ begin
     insert into pgrab.run select (e.note).* from made e where (e.note).outcome is not null)
   select array_agg((e.id, e.version, e.incarnation, e.event, e.was, e.becomes, e.outcome,
       (e.run).finished_at, e.chain, e.fired, e.chain is not null and pgrab_internal.ended(e.becomes)
-      and not e.alone, e.counts, e.once, e.gone)::pgrab_internal.moved),
+      and not e.alone, e.counts, e.once, e.gone, e.asks, e.fresh)::pgrab_internal.moved),
     array_agg(distinct e.shard) filter (where e.shard is not null), array_agg(e.id) filter (where e.forgets)
   into v_moved, v_shards, v_forget
   from made e;
@@ -330,13 +352,14 @@ declare
   v_incarnations bigint[];
   v_outcomes text[];
   v_tells boolean;
+  v_asks bigint[];
 begin
   select array_agg(e.id) filter (where e.gone and e.chain is not null), bool_or(e.tells),
-    array_agg(distinct e.outcome) filter (where e.outcome is not null),
+    array_agg(e.id) filter (where e.asks), array_agg(distinct e.outcome) filter (where e.outcome is not null),
     array_agg(e.id) filter (where e.was = 'running' and e.event <> 'delete'),
     array_agg(e.version) filter (where e.was = 'running' and e.event <> 'delete'),
     array_agg(e.incarnation) filter (where e.was = 'running' and e.event <> 'delete')
-  into v_left, v_tells, v_outcomes, v_ids, v_versions, v_incarnations
+  into v_left, v_tells, v_asks, v_outcomes, v_ids, v_versions, v_incarnations
   from unnest(p_moved) e;
   if v_outcomes is not null then
     perform pgrab_internal.alert(p_moved, v_outcomes, p_node);
@@ -350,9 +373,16 @@ begin
   if v_ids is not null then
     perform pgrab_internal.runs_over(v_ids, v_versions, v_incarnations);
   end if;
+  if pg_relation_size('pgrab.wait') > 0 or pg_relation_size('pgrab.signal') > 0 then
+    perform pgrab_internal.waits_end(array_agg(e.id), array_agg(e.id) filter (where e.fresh))
+    from unnest(p_moved) e where e.was = 'waiting' or e.fresh;
+  end if;
+  if v_asks is not null then
+    perform pgrab_internal.waits_begin(v_asks);
+  end if;
 end $$;
 comment on function pgrab_internal.move_follow(pgrab_internal.moved[], text) is
-  'What moves set in motion: alerts, chains, and the next in line of a limit.';
+  'What moves set in motion: alerts, chains, the next in line of a limit, and waits.';
 
 -- p_node: the name of the node whose runs have ended.
 create or replace function pgrab_internal.move(p_moves pgrab_internal.move[], p_node text default null)

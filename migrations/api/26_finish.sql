@@ -48,7 +48,8 @@ begin
     using pgrab_internal.batch_rows(b) f
     where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version
       and t.incarnation = f.incarnation
-      and case when t.status = 'running' and t.schedule is null and t.limit_key is null and t.steps is null
+      and case when t.status = 'running' and t.schedule is null and t.limit_key is null
+          and t.steps is null and t.wait_for is null
           and (t.chain is not null or t.run_at <= t.fire_at) and t.updated_at <= t.claimed_at
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
@@ -66,7 +67,8 @@ begin
       g.owner, g.key, g.name, g.output, g.definition
     from gone g)
   select array_agg((g.id, g.version, g.incarnation, 'succeed', 'running', 'done', 'succeeded', g.finished_at,
-    g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true)::pgrab_internal.moved)
+    g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true, false,
+    false)::pgrab_internal.moved)
   into v_moved
   from gone g;
   return coalesce(v_moved, '{}');
@@ -93,7 +95,8 @@ begin
   with gone as (
     delete from pgrab.task t
     where t.id = any (array[p_id]) and t.version = p_version and t.incarnation = p_incarnation
-      and case when t.status = 'running' and t.schedule is null and t.limit_key is null and t.steps is null
+      and case when t.status = 'running' and t.schedule is null and t.limit_key is null
+          and t.steps is null and t.wait_for is null
           and t.chain is null and t.run_at <= t.fire_at and t.updated_at <= t.claimed_at
         then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
@@ -119,7 +122,7 @@ begin
   if v_failed_before then
     perform pgrab_internal.alert(array[(p_id, p_version, p_incarnation, 'succeed', 'running', 'done',
         'succeeded', statement_timestamp() - p_finished_us * interval '1 us', null, null, false, false, true,
-        true)::pgrab_internal.moved], array['succeeded'], p_node);
+        true, false, false)::pgrab_internal.moved], array['succeeded'], p_node);
   end if;
   return v_failed_before is not null;
 end $$;
@@ -178,7 +181,7 @@ begin
       case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
         as after,
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
-        f.truncated, o.outcome, null, null, p_node, null, null, null, f.error, f.output, null,
+        f.truncated, o.outcome, null, null, p_node, null, null, null, f.error, f.output, null, null,
         null)::pgrab_internal.run as run
     from pgrab_internal.batch_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version

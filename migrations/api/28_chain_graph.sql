@@ -191,7 +191,7 @@ language sql stable
 begin atomic
   select exists (
     select from pgrab.chain c join pgrab.task t on t.id = c.root
-    where c.chain = p_chain and (t.status not in ('scheduled', 'claimed') or t.attempt > 0));
+    where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed') or t.attempt > 0));
 end;
 comment on function pgrab_internal.chain_under_way(bigint) is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
@@ -398,7 +398,8 @@ begin
     return;
   end if;
   if cardinality(v_part) = 1
-    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t.status, t.needs)) then
+    and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t.status, t.needs)
+      or pgrab_internal.waits_outside(t.status, t.chain, t.needs)) then
     perform pgrab_internal.link_alone(p_id);
   else
     v_new := pgrab_internal.chain_cut(h, v_part);

@@ -171,6 +171,21 @@ create type pgrab_internal.links_counted as (
   counted bigint[], going bigint[], skipped bigint[], chains bigint[], fires timestamptz[]);
 comment on type pgrab_internal.links_counted is 'What has become of links that were counted down.';
 
+-- Their signals may have come already.
+create or replace function pgrab_internal.links_ask(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_moves pgrab_internal.move[];
+begin
+  perform pgrab_internal.waits_begin(p_ids);
+  select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id) into v_moves
+  from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
+  where not pgrab_internal.lacks_signal(t.id, t.wait_for, 'signal');
+  perform pgrab_internal.move(v_moves);
+end $$;
+comment on function pgrab_internal.links_ask(bigint[]) is
+  'Links whose parents have ended wait for their signals from now on.';
+
 -- One of the four statements that make moves without move(): it runs for each link.  Another parent may have
 -- counted the link down a moment ago, so the row decides as it is under its lock.
 create or replace function pgrab_internal.links_count(b pgrab_internal.links_below)
@@ -180,6 +195,7 @@ declare
   c_unmet constant boolean := true = any (b.bad) or 0 = any (b.ran);
   v_counted pgrab_internal.links_counted;
   v_shards smallint[];
+  v_asks bigint[];
 begin
   if c_unmet then -- all rows are locked in one order
     perform from unnest((select b.child)) c(child) cross join lateral (
@@ -189,21 +205,26 @@ begin
     update pgrab.task t
     set needs = t.needs - c.n, met = t.met + c.ran, version = t.version + 1,
       fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of roots, the latest
-      status = case when t.needs <= c.n then 'scheduled' else 'waiting' end,
-      due_at = case when t.needs > c.n or t.paused then null
+      status = case when t.needs <= c.n and t.wait_for is null then 'scheduled' else 'waiting' end,
+      due_at = case when t.needs > c.n or t.paused or t.wait_for is not null then null
         else greatest(clock_timestamp(), t.run_at)
           + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
     from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
       c(child, n, bad, ran, fire)
     where t.id = any (array[c.child]) and t.status = 'waiting' and t.needs is not null
       and not c.bad and (t.needs > c.n or t.met + c.ran > 0)
-    returning t.id, t.chain, pgrab.shard(t.id) as shard, t.due_at)
+    returning t.id, t.chain, pgrab.shard(t.id) as shard, t.due_at,
+      t.wait_for is not null and t.needs = 0 as asks)
   select coalesce(array_agg(k.id), '{}'), coalesce(array_agg(k.chain), '{}'), '{}', '{}', '{}',
-    array_agg(distinct k.shard) filter (where k.due_at is not null)
-  into v_counted.counted, v_counted.going, v_counted.skipped, v_counted.chains, v_counted.fires, v_shards
+    array_agg(distinct k.shard) filter (where k.due_at is not null), array_agg(k.id) filter (where k.asks)
+  into v_counted.counted, v_counted.going, v_counted.skipped, v_counted.chains, v_counted.fires, v_shards,
+    v_asks
   from counted k;
   if v_shards is not null then
     perform pgrab_internal.ring(v_shards);
+  end if;
+  if v_asks is not null then
+    perform pgrab_internal.links_ask(v_asks);
   end if;
   if c_unmet then
     v_counted := pgrab_internal.links_unmet(b, v_counted);

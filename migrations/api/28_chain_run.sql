@@ -82,7 +82,7 @@ begin
   into v_moves
   from pgrab.task t
   where t.chain = p_chain and t.id <> all (v_fresh)
-    and (t.status = 'waiting' and (t.needs is null or t.met = 0)
+    and (t.status = 'waiting' and (t.needs is null or t.needs > 0 and t.met = 0)
       or t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck);
   perform pgrab_internal.move(v_moves);
   if v_fresh <> '{}' then

@@ -39,8 +39,8 @@ begin
     perform pgrab_internal.refuse('schedule', t.schedule,
       'Its chain has other roots; everything in a recurring chain must be below the task that has the '
       'schedule.');
-  elsif t.status not in ('scheduled', 'claimed', 'parked') or t.status <> 'parked' and t.attempt > 0
-    or pgrab_internal.chain_begun(t.chain)
+  elsif t.status not in ('waiting', 'scheduled', 'claimed', 'parked')
+    or t.status <> 'parked' and t.attempt > 0 or pgrab_internal.chain_begun(t.chain)
     or exists (
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
@@ -164,6 +164,7 @@ begin
   if o.steps is not null then
     delete from pgrab.step s where s.task_id = o.id;
   end if;
+  perform pgrab_internal.waits_end(array[o.id], array[o.id]);
   perform pgrab_internal.definition_deleted(o);
   if o.chain is not null then
     perform pgrab_internal.link_deleted(o);

@@ -166,6 +166,44 @@ end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb) is
   'The args of a task for its node, with what its parents have printed; or why they cannot be had.';
 
+-- What came with the signal goes where the kind has a place for it: PGRAB_SIGNAL, the body or payload if args
+-- have none, and otherwise `signal`, which kind sql makes $1 and handlers find as ctx.signal.
+create or replace function pgrab_internal.args_signal(p_kind text, p_args jsonb, p_payload jsonb,
+  out args jsonb, out more text)
+language sql immutable
+begin atomic
+  select case when p_kind = 'http' and not p_args ? 'body' and p_payload <> 'null'
+      then p_args || jsonb_build_object('body', p_payload::text)
+    when p_kind = 'notify' and not p_args ? 'payload' and octet_length(p_payload::text) < 8000
+      then p_args || jsonb_build_object('payload', p_payload::text)
+    else p_args end,
+    case when p_kind in ('shell', 'exec')
+      then pgrab_internal.netstring('env') || pgrab_internal.netstring('PGRAB_SIGNAL=' || p_payload::text)
+    when p_kind not in ('http', 'notify', 'noop')
+      then pgrab_internal.netstring('signal') || pgrab_internal.netstring(p_payload::text) else '' end;
+end;
+comment on function pgrab_internal.args_signal(text, jsonb, jsonb) is
+  'The args of a task with the payload of its signal, and what comes behind them.';
+
+create or replace function pgrab_internal.args_for(
+  p_id bigint, p_chain bigint, p_kind text, p_args jsonb, p_wait_for text)
+returns text
+language plpgsql stable as $$
+declare
+  s record;
+begin
+  if p_wait_for is null then
+    return pgrab_internal.args_for(p_id, p_chain, p_kind, p_args);
+  end if;
+  select a.* into s
+  from (select coalesce((select x.payload from pgrab.signal x
+      where x.task_id = p_id and x.name = p_wait_for), 'null') as payload) p
+    cross join lateral pgrab_internal.args_signal(p_kind, p_args, p.payload) a;
+  return coalesce(pgrab_internal.args_for(p_id, p_chain, p_kind, s.args), '{}') || s.more;
+end $$;
+comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text) is
+  'The args of a task for its node, with what its parents have printed and what came with its signal.';
+
 -- Makes a tree of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])
 returns table (id bigint, root bigint, depth integer, path bigint[])

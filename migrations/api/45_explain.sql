@@ -1,8 +1,8 @@
 -- "Why is it not running?", and what comes next.
 --
--- Lists each gate that a task must pass before it runs, in order, with its verdict: ok; waits (time or other
--- tasks will open it); blocked (a person must open it, and the detail says how).  The first that is shut is
--- what lists say of the task (pgrab.late.why).
+-- Lists each gate that a task must pass before it runs, in order, with its verdict: ok; waits (time, other
+-- tasks or a signal will open it); blocked (a person must open it, and the detail says how).  The first that
+-- is shut is what lists say of the task (pgrab.late.why).
 
 -- why: set when it is shut; the detail in a few words, for lists.  detail: null: for lists only.
 create type pgrab_internal.gate as (gate text, verdict text, detail text, why text);
@@ -70,9 +70,11 @@ create or replace function pgrab_internal.explain_row(t pgrab_internal.task) ret
 language sql stable
 begin atomic
   select 'parked', 'blocked', format('%s: %s. select pgrab.retry(%s) tries it again.',
-      case when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
+      case when t.attempt = 0 and t.last_outcome = 'timed_out' then 'Its wait was in vain'
+        when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
         else format('Out of attempts (%s of %s)', t.attempt, t.max_attempts) end, f.reason, t.id),
-    format('parked after %s: %s', case when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
+    format('parked after %s: %s', case when t.attempt = 0 and t.last_outcome = 'timed_out' then 'its wait'
+        when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
         else format('%s of %s attempts', t.attempt, t.max_attempts) end, f.reason)
   from (select coalesce(t.last_error, t.last_outcome, 'no reason given') as reason) f
   where t.status = 'parked'
@@ -188,12 +190,28 @@ begin atomic
       else format('It has ended in this run of its chain: %s.', t.status) end,
     case t.status when 'waiting' then 'joins the chain at its next fire' end
   where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
-    or t.status = 'waiting' and t.needs is null
+    or t.status = 'waiting' and t.needs is null and t.chain is not null
   union all
   select 'chain', 'waits', null, t.status || ' in this run of its chain'
   where t.status in ('done', 'cancelled', 'skipped');
 end;
 comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'The gate of its chain.';
+
+create or replace function pgrab_internal.explain_signal(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'signal', case when s.at is null then 'waits' else 'ok' end,
+    case when s.at is not null
+        then format('Signal %L came at %s, from %s.', t.wait_for, pgrab_internal.cut(s.at), s.role)
+      else format('Waits for signal %L%s: select pgrab.signal(%s, %1$L) sends it%s.', t.wait_for,
+        ' until ' || pgrab_internal.cut(w.until), t.id, '; so may members of ' || t.signal_by) end,
+    case when s.at is null then format('waits for signal %L', t.wait_for) end
+  from (select) one left join pgrab.signal s on s.task_id = t.id and s.name = t.wait_for
+    left join pgrab.wait w on w.task_id = t.id
+  where t.wait_for is not null and t.status not in ('done', 'cancelled', 'skipped', 'parked');
+end;
+comment on function pgrab_internal.explain_signal(pgrab_internal.task) is 'The gate of its signal.';
 
 create or replace function pgrab_internal.explain_due(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
@@ -461,29 +479,32 @@ end;
 comment on function pgrab_internal.explain_look(pgrab_internal.task) is 'When nodes look next.';
 
 -- p_all: all gates; otherwise no more than to the first that is shut, and nothing that is only told.  (A
--- statement each: one for all would be begun thirteen times.)
+-- statement each: one for all would be begun fourteen times.)
 create or replace function pgrab_internal.gates(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
 language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
   c_planned constant boolean := t.status in ('scheduled', 'claimed', 'parked');
+  c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs);
   g pgrab_internal.gate[];
 begin
-  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 13 else 4 end loop
-    continue when not p_all and i in (8, 11, 12);
+  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 14 when c_asks then 6
+    else 4 end loop
+    continue when not p_all and i in (9, 12, 13);
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
       when 2 then g := array(select x from pgrab_internal.explain_all() x);
       when 3 then g := array(select x from pgrab_internal.explain_parents(t, p_all) x);
       when 4 then g := array(select x from pgrab_internal.explain_chain(t) x);
-      when 5 then g := array(select x from pgrab_internal.explain_due(t, p_all) x);
-      when 6 then g := array(select x from pgrab_internal.explain_limit(t, p_all) x);
-      when 7 then g := array(select x from pgrab_internal.explain_claim(t) x);
-      when 8 then g := array(select x from pgrab_internal.explain_nodes(t) x);
-      when 9 then g := array(select x from pgrab_internal.explain_held_up(t) x);
-      when 10 then g := array(select x from pgrab_internal.explain_cluster(t) x);
-      when 11 then g := array(select x from pgrab_internal.explain_pools(t) x);
-      when 12 then g := array(select x from pgrab_internal.explain_owner(t) x);
+      when 5 then g := array(select x from pgrab_internal.explain_signal(t) x);
+      when 6 then g := array(select x from pgrab_internal.explain_due(t, p_all) x);
+      when 7 then g := array(select x from pgrab_internal.explain_limit(t, p_all) x);
+      when 8 then g := array(select x from pgrab_internal.explain_claim(t) x);
+      when 9 then g := array(select x from pgrab_internal.explain_nodes(t) x);
+      when 10 then g := array(select x from pgrab_internal.explain_held_up(t) x);
+      when 11 then g := array(select x from pgrab_internal.explain_cluster(t) x);
+      when 12 then g := array(select x from pgrab_internal.explain_pools(t) x);
+      when 13 then g := array(select x from pgrab_internal.explain_owner(t) x);
       else g := array(select x from pgrab_internal.explain_look(t) x);
     end case;
     return query select * from unnest(g);
@@ -523,8 +544,8 @@ begin atomic
     or exists (select from pgrab.last_run(p_id)), current_user) e;
 end;
 comment on function pgrab.explain(bigint) is
-  'Why is it not running? Every gate that the task must pass, with its verdict: ok; waits (time or other '
-  'tasks will open it); blocked (it needs a person; detail says what to do).';
+  'Why is it not running? Every gate that the task must pass, with its verdict: ok; waits (time, other '
+  'tasks or a signal will open it); blocked (it needs a person; detail says what to do).';
 
 create or replace function pgrab.explain(p_task text) returns table (gate text, verdict text, detail text)
 language sql stable

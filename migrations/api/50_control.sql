@@ -91,6 +91,8 @@ begin
   if t.status <> 'parked' then
     perform pgrab_internal.control_refuse(t, case
       when t.status = 'running' then 'An attempt is in progress.'
+      when pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+        then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for)
       when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
         'pgrab.explain(id) names that parent: retry it.'
       when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
@@ -123,6 +125,9 @@ begin
     perform pgrab_internal.control_refuse(t, 'A task never overlaps itself; wait until this run has ended.');
   elsif t.status = 'parked' then
     perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
+  elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs) then
+    perform pgrab_internal.control_refuse(t,
+      format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for));
   elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
     perform pgrab_internal.control_refuse(t,
       'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.');

@@ -79,9 +79,14 @@ begin
   elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token') then
     new.done := pgrab_internal.call_delete(new);
   else
-    new.tasks := array(select t from pgrab_internal.call_tasks(new.verb, new.ids, new.caller) t);
-    insert into pgrab.event (what, role, task_id, task, owner)
-    select new.verb, new.caller, t.id, coalesce(t.name, t.key), t.owner from unnest(new.tasks) t;
+    new.tasks := case when new.verb = 'signal'
+      then array(select t from pgrab_internal.signal(new.ids, new.word, new.file, new.caller) t)
+      else array(select t from pgrab_internal.call_tasks(new.verb, new.ids, new.caller) t) end;
+    insert into pgrab.event (what, role, task_id, task, owner, detail)
+    select new.verb, new.caller, t.id, coalesce(t.name, t.key), t.owner,
+      case when new.verb = 'signal'
+        then jsonb_build_object('signal', new.word, 'payload', left(new.file::text, 200)) end
+    from unnest(new.tasks) t;
   end if;
   perform pgrab_internal.call_end(c_before);
   return new;

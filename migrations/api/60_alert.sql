@@ -105,8 +105,10 @@ begin atomic
     when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
       t.last_error)
     when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
-    when 'parked' then format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
-      coalesce(t.last_error, t.last_outcome))
+    when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
+      then format('%s is parked: %s', p_called, t.last_error)
+      else format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
+      coalesce(t.last_error, t.last_outcome)) end
     else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
       coalesce(t.last_error, 'no reason given')) end;
 end;

@@ -6,6 +6,7 @@
 --   pgrab_operator  everyone's tasks: when and whether they run, not what they run
 --   pgrab_read      sees everything but secrets
 --   pgrab_serve     pgrab serve: a reader that can check tokens
+--   pgrab_signal    a reader that can send every task its signal
 --
 -- src/db/sql/roles.sql creates the roles.
 
@@ -21,7 +22,8 @@
 create or replace view pgrab_internal.rights as
 select r.* from (values
   ('see tasks, runs, chains, limits, alerts, events', '{task,run,edge,chain,limit,limit_place,limit_use,
-    limit_start,alert,incident,cancel_request,live,definition,event,step}'::text[], 'select', null::text[],
+    limit_start,alert,incident,cancel_request,live,definition,event,step,wait,signal}'::text[], 'select',
+    null::text[],
     'own', 'all', 'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,weight,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
@@ -33,6 +35,7 @@ select r.* from (values
     'own', 'all', null, null, null),
   ('pause, resume, retry, cancel, run now, skip, delete; `apply`, `edit`', '{pause,resume,retry,cancel,
     run_now,skip_next,delete,delete_chain,apply,edit}', 'call', null, 'own', 'all', null, null, null),
+  ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
   ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`', '{task,edge,limit,alert}', 'delete', null,
     null, 'all', null, null, null),
@@ -113,6 +116,8 @@ select o.* from (values
   ('cancel_request', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('live', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('step', 'exists (select from pgrab.task t where t.id = task_id)'),
+  ('wait', 'exists (select from pgrab.task t where t.id = task_id)'),
+  ('signal', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('limit_place', 'exists (select from pgrab.limit l where l.key = limit_place.key)'),
   ('limit_use', 'exists (select from pgrab.limit l where l.key = limit_use.key)'),
   ('limit_start', 'exists (select from pgrab.limit l where l.key = limit_start.key)')) o(object, condition);
@@ -146,7 +151,7 @@ begin
       w.action, string_agg(w.role, ', '), case w.action when 'insert' then 'with check' else 'using' end,
       case w.whose when 'all' then 'true' else o.condition end)
     from (select r.object, r.action, r.role, min(r.whose) as whose -- all, if one of several says so
-      from pgrab_internal.role_rights r group by 1, 2, 3) w
+      from pgrab_internal.role_rights r where r.action <> 'call' group by 1, 2, 3) w
       join pgrab_internal.own_rows o on o.object = w.object
     group by w.object, w.action, w.whose, o.condition
   loop
@@ -225,9 +230,9 @@ language plpgsql as $$
 declare
   c_people constant text := 'pgrab_submit, pgrab_operator, pgrab_read';
   -- call_check() refuses these, and says who may call them
-  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,delete,delete_chain,undelete,
-    apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,delete_alert,delete_secret,
-    delete_token}';
+  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,delete,delete_chain,
+    undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,delete_alert,
+    delete_secret,delete_token}';
   r record;
 begin
   for r in
@@ -256,7 +261,7 @@ create or replace function pgrab_internal.rights_node() returns void
 language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
-    limit_tick,limit_waits,lanes_tick,chain_tick,chain_waits,strays_tick,ring,move,park,
+    limit_tick,limit_waits,waits_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,move,park,
     args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
     pools_announce,node_died,node_back,overdue_tick,notices_tell,days_ahead,upkeep}';
   r record;

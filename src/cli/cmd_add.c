@@ -19,6 +19,7 @@ struct options {
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
+	char *wait_for, *wait_timeout, *signal_by;
 	char *source, *on_failure, *expect_within, *stall_after, *keep;
 	bool paused;
 };
@@ -63,6 +64,10 @@ static const struct option_key keys[] = {
 	"starts when this task has, or all of these have, ended: a link of their chain"),
     TEXT("run_if", 0, run_if, "WORD",
 	"which outcome of the parent starts it: success (default), failure, always"),
+    TEXT("wait_for", 0, wait_for, "NAME", "each fire starts only after this signal: see pgrab signal"),
+    TEXT("wait_timeout", 0, wait_timeout, "TIME",
+	"the fire fails when the signal has not come within this time (default never)"),
+    TEXT("signal_by", 0, signal_by, "ROLE", "members of this role may send the signal, too"),
     /* how */
     TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
     TEXT("timeout", 0, timeout, "TIME", "a run is stopped after this time (default 1h)"),
@@ -90,7 +95,7 @@ static const struct option_key keys[] = {
 static const char *const apart[] = {"arg", "in", "parent", "limit", NULL};
 /* Columns that take a duration. */
 static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
-    "expect_within", "stall_after", "keep", NULL};
+    "expect_within", "stall_after", "keep", "wait_timeout", NULL};
 
 static bool
 is_in(const char *const *list, const char *name)

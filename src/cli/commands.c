@@ -36,6 +36,7 @@ const struct command *const cli_commands[] = {
     &cmd_skip_next,
     &cmd_delete,
     &cmd_undelete,
+    &cmd_signal,
     &cmd_wait,
     &cmd_limit,
     &cmd_drain,

@@ -23,6 +23,7 @@ extern const struct command cmd_logs;
 extern const struct command cmd_migrate;
 extern const struct command cmd_next;
 extern const struct command cmd_nodes;
+extern const struct command cmd_signal;
 extern const struct command cmd_adopt, cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
     cmd_skip_next, cmd_delete, cmd_undelete; /* in cmd_control.c */
 extern const struct command cmd_run;

@@ -119,6 +119,19 @@ skip_token(struct lexer *lx, const char *p, bool *code_out)
 	return p + 1;
 }
 
+bool
+sql_has_param(const char *text)
+{
+	struct lexer lx = {0};
+	bool code;
+
+	for (const char *p = text; *p != '\0'; p = skip_token(&lx, p, &code)) {
+		if (p[0] == '$' && p[1] == '1' && !isdigit((unsigned char)p[2]))
+			return true;
+	}
+	return false;
+}
+
 size_t
 sql_split(const char *text, struct sql_part *parts, size_t max)
 {

@@ -7,6 +7,7 @@
 #ifndef PGRAB_DB_SQL_SPLIT_H
 #define PGRAB_DB_SQL_SPLIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct sql_part {
@@ -17,5 +18,8 @@ struct sql_part {
 /* Fills parts (at most max); returns how many, or max + 1 when there are more.  Empty statements and lone
  * comments are left out. */
 size_t sql_split(const char *text, struct sql_part *parts, size_t max);
+
+/* Does a statement name $1, outside of quotes and comments? */
+bool sql_has_param(const char *text);
 
 #endif

@@ -28,6 +28,7 @@ const struct store store_postgres = {
     .own = store_own,
     .hold_drop = store_hold_drop,
     .duties = store_duties,
+    .waits = store_waits,
     .tell = store_tell,
     .node_declare_dead = store_node_declare_dead,
     .connect = db_connect,

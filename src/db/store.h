@@ -45,6 +45,7 @@ struct store {
 	__typeof__(store_own) *own;
 	__typeof__(store_hold_drop) *hold_drop;
 	__typeof__(store_duties) *duties;
+	__typeof__(store_waits) *waits;
 	__typeof__(store_tell) *tell;
 	__typeof__(store_node_declare_dead) *node_declare_dead;
 

@@ -195,6 +195,18 @@ store_duties(struct db *db, struct duties_left *left_out, struct err *err)
 }
 
 enum rc
+store_waits(struct db *db, int64_t *over_out, int64_t *next_us_out, struct err *err)
+{
+	PGresult *res = NULL;
+	enum rc rc = db_query(db, sql_text("waits"), 0, NULL, &res, err);
+
+	*over_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
+	*next_us_out = rc == RC_OK && !PQgetisnull(res, 0, 1) ? db_int64(res, 0, 1) : INT64_MAX;
+	PQclear(res);
+	return rc;
+}
+
+enum rc
 store_tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err)
 {
 	PGresult *res = NULL;

@@ -138,6 +138,10 @@ struct duties_left {
 };
 CHECKED enum rc store_duties(struct db *db, struct duties_left *left_out, struct err *err);
 
+/* Ends what has waited in vain, some at a time.  over_out: how many; next_us_out: in what time the next wait
+ * is over, 0 or less: it is; INT64_MAX: none ends. */
+CHECKED enum rc store_waits(struct db *db, int64_t *over_out, int64_t *next_us_out, struct err *err);
+
 /* Inserts alerts, for a fraction of a second.  told_out: how many notices it went through; left_out: are
  * there more? */
 CHECKED enum rc store_tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err);

@@ -19,7 +19,8 @@ struct sql_text {
 	size_t n;
 	const char **param; /* borrowed from the run; NULL: a null */
 	size_t n_params;
-	bool transaction; /* false: args.transaction says so */
+	const char *signal; /* borrowed: what came with its signal; NULL: it waits for none */
+	bool transaction;   /* false: args.transaction says so */
 };
 
 /* False: the text is refused, result->error says why. */

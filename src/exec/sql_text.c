@@ -25,7 +25,18 @@ take_args(const struct pgrab_run *run, struct sql_text *t)
 			t->param[t->n_params++] = NULL;
 		else if (strcmp(run->args[i].key, "transaction") == 0)
 			t->transaction = strcmp(run->args[i].value, "false") != 0;
+		else if (strcmp(run->args[i].key, "signal") == 0)
+			t->signal = run->args[i].value;
 	}
+}
+
+/* What came with its signal is $1 of a text that has no other parameters and names it. */
+static void
+take_signal(struct sql_text *t)
+{
+	if (t->signal == NULL || t->n_params > 0 || t->n != 1 || !sql_has_param(t->statement[0]))
+		return;
+	t->param[t->n_params++] = strcmp(t->signal, "null") == 0 ? NULL : t->signal;
 }
 
 static void
@@ -50,6 +61,7 @@ static bool
 take(const char *command, struct sql_text *out, struct pgrab_result *result)
 {
 	take_statements(command, out);
+	take_signal(out);
 	if (out->n == 0)
 		snprintf(result->error, sizeof result->error, "the command holds no SQL statement");
 	else if (out->n > STATEMENTS_MAX)

@@ -24,11 +24,12 @@ protocol_string(struct buf *out, const char *text)
 	buf_addc(out, '"');
 }
 
-/* args and parents are JSON made by the database, without line ends. */
+/* args, parents and signal are JSON made by the database, without line ends. */
 void
 protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
 {
-	const char *args = pairs_get(&r->task.args, "args"), *parents = pairs_get(&r->task.args, "parents");
+	const char *args = pairs_get(&r->task.args, "args"), *parents = pairs_get(&r->task.args, "parents"),
+		   *signal = pairs_get(&r->task.args, "signal");
 
 	buf_addf(out, "{\"type\":\"task\",\"run\":%" PRId64 ",\"id\":%" PRId64 ",\"kind\":", number, r->id);
 	protocol_string(out, r->task.kind);
@@ -47,6 +48,8 @@ protocol_task(struct buf *out, int64_t number, const struct run *r, const char *
 	buf_addf(out, ",\"args\":%s", args != NULL ? args : "{}");
 	if (parents != NULL)
 		buf_addf(out, ",\"parents\":%s", parents);
+	if (signal != NULL)
+		buf_addf(out, ",\"signal\":%s", signal);
 	buf_adds(out, "}\n");
 }
 

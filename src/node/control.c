@@ -115,6 +115,14 @@ on_notice(void *ctx)
 }
 
 static void
+on_waits(void *ctx)
+{
+	struct control *c = ctx;
+
+	recover_waits(c->node->recover);
+}
+
+static void
 on_ask(void *ctx, int64_t node_id)
 {
 	struct control *c = ctx;
@@ -172,8 +180,13 @@ enum control_end
 control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat, struct workers *workers)
 {
 	struct control c = {.loaders = loaders, .heartbeat = heartbeat, .workers = workers};
-	const struct doorbell_calls calls = {
-	    .ring = on_ring, .wish = on_wish, .notice = on_notice, .ask = on_ask, .busy = on_busy, .ctx = &c};
+	const struct doorbell_calls calls = {.ring = on_ring,
+	    .wish = on_wish,
+	    .notice = on_notice,
+	    .waits = on_waits,
+	    .ask = on_ask,
+	    .busy = on_busy,
+	    .ctx = &c};
 	struct doorbell *bell;
 
 	open_control(&c, n, CONTROL_STOP);

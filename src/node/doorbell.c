@@ -249,6 +249,7 @@ read_notifies(struct doorbell *d)
 		uint16_t shards[SHARDS_MAX];
 		bool wish = strcmp(note->extra, "wish") == 0;
 		bool notice = strcmp(note->extra, "alerts") == 0;
+		bool waits = strcmp(note->extra, "waits") == 0;
 		int64_t asked = 0;
 		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;
 		int64_t busy_id = 0;
@@ -260,6 +261,8 @@ read_notifies(struct doorbell *d)
 			d->calls.wish(d->calls.ctx);
 		else if (notice)
 			d->calls.notice(d->calls.ctx);
+		else if (waits)
+			d->calls.waits(d->calls.ctx);
 		else if (ask)
 			d->calls.ask(d->calls.ctx, asked);
 		else if (busy)

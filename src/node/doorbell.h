@@ -21,6 +21,8 @@ struct doorbell_calls {
 	void (*wish)(void *ctx);
 	/* People are to be told of something. */
 	void (*notice)(void *ctx);
+	/* A wait has begun that is over soon. */
+	void (*waits)(void *ctx);
 	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
 	/* A node says that it is busy. */

@@ -8,15 +8,16 @@
 #include "serve/route.h"
 
 enum api_from {
-	API_NONE,  /* the end of the list */
-	API_PART,  /* of the path, the first or second star: number */
-	API_ID,    /* the first star, a task by its id, key or name: its id */
-	API_ONE,   /* the first star, as an array of one */
-	API_QUERY, /* of the URI: name */
-	API_COUNT, /* the same, a whole number from 1 to `most` */
-	API_TIME,  /* the same, a time or how long ago, as --since */
-	API_BODY,  /* the JSON body, which must be there */
-	API_TASKS  /* the ids, keys and names in {"tasks": [...]} of the body */
+	API_NONE,    /* the end of the list */
+	API_PART,    /* of the path, the first or second star: number */
+	API_ID,      /* the first star, a task by its id, key or name: its id */
+	API_ONE,     /* the first star, as an array of one */
+	API_QUERY,   /* of the URI: name */
+	API_COUNT,   /* the same, a whole number from 1 to `most` */
+	API_TIME,    /* the same, a time or how long ago, as --since */
+	API_BODY,    /* the JSON body, which must be there */
+	API_PAYLOAD, /* the same, if there is one */
+	API_TASKS    /* the ids, keys and names in {"tasks": [...]} of the body */
 };
 
 struct api_param {

@@ -53,6 +53,21 @@ page_act_tasks(struct call *c, struct db *db)
 }
 
 void
+page_act_signal(struct call *c, struct db *db)
+{
+	const char *params[3] = {NULL, call_form(c, "signal"), call_form(c, "payload")};
+	struct pgarray task = {0};
+
+	pgarray_text(&task, c->part[0]);
+	params[0] = pgarray_str(&task);
+	if (params[1] == NULL)
+		call_problem(c, 400, "the signal has no name", NULL);
+	else if (act(c, db, "cli_signal", 3, params))
+		page_back(c, "/tasks");
+	pgarray_fini(&task);
+}
+
+void
 page_act_node(struct call *c, struct db *db)
 {
 	const char *action = call_form(c, "action"), *params[] = {c->part[0]};

@@ -85,6 +85,27 @@ put_actions(struct call *c, const char *id)
 	buf_adds(&c->out, "</form>\n");
 }
 
+/* For a task that waits for one: a field for what comes with it, and a button. */
+static void
+put_signal(struct call *c, const PGresult *fields)
+{
+	const char *name = field(fields, "waits_for");
+	struct buf text = {0};
+
+	if (*name == '\0')
+		return;
+	buf_addf(&text, "/tasks/%s/signal", field(fields, "id"));
+	page_form(c, buf_str(&text), "inline");
+	buf_adds(&c->out, "<input type=\"hidden\" name=\"back\" value=\"");
+	html_text(&c->out, c->uri);
+	buf_adds(&c->out, "\"><label>JSON for the run <input name=\"payload\" placeholder=\"null\"></label>");
+	buf_reset(&text);
+	buf_addf(&text, "send signal %s", name);
+	page_button(c, "signal", name, buf_str(&text));
+	buf_adds(&c->out, "</form>\n");
+	buf_fini(&text);
+}
+
 static void
 put_title(struct call *c, const PGresult *fields)
 {
@@ -132,6 +153,7 @@ put_parts(struct call *c, const struct parts *p)
 
 	put_title(c, f);
 	put_actions(c, field(f, "id"));
+	put_signal(c, f);
 	put_fields(c, f);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));

@@ -279,6 +279,7 @@ const struct route page_routes[] = {
     SHOW("/tasks", tasks),
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),
+    ACT("/tasks/*/signal", page_act_signal),
     SHOW("/history", history),
     SHOW("/timeline", page_timeline),
     SHOW("/chains", chains),

@@ -13,7 +13,7 @@ import re
 import sys
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-TYPES = {"int": "integer", "num": "number", "str": "string", "bool": "boolean", "object": "object"}
+TYPES = {"int": "integer", "num": "number", "str": "string", "bool": "boolean", "object": "object", "array": "array"}
 PARTS = {"": "API_PART", "id": "API_ID", "one": "API_ONE"}
 
 
@@ -44,7 +44,7 @@ class Route:
         yield from (param(PARTS[how], number=None if how else i) for i, (_, how) in enumerate(self.parts))
         yield from (q.row() for q in self.query)
         if "body" in self.row:
-            yield param("API_TASKS" if self.row["body"] == "Tasks" else "API_BODY")
+            yield param({"Tasks": "API_TASKS", "Payload": "API_PAYLOAD"}.get(self.row["body"], "API_BODY"))
 
     def api(self):
         shape = {"page of ": "API_PAGE", "json ": "API_JSON"}.get(self.shape, "API_ARRAY" if self.answer.endswith("[]") else "API_OBJECT")
@@ -63,7 +63,7 @@ class Route:
         made = {"summary": self.row["says"], **({"parameters": described} if described else {}),
                 "responses": {str(self.row.get("status", 200)): content("Done.", "application/json", schema), "default": PROBLEM}}
         if "body" in self.row:
-            made["requestBody"] = {"required": True, "content": {"application/json": {"schema": kind_of(self.row["body"])}}}
+            made["requestBody"] = {"required": self.row["body"] != "Payload", "content": {"application/json": {"schema": kind_of(self.row["body"])}}}
         return made
 
 

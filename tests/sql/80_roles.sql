@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(29);
+select plan(33);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -53,6 +53,8 @@ begin
     insert into pgrab.definition values (v_ids[1], 1, now(), null, 'x', v_owner, '{}');
     insert into pgrab.event (what, role, task_id, owner) values ('edit', 'x', v_ids[1], v_owner);
     insert into pgrab.incident (task_id, event, since) values (v_ids[1], 'failed', now());
+    insert into pgrab.wait (task_id, name, since) values (v_ids[1], 'go', now());
+    insert into pgrab.signal (task_id, name, role) values (v_ids[1], 'go', 'x');
     insert into pgrab.cancel_request (task_id, version, incarnation) values (v_ids[1], 1, 1);
     insert into pgrab.live (incarnation, task_id, version) values (1, v_ids[1], 1);
     insert into pgrab.step (task_id, fire_at, name, version) values (v_ids[1], now(), 's', 1);
@@ -83,7 +85,8 @@ select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w)
   ('definition', 'task_id = {t}'), ('limit', 'key = ''{o}'''),
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
-  ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
+  ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('wait', 'task_id = {t}'),
+  ('signal', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
   ('live', 'task_id = {t}'), ('step', 'task_id = {t}'),
   ('event', 'task_id = {t} and what = ''edit''')) v(x, w);
 insert into pg_temp.way values
@@ -134,6 +137,7 @@ insert into pg_temp.way values
   ('apply', 'call', null,
     'select pgrab.apply(''[{"key": "{o}:1", "kind": "sql", "command": "select 1", "priority": 1}]'')'),
   ('undelete', 'call', null, 'select 1 from pgrab.undelete({t})'),
+  ('signal', 'call', null, 'select 1 from pgrab.signal({t}, ''go'')'),
   ('edit', 'call', null, 'select 1 from pgrab.edit({t}, ''{"priority": 1}'')'),
   ('add', 'call', null, 'select 1 from pgrab.add(''{"kind": "noop"}'') where ''{o}'' = current_user'),
   ('delete_edge', 'call', null, 'select pgrab.delete_edge({parent}, {child})::int'),
@@ -203,6 +207,25 @@ select is(array(select w from pg_temp.wrong(p.name, p.roles) w), '{}'::text[],
   'what is permitted to who is ' || coalesce(nullif(array_to_string(p.roles, ' and '), ''), 'none of these'))
 from pg_temp.person p where p.name <> 'pgrab_t_other' order by p.name;
 
+-- ----------------------------------------------------------------------------------------- others' signals
+create role pgrab_t_manager;
+create role pgrab_t_signal;
+grant pgrab_t_manager to pgrab_t_read;
+grant pgrab_signal to pgrab_t_signal;
+grant pgrab_t_signal to current_user;
+update pgrab.task set wait_for = 'go'
+where id in (select t from pg_temp.has union select s from pg_temp.has);
+update pgrab.task t set signal_by = 'pgrab_t_manager'
+from pg_temp.has h where t.id = h.t and h.owner = 'pgrab_t_other';
+create function pg_temp.signals(p_by text, p_what text) returns boolean language sql as $$
+  select pg_temp.try(p_by, pg_temp.filled(
+    format('select 1 + count(*) from pgrab.signal({%s}, ''go'')', p_what), 'pgrab_t_other'))
+$$;
+select ok(pg_temp.signals('pgrab_t_read', 't'), 'the role that the owner names may send its signals');
+select ok(not pg_temp.signals('pgrab_t_read', 's'), 'of no other one');
+select ok(pg_temp.signals('pgrab_t_signal', 's'), 'pgrab_signal may send those of all');
+select ok(not pg_temp.signals('pgrab_t_submit', 't'), 'who only submits may not send those of others');
+
 -- -------------------------------------------------------------------------------- nothing else is granted
 create function pg_temp.extra(p_role text) returns setof text language sql as $$
   select format('%s %s.%s', g.action, c.relname, a.attname)
@@ -251,7 +274,8 @@ select is(
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
-  'members_check on_tasks output output_of', 'a reader calls nothing else that could change anything');
+  'members_check on_signal on_tasks output output_of',
+  'a reader calls nothing else that could change anything');
 select is(array(
     select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))
     from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call'),

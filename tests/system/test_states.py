@@ -105,6 +105,12 @@ def test_each_move_of_the_table_is_made(db, nodes):
     chain(db, 400, ends_at="2001-01-02", run_at="2001-01-01", misfire="skip")
     db.query("select pgrab_internal.misfire(array[400], array[version]) from pgrab.task where id = 400")
 
+    for task in 601, 602:
+        db.add(id=task, kind="noop", wait_for="go", wait_timeout="1 hour", schedule="@yearly", **({} if task == 601 else {"max_runs": 1}))
+    db.query("select pgrab.signal(601, 'go')")
+    end(db, 601)  # its next fire waits
+    db.query("update pgrab.wait set until = now(); select pgrab_internal.waits_tick()")  # 602 has no other
+
     for task in 501, 502, 503, 504, 505:
         db.add(id=task, kind="noop", run_at="2100-01-01", max_attempts=1)
     take(db, 502)

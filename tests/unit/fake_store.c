@@ -738,6 +738,17 @@ duties(struct db *db, struct duties_left *left_out, struct err *err)
 }
 
 static enum rc
+waits(struct db *db, int64_t *over_out, int64_t *next_us_out, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, true);
+
+	*over_out = is_done(&c) && fake.waits > 0 ? 1 : 0;
+	fake.waits -= *over_out;
+	*next_us_out = fake.waits > 0 ? 0 : fake.next_wait_us > 0 ? fake.next_wait_us : INT64_MAX;
+	return end(&c, err);
+}
+
+static enum rc
 tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, true);
@@ -996,6 +1007,7 @@ const struct store store_fake = {
     .own = own,
     .hold_drop = hold_drop,
     .duties = duties,
+    .waits = waits,
     .tell = tell,
     .node_declare_dead = node_declare_dead,
     .connect = dial,

@@ -97,13 +97,15 @@ struct fake_store {
 	enum fake_answer next[FAKE__COUNT]; /* the next answer to this one, once */
 	char sqlstate[6];                   /* of ANSWER_REFUSED */
 	bool not_durable;
-	bool line;           /* tasks wait in line for a limit */
-	bool no_upkeep;      /* for two hours */
-	int64_t notices;     /* to tell people of; one at a time */
-	unsigned slices;     /* of the search for strays, still to be done */
-	bool refuse_ends;    /* a trigger that lets no run end */
-	bool mute;           /* nor is any answered */
-	unsigned generation; /* of the heartbeat's connection */
+	bool line;            /* tasks wait in line for a limit */
+	bool no_upkeep;       /* for two hours */
+	int64_t notices;      /* to tell people of; one at a time */
+	int64_t waits;        /* that are over; one at a time */
+	int64_t next_wait_us; /* until another is; 0: none */
+	unsigned slices;      /* of the search for strays, still to be done */
+	bool refuse_ends;     /* a trigger that lets no run end */
+	bool mute;            /* nor is any answered */
+	unsigned generation;  /* of the heartbeat's connection */
 	struct server_mark server;
 	int64_t life;          /* of the server */
 	bool can_tell, over;   /* could its end be proven; is it */

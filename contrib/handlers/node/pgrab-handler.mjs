@@ -61,6 +61,7 @@ export class Context {
     this.command = message.command ?? ''
     this.args = message.args
     this.parents = message.parents ?? {}
+    this.payload = message.signal ?? null // `signal` is the one that aborts
   }
 
   /** Aborted when the run is to stop: hand it to fetch and the like. @returns {AbortSignal} */

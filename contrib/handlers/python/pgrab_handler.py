@@ -81,6 +81,7 @@ class Context:
         self.command: str = message.get("command", "")
         self.args: dict[str, Any] = message["args"]
         self.parents: dict[str, Any] = message.get("parents", {})
+        self.signal: Any = message.get("signal")
         self.stop_reason: Optional[str] = None
 
     @property

@@ -13,6 +13,9 @@ task as (
       as progress,
     'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '')
       as stopping,
+    (select w.waits_for from pgrab.waits w where w.id = t.id) as waits_for,
+    (select jsonb_agg(jsonb_build_object('name', s.name, 'payload', s.payload, 'role', s.role, 'at', s.at)
+      order by s.at) from pgrab.signal s where s.task_id = t.id) as signals,
     1 as part
   from pgrab.task t left join pgrab.live l
     on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version and t.status = 'running'
@@ -22,7 +25,7 @@ task as (
     coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
     r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')),
     (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome,
-    r.error, r.finished_at, null, null, 2
+    r.error, r.finished_at, null, null, null, r.signals, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
   select l.* from pgrab_tool.chain_of($1::bigint) l),
@@ -42,5 +45,5 @@ select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
   t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
-  (select r.output from runs r order by r.finished_at desc limit 1) as output
+  (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals
 from task t cross join chain c cross join attempt a order by t.part limit 1

@@ -12,7 +12,7 @@ begin
   perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
   perform set_config('citus.enable_ddl_propagation', 'off', true);
   foreach v_role in array
-    '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve}'::text[]
+    '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve,pgrab_signal}'::text[]
     || array(select 'pgrab_kind_' || k from unnest(c_kinds) k)
   loop
     if to_regrole(v_role) is null then
@@ -25,9 +25,11 @@ begin
       execute format('grant %I to pgrab_submit', v_role);
     end if;
   end loop;
-  if not pg_has_role('pgrab_serve', 'pgrab_read', 'MEMBER') then
-    grant pgrab_read to pgrab_serve;
-  end if;
+  foreach v_role in array '{pgrab_serve,pgrab_signal}'::text[] loop
+    if not pg_has_role(v_role, 'pgrab_read', 'MEMBER') then
+      execute format('grant pgrab_read to %I', v_role);
+    end if;
+  end loop;
   -- from PostgreSQL 16 on, the creator of a role is a member of it, but may not act as it
   if not pg_has_role('pgrab_owner', 'USAGE') then
     execute format('grant pgrab_owner to %I', current_user);

@@ -1,5 +1,5 @@
 /* The inside of recover: recover.c is the thread, sweep.c what is put back, leaks.c what this node holds by
- * mistake. */
+ * mistake, waits.c what has waited in vain. */
 #ifndef PGRAB_NODE_RECOVER_PRIVATE_H
 #define PGRAB_NODE_RECOVER_PRIVATE_H
 
@@ -34,6 +34,7 @@ struct recover {
 
 	_Atomic bool line;   /* tasks may wait in line for a limit */
 	_Atomic bool notice; /* there may be alerts to insert */
+	_Atomic bool waits;  /* a wait has begun that is over soon */
 
 	/* owned by the thread */
 	struct one_thread only;
@@ -41,7 +42,7 @@ struct recover {
 	struct db *db;
 	struct sifter sifter; /* of what is put back */
 	int64_t next_us;      /* round */
-	int64_t next_duties_us, next_leaks_us, next_upkeep_us;
+	int64_t next_duties_us, next_waits_us, next_leaks_us, next_upkeep_us;
 	int64_t minute;          /* of the wall clock, in which it was last asked whose turn it is */
 	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
 	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
@@ -57,5 +58,8 @@ bool recover_sweep(struct recover *r, int64_t incarnation);
 /* idle: nothing is in hand, so the next call is a minute away.  False: could not look, or could not put back
  * what was found; try again soon. */
 bool recover_leaks(struct recover *r, bool idle);
+
+/* Ends what has waited in vain, and sets when to do that again. */
+void recover_end_waits(struct recover *r, int64_t now);
 
 #endif

@@ -10,6 +10,7 @@
  *   leaks      Rows this node holds in the database but not in memory (leaks.c).
  *   duties     What must be done once in the cluster, by the first node as well: lines of limits (also by
  *              nodes whose own tasks wait in one), lanes, partitions of the history, alerts.
+ *   waits      Tasks whose signal has not come in time, by the first node, at that moment (waits.c).
  */
 #include "node/recover/recover.h"
 
@@ -240,6 +241,7 @@ do_duties(struct recover *r, bool first, int64_t now)
 		r->stir_us = now;
 		recover_sweep(r, 0);
 	}
+	recover_end_waits(r, now);
 	tell(r, now);
 	r->next_duties_us = now + (left.strays                       ? 0
 				      : answered && is_quiet(r, now) ? DUTIES_QUIET_US
@@ -260,6 +262,8 @@ routine(struct recover *r)
 		do_duties(r, first, now);
 	else if (first && atomic_load(&r->notice))
 		tell(r, now);
+	if (first && (now >= r->next_waits_us || atomic_load(&r->waits)))
+		recover_end_waits(r, now);
 	if (now >= r->next_leaks_us) {
 		bool idle = atomic_load(&r->node->in_hand) == 0;
 
@@ -268,7 +272,8 @@ routine(struct recover *r)
 								  : LEAKS_EVERY_US);
 	}
 	return line || (first && atomic_load(&r->notice)) ||
-	       (first && r->next_duties_us <= now + DUTIES_EVERY_US);
+	       (first &&
+		   (r->next_duties_us <= now + DUTIES_EVERY_US || r->next_waits_us <= now + DUTIES_EVERY_US));
 }
 
 bool
@@ -283,6 +288,8 @@ recover_round(struct recover *r)
 			db_disconnect(r->db);
 	}
 	r->next_us = clock_mono_us() + US_PER_S; /* it may be first by then */
+	if (is_first(r) && r->next_us > r->next_waits_us)
+		r->next_us = r->next_waits_us;
 	return true;
 }
 

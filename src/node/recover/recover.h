@@ -29,6 +29,8 @@ void recover_dead(struct recover *r, const struct member *m);
 void recover_line(struct recover *r);
 /* From the doorbell: somebody is to be told of something. */
 void recover_notice(struct recover *r);
+/* From the doorbell: a wait has begun that is over soon. */
+void recover_waits(struct recover *r);
 /* From the heartbeat: an incarnation of our own that is over for good. */
 void recover_own_ended(struct recover *r, int64_t incarnation);
 

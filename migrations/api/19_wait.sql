@@ -1,0 +1,80 @@
+-- Waiting for something from outside, first part: who waits, and what has come.  53_signal.sql has what
+-- people and time do with it.
+--
+-- A task with wait_for starts, in each of its fires, only after a signal of that name has come.  Until then
+-- it is `waiting`, as a link is that waits for its parents, and after them: it has no due_at, no node reads
+-- it, and a row of pgrab.wait says until when.  The door (23_move.sql) makes it wait: what would become
+-- scheduled without its signal becomes waiting instead, whichever way it comes.
+
+create or replace function pgrab_internal.waits_outside(p_status text, p_chain bigint, p_needs integer)
+returns boolean
+language sql immutable parallel safe
+return p_status = 'waiting' and (p_chain is null or p_needs = 0 and p_needs is not null);
+comment on function pgrab_internal.waits_outside(text, bigint, integer) is
+  'Does a task wait for something from outside, and not, or no more, for its parents?';
+
+-- A signal is for one fire: what has come for the last one does not count for the next.
+create or replace function pgrab_internal.lacks_signal(p_id bigint, p_wait_for text, p_event text)
+returns boolean
+language sql stable
+return p_event = 'next' or not exists (
+  select from pgrab.signal s where s.task_id = p_id and s.name = p_wait_for);
+comment on function pgrab_internal.lacks_signal(bigint, text, text) is
+  'Has the signal that a task waits for yet to come?';
+
+create or replace function pgrab_internal.signals_of(p_id bigint) returns jsonb
+language plpgsql stable as $$
+begin
+  return (
+    select jsonb_agg(jsonb_build_object('name', s.name, 'payload', s.payload, 'role', s.role, 'at', s.at)
+      order by s.at)
+    from pgrab.signal s where s.task_id = p_id);
+end $$;
+comment on function pgrab_internal.signals_of(bigint) is
+  'The signals of the current fire of a task, for the history. Null: none.';
+
+-- Who waits already goes on waiting, unless its time has changed.
+--
+-- The node that runs the duties asks at least once a minute when the next wait is over: only what is over
+-- before it asks again needs a NOTIFY.
+create or replace function pgrab_internal.waits_begin(p_ids bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_soon boolean;
+begin
+  with begun as (
+    insert into pgrab.wait as w (task_id, name, since, until)
+    select t.id, t.wait_for, b.since, b.since + t.wait_timeout
+    from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
+      left join pgrab.wait o on o.task_id = any (array[t.id])
+      cross join lateral (
+        select case when greatest(t.fire_at, t.run_at) > clock_timestamp() then greatest(t.fire_at, t.run_at)
+          else least(o.since, clock_timestamp()) end as since) b
+    where t.wait_for is not null and pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+    on conflict (task_id) do update
+    set name = excluded.name, since = excluded.since, until = excluded.until
+    returning w.until)
+  select bool_or(b.until < clock_timestamp() + interval '70 s') into v_soon from begun b;
+  if v_soon then
+    perform pg_notify('pgrab', 'waits');
+  end if;
+end $$;
+comment on function pgrab_internal.waits_begin(bigint[]) is
+  'Writes down until when tasks wait that wait for a signal from now on.';
+
+-- p_fresh: those of these tasks that are gone, or whose next fire is planned.
+create or replace function pgrab_internal.waits_end(p_ids bigint[], p_fresh bigint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if pg_relation_size('pgrab.wait') > 0 then
+    delete from pgrab.wait w using unnest((select p_ids)) i(id)
+    where w.task_id = any (array[i.id]) and (i.id = any (p_fresh) or not exists (
+      select from pgrab.task t
+      where t.id = any (array[i.id]) and pgrab_internal.waits_outside(t.status, t.chain, t.needs)));
+  end if;
+  if pg_relation_size('pgrab.signal') > 0 then
+    delete from pgrab.signal s using unnest((select p_fresh)) i(id) where s.task_id = any (array[i.id]);
+  end if;
+end $$;
+comment on function pgrab_internal.waits_end(bigint[], bigint[]) is
+  'Forgets the waits of tasks that wait no more, and the signals of fires that are over.';

@@ -1,0 +1,189 @@
+-- Waiting for something from outside, second part: signals, and waits that were in vain.  See 19_wait.sql.
+--
+-- Who sends a signal and the end of a wait both lock the task's row first, and then look whether it still
+-- waits: so of two that come at the same moment the second finds what the first has done.
+
+create or replace function pgrab_internal.signal_due(t pgrab_internal.task) returns timestamptz
+language sql
+return greatest(clock_timestamp(),
+  greatest(t.fire_at, t.run_at) + pgrab_internal.jitter_of(t.id, t.jitter));
+comment on function pgrab_internal.signal_due(pgrab_internal.task) is
+  'When a task is due whose signal has come: at once, or at its planned time if that is later.';
+
+create or replace function pgrab_internal.signal_move(t pgrab_internal.task) returns pgrab_internal.move
+language sql
+return pgrab_internal.move_to(t.id, t.version, 'signal', p_due_at => pgrab_internal.signal_due(t));
+comment on function pgrab_internal.signal_move(pgrab_internal.task) is
+  'The move of a task whose signal has come.';
+
+-- A member of pgrab_signal may approve everything; the owner of a task may name a role for its signals.
+create or replace function pgrab_internal.may_signal(p_owner text, p_signal_by text, p_by text)
+returns boolean
+language sql stable
+return p_owner = p_by or pgrab_internal.may_operate(p_by)
+  or pgrab_internal.is_member(p_by, p_signal_by) or pgrab_internal.is_member(p_by, 'pgrab_signal');
+comment on function pgrab_internal.may_signal(text, text, text) is
+  'May this role send the signals of a task?';
+
+create or replace function pgrab_internal.signal_check(
+  t pgrab_internal.task, p_name text, p_payload jsonb) returns void
+language plpgsql as $$
+begin
+  if pgrab_internal.signal_name_fine(p_name) is not true then
+    raise exception using errcode = '22023',
+      message = format('the name of a signal cannot be %s',
+        coalesce(quote_literal(left(p_name, 200)), 'null')),
+      hint = 'It is 1 to 100 letters, digits, ''_'', ''-'', ''.'' or '':''.';
+  elsif octet_length(p_payload::text) > 65536 then
+    raise exception using errcode = '22023',
+      message = format('the payload of a signal cannot be %s bytes long', octet_length(p_payload::text)),
+      hint = 'It may be at most 64 KiB long. Put large data in a table and send its key.';
+  elsif p_name is distinct from t.wait_for then
+    raise exception using errcode = '22023', schema = 'pgrab', table = 'task', column = 'wait_for',
+      message = format('task %s does not wait for signal %L', t.id, p_name),
+      hint = case when t.wait_for is null then 'It waits for none: set wait_for to the name of one.'
+        else format('It waits for %L.', t.wait_for) end;
+  elsif t.status in ('done', 'cancelled', 'skipped') then
+    perform pgrab_internal.control_refuse(t,
+      'It has ended in this run of its chain; its next fire needs a signal of its own.');
+  end if;
+end $$;
+comment on function pgrab_internal.signal_check(pgrab_internal.task, text, jsonb) is
+  'Refuses a signal that a task cannot get.';
+
+-- As control_lock(), with the rights for signals.
+create or replace function pgrab_internal.signal_lock(p_ids bigint[], p_by text)
+returns setof pgrab_internal.task
+language plpgsql as $$
+begin
+  return query select t.* from pgrab.task t
+    where t.id = any (p_ids) and pgrab_internal.may_signal(t.owner, t.signal_by, p_by)
+    order by t.id for update;
+  perform pgrab_internal.control_lock(array_agg(i), 'signal', p_by) -- says why
+  from unnest(p_ids) i
+  where i is null or not exists (select from pgrab.task t
+    where t.id = i and pgrab_internal.may_signal(t.owner, t.signal_by, p_by))
+  having count(*) > 0;
+end $$;
+comment on function pgrab_internal.signal_lock(bigint[], text) is
+  'Locks the tasks that are sent a signal, in id order; refuses those that do not exist for the caller.';
+
+create or replace function pgrab_internal.signal(p_ids bigint[], p_name text, p_payload jsonb, p_by text)
+returns setof pgrab_internal.task
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_new bigint[];
+  v_moves pgrab_internal.move[];
+begin
+  perform pgrab_internal.signal_check(l, p_name, p_payload) from pgrab_internal.signal_lock(p_ids, p_by) l;
+  with sent as (
+    insert into pgrab.signal (task_id, name, payload, role)
+    select distinct i, p_name, p_payload, p_by from unnest(p_ids) i
+    on conflict (task_id, name) do nothing returning task_id)
+  select array_agg(s.task_id order by s.task_id) into v_new from sent s;
+  select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id) into v_moves
+  from pgrab.task t
+  where t.id = any (v_new) and pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+  perform pgrab_internal.move(v_moves);
+  return query select t.* from pgrab.task t where t.id = any (v_new) order by t.id;
+end $$;
+comment on function pgrab_internal.signal(bigint[], text, jsonb, text) is 'pgrab.signal() for a caller.';
+
+create or replace function pgrab_tool.on_signal(p_ids bigint[], p_name text, p_payload jsonb)
+returns setof pgrab_internal.task
+language sql
+begin atomic
+  with done as (
+    insert into pgrab_internal.call (verb, ids, word, file) values ('signal', p_ids, p_name, p_payload)
+    returning tasks)
+  select t.* from done d cross join unnest(d.tasks) t;
+end;
+comment on function pgrab_tool.on_signal(bigint[], text, jsonb) is
+  'pgrab.signal() for tasks by their ids.';
+
+create or replace function pgrab.signal(p_tasks anycompatible, p_name text, p_payload jsonb default null)
+returns setof pgrab_internal.task
+language sql as $$
+  select * from pgrab_tool.on_signal(pgrab_tool.ids_of(p_tasks), p_name, p_payload)
+$$;
+comment on function pgrab.signal(anycompatible, text, jsonb) is
+  'Sends these tasks the signal that they wait for (wait_for), for their current fire, or the one that is '
+  'planned. It is kept if it comes before they wait, and the first of a name counts. Their run gets the '
+  'payload. Returns the rows of those that had not had it.';
+
+-- ------------------------------------------------------------------------------------------- waits in vain
+
+create or replace function pgrab_internal.wait_why(
+  p_name text, p_since timestamptz, p_until timestamptz) returns text
+language sql stable
+return format('signal %s did not come within %s', p_name, date_trunc('milliseconds', p_until - p_since));
+comment on function pgrab_internal.wait_why(text, timestamptz, timestamptz) is
+  'Why the fire of a task has timed out.';
+
+-- As after a run that has failed for good.
+create or replace function pgrab_internal.wait_over(t pgrab_internal.task, p_why text)
+returns pgrab_internal.move
+language plpgsql as $$
+declare
+  c_next constant timestamptz :=
+    case when t.chain is null then pgrab_internal.fire_following(t, t.fires + 1) end;
+  c_note constant pgrab_internal.run := pgrab_internal.note('timed_out', p_why);
+begin
+  if c_next is null then
+    return pgrab_internal.move_to(t.id, t.version, 'expire', p_fires => t.fires + 1, p_run => c_note);
+  end if;
+  return pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => c_next, p_run_at => c_next,
+    p_attempt => 0, p_fires => t.fires + 1, p_settled => false, p_run => c_note);
+end $$;
+comment on function pgrab_internal.wait_over(pgrab_internal.task, text) is
+  'What becomes of a task whose signal has not come in time.';
+
+-- Never early: the database's clock decides.  A task that another session has locked is left to the next
+-- call.
+-- Serves: waits.sql.
+create or replace function pgrab_internal.waits_tick(
+  p_most integer default 1000, out over bigint, out next_us bigint)
+language plpgsql
+set enable_seqscan = off set enable_sort = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  c_now constant timestamptz := clock_timestamp();
+  v_ids bigint[];
+  v_moves pgrab_internal.move[];
+begin
+  v_ids := array(
+    select w.task_id from pgrab.wait w cross join lateral (
+      select from pgrab.task t where t.id = any (array[w.task_id]) for update skip locked) l
+    where w.until <= c_now order by w.until limit p_most);
+  select array_agg(pgrab_internal.wait_over(row(t.*)::pgrab_internal.task,
+    pgrab_internal.wait_why(w.name, w.since, w.until)) order by t.id) into v_moves
+  from unnest((select v_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
+    join pgrab.wait w on w.task_id = any (array[i.id]) and w.until <= c_now
+  where pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+  over := cardinality(pgrab_internal.move(v_moves));
+  delete from pgrab.wait w
+  where w.task_id = any (array(
+      select x.task_id from pgrab.wait x where x.until <= c_now order by x.until limit p_most))
+    and not exists (select from pgrab.task t where t.id = any (array[w.task_id]));
+  select (date_part('epoch', w.until - clock_timestamp()) * 1e6)::bigint into next_us
+  from pgrab.wait w where w.until is not null order by w.until limit 1;
+end $$;
+comment on function pgrab_internal.waits_tick(integer) is
+  'Ends the fires of tasks whose signal has not come in time. Returns how many, and in how many microseconds '
+  'the next wait is over. Null: none ends.';
+
+create or replace view pgrab.waits as
+select t.id, coalesce(t.name, t.key) as name, w.name as waits_for, date_trunc('second', w.since) as since,
+  date_trunc('second', w.until) as until, t.signal_by, t.paused
+from pgrab.wait w join pgrab.task t on t.id = w.task_id
+where pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+comment on view pgrab.waits is
+  'Tasks that wait for a signal: pgrab.signal(id, waits_for) sends it.';
+comment on column pgrab.waits.id is 'Number of the task.';
+comment on column pgrab.waits.name is 'Its name, or its key.';
+comment on column pgrab.waits.waits_for is 'The signal.';
+comment on column pgrab.waits.since is
+  'From when on it waits: its planned time, which may be yet to come, or the end of its parents.';
+comment on column pgrab.waits.until is 'When its fire ends as timed_out. Null: never.';
+comment on column pgrab.waits.signal_by is
+  'Whose members may send it, beside those who may control the task.';
+comment on column pgrab.waits.paused is 'True: it does not start after its signal either.';

@@ -1,0 +1,34 @@
+/* pgrab signal */
+#include "cli/commands.h"
+
+static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+
+static int
+run_signal(struct cli *c)
+{
+	struct pgarray task = {0};
+	const char *params[3] = {NULL, c->operands[1], c->n_operands > 2 ? c->operands[2] : NULL};
+	int code;
+
+	pgarray_text(&task, c->operands[0]);
+	params[0] = pgarray_str(&task);
+	code = cli_list(c, "cli_signal", 3, params, "Nothing to do: it has had this signal already.");
+	pgarray_fini(&task);
+	return code;
+}
+
+const struct command cmd_signal = {
+    .name = "signal",
+    .group = GROUP_DO,
+    .usage = "TASK NAME [JSON] [OPTIONS]",
+    .summary = "send a task the signal that it waits for",
+    .details =
+	"The function pgrab.signal(). A task with wait_for starts only after this signal, in each of its\n"
+	"fires; the first of a name counts. Its run gets what is sent with it.\n"
+	"  pgrab signal release approved '{\"by\": \"ann\"}'",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .min_operands = 2,
+    .max_operands = 3,
+    .exec = run_signal,
+};
