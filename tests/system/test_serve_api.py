@@ -251,7 +251,7 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     db.wait_run(bad)
     late = serve.api("POST", "/tasks", {"key": "late", "kind": "noop", "require": {"a": "b"}}, status=201)["id"]
     db.query("update pgrab.task set run_at = now() - interval '1 h' where id = %s", late)
-    values = {"task": str(parent), "node": "n1", "key": "k", "name": "al"}
+    values = {"task": str(parent), "node": "n1", "key": "k", "name": "al", "signal": "go"}
     bodies = {("post", "/tasks"): {"kind": "noop"}, ("patch", "/tasks/{task}"): {"priority": 1},
               ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}}}
     special = {"/tasks/{task}/retry": bad, "/tasks/{task}/output": bad, "/tasks/{task}/runs": bad, "/retry": bad}
@@ -264,6 +264,8 @@ def test_the_description_matches_the_answers(db, nodes, serving):
             task = db.one("insert into pgrab.task (kind, run_at, schedule) values ('noop', '2040-01-01', '@yearly') "
                           "returning id") if method != "get" and path != "/retry" else parent
             task = special.get(path, task)
+            if "signal" in path:
+                db.query("update pgrab.task set wait_for = 'go' where id = %s", task)
             if path in ("/retry", "/tasks/{task}/retry"):
                 db.query("update pgrab.task set status = status where id = %s", bad)
                 wait_until(lambda: db.one("select status from pgrab.task where id = %s", bad) == "parked", 10, "parked")

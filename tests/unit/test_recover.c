@@ -248,6 +248,30 @@ the_first_node_tells_people_when_it_is_rung_and_no_other_does(void **unused)
 }
 
 static void
+the_first_node_ends_waits_when_they_are_over_and_no_other_does(void **unused)
+{
+	begin(true);
+	now();
+	fake.waits = 3; /* begun since it asked, and rung for */
+	recover_waits(p.n.recover);
+	now();
+	assert_int_equal(fake.waits, 0);
+	fake.next_wait_us = 300 * US_PER_MS;
+	recover_waits(p.n.recover);
+	now();
+	fake.waits = 1; /* the one that it has heard of */
+	go_on_for(US_PER_S / 2);
+	assert_int_equal(fake.waits, 0);
+	parts_end(&p);
+	begin(false);
+	fake.waits = 1;
+	recover_waits(p.n.recover);
+	now();
+	assert_int_equal(fake.waits, 1);
+	parts_end(&p);
+}
+
+static void
 what_has_claimed_nothing_has_leaked_nothing(void **unused)
 {
 	begin(false);
@@ -457,6 +481,7 @@ main(void)
 	    cmocka_unit_test(a_search_in_slices_goes_on_each_second_until_it_is_done),
 	    cmocka_unit_test(a_quiet_cluster_is_asked_once_a_minute_until_something_stirs),
 	    cmocka_unit_test(the_first_node_tells_people_when_it_is_rung_and_no_other_does),
+	    cmocka_unit_test(the_first_node_ends_waits_when_they_are_over_and_no_other_does),
 	    cmocka_unit_test(who_has_put_a_task_in_line_asks_every_second_until_the_line_is_gone),
 	    cmocka_unit_test(what_has_claimed_nothing_has_leaked_nothing),
 	    cmocka_unit_test(a_recovery_that_failed_is_made_up_for_at_once),
