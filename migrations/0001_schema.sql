@@ -369,11 +369,9 @@ comment on table pgrab.step is
   'fire is over its rows leave; pgrab.run.steps has their names and times.';
 comment on column pgrab.step.task_id is 'The task.';
 comment on column pgrab.step.fire_at is 'The fire: its planned time, as in pgrab.task.';
-comment on column pgrab.step.name is
-  'The name by which a later attempt finds it. Of shell and exec tasks it is checkpoint.';
+comment on column pgrab.step.name is 'The name by which a later attempt finds it.';
 comment on column pgrab.step.result is
-  'What it returned: the output of sql, the value of a handler''s function, the text of a checkpoint. At '
-  'most 64 KiB.';
+  'What it returned: the output of sql, the value of a handler''s function. At most 64 KiB.';
 comment on column pgrab.step.finished_at is 'When it was recorded.';
 comment on column pgrab.step.version is 'The task''s version during the run that did it, as in pgrab.run.';
 comment on column pgrab.run.signals is

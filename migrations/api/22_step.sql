@@ -106,3 +106,17 @@ end $$;
 comment on function pgrab_internal.step_run(bigint, bigint, bigint, text, text) is
   'Records a step of a sql run, in the transaction of its text. Raises serialization_failure when the run no '
   'longer belongs to that incarnation, so that the work is rolled back.';
+
+-- The names, so that handlers ask for no result in vain.
+create or replace function pgrab_internal.steps_for(p_id bigint, p_fire_at timestamptz, p_kind text)
+returns text
+language plpgsql stable set enable_seqscan = off as $$
+begin
+  return (
+    select pgrab_internal.netstring('steps') || pgrab_internal.netstring(jsonb_agg(s.name)::text)
+    from pgrab.step s
+    where s.task_id = p_id and s.fire_at = p_fire_at
+      and exists (select from pgrab.kind k where k.kind = p_kind and k.handled));
+end $$;
+comment on function pgrab_internal.steps_for(bigint, timestamptz, text) is
+  'What the node of a handler''s task is told of the steps of its fire, as a list behind the args.';

@@ -204,6 +204,21 @@ end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text) is
   'The args of a task for its node, with what its parents have printed and what came with its signal.';
 
+-- p_fire_at: of a task that has steps; null: it has none.
+create or replace function pgrab_internal.args_for(
+  p_id bigint, p_chain bigint, p_kind text, p_args jsonb, p_wait_for text, p_fire_at timestamptz)
+returns text
+language plpgsql stable as $$
+begin
+  if p_fire_at is null then
+    return pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for);
+  end if;
+  return concat(pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for),
+    pgrab_internal.steps_for(p_id, p_fire_at, p_kind));
+end $$;
+comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text, timestamptz) is
+  'The same with the names of the steps that its fire has done.';
+
 -- Makes a tree of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])
 returns table (id bigint, root bigint, depth integer, path bigint[])

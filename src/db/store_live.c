@@ -1,6 +1,10 @@
 /* See store_live.h. */
 #include "db/store_live.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
 #include "db/number.h"
 #include "db/sql.h"
 
@@ -141,5 +145,63 @@ store_live_answer(struct db *db, const struct live_output *o, size_t n, struct e
 	pgarray_fini(&text);
 	pgarray_fini(&total);
 	pgarray_fini(&unbroken);
+	return rc;
+}
+
+static enum step_state
+state_of(const char *word)
+{
+	static const char *const words[] = {[STEP_RECORDED] = "recorded",
+	    [STEP_NONE] = "none",
+	    [STEP_FULL] = "full",
+	    [STEP_BAD] = "bad",
+	    [STEP_LOCKED] = "locked"};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (strcmp(words[i], word) == 0)
+			return (enum step_state)i;
+	}
+	return STEP_LOST;
+}
+
+/* The recorded result takes the place of the one that was offered, unless it waits for a lock. */
+static void
+take_answer(struct step *s, const PGresult *res, int row)
+{
+	s->state = state_of(db_text(res, row, 1));
+	if (s->state == STEP_LOCKED)
+		return;
+	free(s->result);
+	s->result = PQgetisnull(res, row, 2) ? NULL : xstrdup(db_text(res, row, 2));
+}
+
+enum rc
+store_steps(struct db *db, struct step *const *s, size_t n, struct err *err)
+{
+	struct keys k = {0};
+	struct pgarray name = {0}, result = {0};
+	PGresult *res = NULL;
+	enum rc rc;
+
+	for (size_t i = 0; i < n; i++) {
+		add_key(&k, &(struct live_key){s[i]->incarnation, s[i]->id, s[i]->version});
+		pgarray_text(&name, s[i]->name);
+		pgarray_text(&result, s[i]->result);
+		s[i]->state = STEP_LOST;
+	}
+	const char *params[] = {pgarray_str(&k.id), pgarray_str(&k.version), pgarray_str(&k.incarnation),
+	    pgarray_str(&name), pgarray_str(&result)};
+
+	rc = db_query(db, sql_text("steps_record"), 5, params, &res, err);
+	for (int row = 0; rc == RC_OK && row < PQntuples(res); row++) {
+		int64_t at = db_int64(res, row, 0);
+
+		if (at >= 1 && at <= (int64_t)n)
+			take_answer(s[at - 1], res, row);
+	}
+	PQclear(res);
+	keys_fini(&k);
+	pgarray_fini(&name);
+	pgarray_fini(&result);
 	return rc;
 }

@@ -9,6 +9,7 @@
 
 #include "base/rc.h"
 #include "core/progress.h"
+#include "core/step.h"
 #include "db/pg.h"
 
 struct live_key {
@@ -38,6 +39,10 @@ CHECKED enum rc store_live_tell(struct db *db, const struct live_note *notes, si
 /* Takes the requests for outputs that this node must answer, at most `max` of them. */
 CHECKED enum rc store_live_asked(
     struct db *db, int64_t incarnation, struct live_key *out, size_t max, size_t *n_out, struct err *err);
+
+/* Records steps of runs in progress, or looks for them: fills in the state of each, and the result that is
+ * recorded.  After RC_UNKNOWN it may be called again with the same. */
+CHECKED enum rc store_steps(struct db *db, struct step *const *s, size_t n, struct err *err);
 
 /* Those without a text are skipped. */
 CHECKED enum rc store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err);

@@ -50,7 +50,7 @@ static enum rc
 take(const struct pgrab_run *run, struct sql_steps *s, struct err *err)
 {
 	s->item = xcalloc(run->n_args, sizeof *s->item);
-	for (size_t i = 0; i < run->n_args; i++) {
+	for (size_t i = 0; i < run->n_args && strcmp(run->args[i].key, "steps") == 0; i++) {
 		struct step *step = &s->item[s->n];
 		const char *text = run->args[i].value;
 		enum rc rc = args_read(text, strlen(text), &step->member, err);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/run.h"
+#include "core/step.h"
 #include "exec/surroundings.h"
 
 struct keeper;
@@ -59,6 +60,8 @@ struct pool_host {
 	/* percent negative, text NULL: unknown. */
 	void (*progress)(void *ctx, struct run *r, double percent, const char *text);
 	void (*waits_for)(void *ctx, struct run *r, const char *text);
+	/* Takes s, has it recorded, and gives it back with the answer by pools_answer(). */
+	void (*step)(void *ctx, struct run *r, struct step *s);
 	/* It is over and the host's again.  outcome OUTCOME_NONE: as the result says. */
 	void (*end)(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result);
 	/* This pool can carry out that many more runs at once, or fewer. */
@@ -78,6 +81,8 @@ void pools_run(struct pools *ps);
 
 /* Any thread.  A run for the pool r->crew - 1; it is due soon, and must have been started. */
 void pools_submit(struct pools *ps, struct run *r);
+/* Any thread.  What became of steps that the host was given: a chain of their mails. */
+void pools_answer(struct pools *ps, struct step *first);
 /* Writing to this descriptor makes the pools check which of their runs must stop. */
 int pools_wake_fd(const struct pools *ps);
 /* Any thread.  The processes of now are to be replaced, one of each pool at a time, as their tasks end: their

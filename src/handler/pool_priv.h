@@ -22,6 +22,7 @@ struct flight {
 	bool open_line;  /* the last line that it printed has no end */
 	int64_t told_us; /* when it was told to stop; 0: it was not */
 	enum pgrab_stop stop;
+	size_t steps; /* that wait for their answer */
 };
 TAILQ_HEAD(flights, flight);
 
@@ -43,6 +44,7 @@ struct process {
 	struct buf line;    /* of out_fd: what is for the log and has no end yet */
 	struct flights flights;
 	int n_flights, at_once, kept; /* kept: see process.c */
+	int version;                  /* of the protocol, as its hello says */
 	int64_t served, renewal;      /* that of the pool when it was started */
 	int64_t number;               /* of the last task, and of the last ping */
 	int64_t until_us; /* STARTING: hello is due; ENDING, not yet told to stop: when it will be */
@@ -95,7 +97,8 @@ struct pools {
 	struct pool_host host;
 	size_t n;
 	struct pool *pool;
-	struct mailbox *inbox; /* anybody -> the thread */
+	struct mailbox *inbox;   /* anybody -> the thread */
+	struct mailbox *answers; /* to steps; anybody -> the thread */
 	int wake_fd;
 	_Atomic bool woken; /* wake_fd has been written to for the inbox */
 	_Atomic bool quit, renew;
@@ -146,6 +149,7 @@ void process_begin_ending(struct process *p, int64_t until_us);
 
 /* talk.c */
 void process_read(struct process *p, int64_t now);
+void process_answer(struct process *p, struct step *s); /* frees it; process_write sends it */
 void flight_print(struct process *p, struct flight *f, const char *text, size_t n);
 void flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result);
 

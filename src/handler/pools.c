@@ -29,6 +29,27 @@ take_inbox(struct pools *ps, int64_t now)
 	}
 }
 
+static struct process *process_at(struct pools *ps, size_t i);
+static size_t count_processes(const struct pools *ps);
+
+/* The process, or the run, may be gone. */
+static void
+take_answers(struct pools *ps)
+{
+	struct mail *m = NULL;
+
+	while (mailbox_pop_all_until(ps->answers, 0, &m) == RC_OK) {
+		while (m != NULL) {
+			struct step *s = step_of(m);
+
+			m = m->next;
+			process_answer(process_at(ps, s->process), s);
+		}
+	}
+	for (size_t i = 0; i < count_processes(ps); i++)
+		process_write(process_at(ps, i));
+}
+
 static size_t
 count_processes(const struct pools *ps)
 {
@@ -68,6 +89,7 @@ take_news(struct pools *ps, int64_t until_us)
 	if (ps->poll[0].revents != 0 && eventfd_read(ps->wake_fd, &ignored) == 0) {
 		atomic_store(&ps->woken, false);
 		ps->look_at_stops = true;
+		take_answers(ps);
 	}
 	take_inbox(ps, now);
 	for (size_t i = 0; i < n; i++) {
@@ -160,6 +182,13 @@ pools_submit(struct pools *ps, struct run *r)
 }
 
 void
+pools_answer(struct pools *ps, struct step *first)
+{
+	mailbox_push_chain(ps->answers, &first->mail);
+	wake(ps);
+}
+
+void
 pools_renew(struct pools *ps)
 {
 	atomic_store(&ps->renew, true);
@@ -210,6 +239,7 @@ pools_create(const struct pool_setup *setup, size_t n, const struct pool_host *h
 	ps->host = *host;
 	ps->n = n;
 	ps->inbox = mailbox_create();
+	ps->answers = mailbox_create();
 	ps->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ps->wake_fd < 0)
 		abort();
@@ -239,9 +269,12 @@ pools_destroy(struct pools **p)
 		free(pool->library);
 		free(pool->process);
 	}
+	for (struct mail *m; mailbox_pop_until(ps->answers, 0, &m) == RC_OK;)
+		step_free(step_of(m));
 	free(ps->pool);
 	free(ps->poll);
 	mailbox_destroy(&ps->inbox);
+	mailbox_destroy(&ps->answers);
 	close(ps->wake_fd);
 	free(ps);
 	*p = NULL;

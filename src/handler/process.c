@@ -87,7 +87,7 @@ spawn_with_env(struct process *p, struct err *err)
 	for (size_t i = 0; i < base->n; i++)
 		texts_add(&env, base->item[i]);
 	texts_set(&env, "PGRAB_POOL=%s", p->pool->set->name);
-	texts_set(&env, "PGRAB_HANDLER_PROTOCOL=%d", PROTOCOL_VERSION);
+	texts_set(&env, "PGRAB_HANDLER_PROTOCOL=1 %d", PROTOCOL_VERSION);
 	texts_set(&env, "PGRAB_HANDLER_IN=%d", KEEPER_SCRIPT_FD);
 	texts_set(&env, "PGRAB_HANDLER_OUT=%d", KEEPER_ANSWER_FD);
 	rc = spawn(p, (const char *const *)env.item, err);

@@ -24,12 +24,12 @@ protocol_string(struct buf *out, const char *text)
 	buf_addc(out, '"');
 }
 
-/* args, parents and signal are JSON made by the database, without line ends. */
+/* args, parents, signal and steps are JSON made by the database, without line ends. */
 void
 protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
 {
 	const char *args = pairs_get(&r->task.args, "args"), *parents = pairs_get(&r->task.args, "parents"),
-		   *signal = pairs_get(&r->task.args, "signal");
+		   *signal = pairs_get(&r->task.args, "signal"), *steps = pairs_get(&r->task.args, "steps");
 
 	buf_addf(out, "{\"type\":\"task\",\"run\":%" PRId64 ",\"id\":%" PRId64 ",\"kind\":", number, r->id);
 	protocol_string(out, r->task.kind);
@@ -50,6 +50,24 @@ protocol_task(struct buf *out, int64_t number, const struct run *r, const char *
 		buf_addf(out, ",\"parents\":%s", parents);
 	if (signal != NULL)
 		buf_addf(out, ",\"signal\":%s", signal);
+	if (steps != NULL)
+		buf_addf(out, ",\"steps\":%s", steps);
+	buf_adds(out, "}\n");
+}
+
+/* The result is JSON made by the database, without line ends. */
+void
+protocol_step(struct buf *out, int64_t number, const struct step *s, const char *why)
+{
+	buf_addf(out, "{\"type\":\"step\",\"run\":%" PRId64 ",\"name\":", number);
+	protocol_string(out, s->name);
+	buf_addf(out, ",\"recorded\":%s", why == NULL && s->state == STEP_RECORDED ? "true" : "false");
+	if (why == NULL && s->state == STEP_RECORDED && s->result != NULL)
+		buf_addf(out, ",\"result\":%s", s->result);
+	if (why != NULL) {
+		buf_adds(out, ",\"error\":");
+		protocol_string(out, why);
+	}
 	buf_adds(out, "}\n");
 }
 

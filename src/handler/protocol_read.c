@@ -136,10 +136,11 @@ take_hello(const struct reading *r, struct message *m)
 	int64_t version = 0, at_once = 1;
 	enum rc rc = take_integer(r, "version", INTEGER_MAX, &version);
 
-	if (rc == RC_OK && version != PROTOCOL_VERSION)
+	if (rc == RC_OK && (version < 1 || version > PROTOCOL_VERSION))
 		rc = err_set(r->err, RC_BAD,
-		    "it speaks version %" PRId64 " of the protocol, this node speaks version %d", version,
-		    PROTOCOL_VERSION);
+		    "it speaks version %" PRId64 " of the protocol, this node speaks versions 1 to %d",
+		    version, PROTOCOL_VERSION);
+	m->version = (int)version;
 	if (rc == RC_OK && member(r, "concurrency") != NULL)
 		rc = take_integer(r, "concurrency", PROTOCOL_AT_ONCE, &at_once);
 	if (rc == RC_OK && at_once == 0)
@@ -201,6 +202,20 @@ take_log(const struct reading *r, struct message *m)
 }
 
 static enum rc
+take_step(const struct reading *r, struct message *m)
+{
+	enum rc rc = take_integer(r, "run", INTEGER_MAX, &m->run);
+
+	if (rc == RC_OK)
+		rc = take_text(r, "name", &m->text);
+	if (rc == RC_OK && (m->text == NULL || m->text[0] == '\0' || strlen(m->text) > STEP_NAME_MAX))
+		rc = err_set(r->err, RC_BAD, "its \"name\" is not a text of 1 to %d bytes", STEP_NAME_MAX);
+	if (rc == RC_OK && cJSON_HasObjectItem(r->all, "result"))
+		m->value = raw_member(r, "result");
+	return rc;
+}
+
+static enum rc
 take_progress(const struct reading *r, struct message *m)
 {
 	const cJSON *percent = member(r, "percent");
@@ -230,6 +245,7 @@ static const struct {
     {"pong", MESSAGE_PONG, take_pong},
     {"progress", MESSAGE_PROGRESS, take_progress},
     {"log", MESSAGE_LOG, take_log},
+    {"step", MESSAGE_STEP, take_step},
     {"result", MESSAGE_RESULT, take_result},
 };
 

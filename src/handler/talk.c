@@ -8,12 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "exec/result.h"
 
-#define ROUND_MAX (1024 * 1024) /* read from one process before it is another's turn */
-#define QUOTED    80            /* of what is not a message */
+#define ROUND_MAX  (1024 * 1024) /* read from one process before it is another's turn */
+#define STEPS_WAIT 1000          /* of one run, for their answers */
+#define QUOTED     80            /* of what is not a message */
 
 static struct flight *
 flight_of(struct process *p, int64_t number)
@@ -94,9 +96,69 @@ take_hello(struct process *p, struct message *m, int64_t now)
 	}
 	p->at_once = set->at_once > 0 && set->at_once < m->at_once ? set->at_once : m->at_once;
 	p->at_once = p->cell ? 1 : p->at_once;
+	p->version = m->version;
 	p->state = PROCESS_READY;
 	p->answered_us = now;
 	pool_came_up(p->pool, p, m);
+}
+
+/* Among all processes. */
+static size_t
+index_of(const struct process *p)
+{
+	const struct pools *ps = p->pool->all;
+	size_t i = (size_t)(p - p->pool->process);
+
+	for (size_t pool = 0; pool < p->pool->number; pool++)
+		i += (size_t)ps->pool[pool].n_processes;
+	return i;
+}
+
+void
+process_answer(struct process *p, struct step *s)
+{
+	struct flight *f = flight_of(p, s->number);
+
+	if (f != NULL && f->run->id == s->id && f->run->version == s->version &&
+	    f->run->incarnation == s->incarnation) {
+		f->steps--;
+		protocol_step(&p->out, s->number, s, step_fault(s));
+	}
+	step_free(s);
+}
+
+static void
+take_step(struct process *p, struct flight *f, struct message *m)
+{
+	const struct pool_host *host = &p->pool->all->host;
+	struct step *s;
+
+	if (p->version < PROTOCOL_STEPS || f->steps == STEPS_WAIT) {
+		process_fault(p, p->version < PROTOCOL_STEPS
+				     ? "it said step, which is not in version 1 of the protocol"
+				     : "too many steps of a task of its wait for their answers");
+		return;
+	}
+	s = xcalloc(1, sizeof *s);
+	*s = (struct step){.id = f->run->id,
+	    .version = f->run->version,
+	    .incarnation = f->run->incarnation,
+	    .name = m->text,
+	    .result = m->value,
+	    .process = index_of(p),
+	    .number = f->number};
+	m->text = m->value = NULL;
+	f->steps++;
+	if (s->result != NULL && strlen(s->result) > STEP_RESULT_MAX) {
+		s->state = STEP_REFUSED;
+		s->why =
+		    xasprintf("its result is %zu bytes long, and at most %d are kept: put it in a table and "
+			      "return its key",
+			strlen(s->result), STEP_RESULT_MAX);
+		process_answer(p, s);
+	} else {
+		host->step(host->ctx, f->run, s);
+	}
 }
 
 static void
@@ -156,6 +218,10 @@ take_message(struct process *p, struct message *m, int64_t now)
 	case MESSAGE_PROGRESS:
 		if (f != NULL)
 			host->progress(host->ctx, f->run, m->percent, m->text);
+		break;
+	case MESSAGE_STEP: /* of a run that has ended: as with its log */
+		if (f != NULL)
+			take_step(p, f, m);
 		break;
 	case MESSAGE_RESULT:
 		if (f != NULL)

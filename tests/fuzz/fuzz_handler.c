@@ -36,6 +36,11 @@ check_message(const struct message *m)
 	case MESSAGE_PONG: MUST(m->number >= 0); break;
 	case MESSAGE_PROGRESS: MUST(m->percent == -1 || (m->percent >= 0 && m->percent <= 100)); break;
 	case MESSAGE_LOG: MUST(m->text != NULL); break;
+	case MESSAGE_STEP:
+		MUST(m->text != NULL && m->text[0] != '\0' && strlen(m->text) <= STEP_NAME_MAX);
+		if (m->value != NULL)
+			check_json(m->value);
+		break;
 	case MESSAGE_RESULT:
 		MUST(m->run >= 0 &&
 		     (m->retry_us > 0 || m->retry_us == RETRY_DEFAULT || m->retry_us == RETRY_NO));

@@ -40,7 +40,7 @@ select cmp_ok(pg_temp.days('select from pgrab_internal.chain_of_ended(501)'), '<
 select cmp_ok(pg_temp.days('select from pgrab.last_run(602)'), '<=', 6::bigint,
   'nothing is older than a live task');
 select cmp_ok(pg_temp.days('select from pgrab.explain(603)'), '<=', 6::bigint, 'nor are its gates');
-select cmp_ok(pg_temp.days($$ select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args)
+select cmp_ok(pg_temp.days($$ select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null)
     from pgrab.task t where t.id = 603 $$), '<=', 7::bigint,
   'what parents have printed is looked for since the chain began');
 select cmp_ok(pg_temp.days('select from pgrab.cancel(602)'), '<=', 7::bigint, 'a cancel looks at these days');

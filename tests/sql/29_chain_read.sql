@@ -11,15 +11,17 @@ insert into pgrab.task (id, kind, command, args, parent_id) overriding system va
 select pg_temp.ends(1, 'succeeded', E'say "hi"\n');
 select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 3), E'say "hi"\n',
   'the output of a parent is offered as text');
-select ok((select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) like '%"text": "<say \\"hi\\"\\n>"%'
-      and pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) like '%"all": "say \\"hi\\"\\n"%'
+select ok((select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null)
+      like '%"text": "<say \\"hi\\"\\n>"%'
+      and pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null) like '%"all": "say \\"hi\\"\\n"%'
     from pgrab.task t where id = 3),
   'and put into the texts of args, as JSON wants it');
 insert into pgrab.edge values (2, 3);
 select pg_temp.ends(2, 'succeeded', '{"n": 1}');
 select is((select pgrab_internal.parent_output(t.id, t.chain)::jsonb from pgrab.task t where id = 3),
   '{"a": "say \"hi\"\n", "b": {"n": 1}}', 'of several parents an object by name');
-select alike((select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) from pgrab.task t where id = 3),
+select alike((
+    select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null) from pgrab.task t where id = 3),
   '%{"all": {"a": "say \\"hi\\"\\n", "b": {"n": 1}}%', 'parent_json is JSON, not a text');
 select pg_temp.fresh();
 
@@ -83,9 +85,10 @@ begin
 end $$;
 select is((select pgrab_internal.parent_output(t.id, t.chain) from pgrab.task t where id = 2), 'new',
   'a link gets the output of this run');
-select is(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) from pgrab.task t
+select is(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null) from pgrab.task t
     where id = 2', 'run_20260102'), 0::bigint, 'and no day before it is looked at');
-select cmp_ok(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args) from pgrab.task t
+select cmp_ok(pg_temp.reads('select pgrab_internal.args_for(t.id, t.chain, t.kind, t.args, null)
+    from pgrab.task t
     where id = 2', 'run_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')), '<', 10::bigint,
   'nor the other runs of its parent');
 insert into pgrab.task (id, kind, run_at) overriding system value values

@@ -1,9 +1,14 @@
-"""Steps of sql tasks: each has its effect exactly once, whatever ends in between."""
+"""Steps: of sql tasks each has its effect exactly once, whatever ends in between; of handlers what is recorded is not done again."""
 import json
+import os
+import shutil
+import signal
 
 import pytest
-from cluster import wait_until
+from cluster import ROOT, wait_until
+from handlers import pids_of
 from proxy import Proxy
+from test_pools import handlers  # noqa: F401 (fixture)
 from test_owners import as_user, config, roles  # noqa: F401 (fixtures)
 
 SLEEPS = "select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state = 'active' and query like 'select pg_sleep%%' and datname = current_database()"
@@ -168,3 +173,170 @@ def test_each_step_has_a_session_of_its_own(db, nodes, effects):
     task = db.add(args=steps(("one", "create temporary table t (n int); set search_path = pg_temp"), ("two", "select to_regclass('pg_temp.t'), current_setting('search_path') = 'pg_temp'")))
     nodes.start("n1")
     assert db.wait_run(task).output == "|false"
+
+
+# --- handlers
+
+ORDER = """
+def done(name):
+    with open({file!r}, "a") as f:
+        f.write(name + "\\n")
+    return {{"by": os.environ["NODE"], "step": name}}
+
+def wait_for(path):
+    while not os.path.exists(path):
+        doze(0.02)
+
+@task("order")
+def order(args, ctx):
+    one = ctx.step("one", done, "one")
+    def when_open():
+        if os.environ["NODE"] in args.get("wait", {{}}):
+            wait_for(args["wait"][os.environ["NODE"]])
+        return done("two")
+    two = ctx.step("two", when_open)
+    if ctx.attempt < args.get("good", 1):
+        raise Fail("not yet", retry=0)
+    return [one, two, ctx.step("three", done, "three")]
+"""
+AWAITED = ORDER.replace("def order", "async def order").replace("ctx.step(", "await ctx.step(")
+
+
+@pytest.fixture
+def orders(nodes, handlers, tmp_path):  # noqa: F811
+    """Starts nodes whose handlers know their names; lines() is what was done."""
+    class Orders:
+        file = tmp_path / "done"
+
+        def start(self, name="n1", text=ORDER, **options):
+            section = handlers.python(text.format(file=str(self.file)), "order")
+            return nodes.start(name, config=handlers.config(section.replace("env = ", f"env = NODE={name},")), **options)
+
+        def lines(self):
+            return self.file.read_text().split() if self.file.exists() else []
+    return Orders()
+
+
+@pytest.mark.parametrize("text", [ORDER, AWAITED], ids=["plain", "awaited"])
+def test_a_handler_goes_on_where_the_last_attempt_has_come_to(db, orders, text):
+    orders.start(text=text)
+    task = db.add(kind="order", args={"good": 2})
+    run = db.wait_run(task, count=2)
+    by = [{"by": "n1", "step": name} for name in ("one", "two", "three")]
+    assert run.outcome == "succeeded" and json.loads(run.output) == by
+    assert orders.lines() == ["one", "two", "three"] and noted(db, task) == [["one", "two"], ["three"]]
+    assert db.one("select count(*) from pgrab.step") == 0
+
+
+@pytest.mark.parametrize("what", ["handler", "node"])
+def test_what_is_lost_between_steps_is_gone_on_with(db, orders, tmp_path, what):
+    gate = tmp_path / "gate"
+    node = orders.start()
+    task = db.add(kind="order", args={"wait": {"n1": str(gate)}}, backoff="0")
+    db.wait("select count(*) = 1 from pgrab.step where task_id = %s and name = 'one' and result ->> 'by' = 'n1'", task)
+    if what == "handler":
+        gate.touch()
+        os.kill(pids_of(node)[0], signal.SIGKILL)
+    else:
+        node.kill9()
+        orders.start("n2")
+    db.wait("select not exists (select from pgrab.task)", timeout=30)
+    done = orders.lines()
+    assert done.count("one") == 1 and done.count("three") == 1, "two may have been done and not recorded"
+    assert [r.outcome for r in db.runs(task)][-1] == "succeeded"
+
+
+def test_a_frozen_node_records_nothing_when_it_wakes(db, orders, tmp_path):
+    """Its handler is done with a step while it is frozen; by then the run is another node's."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    first = orders.start("n1")
+    task = db.add(kind="order", args={"wait": {"n1": str(mine), "n2": str(other)}}, backoff="0")
+    db.wait("select count(*) = 1 from pgrab.step where task_id = %s", task)
+    first.stop()
+    mine.touch()
+    wait_until(lambda: "two" in orders.lines() or not pids_of(first), what="its handler to end the step")
+    orders.start("n2")
+    db.wait("select status = 'running' and node_id = (select id from pgrab.node where name = 'n2') from pgrab.task where id = %s", task, timeout=20)
+    first.cont()
+    first.wait_log("event=registered.*(.|\n)*event=registered", timeout=20)
+    assert [r.name for r in db.query("select name from pgrab.step where task_id = %s", task)] == ["one"]
+    other.touch()
+    db.wait("select not exists (select from pgrab.task)", timeout=20)
+    last = db.query("select output from pgrab.run where task_id = %s order by version desc limit 1", task)[0].output
+    assert [part["by"] for part in json.loads(last)] == ["n1", "n2", "n2"]
+
+
+def test_a_row_that_is_locked_holds_up_its_own_steps_only(db, nodes, handlers, tmp_path):  # noqa: F811
+    gate = tmp_path / "gate"
+    handlers.start(nodes, """
+@task("wait")
+async def wait_for(args, ctx):
+    async def opened():
+        while args.get("gate") and not os.path.exists(args["gate"]):
+            await asyncio.sleep(0.02)
+    await ctx.step("s", opened)
+""", "wait")
+    locked = db.add(kind="wait", args={"gate": str(gate)})
+    db.wait("select status = 'running' from pgrab.task where id = %s", locked)
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where id = %s for update", [locked])
+        gate.touch()
+        for _ in range(3):
+            assert db.wait_run(db.add(kind="wait")).outcome == "succeeded"
+        assert not db.runs(locked)
+    assert db.wait_run(locked).outcome == "succeeded" and noted(db, locked) == [["s"]]
+
+
+@pytest.mark.parametrize("answer", ["lost", "ended"])
+def test_a_record_whose_answer_is_lost_is_made_again(db, orders, tmp_path, answer):
+    gate = tmp_path / "gate"
+    proxy = Proxy(db.dsn)
+    node = orders.start(dsn=proxy.dsn)
+    task = db.add(kind="order", args={"wait": {"n1": str(gate)}}, max_attempts=1)
+    db.wait("select count(*) = 1 from pgrab.step where task_id = %s", task)
+    if answer == "lost":
+        proxy.unheard = (b"pgrab teller", b"recorded", 1)
+    else:
+        db.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pgrab teller' and datname = current_database()")
+    gate.touch()
+    run = db.wait_run(task, timeout=20)
+    assert run.outcome == "succeeded" and orders.lines() == ["one", "two", "three"] and noted(db, task) == [["one", "two", "three"]]
+    assert node.running() and proxy.unheard is None
+    proxy.close()
+
+
+def test_what_cannot_be_stored_fails_the_run_and_no_other(db, nodes, handlers):  # noqa: F811
+    handlers.start(nodes, """
+@task("bad")
+def bad(args, ctx):
+    try:
+        ctx.step("s", lambda: args["char"] and chr(0))
+    except BaseException:
+        return "swallowed"
+
+@task("good")
+def good(ctx):
+    return ctx.step("s", lambda: 1)
+""", "bad,good", processes=2)
+    bad, good = db.add(kind="bad", args={"char": True}, max_attempts=1), db.add(kind="good")
+    run = db.wait_run(bad)
+    assert (run.outcome, run.error) == ("failed", "step s was not recorded: its result cannot be stored: it holds a NUL character, or a number that is too long")
+    assert db.wait_run(good).outcome == "succeeded"
+
+
+def test_steps_in_javascript(db, nodes, handlers):  # noqa: F811
+    if not shutil.which("node"):
+        pytest.skip("there is no Node.js here")
+    file = handlers.file(f"""
+import {{ run, task }} from '{ROOT}/contrib/handlers/node/pgrab-handler.mjs'
+task('order', async (args, ctx) => {{
+  const seen = await ctx.step('one', async () => ({{ attempt: ctx.attempt }}))
+  if (ctx.attempt === 1) throw new Error('not yet')
+  return [seen, await Promise.all([1, 2, 3].map(n => ctx.step(`n${{n}}`, () => n)))]
+}})
+run()
+""", ".mjs")
+    nodes.start("n1", config=handlers.config(handlers.section(f"node {file}", "order")))
+    task = db.add(kind="order", backoff="0")
+    assert json.loads(db.wait_run(task, count=2, timeout=20).output) == [{"attempt": 1}, [1, 2, 3]]
+    assert [sorted(names) for names in noted(db, task)] == [["one"], ["n1", "n2", "n3"]]

@@ -83,7 +83,9 @@ a_wrong_hello_says_what_is_wrong(void **state)
 {
 	refuses("{\"type\":\"hello\",\"kinds\":{}}", "\"version\" is not a whole number");
 	refuses(
-	    "{\"type\":\"hello\",\"version\":2,\"kinds\":{}}", "speaks version 2 of the protocol, this node");
+	    "{\"type\":\"hello\",\"version\":3,\"kinds\":{}}", "speaks version 3 of the protocol, this node");
+	refuses(
+	    "{\"type\":\"hello\",\"version\":0,\"kinds\":{}}", "speaks version 0 of the protocol, this node");
 	refuses("{\"type\":\"hello\",\"version\":1}", "\"kinds\" is not an object");
 	refuses("{\"type\":\"hello\",\"version\":1,\"kinds\":[\"a\"]}", "\"kinds\" is not an object");
 	refuses("{\"type\":\"hello\",\"version\":1,\"kinds\":{\"A\":{}}}", "\"A\" is not a kind");
@@ -112,6 +114,47 @@ a_result_keeps_its_value_as_it_was_written(void **state)
 	accepts("{\"type\":\"result\",\"run\":1,\"ok\":true,\"value\":null}", &m);
 	assert_null(m.value);
 	message_fini(&m);
+}
+
+static void
+a_step_has_a_name_and_perhaps_a_result(void **state)
+{
+	struct message m;
+
+	accepts("{\"type\":\"step\",\"run\":3,\"name\":\"pay\",\"result\":{\"n\":12345678901234567890}}", &m);
+	assert_int_equal(m.what, MESSAGE_STEP);
+	assert_int_equal(m.run, 3);
+	assert_string_equal(m.text, "pay");
+	assert_string_equal(m.value, "{\"n\":12345678901234567890}");
+	message_fini(&m);
+	accepts("{\"type\":\"step\",\"run\":3,\"name\":\"pay\",\"result\":null}", &m);
+	assert_string_equal(m.value, "null");
+	message_fini(&m);
+	accepts("{\"type\":\"step\",\"run\":3,\"name\":\"pay\"}", &m);
+	assert_null(m.value);
+	message_fini(&m);
+	refuses("{\"type\":\"step\",\"run\":3}", "\"name\" is not a text of 1 to 200 bytes");
+	refuses("{\"type\":\"step\",\"run\":3,\"name\":\"\"}", "\"name\" is not a text of 1 to 200 bytes");
+	refuses("{\"type\":\"step\",\"name\":\"a\"}", "\"run\" is not a whole number");
+}
+
+static void
+the_answer_to_a_step(void **state)
+{
+	char name[] = "a \"b\"", result[] = "[1, 2]";
+	struct step s = {.name = name, .result = result, .state = STEP_RECORDED};
+	struct buf b = {0};
+
+	protocol_step(&b, 4, &s, NULL);
+	s.state = STEP_NONE;
+	protocol_step(&b, 4, &s, step_fault(&s));
+	s.state = STEP_LOST;
+	protocol_step(&b, 4, &s, "over");
+	assert_string_equal(buf_str(&b),
+	    "{\"type\":\"step\",\"run\":4,\"name\":\"a \\\"b\\\"\",\"recorded\":true,\"result\":[1, 2]}\n"
+	    "{\"type\":\"step\",\"run\":4,\"name\":\"a \\\"b\\\"\",\"recorded\":false}\n"
+	    "{\"type\":\"step\",\"run\":4,\"name\":\"a \\\"b\\\"\",\"recorded\":false,\"error\":\"over\"}\n");
+	buf_fini(&b);
 }
 
 static void
@@ -292,6 +335,8 @@ main(void)
 	    cmocka_unit_test(a_line_with_a_control_character_is_refused),
 	    cmocka_unit_test(a_wrong_hello_says_what_is_wrong),
 	    cmocka_unit_test(a_result_keeps_its_value_as_it_was_written),
+	    cmocka_unit_test(a_step_has_a_name_and_perhaps_a_result),
+	    cmocka_unit_test(the_answer_to_a_step),
 	    cmocka_unit_test(a_failure_says_when_to_try_again),
 	    cmocka_unit_test(progress_and_log_name_their_run),
 	    cmocka_unit_test(what_is_no_message_is_refused),

@@ -14,8 +14,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect, isDeepStrictEqual } from 'node:util'
 
 export const VERSION = '0.1.0'
-const PROTOCOL = 1
+const PROTOCOLS = [2, 1] // the best first
 const LINE_MAX = 1024 * 1024
+const STEP_MAX = 64 * 1024
 const RETRY_MAX = 365 * 86400 // seconds
 
 /** Thrown by a handler: this run has failed.  retry: 'default', 'no', or in how many seconds it is tried again. */
@@ -40,16 +41,31 @@ export class Stopped extends Error {
   }
 }
 
+/** Thrown by ctx.step(): the step was not recorded, so the run has to end, and cannot succeed any more. */
+export class StepRefused extends Error {
+  constructor(message) {
+    super(message)
+    this.name = 'StepRefused'
+  }
+}
+
 /** What a handler is told of its run, and what it may say of it. */
 export class Context {
   #run
   #send
+  #ask // null: the node is too old to record steps
+  #recorded // by an earlier attempt
+  #results = new Map()
+  #underWay = new Set()
+  #refused = null
   #abort = null // made on demand: most handlers never ask for it
   #stopped = null
 
-  constructor(message, send) {
+  constructor(message, send, ask = null) {
     this.#run = message.run
     this.#send = send
+    this.#ask = ask
+    this.#recorded = new Set(message.steps ?? [])
     this.id = message.id
     this.kind = message.kind
     this.attempt = message.attempt
@@ -90,6 +106,47 @@ export class Context {
     this.#send({ type: 'log', run: this.#run, text: String(text) })
   }
 
+  /**
+   * What the function returns, called at most once in a fire if nothing dies between its end and the record: a later attempt gets what
+   * was recorded.  The result comes back as JSON would give it.
+   * @template T @param {string} name @param {() => T | Promise<T>} doIt @returns {Promise<T>}
+   */
+  async step(name, doIt) {
+    if (this.#refused !== null) throw this.#refused
+    if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200) {
+      throw new TypeError(`the name of a step is a text of 1 to 200 bytes, not ${inspect(name).slice(0, 200)}`)
+    }
+    if (this.#ask === null) throw new Error('this node is too old to record steps: upgrade it')
+    if (this.#underWay.has(name)) {
+      throw new Error(`step ${name} is under way already: steps that go on side by side need different names`)
+    }
+    if (this.#results.has(name)) return this.#results.get(name)
+    this.#underWay.add(name)
+    try {
+      if (!this.#recorded.has(name) || !this.#take(name, await this.#ask(name))) {
+        this.check()
+        this.#take(name, await this.#ask(name, stepJson(name, await doIt())))
+      }
+      return this.#results.get(name)
+    } finally {
+      this.#underWay.delete(name)
+    }
+  }
+
+  #take(name, answer) {
+    if (answer.error !== undefined) {
+      this.#refused = new StepRefused(`step ${name} was not recorded: ${answer.error}`)
+      throw this.#refused
+    }
+    if (answer.recorded) this.#results.set(name, answer.result ?? null)
+    return answer.recorded
+  }
+
+  /** @internal Why the run has failed whatever its handler made of it; null: it has not. */
+  get refused() {
+    return this.#refused
+  }
+
   /** @internal */
   stop(reason) {
     this.#stopped ??= new Stopped(reason)
@@ -100,6 +157,13 @@ export class Context {
   reasonOf(error) {
     return this.#stopped !== null && error?.name === 'AbortError' ? this.#stopped : error
   }
+}
+
+function stepJson(name, value) {
+  const text = whole(JSON.stringify(value) ?? 'null')
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= STEP_MAX) return text
+  throw new Fail(`the result of step ${name} is ${bytes} bytes long, and at most ${STEP_MAX} are kept: put it in a table and return its key`)
 }
 
 /** @typedef {(args: any, ctx: Context) => unknown} Handler */
@@ -152,7 +216,7 @@ function misfit(schema, value, at) {
 
 /**
  * Calls a handler as a node would, for tests: args that a row could not have are refused, and the result is what a child in a chain
- * would find.
+ * would find.  context.steps: {name: result}, what an earlier attempt has recorded.
  * @param {string} kind @param {object} [args] @param {object} [context]
  */
 export async function call(kind, args = {}, context = {}) {
@@ -162,7 +226,13 @@ export async function call(kind, args = {}, context = {}) {
   const why = misfit({ ...entry.schema, type: 'object' }, given, 'args')
   if (why !== null) throw new TypeError(`${why}, says the handler of kind ${kind}`)
   const message = { run: 1, id: 1, kind, attempt: 1, max_attempts: 3, fence: '0-0', fire_at: '1970-01-01T00:00:00.000000Z', timeout: 3600, args: given, ...context }
-  const value = JSON.stringify(await entry.handler(given, new Context(message, () => {})))
+  const steps = new Map(Object.entries(context.steps ?? {}))
+  const ask = async (name, text) => {
+    if (text !== undefined && !steps.has(name)) steps.set(name, JSON.parse(text))
+    return { recorded: steps.has(name), result: steps.get(name) }
+  }
+  const ctx = new Context({ ...message, steps: steps.keys() }, () => {}, ask)
+  const value = JSON.stringify(await entry.handler(given, ctx))
   return value === undefined ? null : JSON.parse(value)
 }
 
@@ -254,19 +324,22 @@ function failure(run, error) {
     const retry = isRetry(error.retry) ? error.retry : 'default' // it may have been set since
     return { type: 'result', run, ok: false, error: String(error.message).slice(0, 2000), retry }
   }
-  if (error instanceof Stopped) return { type: 'result', run, ok: false, error: error.message }
+  if (error instanceof Stopped || error instanceof StepRefused) return { type: 'result', run, ok: false, error: error.message }
   const [message, detail] = error instanceof Error ? [describe(error), inspect(error).slice(0, 20000)] : [`it threw ${describe(error)}`]
   return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }
 }
 
 class Conversation {
   #contexts = new Map()
+  #asked = new Map() // run and name of steps, to what their answers are given
+  #version
   #rest = ''
   #lines = ''
   #read
   #write
 
-  constructor(input, output) {
+  constructor(input, output, version) {
+    this.#version = version
     this.#read = new net.Socket({ fd: input, readable: true, writable: input === output })
     this.#write = input === output ? this.#read : new net.Socket({ fd: output, readable: false, writable: true })
     this.#read.setEncoding('utf8')
@@ -301,15 +374,25 @@ class Conversation {
     if (message.type === 'task') this.#begin(message)
     else if (message.type === 'ping') this.send({ type: 'pong', n: message.n })
     else if (message.type === 'stop') this.#contexts.get(message.run)?.stop(message.reason)
+    else if (message.type === 'step') this.#asked.get(`${message.run} ${message.name}`)?.(message)
     else if (message.type === 'end') process.exit(0)
   }
 
+  #ask(run, name, text) {
+    const asks = JSON.stringify({ type: 'step', run, name })
+    this.#say(`${text === undefined ? asks : `${asks.slice(0, -1)},"result":${text}}`}\n`)
+    return new Promise(resolve => this.#asked.set(`${run} ${name}`, resolve))
+      .finally(() => this.#asked.delete(`${run} ${name}`))
+  }
+
   async #begin(message) {
-    const ctx = new Context(message, this.send)
+    const ask = this.#version < 2 ? null : (name, text) => this.#ask(message.run, name, text)
+    const ctx = new Context(message, this.send, ask)
     this.#contexts.set(message.run, ctx)
     let result
     try {
       const value = await handlers.get(message.kind).handler(message.args, ctx)
+      if (ctx.refused !== null) throw ctx.refused // whatever was made of it
       result = line({ type: 'result', run: message.run, ok: true, value })
     } catch (error) {
       result = line(failed(message.run, ctx.reasonOf(error)))
@@ -328,8 +411,9 @@ export function run({ concurrency = 100 } = {}) {
   if (PGRAB_HANDLER_IN === undefined) {
     throw new Error("this is started by a pgrab node: name it in a [pool NAME] section of the node's file, see docs/handlers.md")
   }
-  if (!PGRAB_HANDLER_PROTOCOL.split(' ').includes(String(PROTOCOL))) {
-    throw new Error(`this node speaks version ${PGRAB_HANDLER_PROTOCOL} of the protocol, pgrab-handler ${VERSION} version ${PROTOCOL}`)
+  const version = PROTOCOLS.find(one => PGRAB_HANDLER_PROTOCOL.split(' ').includes(String(one)))
+  if (version === undefined) {
+    throw new Error(`this node speaks version ${PGRAB_HANDLER_PROTOCOL} of the protocol, pgrab-handler ${VERSION} versions ${PROTOCOLS.join(', ')}`)
   }
   if (handlers.size === 0) throw new Error("there is no handler: call task('a_kind', handler) before run()")
   // Whose it was is not known.  The last line is the reason that the node gives for the end of this process.
@@ -339,7 +423,7 @@ export function run({ concurrency = 100 } = {}) {
       process.exit(1)
     })
   }
-  const conversation = new Conversation(Number(PGRAB_HANDLER_IN), Number(PGRAB_HANDLER_OUT))
+  const conversation = new Conversation(Number(PGRAB_HANDLER_IN), Number(PGRAB_HANDLER_OUT), version)
   const kinds = Object.fromEntries([...handlers].map(([kind, { schema }]) => [kind, schema ? { schema } : {}]))
-  conversation.send({ type: 'hello', version: PROTOCOL, kinds, concurrency, library: `pgrab-handler ${VERSION}, Node.js ${process.version}` })
+  conversation.send({ type: 'hello', version, kinds, concurrency, library: `pgrab-handler ${VERSION}, Node.js ${process.version}` })
 }

@@ -138,9 +138,9 @@ test('progress and log are messages, and end ends it', async t => {
 })
 
 test('another version of the protocol is refused in plain words', async t => {
-  const p = start(t, "task('f', () => {})", { version: '2' })
+  const p = start(t, "task('f', () => {})", { version: '9' })
   assert.equal(await p.ended, 1)
-  assert.match(p.errors(), /speaks version 2 of the protocol/)
+  assert.match(p.errors(), /speaks version 9 of the protocol/)
 })
 
 test('a handler is called for a test, and a task inserted', async () => {
@@ -180,4 +180,63 @@ test('a task with parents, its result, and the wait for it', async () => {
   assert.equal(await result(client, 9), null)
   await assert.rejects(wait(client, 9, { timeout: 0 }), /task 9 has not ended for 0 ms/)
   await assert.rejects(wait(client, 9), /commit first/)
+})
+
+const ORDER = `task('order', async (args, ctx) => {
+  const one = await ctx.step('pay', async () => { console.error('paid'); return { n: 1, gone: undefined } })
+  return [one, await ctx.step('pack', () => undefined), await ctx.step('pay', () => 'again')]
+})`
+
+async function order(t, text, steps) {
+  const p = start(t, text, { version: '1 2' })
+  assert.equal((await p.hear()).version, 2)
+  p.tell({ ...TASK, run: 1, kind: 'order', args: {}, ...(steps && { steps }) })
+  return p
+}
+
+test('the result of a step waits for its record', async t => {
+  const p = await order(t, ORDER)
+  assert.deepEqual(await p.hear(), { type: 'step', run: 1, name: 'pay', result: { n: 1 } })
+  p.tell({ type: 'ping', n: 1 })
+  assert.equal((await p.hear()).type, 'pong', 'nothing comes before the answer')
+  p.tell({ type: 'step', run: 1, name: 'pay', recorded: true, result: { n: 1 } })
+  assert.deepEqual(await p.hear(), { type: 'step', run: 1, name: 'pack', result: null })
+  p.tell({ type: 'step', run: 1, name: 'pack', recorded: true, result: null })
+  assert.deepEqual((await p.hear()).value, [{ n: 1 }, null, { n: 1 }])
+})
+
+test('a step that is recorded is not done again', async t => {
+  const p = await order(t, ORDER, ['pay', 'old'])
+  assert.deepEqual(await p.hear(), { type: 'step', run: 1, name: 'pay' })
+  p.tell({ type: 'step', run: 1, name: 'pay', recorded: true, result: 'earlier' })
+  await p.hear()
+  p.tell({ type: 'step', run: 1, name: 'pack', recorded: true, result: 'other' })
+  assert.deepEqual((await p.hear()).value, ['earlier', 'other', 'earlier'])
+  assert.doesNotMatch(p.errors(), /paid/)
+})
+
+test('a step that is refused ends the run, whatever is made of it', async t => {
+  const p = await order(t, "task('order', async (args, ctx) => { try { await ctx.step('pay', () => 1) } catch {} return 'fine' })")
+  await p.hear()
+  p.tell({ type: 'step', run: 1, name: 'pay', recorded: false, error: 'this run is over' })
+  assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: false, error: 'step pay was not recorded: this run is over' })
+})
+
+test('what cannot be a step', async t => {
+  for (const [call, why] of [["ctx.step('', () => 1)", /1 to 200 bytes/], ["ctx.step('x'.repeat(201), () => 1)", /1 to 200 bytes/],
+    ["ctx.step('a', () => 1n)", /BigInt/], ["ctx.step('a', () => 'x'.repeat(65535))", /65537 bytes long/],
+    ["ctx.step('a', () => ctx.step('a', () => 1))", /under way already/]]) {
+    const p = await order(t, `task('order', async (args, ctx) => { await ${call} })`)
+    assert.match((await p.hear()).error, why)
+  }
+  const old = start(t, ORDER)
+  await old.hear()
+  old.give(1, 'order')
+  assert.match((await old.hear()).error, /too old to record steps/)
+})
+
+test('call records steps', async () => {
+  task('stepped', async (args, ctx) => [await ctx.step('a', () => 1), await ctx.step('b', () => 2)])
+  assert.deepEqual(await call('stepped'), [1, 2])
+  assert.deepEqual(await call('stepped', {}, { steps: { b: 'earlier' } }), [1, 'earlier'])
 })

@@ -32,12 +32,13 @@ import typing
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Optional, Union
 
-__all__ = ["Context", "Fail", "Result", "Stopped", "add_task", "add_task_async", "call", "insert_statement", "result", "result_async", "run",
+__all__ = ["Context", "Fail", "Result", "StepRefused", "Stopped", "add_task", "add_task_async", "call", "insert_statement", "result", "result_async", "run",
            "task", "wait", "wait_async"]
 __version__ = "0.1.0"
 
-PROTOCOL = 1
+PROTOCOLS = (2, 1)  # the best first
 LINE_MAX = 1024 * 1024
+STEP_MAX = 64 * 1024
 RETRY_MAX = 365 * 86400  # seconds
 Retry = Union[str, float, int]
 
@@ -64,8 +65,20 @@ class Stopped(BaseException):
         self.reason = reason
 
 
+class StepRefused(BaseException):
+    """Raised by ctx.step(): the step was not recorded, so the run has to end.
+
+    Not an Exception, so that `except Exception` lets it pass.
+    """
+
+
 class Context:
     """What a handler is told of its run, and what it may say of it."""
+
+    _ask: Optional[Callable[[Context, str, Optional[str]], Future[dict[str, Any]]]] = None
+    """Has a step recorded, or with None looks for it.  None: the node is too old for that."""
+    _awaits = False  # a coroutine, whose steps are awaited
+    _refused: Optional[StepRefused] = None
 
     def __init__(self, message: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
         self._run: int = message["run"]
@@ -83,6 +96,9 @@ class Context:
         self.parents: dict[str, Any] = message.get("parents", {})
         self.signal: Any = message.get("signal")
         self.stop_reason: Optional[str] = None
+        self._recorded = set(message.get("steps", []))  # by an earlier attempt
+        self._results: dict[str, Any] = {}
+        self._under_way: dict[str, Optional[Future[dict[str, Any]]]] = {}
 
     @property
     def stopping(self) -> bool:
@@ -103,6 +119,77 @@ class Context:
     def log(self, text: str) -> None:
         """A line of the run's output."""
         self._send({"type": "log", "run": self._run, "text": str(text)})
+
+
+    def step(self, name: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """What function(*args, **more) returns, called at most once in a fire if nothing dies between its end and the record: a
+        later attempt gets what was recorded.  In a coroutine: `await ctx.step(...)`, and function may be one, too.
+
+        The result comes back as JSON would give it.  Raises StepRefused when it cannot be recorded.
+        """
+        return self._step_awaited(name, function, args, more) if self._awaits else self._step_plain(name, function, args, more)
+
+    def _step_plain(self, name: str, function: Callable[..., Any], args: Any, more: Any) -> Any:
+        if self._has_result(name):
+            return self._results[name]
+        try:
+            if name in self._recorded and self._take(name, self._send_step(name, None).result()):
+                return self._results[name]
+            self.check()
+            self._take(name, self._send_step(name, self._step_json(name, function(*args, **more))).result())
+            return self._results[name]
+        finally:
+            del self._under_way[name]
+
+    async def _step_awaited(self, name: str, function: Callable[..., Any], args: Any, more: Any) -> Any:
+        if self._has_result(name):
+            return self._results[name]
+        try:
+            if name in self._recorded and self._take(name, await asyncio.wrap_future(self._send_step(name, None))):
+                return self._results[name]
+            value = function(*args, **more)
+            value = await value if inspect.isawaitable(value) else value
+            self._take(name, await asyncio.wrap_future(self._send_step(name, self._step_json(name, value))))
+            return self._results[name]
+        finally:
+            del self._under_way[name]
+
+    def _has_result(self, name: str) -> bool:
+        """Of this attempt; if not, the step is under way from now on."""
+        if self._refused is not None:
+            raise self._refused
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= 200:
+            raise ValueError(f"the name of a step is a text of 1 to 200 bytes, not {name!r:.200}")
+        if self._ask is None:
+            raise RuntimeError("this node is too old to record steps: upgrade it")
+        if name in self._under_way:
+            raise ValueError(f"step {name} is under way already: steps that go on side by side need different names")
+        if name not in self._results:
+            self._under_way[name] = None
+        return name in self._results
+
+    def _step_json(self, name: str, value: Any) -> str:
+        try:
+            text = _json(value)
+        except (TypeError, ValueError, RecursionError) as e:
+            raise Fail(f"what step {name} returned is no JSON: {e}") from e
+        if len(text.encode("utf-8", "replace")) > STEP_MAX:
+            raise Fail(f"the result of step {name} is {len(text.encode('utf-8', 'replace'))} bytes long, and at most {STEP_MAX} are kept: "
+                       "put it in a table and return its key")
+        return text
+
+    def _send_step(self, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
+        assert self._ask is not None
+        return self._ask(self, name, text)
+
+    def _take(self, name: str, answer: dict[str, Any]) -> bool:
+        """True: it is recorded, and its result known."""
+        if "error" in answer:
+            self._refused = StepRefused(f"step {name} was not recorded: {answer['error']}")
+            raise self._refused
+        if answer["recorded"]:
+            self._results[name] = answer.get("result")
+        return bool(answer["recorded"])
 
 
 # --- handlers and their schemas
@@ -211,9 +298,21 @@ def _misfit(schema: Any, value: Any, at: str) -> Optional[str]:
     return next((why for why in (_misfit(*part) for part in parts) if why is not None), None)
 
 
+def _remember(steps: dict[str, Any]) -> Callable[[Context, str, Optional[str]], Future[dict[str, Any]]]:
+    """Records steps here: for tests of handlers."""
+    def ask(ctx: Context, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
+        if text is not None:
+            steps.setdefault(name, json.loads(text))
+        answered: Future[dict[str, Any]] = Future()
+        answered.set_result({"recorded": True, "result": steps[name]} if name in steps else {"recorded": False})
+        return answered
+    return ask
+
+
 def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> Any:
     """Calls a handler as a node would, for tests: args that a row could not have are a ValueError, a coroutine is awaited, and the
-    result is what a child in a chain would find.  Where a loop runs already, the coroutine is returned as it is.
+    result is what a child in a chain would find.  Where a loop runs already, the coroutine is returned as it is.  steps={"name": result}:
+    what an earlier attempt has recorded.
     """
     handler = _handlers.get(kind)
     if handler is None:
@@ -224,7 +323,9 @@ def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> An
         raise ValueError(f"{why}, says the handler of kind {kind}")
     message = {"run": 1, "id": 1, "kind": kind, "attempt": 1, "max_attempts": 3, "fence": "0-0", "fire_at": "1970-01-01T00:00:00.000000Z",
                "timeout": 3600.0, "args": given, **context}
-    value = handler.call(Context(message, lambda sent: None))
+    ctx = Context(message, lambda sent: None)
+    ctx._ask, ctx._awaits = _remember(dict(context.get("steps", {}))), handler.is_async
+    value = handler.call(ctx)
     if inspect.iscoroutine(value):
         try:
             asyncio.get_running_loop()
@@ -379,6 +480,12 @@ async def wait_async(connection: Any, task_id: int, timeout: Optional[float] = N
 # --- the conversation with the node
 
 
+def _spoken() -> Optional[int]:
+    """The version of the protocol that node and library both know."""
+    known = os.environ.get("PGRAB_HANDLER_PROTOCOL", "").split()
+    return next((version for version in PROTOCOLS if str(version) in known), None)
+
+
 class _Wire:
     """Lines out, by any thread; the reading is the engine's."""
 
@@ -411,6 +518,8 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _succeeded(ctx: Context, value: Any) -> bytes:
+    if ctx._refused is not None:  # whatever was made of it
+        return _failed(ctx, ctx._refused)
     try:
         return _line({"type": "result", "run": ctx._run, "ok": True, "value": value})
     except (TypeError, ValueError, RecursionError) as e:
@@ -428,6 +537,8 @@ def _failed(ctx: Context, error: BaseException) -> bytes:
     message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {_text(error)}"[:2000]}
     if isinstance(error, Fail):
         return _line({**message, "error": _text(error), "retry": error.retry})
+    if isinstance(error, StepRefused):
+        return _line({**message, "error": _text(error)})
     if isinstance(error, (Stopped, asyncio.CancelledError)):
         return _line({**message, "error": f"stopped: {ctx.stop_reason}"})
     # From the handler on: our own frames say nothing.
@@ -464,10 +575,11 @@ class _Engine:
         self.wire = wire
         self.rest = b""
         self.contexts: dict[int, Context] = {}
+        self.version = _spoken() or 0
 
     def hello(self, concurrency: int) -> None:
         kinds = {kind: {"schema": handler.schema} if handler.schema else {} for kind, handler in _handlers.items()}
-        self.wire.send({"type": "hello", "version": PROTOCOL, "kinds": kinds, "concurrency": concurrency,
+        self.wire.send({"type": "hello", "version": self.version, "kinds": kinds, "concurrency": concurrency,
                         "library": f"pgrab_handler {__version__}, Python {sys.version.split()[0]}"})
 
     def feed(self, data: bytes) -> None:
@@ -494,14 +606,26 @@ class _Engine:
             self.wire.send({"type": "pong", "n": message["n"]})
         elif what == "task":
             ctx = Context(message, self.wire.send)
+            ctx._ask = self.ask if self.version >= 2 else None
             self.contexts[ctx._run] = ctx
             self.begin(ctx, _handlers[ctx.kind])
         elif what == "stop" and message["run"] in self.contexts:
             ctx = self.contexts[message["run"]]
             ctx.stop_reason = message["reason"]
             self.stop(ctx)
+        elif what == "step" and message["run"] in self.contexts:
+            answered = self.contexts[message["run"]]._under_way.get(message["name"])
+            if answered is not None and not answered.done():
+                answered.set_result(message)
         elif what == "end":
             self.end()
+
+    def ask(self, ctx: Context, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
+        answered: Future[dict[str, Any]] = Future()
+        ctx._under_way[name] = answered
+        line = _json({"type": "step", "run": ctx._run, "name": name})
+        self.wire.write((line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
+        return answered
 
     def done(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]
@@ -622,6 +746,7 @@ class _Loop(_Engine):
         self.results: list[bytes] = []
 
     def begin(self, ctx: Context, handler: _Handler) -> None:
+        ctx._awaits = handler.is_async
         if handler.is_async:
             futures: set[Any] = set()
             task = self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler, futures))
@@ -712,8 +837,9 @@ def run(concurrency: Optional[int] = None) -> None:
     """
     if "PGRAB_HANDLER_IN" not in os.environ:
         sys.exit(f"{sys.argv[0]}: this is started by a pgrab node: name it in a [pool NAME] section of the node's file, see docs/handlers.md")
-    if str(PROTOCOL) not in os.environ.get("PGRAB_HANDLER_PROTOCOL", "").split():
-        sys.exit(f"this node speaks version {os.environ.get('PGRAB_HANDLER_PROTOCOL')} of the protocol, pgrab_handler {__version__} version {PROTOCOL}")
+    if _spoken() is None:
+        sys.exit(f"this node speaks version {os.environ.get('PGRAB_HANDLER_PROTOCOL')} of the protocol, pgrab_handler {__version__} "
+                 f"versions {', '.join(map(str, PROTOCOLS))}")
     if not _handlers:
         sys.exit("there is no handler: decorate a function with @task(\"a_kind\") before run()")
     for stream in (sys.stdout, sys.stderr):

@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,15 +23,24 @@ class Process:
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "handlers.py"
         path.write_text(f"import asyncio, select, sys, time, threading\nfrom pgrab_handler import *\n{text}\n{run}\n")
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
+        self.socket = None
+        if "async def" in text:  # in a loop the descriptors are a socket, as the node's are
+            self.socket, theirs = socket.socketpair()
+            ours_out = ours_in = self.socket.fileno()
+            theirs_in = theirs_out = theirs.fileno()
+        else:
+            theirs_in, ours_out = os.pipe()
+            ours_in, theirs_out = os.pipe()
         env = {**os.environ, "PYTHONPATH": str(HERE), "PGRAB_HANDLER_IN": str(theirs_in), "PGRAB_HANDLER_OUT": str(theirs_out),
                "PGRAB_HANDLER_PROTOCOL": version}
         self.proc = subprocess.Popen([sys.executable, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                      pass_fds=(theirs_in, theirs_out), env=env, text=True)
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self.out, self.lines = open(ours_out, "wb", buffering=0), open(ours_in, "rb")
+        if self.socket:
+            theirs.close()
+        else:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        self.out, self.lines = (open(fd, mode, buffering=0 if mode == "wb" else -1, closefd=not self.socket) for fd, mode in ((ours_out, "wb"), (ours_in, "rb")))
 
     def tell(self, **message):
         self.out.write(json.dumps(message).encode() + b"\n")
@@ -44,10 +54,14 @@ class Process:
 
     def close(self):
         self.out.close()
+        if self.socket:
+            self.socket.shutdown(socket.SHUT_WR)
         self.proc.wait(10)
         printed = self.proc.stdout.read()
         self.proc.stdout.close()
         self.lines.close()
+        if self.socket:
+            self.socket.close()
         self.folder.cleanup()
         return printed
 
@@ -208,9 +222,9 @@ def closes(): sys.stdout.close()
                               text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("[pool NAME] section", done.stderr)
-        p = self.start("@task('f')\ndef f(): pass", version="2 3")
+        p = self.start("@task('f')\ndef f(): pass", version="8 9")
         self.assertIsNone(p.hear())
-        self.assertIn("speaks version 2 3 of the protocol", p.close())
+        self.assertIn("speaks version 8 9 of the protocol", p.close())
 
 
 class Loop(WithProcess):
@@ -455,6 +469,92 @@ class Statements(unittest.TestCase):
             call("no_json_for_a_test", {"how": "a"})
         with self.assertRaisesRegex(ValueError, "args.how must be one of"):
             call("no_json_for_a_test", {"how": "b"})
+
+
+class Steps(WithProcess):
+    PLAIN = "@task('order')\ndef order(ctx):\n    one = ctx.step('pay', lambda: print('paid') or (1, 2))\n    return [one, ctx.step('pack', str, 7), ctx.step('pay', print)]"
+    AWAITED = """@task('order')
+async def order(ctx):
+    async def pay():
+        print('paid')
+        return (1, 2)
+    one = await ctx.step('pay', pay)
+    return [one, await ctx.step('pack', str, 7), await ctx.step('pay', print)]"""
+
+    def begin(self, text, steps=(), **options):
+        p = self.start(text, version="1 2", **options)
+        self.assertEqual(p.hear()["version"], 2)
+        p.tell(**{**TASK, "run": 1, "kind": "order", "args": {}, **({"steps": list(steps)} if steps else {})})
+        return p
+
+    def texts(self):
+        return [("plain", self.PLAIN, {}), ("threads", self.PLAIN, {"run": "run(concurrency=3)"}), ("awaited", self.AWAITED, {})]
+
+    def test_the_result_waits_for_the_record(self):
+        for name, text, options in self.texts():
+            with self.subTest(name):
+                p = self.begin(text, **options)
+                self.assertEqual(p.hear(), {"type": "step", "run": 1, "name": "pay", "result": [1, 2]})
+                p.tell(type="ping", n=1)
+                self.assertEqual(p.hear()["type"], "pong", "nothing comes before the answer")
+                p.tell(type="step", run=1, name="pay", recorded=True, result=[1, 2])
+                self.assertEqual(p.hear(), {"type": "step", "run": 1, "name": "pack", "result": "7"})
+                p.tell(type="step", run=1, name="pack", recorded=True, result="7")
+                self.assertEqual(p.hear()["value"], [[1, 2], "7", [1, 2]])
+
+    def test_what_is_recorded_is_not_done_again(self):
+        for name, text, options in self.texts():
+            with self.subTest(name):
+                p = self.begin(text, steps=["pay", "old"], **options)
+                self.assertEqual(p.hear(), {"type": "step", "run": 1, "name": "pay"})
+                p.tell(type="step", run=1, name="pay", recorded=True, result="earlier")
+                p.hear()
+                p.tell(type="step", run=1, name="pack", recorded=True, result="other")
+                self.assertEqual(p.hear()["value"], ["earlier", "other", "earlier"], "what is recorded counts, not what was returned")
+                self.assertNotIn("paid", p.close())
+
+    def test_what_is_refused_ends_the_run_whatever_is_made_of_it(self):
+        for name, text, options in self.texts():
+            with self.subTest(name):
+                step = "ctx.step('pay', print)" if "async" not in text else "await ctx.step('pay', print)"
+                head = text.split("\n", 2)[1]
+                p = self.begin(f"@task('order')\n{head}\n    try:\n        {step}\n    except BaseException:\n        pass\n    return 'fine'", **options)
+                p.hear()
+                p.tell(type="step", run=1, name="pay", recorded=False, error="this run is over")
+                result = p.hear()
+                self.assertEqual((result["ok"], result["error"]), (False, "step pay was not recorded: this run is over"))
+
+    def test_what_cannot_be_a_step(self):
+        for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"),
+                          ("ctx.step('a', object)", "is no JSON"), ("ctx.step('a', lambda: 'x' * 65535)", "65537 bytes long"),
+                          ("ctx.step('a', lambda: ctx.step('a', print))", "under way already")]:
+            with self.subTest(call):
+                p = self.begin(f"@task('order')\ndef order(ctx):\n    {call}")
+                self.assertIn(why, p.hear()["error"])
+
+    def test_a_node_that_is_too_old(self):
+        p = self.start(self.PLAIN)
+        self.assertEqual(p.hear()["version"], 1)
+        p.give(1, "order")
+        self.assertIn("too old to record steps", p.hear()["error"])
+
+    def test_a_stop_ends_the_wait_for_an_answer(self):
+        for name, text, options in self.texts():
+            if name == "threads":
+                continue
+            with self.subTest(name):
+                p = self.begin(text, **options)
+                p.hear()
+                p.tell(type="stop", run=1, reason="cancel")
+                self.assertEqual(p.hear()["error"], "stopped: cancel")
+
+    def test_call_records_here(self):
+        @pgrab_handler.task("stepped")
+        def stepped(ctx):
+            return [ctx.step("a", lambda: (1,)), ctx.step("b", lambda: 2)]
+        self.addCleanup(pgrab_handler._handlers.pop, "stepped")
+        self.assertEqual(pgrab_handler.call("stepped"), [[1], 2])
+        self.assertEqual(pgrab_handler.call("stepped", steps={"b": "earlier"}), [[1], "earlier"])
 
 
 if __name__ == "__main__":

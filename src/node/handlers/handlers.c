@@ -16,6 +16,7 @@
 #include "node/runs/live.h"
 #include "node/runs/outcome.h"
 #include "node/runs/refuse.h"
+#include "node/runs/teller.h"
 
 static bool
 host_may_start(void *ctx)
@@ -89,6 +90,15 @@ static void
 host_waits_for(void *ctx, struct run *r, const char *text)
 {
 	live_waits_for(r->live, text);
+}
+
+static void
+host_step(void *ctx, struct run *r, struct step *s)
+{
+	struct handlers *h = ctx;
+
+	atomic_store(&r->sign_us, clock_mono_us());
+	teller_step(h->node->lives.teller, s);
 }
 
 /* Ends what a run showed that a process had: takes its output, and counts it. */
@@ -181,6 +191,7 @@ make_host(struct handlers *h)
 	    .print = host_print,
 	    .progress = host_progress,
 	    .waits_for = host_waits_for,
+	    .step = host_step,
 	    .slots = host_slots,
 	    .changed = host_changed,
 	    .flush = host_flush};
@@ -307,6 +318,12 @@ void
 handlers_take(struct handlers *h, struct run *r)
 {
 	pools_submit(h->pools, r);
+}
+
+void
+handlers_answer(struct handlers *h, struct step *first)
+{
+	pools_answer(h->pools, first);
 }
 
 void

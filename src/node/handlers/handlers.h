@@ -9,6 +9,7 @@
 
 #include "base/rc.h"
 #include "core/run.h"
+#include "core/step.h"
 
 struct handlers;
 struct node;
@@ -33,6 +34,8 @@ void handlers_kinds(const struct handlers *h, void (*each)(void *ctx, const char
 
 /* From the starter: a run for a pool, recorded as started. */
 void handlers_take(struct handlers *h, struct run *r);
+/* From the teller: what became of steps, a chain of their mails. */
+void handlers_answer(struct handlers *h, struct step *first);
 /* Replaces the processes one after the other, whose program may have changed.  Any thread. */
 void handlers_renew(struct handlers *h);
 int handlers_wake_fd(const struct handlers *h);

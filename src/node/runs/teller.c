@@ -11,6 +11,7 @@
 #include "core/backoff.h"
 #include "node/context.h"
 #include "node/runs/live.h"
+#include "node/runs/steps.h"
 
 #define PATIENCE_US (1 * US_PER_S)    /* a stop that takes no longer is not worth telling */
 #define ANSWER_US   (200 * US_PER_MS) /* between two answers: nobody can make a node write more often */
@@ -29,6 +30,7 @@ struct teller {
 	bool again;                 /* what was told may not have got through: tell all of it again */
 	int64_t tell_us, answer_us; /* not before */
 	int64_t close_us;           /* the connection, when nothing is said */
+	struct steps steps;         /* its inbox is anybody's */
 };
 
 /* Outputs of up to ANSWERS runs, in one transaction with taking the requests, so that none is lost. */
@@ -118,8 +120,9 @@ say(struct teller *t, int64_t *next_us, struct err *err)
 static int64_t
 next_round(struct teller *t)
 {
-	int64_t next = CLOCK_NEVER, now;
 	struct err err = {0};
+	bool asked;
+	int64_t next = steps_round(&t->steps, t->node, t->db, &asked), now;
 	enum rc rc = say(t, &next, &err);
 
 	now = clock_mono_us();
@@ -129,12 +132,12 @@ next_round(struct teller *t)
 		db_disconnect(t->db); /* and an open transaction with it */
 		t->tell_us = now + backoff_next_us(&t->backoff);
 		t->answer_us = t->tell_us;
-		return t->tell_us;
+		return next < t->tell_us ? next : t->tell_us;
 	}
 	backoff_reset(&t->backoff);
 	if (db_conn(t->db) == NULL)
 		return next;
-	if (t->tell_us > t->close_us - KEEP_US || t->answer_us > t->close_us - KEEP_US)
+	if (asked || t->tell_us > t->close_us - KEEP_US || t->answer_us > t->close_us - KEEP_US)
 		t->close_us = now + KEEP_US;
 	if (now >= t->close_us)
 		db_disconnect(t->db);
@@ -164,6 +167,7 @@ teller_start(struct node *n)
 
 	t->node = n;
 	gate_init(&t->gate);
+	steps_init(&t->steps);
 	t->db = db_create(n->set->dsn, "pgrab teller", CALL_US);
 	db_of_node(t->db);
 	db_patient(t->db);
@@ -183,6 +187,7 @@ teller_stop(struct teller **tp)
 	gate_stop(&t->gate);
 	thread_join(t->thread);
 	db_destroy(&t->db);
+	steps_fini(&t->steps);
 	gate_fini(&t->gate);
 	free(t);
 	*tp = NULL;
@@ -194,6 +199,13 @@ teller_ring(struct teller *t)
 	if (t == NULL)
 		return;
 	atomic_store(&t->changed, true);
+	gate_ring(&t->gate);
+}
+
+void
+teller_step(struct teller *t, struct step *s)
+{
+	mailbox_push(t->steps.inbox, &s->mail);
 	gate_ring(&t->gate);
 }
 
