@@ -62,6 +62,17 @@ comment on function pgrab_tool.id_refuse(text, bigint[], text[], timestamptz) is
   'Refuses a name that several tasks have, or none (of those that have ended, since then); looks only at '
   'tasks that the caller may see.';
 
+create or replace function pgrab_tool.no_task(p_id bigint) returns bigint
+language plpgsql as $$
+begin
+  raise exception using errcode = 'P0002',
+    message = format('task %s does not exist', coalesce(p_id::text, 'null')),
+    hint = 'select * from pgrab.tasks shows what there is. Nodes drop old history (the setting `retention`); '
+      'pgrab.undelete() may know a task that was deleted.';
+end $$;
+comment on function pgrab_tool.no_task(bigint) is
+  'Refuses the id of a task that is neither live nor in the history.';
+
 -- Live tasks first; then, as long as the history has it, the latest ended task with that key or name.
 create or replace function pgrab_tool.id_of(p_task text) returns bigint
 language plpgsql stable as $$

@@ -40,9 +40,7 @@ begin
     and (x.owner = p_by or pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()))
   order by x.at desc limit 1;
   if not found then
-    raise exception using errcode = 'P0002',
-      message = format('task %s does not exist', coalesce(p_id::text, 'null')),
-      hint = 'select * from pgrab.tasks shows what there is.';
+    perform pgrab_tool.no_task(p_id);
   end if;
   return query select 'deleted', 'blocked', format('%s deleted it at %s: select pgrab.undelete(%s) brings it '
     'back if its definition was kept.', e.role, pgrab_internal.cut(e.at), p_id), null;

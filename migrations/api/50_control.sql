@@ -24,11 +24,11 @@ begin
   where not exists (select from pgrab.task t where t.id = i and (c_all or t.owner = p_by)) limit 1;
   if found then
     select r.ended into v_ended from pgrab.last_run(v_missing, 'ended') r where c_all or r.owner = p_by;
-    raise exception using errcode = 'P0002',
-      message = format('task %s %s', v_missing, coalesce('has ended: ' || v_ended, 'does not exist')),
-      hint = case when v_ended is null then 'select * from pgrab.tasks shows what there is.'
-        else format('Insert a new task to run it again; `pgrab show %s` shows its definition.', v_missing)
-        end;
+    if v_ended is null then
+      perform pgrab_tool.no_task(v_missing);
+    end if;
+    raise exception using errcode = 'P0002', message = format('task %s has ended: %s', v_missing, v_ended),
+      hint = format('Insert a new task to run it again; `pgrab show %s` shows its definition.', v_missing);
   end if;
 end $$;
 comment on function pgrab_internal.control_lock(bigint[], text, text) is

@@ -51,9 +51,7 @@ declare
   t pgrab_internal.task;
 begin
   if p_visible is not true then
-    raise exception using errcode = 'P0002',
-      message = format('there is no task %s', coalesce(p_id::text, 'null')),
-      hint = 'select * from pgrab.tasks shows what there is.';
+    perform pgrab_tool.no_task(p_id);
   end if;
   select * into t from pgrab.task x where x.id = p_id;
   if t.status = 'running' and t.version = coalesce(p_version, t.version) then

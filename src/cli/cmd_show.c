@@ -10,12 +10,6 @@
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
 static int
-absent(struct cli *c)
-{
-	return cli_absent(c, "there is no task %s, " SAYS_NO_TASK ". " SAYS_WHY_NO_TASK, c->operands[0]);
-}
-
-static int
 show_json(struct cli *c, const char *const *params)
 {
 	PGresult *r = NULL;
@@ -23,10 +17,6 @@ show_json(struct cli *c, const char *const *params)
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
-	if (PQntuples(r) == 0) {
-		PQclear(r);
-		return absent(c);
-	}
 	text_put_json(db_text(r, 0, 0));
 	PQclear(r);
 	return CLI_DONE;
@@ -120,17 +110,12 @@ show_text(struct cli *c, const char *const *params)
 	int code = CLI_DONE;
 	enum rc rc = report_fields(c->db, "cli_show", 1, params, &fields, &c->err);
 
-	if (rc == RC_OK && PQntuples(fields) == 0) {
-		code = absent(c);
-		goto out;
-	}
 	if (rc == RC_OK)
 		rc = print_parts(c, &out, params, fields);
 	if (rc == RC_OK)
 		fputs(buf_str(&out), stdout);
 	else
 		code = cli_fail(c, rc, NULL);
-out:
 	buf_fini(&out);
 	PQclear(fields);
 	return code;

@@ -8,15 +8,12 @@
 #include "base/rc.h"
 #include "db/pg.h"
 
-/* What the command line, the page and the API say of an empty list, and of a task that is not there. */
+/* What the command line, the page and the API say of an empty list. */
 #define SAYS_NO_NODES  "No node has ever run here. Start one: pgrab run"
 #define SAYS_NO_TASKS  "No such tasks."
 #define SAYS_NO_RUNS   "No such runs."
 #define SAYS_NO_CHAINS "No such chains."
 #define SAYS_NO_LIMITS "No such limits."
-#define SAYS_NO_TASK   "neither live nor in the history"
-#define SAYS_WHY_NO_TASK \
-	"Nodes drop old history: the setting `retention`. pgrab undelete may know a deleted task."
 
 CHECKED enum rc report_rows(struct db *db, const char *name, int n_params, const char *const *params,
     PGresult **out, struct err *err);

@@ -8,7 +8,6 @@
 #include <event2/keyvalq_struct.h>
 
 #include "base/alloc.h"
-#include "db/report.h"
 #include "db/sql.h"
 #include "serve/cache.h"
 
@@ -208,7 +207,7 @@ static void
 put_rows(struct call *c, const struct api *a, const PGresult *r, int64_t limit)
 {
 	if ((a->shape == API_OBJECT || a->shape == API_JSON) && PQntuples(r) == 0) {
-		call_problem(c, 404, "there is no such thing", SAYS_WHY_NO_TASK);
+		call_problem(c, 404, "there is no such thing", NULL);
 		return;
 	}
 	c->type = "application/json";

@@ -186,9 +186,7 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 		rc = report_fields(db, "cli_show", 1, id, &p->fields, &err);
 		if (rc != RC_OK)
 			call_failed(c, rc, &err);
-		else if (PQntuples(p->fields) == 0)
-			call_problem(c, 404, "there is no such task, " SAYS_NO_TASK, SAYS_WHY_NO_TASK);
-		ok = rc == RC_OK && PQntuples(p->fields) > 0;
+		ok = rc == RC_OK;
 	}
 	PQclear(r);
 	return ok;

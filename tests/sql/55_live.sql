@@ -24,8 +24,8 @@ select is(pgrab.output('runs'), E'one\n', 'what its node has written');
 update pgrab.live_output set version = version - 1;
 select is(pgrab.output('runs'), null, 'not what a run before has printed');
 select is(pgrab.output('waits'), null, 'what has not run has printed nothing');
-select throws_ok('select pgrab.output(4711)', 'P0002', 'there is no task 4711');
-select throws_ok('select pgrab.output(null::bigint)', 'P0002', 'there is no task null');
+select throws_ok('select pgrab.output(4711)', 'P0002', 'task 4711 does not exist');
+select throws_ok('select pgrab.output(null::bigint)', 'P0002', 'task null does not exist');
 
 create role live_reader;
 grant live_reader to current_user;

@@ -630,7 +630,7 @@ def test_show_draws_no_more_than_200_links_of_a_chain_and_all_its_roots(db):
 
 @pytest.mark.parametrize("args", [[], ["--json"]])
 def test_show_what_is_not_there_is_3(db, args):
-    assert "there is no task 4711" in fails(3, "show", "4711", *args, dsn=db.dsn)
+    assert "task 4711 does not exist" in fails(3, "show", "4711", *args, dsn=db.dsn)
 
 
 def test_add_prints_the_id(db):

@@ -95,7 +95,7 @@ def test_logs_of_what_has_not_run_and_of_what_is_not_there(db, nodes):
     done = run_pgrab("logs", 4711, dsn=db.dsn, check=False)
     assert done.returncode == 3 and "4711" in done.stderr
     assert db.one("select pgrab.output(%s)", task) is None
-    with pytest.raises(Exception, match="there is no task 4711"):
+    with pytest.raises(Exception, match="task 4711 does not exist"):
         db.query("select pgrab.output(4711)")
 
 

@@ -73,7 +73,7 @@ def test_pages_come_one_after_the_other(db, nodes, serving):
 
 ERRORS = [
     ("GET", "/tasks/nobody", None, 404, "no task has the key or name"),
-    ("GET", "/tasks/999999", None, 404, "no such"),
+    ("GET", "/tasks/999999", None, 404, "task 999999 does not exist"),
     ("POST", "/tasks", {"kind": "shel", "command": "x"}, 400, "shel"),
     ("POST", "/tasks", {"comand": "x"}, 400, "comand is not a column"),
     ("POST", "/tasks", {"status": "done"}, 400, "status is not a column"),

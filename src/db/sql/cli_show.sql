@@ -1,4 +1,5 @@
 -- Serves: pgrab show.  One task, live or finished, its attempts, the oldest first, and its chain.
+-- Raises when there is none.
 -- Plan: task_pkey; run_task_idx of each partition; task_chain_idx or run_chain_idx.
 -- $1 id.  `definition` leaves out defaults and what has a line of its own.  `chain` is what pgrab.chains has
 -- for all roots together, drawn in one pass.
@@ -40,10 +41,11 @@ attempt as (
     round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
     'output_truncated', r.output_truncated, 'steps', r.steps) order by r.finished_at) as attempts
   from runs r)
-select t.id, t.name, t.status, t.why, t.kind, t.command, t.args, t.key,
+select coalesce(t.id, pgrab_tool.no_task($1::bigint)) as id, t.name, t.status, t.why, t.kind, t.command,
+  t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
   t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
   (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals
-from task t cross join chain c cross join attempt a order by t.part limit 1
+from chain c cross join attempt a left join task t on true order by t.part limit 1
