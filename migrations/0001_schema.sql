@@ -85,8 +85,7 @@ create table pgrab.task (
   constraint task_due_check check (due_at is null or status in ('scheduled', 'claimed', 'running')),
   -- A single row with a time that nodes cannot calculate with would stop all of them.
   constraint task_times_check check (
-    (due_at is null or isfinite(due_at)) and (fire_at is null or isfinite(fire_at))
-    and (claimed_at is null or isfinite(claimed_at)) and (started_at is null or isfinite(started_at))),
+    isfinite(due_at) and isfinite(fire_at) and isfinite(claimed_at) and isfinite(started_at)),
   constraint task_numbers_check check (
     version between 0 and 4611686018427387904 and attempt between 0 and 1000000 and runs >= 0 and fires >= 0
     and misfire_limit between 0 and 100000)

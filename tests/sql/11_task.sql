@@ -1,6 +1,6 @@
 -- How the row of a task is completed, and how an edit is honoured.
 begin;
-select plan(40);
+select plan(41);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------ what the system writes is not taken from a row
@@ -155,6 +155,11 @@ select ok(pg_temp.spread(array(select n::bigint << 32 from generate_series(1, 20
   'ids that differ in the upper half only spread evenly');
 select is(pgrab.shard(n), pgrab.shard(n), 'the same id, the same shard')
 from (select -9223372036854775808 as n) x;
+
+-- Random text, because a long one that can be compressed would fit into the index.
+select throws_ok($$insert into pgrab.task (kind, key)
+  select 'noop', string_agg(md5(i::text), '') from generate_series(1, 100) i$$, '22023', null,
+  'a key that is too long for its index is refused in our words');
 
 -- -------------------------------------------------------------------------------- everything says what it is
 select is((select string_agg(c.relname, ', ') from pg_class c

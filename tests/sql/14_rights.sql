@@ -1,6 +1,6 @@
 -- What is asked of a row before somebody may do something with it, where roles are separate.
 begin;
-select plan(25);
+select plan(26);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -38,6 +38,7 @@ select ok(pgrab_internal.may_kind('pgrab_test_alice', 'shell'), 'until it is gra
 select lives_ok($$select pgrab_internal.kind_refuse('pgrab_test_alice', 'shell')$$, 'then it is not refused');
 insert into pgrab.task (id, kind, command) overriding system value values
   (1, 'shell', 'true'), (2, 'shell', 'true'), (3, 'sql', 'select 1'), (4, 'noop', '');
+alter table pgrab.task alter id restart with 101;
 update pgrab.task set owner = case when id = 2 then 'pgrab_test_bob' else 'pgrab_test_alice' end;
 select results_eq('select * from pgrab_internal.kinds_granted(array[1, 2, 3]) order by 1, 2',
   $$values ('pgrab_test_alice', 'shell'), ('pgrab_test_alice', 'sql')$$,
@@ -53,6 +54,8 @@ update pgrab.cluster set submit_priority = 0;
 set local role pgrab_test_alice;
 select throws_ok($$insert into pgrab.task (kind, priority) values ('noop', 1)$$, '22023',
   null, 'whatever they are, a plain row does not slip through');
+select throws_ok($$insert into pgrab.task (kind) values ('nop')$$, '22023',
+  'task kind cannot be ''nop''', 'a kind that does not exist is not said to be forbidden');
 select throws_ok('update pgrab.task set priority = 1 where id = 1', '22023',
   null, 'nor an edit of the priority alone');
 reset role;

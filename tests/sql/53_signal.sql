@@ -23,6 +23,7 @@ $$;
 insert into pgrab.task (id, kind, wait_for, wait_timeout, run_at) overriding system value values
   (1, 'noop', 'go', '4 hours', default), (2, 'noop', 'go', null, default),
   (3, 'noop', 'go', '1 hour', '2100-01-01'), (4, 'noop', null, null, default);
+alter table pgrab.task alter id restart with 1001;
 select is(pg_temp.row_of(1), 'waiting until 04:00:00', 'it waits, and is not due');
 select is(pg_temp.row_of(2), 'waiting waits', 'for ever');
 select is((select since from pgrab.wait where task_id = 3), '2100-01-01',

@@ -48,6 +48,7 @@ select is(
 
 -- --------------------------------------------------------------------------------- rows that would poison
 insert into pgrab.task (id, kind, run_at) overriding system value values (1, 'noop', '2099-01-01');
+alter table pgrab.task alter id restart with 101;
 select throws_ok('update pgrab.task set version = 9223372036854775807 where id = 1', '23514');
 select throws_ok($$update pgrab.task set version = version + 1, due_at = '-infinity' where id = 1$$, '23514');
 select throws_ok($$update pgrab.task set version = version + 1, fire_at = 'infinity' where id = 1$$, '23514');
