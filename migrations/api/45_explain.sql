@@ -584,14 +584,22 @@ begin atomic
   class as materialized (
     select c.kind, c.owner, c.require, pgrab_tool.able(c.kind, c.owner, c.require) as able
     from (select distinct t.kind, t.owner, t.require from task t) c)
-  select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
+  (select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end
   from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
     left join owner o on o.shard = t.shard
     cross join (
-      select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a
-  order by t.at, t.id;
+      select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)
+  union all
+  (select greatest(w.since, statement_timestamp()), t.id, coalesce(t.name, t.key), t.kind, t.schedule,
+    format('(waits for signal %s)', w.name)
+  from pgrab.wait w join pgrab.task t on t.id = w.task_id
+  where w.since <= statement_timestamp() + p_horizon and not t.paused
+    and pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+  limit p_limit)
+  order by 1, 2;
 end;
 comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
-  'now. For @after, which counts from the end of a run, only the next fire is known.';
+  'now. For @after, which counts from the end of a run, only the next fire is known; so for what waits for '
+  'a signal: that fire comes at its time, or later, with the signal.';

@@ -1,6 +1,6 @@
 -- Signals: who waits, what comes first, what comes too late, and what becomes of waits in vain.
 begin;
-select plan(49);
+select plan(50);
 set local timezone = 'UTC';
 \ir chain.inc
 create function pg_temp.row_of(p_id bigint) returns text language sql as $$
@@ -35,6 +35,8 @@ select is(pg_temp.row_of(2), 'scheduled due', 'makes it due');
 select is_empty('select from pgrab.wait where task_id = 2', 'it waits no more');
 select is(pg_temp.sent(2, 'go', '{"by": "bob"}'), 0::bigint, 'the first of a name counts');
 select is((select payload ->> 'by' from pgrab.signal where task_id = 2), 'ann', 'and is kept');
+select is((select string_agg(task_id || ' ' || node, ', ' order by task_id) from pgrab.forecast()
+  where task_id < 4), '1 (waits for signal go), 2 (no node can)', 'the forecast has what waits, too');
 select is(pg_temp.sent(3), 1::bigint, 'a signal that comes first');
 select is(pg_temp.row_of(3), 'scheduled later', 'is kept: the task keeps its time');
 select throws_ok($$select pgrab.signal(1, 'gone')$$, '22023', 'task 1 does not wait for signal ''gone''',
