@@ -48,6 +48,7 @@ create table pgrab.task (
   starts_at        timestamptz,
   ends_at          timestamptz,
   parent_id        bigint,
+  batch            bigint,
   timeout          interval    not null default '1 hour',
   backoff          interval    not null default '5 s',
   backoff_max      interval    not null default '1 hour',
@@ -151,6 +152,9 @@ comment on column pgrab.task.ends_at is 'The schedule does not fire after this.'
 comment on column pgrab.task.parent_id is
   'Makes this task a link of its parent''s chain: it starts when the parent has ended as run_if says. More '
   'parents: pgrab.edge.';
+comment on column pgrab.task.batch is
+  'Makes this task a member of a batch, a task of kind batch, which ends when it is sealed and its members '
+  'have ended. It cannot be changed.';
 comment on column pgrab.task.timeout is
   'A run is stopped after this: TERM, grace, KILL to everything it started; SQL is cancelled.';
 comment on column pgrab.task.backoff is
@@ -243,6 +247,9 @@ comment on index pgrab.task_chain_idx is 'The links of a chain.';
 -- Serves: chain_advance() (the children of a parent that has ended).
 create index task_parent_idx on pgrab.task (parent_id) where parent_id is not null;
 comment on index pgrab.task_parent_idx is 'The children of a task.';
+-- Serves: batch_left(), pgrab.batches.  Claim, start and finish write neither column.
+create index task_batch_idx on pgrab.task (batch, due_at) where batch is not null;
+comment on index pgrab.task_batch_idx is 'The members of a batch; those that cannot run now last.';
 
 -- The known lanes, so that a node finds those it may run without reading the tasks in them.  A trigger on
 -- pgrab.task adds missing ones.  Not unique: an insert would have to wait for another session's uncommitted
@@ -688,6 +695,7 @@ insert into pgrab.kind (kind, summary) values
   ('exec', 'run a program, no shell'),
   ('http', 'send an HTTP request'),
   ('notify', 'send a NOTIFY'),
+  ('batch', 'end when all its members have ended'),
   ('noop', 'do nothing');
 
 -- Each node writes about its own pools, when one changes.
@@ -847,6 +855,36 @@ comment on column pgrab.signal.name is 'Its name; the first of a name counts.';
 comment on column pgrab.signal.role is 'Who sent it.';
 comment on column pgrab.signal.payload is 'What was sent with it. Null: nothing.';
 
+create table pgrab.batch (
+  task_id   bigint      not null,
+  sealed_at timestamptz,
+  look_at   timestamptz,
+  constraint batch_pkey primary key (task_id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.batch is 'Batches that have not ended. Read pgrab.batches.';
+comment on column pgrab.batch.task_id is 'The task of kind batch.';
+comment on column pgrab.batch.sealed_at is 'When it was sealed. Null: members can be added.';
+comment on column pgrab.batch.look_at is
+  'When a node looks whether members are left. Null: it is not sealed.';
+-- Serves: batches_tick().
+create index batch_look_idx on pgrab.batch (look_at) where look_at is not null;
+comment on index pgrab.batch_look_idx is 'Which batch is looked at next.';
+
+-- A row for each INSERT of members, and for members that left otherwise than by success: so nobody waits for
+-- anybody.  A node adds them up.
+create table pgrab.batch_count (
+  batch   bigint not null,
+  members bigint not null default 0,
+  gone    bigint not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab.batch_count is
+  'Internal: how many members batches have had; the sum of the rows counts.';
+comment on column pgrab.batch_count.batch is 'The batch.';
+comment on column pgrab.batch_count.members is 'Members that were added.';
+comment on column pgrab.batch_count.gone is 'Members that were cancelled, skipped or deleted.';
+create index batch_count_idx on pgrab.batch_count (batch);
+comment on index pgrab.batch_count_idx is 'What is written down of a batch.';
+
 -- What one node at a time does for all of them.  The node that does it holds its row; the others skip it.
 -- Not an advisory lock, because any role could hold that.
 create table pgrab.duty (
@@ -999,7 +1037,7 @@ comment on table pgrab.event is
   'form: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
-  'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, '
+  'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
   'delete_chain, drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node could run '
   'in time), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';

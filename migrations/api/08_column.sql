@@ -26,7 +26,8 @@ begin
     select format('select to_jsonb(d) from (select %s) d',
       string_agg(format('%s as %I', c.fallback, c.name), ', '))
     from pgrab_internal.task_column c
-    where not c.system and c.name not in ('key', 'parent_id', 'run_at', 'paused', 'source')) into v_defaults;
+    where not c.system
+      and c.name not in ('key', 'parent_id', 'batch', 'run_at', 'paused', 'source')) into v_defaults;
   return v_defaults;
 end $$;
 comment on function pgrab_internal.task_defaults() is 'What apply_defaults() says, from the table.';

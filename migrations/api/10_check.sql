@@ -65,6 +65,7 @@ return '{
   "http":   {"method": "string", "headers": "object", "body": "string object array",
              "expect": "array string number", "follow": "boolean"},
   "notify": {"payload": "string"},
+  "batch":  {"max_running": "number", "parked": "string"},
   "noop":   {}}'::jsonb -> p_kind;
 comment on function pgrab_internal.args_known(text) is
   'Members of args that a kind takes, with their JSON types.';
@@ -178,7 +179,10 @@ declare
   c_wants constant text := '{"sql": "one or more SQL statements", "shell": "a line for sh",
     "exec": "the path of a program", "http": "a URL", "notify": "the name of a channel"}'::jsonb ->> p_kind;
 begin
-  if btrim(p_command, E' \t\r\n') = '' and (c_wants is not null or p_command <> '') then
+  if p_kind = 'batch' and p_command <> '' then
+    perform pgrab_internal.refuse('command', p_command,
+      'A batch runs nothing itself: its members are tasks with their own commands.');
+  elsif btrim(p_command, E' \t\r\n') = '' and (c_wants is not null or p_command <> '') then
     perform pgrab_internal.refuse('command', p_command,
       format('A task of kind %s needs a command: %s.', p_kind, coalesce(c_wants, 'text that is not blank')));
   elsif octet_length(p_command) > 1048576 then
@@ -322,7 +326,7 @@ language plpgsql as $$
 declare
   v_schema jsonb;
 begin
-  if p_kind in ('sql', 'noop', 'shell', 'exec', 'http', 'notify') then
+  if p_kind in ('sql', 'noop', 'shell', 'exec', 'http', 'notify', 'batch') then
     return null;
   end if;
   select k.schema into v_schema from pgrab.kind k where k.kind = p_kind;

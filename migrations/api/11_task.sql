@@ -173,7 +173,7 @@ language plpgsql as $$
 declare
   t pgrab_internal.task;
 begin
-  if new.run_at between '0001-01-01Z' and '9999-12-31Z' and new.jitter = '0'
+  if new.run_at between '0001-01-01Z' and '9999-12-31Z' and new.jitter = '0' and new.kind <> 'batch'
     and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.wait_for) = 0 then
     new.run_at := coalesce(nullif(new.run_at, now() + interval '1 us'), now());
     new.fire_at := new.run_at;
@@ -205,19 +205,19 @@ begin
   t.due_at := case when not t.paused then t.run_at + pgrab_internal.jitter_of(t.id, t.jitter) end;
   if t.parent_id is not null then
     t := pgrab_internal.chain_join(t);
-  elsif t.wait_for is not null then
+  elsif t.wait_for is not null or t.kind = 'batch' then
     t.status := 'waiting';
     t.due_at := null;
   end if;
   return t;
 end $$;
 comment on function pgrab_internal.plan_new(pgrab_internal.task) is
-  'Plans a new task with a schedule, a limit, a parent, a jitter or a signal to wait for.';
+  'Plans a new task with a schedule, a limit, a parent, a jitter, or something to wait for.';
 
 create trigger task_20_plan before insert on pgrab.task for each row
 when ((
   new.run_at = now() + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
-  and new.jitter = '0' and not new.paused
+  and new.jitter = '0' and not new.paused and new.kind <> 'batch'
   and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.wait_for) = 0
   ) is not true)
 execute function pgrab_internal.task_plan();
@@ -288,6 +288,12 @@ begin
   if t.limit_key is distinct from o.limit_key then
     perform pgrab_internal.limit_check(t.limit_key, t.owner);
   end if;
+  if t.batch is distinct from o.batch then
+    perform pgrab_internal.batch_refuse(t.batch, 'A task is a member of a batch from its INSERT on.');
+  elsif 'batch' in (t.kind, o.kind) and t.kind <> o.kind then
+    perform pgrab_internal.refuse('kind', t.kind, 'A task is a batch from its INSERT on, or never.');
+  end if;
+  perform pgrab_internal.batch_check(t);
   if t.kind <> o.kind then
     perform pgrab_internal.kind_refuse(t.owner, t.kind);
   end if;
@@ -538,7 +544,7 @@ begin
   from (
     select n.owner, n.kind, n.require, n.delivery, n.priority, min(n.due_at) as due_at,
       pgrab_tool.lane_of(n.owner, n.kind, n.require, n.delivery, n.priority) as lane,
-      bool_and(n.schedule is null and n.chain is null
+      bool_and(n.schedule is null and n.chain is null and n.batch is null
         and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
     from new_task n group by n.owner, n.kind, n.require, n.delivery, n.priority) g;
   if not v.plain then
@@ -559,6 +565,15 @@ begin
       select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 17));
   end if;
   if not v.plain then
+    perform pgrab_internal.batch_check(row(n.*)::pgrab_internal.task)
+    from new_task n where n.kind = 'batch' or n.batch is not null and n.schedule is not null;
+    perform pgrab_internal.batches_begin(array_agg(n.id)) from new_task n where n.kind = 'batch'
+    having count(*) > 0;
+    perform pgrab_internal.batch_join(n.batch, n.owner, n.members)
+    from (select t.batch, t.owner, count(*) as members from new_task t where t.batch is not null
+      group by t.batch, t.owner order by t.batch, t.owner) n;
+    perform pgrab_internal.batch_bound(array_agg(n.id))
+    from new_task n join pgrab.limit l on l.key = pgrab_internal.batch_limit(n.batch) having count(*) > 0;
     perform pgrab_internal.event('insert', t.owner, row(t.*)::pgrab_internal.task)
     from new_task n join pgrab.task t on t.id = any (array[n.id]) where n.schedule is not null;
     update pgrab.chain c set pending = c.pending + n.n

@@ -25,7 +25,7 @@ begin
       'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
       'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'limit_key', t.limit_key,
       'expect_within', t.expect_within, 'stall_after', t.stall_after, 'keep', t.keep,
-      'wait_for', t.wait_for, 'wait_timeout', t.wait_timeout, 'signal_by', t.signal_by))
+      'batch', t.batch, 'wait_for', t.wait_for, 'wait_timeout', t.wait_timeout, 'signal_by', t.signal_by))
     -- nulls inside these are kept
     || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
     || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end;
@@ -47,11 +47,12 @@ begin atomic
         t.max_runs, t.limit_key, t.on_failure, t.expect_within, t.stall_after, t.keep, t.wait_for,
         t.wait_timeout, t.signal_by) > 0
     then pgrab_internal.definition_rare(t)
-    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.parent_id, t.chain) = 0 then null
+    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.parent_id, t.chain, t.batch) = 0 then null
     else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end
       || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
       || case when t.key is null then '{}' else jsonb_build_object('key', t.key) end
       || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
+      || case when t.batch is null then '{}' else jsonb_build_object('batch', t.batch) end
     end;
 end;
 comment on function pgrab_internal.definition_own(pgrab_internal.task) is

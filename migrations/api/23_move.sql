@@ -56,6 +56,8 @@ values
   ('ask', 'cancelled', 'waiting', false, false, true, 'its next fire needs a signal'),
   ('signal', 'waiting', 'scheduled', false, false, false, 'its signal has come'),
   ('replan', 'waiting', 'scheduled', false, false, false, 'a person edits what it waits for'),
+  ('succeed', 'waiting', 'done', false, false, true, 'it is a batch, and its members have ended'),
+  ('park', 'waiting', 'parked', false, false, true, 'it is a batch, and members have failed'),
   ('expire', 'waiting', 'parked', false, false, true, 'its signal has not come in time'),
   ('next', 'waiting', 'scheduled', false, false, false, 'a fire was given up, and another follows'),
   ('skip', 'waiting', 'skipped', false, false, true, 'a person skipped its last fire'),
@@ -227,12 +229,14 @@ declare
   v_forget bigint[];
 begin
   with d as materialized (
-    select m.*, o.incarnation, o.status as was, o.chain, o.fire_at as fired, o.needs is not null as counts,
+    select m.*, o.incarnation, o.status as was, o.chain, o.batch, o.fire_at as fired,
+      o.needs is not null as counts,
       h.root is null as once, w.becomes, x.alone, x.quiet,
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
         or w.becomes in ('waiting', 'done', 'cancelled', 'skipped') end as forgets,
-      case when o.status = 'running' or (m.run).outcome = 'timed_out' then (m.run).outcome end as outcome,
+      case when o.status = 'running' or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park')
+        then (m.run).outcome end as outcome,
       w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
       o.wait_for is not null and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
@@ -244,8 +248,10 @@ begin
       left join pgrab.chain h on h.chain = any (array[o.chain])
       cross join lateral (
         select coalesce(
-            case when x.becomes <> 'scheduled' or o.wait_for is null then x.becomes
-              when not pgrab_internal.lacks_signal(o.id, o.wait_for, m.event) then x.becomes
+            case when x.becomes <> 'scheduled' or o.wait_for is null and o.kind <> 'batch'
+                then x.becomes
+              when o.kind <> 'batch' and not pgrab_internal.lacks_signal(o.id, o.wait_for, m.event)
+                then x.becomes
               else (select a.becomes from pgrab_internal.transition a
                 where a.event = 'ask' and a.was = o.status) end,
             pgrab_internal.no_move(m.id, m.event, o.status)) as becomes,
@@ -283,6 +289,10 @@ begin
         + case when d.was = 'running' then interval '1 s' else '20 s' end then pgrab.shard(t.id) end),
   made as (
     select * from left_now union all select * from kept),
+  counted as (
+    insert into pgrab.batch_count (batch, gone)
+    select e.batch, count(*) from left_now e
+    where e.batch is not null and e.becomes <> 'done' group by e.batch),
   written as (
     insert into pgrab.run select (e.note).* from made e where (e.note).outcome is not null)
   select array_agg((e.id, e.version, e.incarnation, e.event, e.was, e.becomes, e.outcome,

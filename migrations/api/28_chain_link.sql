@@ -205,8 +205,10 @@ begin
     update pgrab.task t
     set needs = t.needs - c.n, met = t.met + c.ran, version = t.version + 1,
       fire_at = case when t.met > 0 then greatest(t.fire_at, c.fire) else c.fire end, -- of roots, the latest
-      status = case when t.needs <= c.n and t.wait_for is null then 'scheduled' else 'waiting' end,
-      due_at = case when t.needs > c.n or t.paused or t.wait_for is not null then null
+      status = case when t.needs <= c.n and t.wait_for is null and t.kind <> 'batch' then 'scheduled'
+        else 'waiting' end,
+      due_at = case
+        when t.needs > c.n or t.paused or t.wait_for is not null or t.kind = 'batch' then null
         else greatest(clock_timestamp(), t.run_at)
           + case when t.jitter = '0' then '0' else pgrab_internal.jitter_of(t.id, t.jitter) end end
     from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))

@@ -165,6 +165,9 @@ begin
     delete from pgrab.step s where s.task_id = o.id;
   end if;
   perform pgrab_internal.waits_end(array[o.id], array[o.id]);
+  if o.batch is not null or o.kind = 'batch' then
+    perform pgrab_internal.batch_deleted(o);
+  end if;
   perform pgrab_internal.definition_deleted(o);
   if o.chain is not null then
     perform pgrab_internal.link_deleted(o);

@@ -486,15 +486,16 @@ declare
   c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs);
   g pgrab_internal.gate[];
 begin
-  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 14 when c_asks then 6
-    else 4 end loop
+  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 14
+    when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
     continue when not p_all and i in (9, 12, 13);
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
       when 2 then g := array(select x from pgrab_internal.explain_all() x);
       when 3 then g := array(select x from pgrab_internal.explain_parents(t, p_all) x);
       when 4 then g := array(select x from pgrab_internal.explain_chain(t) x);
-      when 5 then g := array(select x from pgrab_internal.explain_signal(t) x);
+      when 5 then g := array(select x from pgrab_internal.explain_signal(t) x
+        union all select x from pgrab_internal.explain_batch(t) x);
       when 6 then g := array(select x from pgrab_internal.explain_due(t, p_all) x);
       when 7 then g := array(select x from pgrab_internal.explain_limit(t, p_all) x);
       when 8 then g := array(select x from pgrab_internal.explain_claim(t) x);

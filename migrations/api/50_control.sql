@@ -67,6 +67,7 @@ language plpgsql as $$
 declare
   v_ids bigint[];
 begin
+  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
   v_ids := array(
     select l.id from pgrab_internal.control_lock(p_ids, 'pause', p_by) l where not l.paused);
   perform pgrab_internal.pause_set(v_ids, true);
@@ -79,6 +80,7 @@ language plpgsql as $$
 declare
   v_ids bigint[];
 begin
+  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
   v_ids := array(select l.id from pgrab_internal.control_lock(p_ids, 'resume', p_by) l where l.paused);
   perform pgrab_internal.pause_set(v_ids, false);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
@@ -91,6 +93,7 @@ begin
   if t.status <> 'parked' then
     perform pgrab_internal.control_refuse(t, case
       when t.status = 'running' then 'An attempt is in progress.'
+      when t.kind = 'batch' then 'None of its members is parked.'
       when pgrab_internal.waits_outside(t.status, t.chain, t.needs)
         then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for)
       when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
@@ -107,6 +110,7 @@ language plpgsql as $$
 declare
   v_moves pgrab_internal.move[];
 begin
+  p_ids := pgrab_internal.batch_ids(p_ids, true, p_by);
   perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry', p_by) l;
   select array_agg(pgrab_internal.move_to(
     t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)) into v_moves
@@ -125,6 +129,9 @@ begin
     perform pgrab_internal.control_refuse(t, 'A task never overlaps itself; wait until this run has ended.');
   elsif t.status = 'parked' then
     perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
+  elsif t.kind = 'batch' then
+    perform pgrab_internal.control_refuse(t,
+      'A batch runs nothing; it ends when it is sealed and its members have ended.');
   elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs) then
     perform pgrab_internal.control_refuse(t,
       format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for));
@@ -236,7 +243,7 @@ declare
   v_task pgrab_internal.task;
   v_why constant text := 'cancelled by ' || p_by;
   v_live constant bigint[] := array(
-    select i from unnest(p_ids) i
+    select i from unnest(pgrab_internal.batch_ids(p_ids, false, p_by)) i
     where not exists (select from pgrab_internal.chain_of_ended(i) e where e.root)
       or not pgrab_internal.may_see_ended(i, p_by));
 begin

@@ -15,6 +15,7 @@ begin
     when 'retry' then return query select * from pgrab_internal.retry(p_ids, p_by);
     when 'run_now' then return query select * from pgrab_internal.run_now(p_ids, p_by);
     when 'cancel' then return query select * from pgrab_internal.cancel(p_ids, p_by);
+    when 'seal' then return query select * from pgrab_internal.seal(p_ids, p_by);
     when 'skip_next' then return query select * from pgrab_internal.skip_next(p_ids, p_by);
     when 'delete' then return query select * from pgrab_internal.delete(p_ids, p_by);
     when 'undelete' then return query select * from pgrab_internal.undelete(p_ids, p_by);

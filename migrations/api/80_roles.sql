@@ -22,8 +22,8 @@
 create or replace view pgrab_internal.rights as
 select r.* from (values
   ('see tasks, runs, chains, limits, alerts, events', '{task,run,edge,chain,limit,limit_place,limit_use,
-    limit_start,alert,incident,cancel_request,live,definition,event,step,wait,signal}'::text[], 'select',
-    null::text[],
+    limit_start,alert,incident,cancel_request,live,definition,event,step,wait,signal,batch,
+    batch_count}'::text[], 'select', null::text[],
     'own', 'all', 'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,weight,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
@@ -33,8 +33,8 @@ select r.* from (values
   ('change other columns', '{task}', 'update', array(
       select c from unnest(pgrab_internal.written()) c where c <> all ('{kind,command,args,on_failure}')),
     'own', 'all', null, null, null),
-  ('pause, resume, retry, cancel, run now, skip, delete; `apply`, `edit`', '{pause,resume,retry,cancel,
-    run_now,skip_next,delete,delete_chain,apply,edit}', 'call', null, 'own', 'all', null, null, null),
+  ('pause, resume, retry, cancel, run now, skip, seal, delete; `apply`, `edit`', '{pause,resume,retry,cancel,
+    run_now,skip_next,seal,delete,delete_chain,apply,edit}', 'call', null, 'own', 'all', null, null, null),
   ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
   ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`', '{task,edge,limit,alert}', 'delete', null,
@@ -118,6 +118,8 @@ select o.* from (values
   ('step', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('wait', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('signal', 'exists (select from pgrab.task t where t.id = task_id)'),
+  ('batch', 'exists (select from pgrab.task t where t.id = task_id)'),
+  ('batch_count', 'exists (select from pgrab.task t where t.id = batch_count.batch)'),
   ('limit_place', 'exists (select from pgrab.limit l where l.key = limit_place.key)'),
   ('limit_use', 'exists (select from pgrab.limit l where l.key = limit_use.key)'),
   ('limit_start', 'exists (select from pgrab.limit l where l.key = limit_start.key)')) o(object, condition);
@@ -230,9 +232,9 @@ language plpgsql as $$
 declare
   c_people constant text := 'pgrab_submit, pgrab_operator, pgrab_read';
   -- call_check() refuses these, and says who may call them
-  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,delete,delete_chain,
-    undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,delete_alert,
-    delete_secret,delete_token}';
+  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,delete,
+    delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,
+    delete_alert,delete_secret,delete_token}';
   r record;
 begin
   for r in
@@ -261,8 +263,8 @@ create or replace function pgrab_internal.rights_node() returns void
 language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
-    limit_tick,limit_waits,waits_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,move,park,
-    args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
+    limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
+    move,park,args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
     pools_announce,node_died,node_back,overdue_tick,notices_tell,days_ahead,upkeep}';
   r record;
 begin

@@ -19,7 +19,7 @@ struct options {
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
-	char *wait_for, *wait_timeout, *signal_by;
+	char *batch, *wait_for, *wait_timeout, *signal_by;
 	char *source, *on_failure, *expect_within, *stall_after, *keep;
 	bool paused;
 };
@@ -62,6 +62,7 @@ static const struct option_key keys[] = {
     /* after what */
     TEXT("parent", 0, parent, "ID[,ID...]",
 	"starts when this task has, or all of these have, ended: a link of their chain"),
+    TEXT("batch", 0, batch, "ID", "a member of this batch: see pgrab batches"),
     TEXT("run_if", 0, run_if, "WORD",
 	"which outcome of the parent starts it: success (default), failure, always"),
     TEXT("wait_for", 0, wait_for, "NAME", "each fire starts only after this signal: see pgrab signal"),

@@ -1,5 +1,5 @@
 /*
- * pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete: the functions of the same
+ * pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete, seal: the functions of the same
  * names.  A task is named by its id, its key or its name.
  */
 #include <stddef.h>
@@ -34,6 +34,7 @@ static const struct control {
     {"skip-next", "cli_skip_next", NULL, "Nothing to do."},
     {"delete", "cli_delete", NULL, "Nothing to do."},
     {"undelete", "cli_undelete", NULL, "Nothing to do."},
+    {"seal", "cli_seal", NULL, "Nothing to do: sealed already."},
 };
 
 static int
@@ -111,3 +112,5 @@ const struct command cmd_delete =
     CONTROL_ROW("delete", "delete tasks and their schedules; running ones are stopped, the history stays");
 const struct command cmd_undelete =
     CONTROL_ROW("undelete", "insert deleted tasks again, as they were; schedules are planned from now on");
+const struct command cmd_seal =
+    CONTROL_ROW("seal", "add no more members to batches: they end when all have ended");

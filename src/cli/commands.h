@@ -8,6 +8,7 @@
 
 extern const struct command cmd_add, cmd_edit;     /* in cmd_add.c */
 extern const struct command cmd_apply, cmd_export; /* in cmd_apply.c */
+extern const struct command cmd_batches;
 extern const struct command cmd_chains;
 extern const struct command cmd_complete;
 extern const struct command cmd_diff;
@@ -25,7 +26,7 @@ extern const struct command cmd_next;
 extern const struct command cmd_nodes;
 extern const struct command cmd_signal;
 extern const struct command cmd_adopt, cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
-    cmd_skip_next, cmd_delete, cmd_undelete; /* in cmd_control.c */
+    cmd_skip_next, cmd_delete, cmd_undelete, cmd_seal; /* in cmd_control.c */
 extern const struct command cmd_run;
 extern const struct command cmd_events;
 extern const struct command cmd_runs;

@@ -22,7 +22,7 @@ sql_of(const char *action)
 {
 	static const char *const known[][2] = {{"pause", "cli_pause"}, {"resume", "cli_resume"},
 	    {"cancel", "cli_cancel"}, {"retry", "cli_retry"}, {"run-now", "cli_run_now"},
-	    {"skip-next", "cli_skip_next"}, {"delete", "cli_delete"}};
+	    {"skip-next", "cli_skip_next"}, {"seal", "cli_seal"}, {"delete", "cli_delete"}};
 
 	for (size_t i = 0; action != NULL && i < sizeof known / sizeof *known; i++) {
 		if (strcmp(known[i][0], action) == 0)

@@ -69,7 +69,7 @@ put_output(struct call *c, const PGresult *r)
 }
 
 static void
-put_actions(struct call *c, const char *id)
+put_actions(struct call *c, const char *id, const char *kind)
 {
 	static const char *const actions[] = {
 	    "run-now", "pause", "resume", "retry", "cancel", "skip-next", "delete", NULL};
@@ -82,6 +82,8 @@ put_actions(struct call *c, const char *id)
 	buf_adds(&c->out, "\">");
 	for (const char *const *a = actions; *a != NULL; a++)
 		page_button(c, "action", *a, *a);
+	if (strcmp(kind, "batch") == 0)
+		page_button(c, "action", "seal", "seal");
 	buf_adds(&c->out, "</form>\n");
 }
 
@@ -152,7 +154,7 @@ put_parts(struct call *c, const struct parts *p)
 	const PGresult *f = p->fields;
 
 	put_title(c, f);
-	put_actions(c, field(f, "id"));
+	put_actions(c, field(f, "id"), field(f, "kind"));
 	put_signal(c, f);
 	put_fields(c, f);
 	put_block(c, "Command", field(f, "command"));

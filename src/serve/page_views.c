@@ -187,13 +187,17 @@ static void
 chains(struct call *c, struct db *db)
 {
 	const char *params[] = {NULL, "500"};
-	PGresult *r = NULL;
+	PGresult *r = NULL, *batches = NULL;
 
-	if (page_ask_shared(c, db, "cli_chains", 2, params, &r)) {
+	if (page_ask_shared(c, db, "cli_chains", 2, params, &r) &&
+	    page_ask_shared(c, db, "cli_batches", 0, NULL, &batches)) {
 		page_begin(c, "Chains", true);
 		page_table(c, r, PQntuples(r), SAYS_NO_CHAINS, false);
+		page_heading(c, "Batches");
+		page_table(c, batches, PQntuples(batches), "No batch is open.", false);
 		page_end(c);
 	}
+	PQclear(batches);
 	PQclear(r);
 }
 

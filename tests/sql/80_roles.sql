@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(33);
+select plan(36);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -55,6 +55,8 @@ begin
     insert into pgrab.incident (task_id, event, since) values (v_ids[1], 'failed', now());
     insert into pgrab.wait (task_id, name, since) values (v_ids[1], 'go', now());
     insert into pgrab.signal (task_id, name, role) values (v_ids[1], 'go', 'x');
+    insert into pgrab.batch (task_id) values (v_ids[1]);
+    insert into pgrab.batch_count (batch) values (v_ids[1]);
     insert into pgrab.cancel_request (task_id, version, incarnation) values (v_ids[1], 1, 1);
     insert into pgrab.live (incarnation, task_id, version) values (1, v_ids[1], 1);
     insert into pgrab.step (task_id, fire_at, name, version) values (v_ids[1], now(), 's', 1);
@@ -86,6 +88,7 @@ select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w)
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
   ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('wait', 'task_id = {t}'),
+  ('batch', 'task_id = {t}'), ('batch_count', 'batch = {t}'),
   ('signal', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
   ('live', 'task_id = {t}'), ('step', 'task_id = {t}'),
   ('event', 'task_id = {t} and what = ''edit''')) v(x, w);
@@ -150,7 +153,7 @@ insert into pg_temp.way values
   ('undrain', 'call', null, 'select 1 from pgrab.undrain(''n1'')');
 insert into pg_temp.way
 select x, 'call', null, format('select 1 + count(*) from pgrab.%I({s})', x)
-from unnest('{pause,resume,retry,cancel,run_now,skip_next,delete,delete_chain}'::text[]) x
+from unnest('{pause,resume,retry,cancel,run_now,skip_next,seal,delete,delete_chain}'::text[]) x
 union all
 select x, 'call', null, format('select 1 + count(*) from pgrab.%I()', x)
 from unnest('{pause_all,resume_all,adopt,upkeep}'::text[]) x;
@@ -206,6 +209,18 @@ $$;
 select is(array(select w from pg_temp.wrong(p.name, p.roles) w), '{}'::text[],
   'what is permitted to who is ' || coalesce(nullif(array_to_string(p.roles, ' and '), ''), 'none of these'))
 from pg_temp.person p where p.name <> 'pgrab_t_other' order by p.name;
+
+-- ----------------------------------------------------------------------------------------- others' batches
+set local role pgrab_t_other;
+insert into pgrab.task (kind) values ('batch') returning id as theirs \gset
+insert into pgrab.task (kind, batch) values ('noop', :theirs);
+set local role pgrab_t_submit;
+select throws_ok(format('insert into pgrab.task (kind, batch) values (''noop'', %s)', :theirs), '22023',
+  format('task batch cannot be ''%s''', :theirs),
+  'only its owner adds members to a batch; others are not told of it');
+select throws_ok(format('select pgrab.seal(%s)', :theirs), 'P0002', null, 'or seals it');
+select is((select count(*) from pgrab.batches where id = :theirs), 0::bigint, 'or sees it');
+reset role;
 
 -- ----------------------------------------------------------------------------------------- others' signals
 create role pgrab_t_manager;
@@ -274,7 +289,7 @@ select is(
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
-  'members_check on_signal on_tasks output output_of',
+  'members_check no_task on_signal on_tasks output output_of',
   'a reader calls nothing else that could change anything');
 select is(array(
     select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))

@@ -111,6 +111,11 @@ def test_each_move_of_the_table_is_made(db, nodes):
     end(db, 601)  # its next fire waits
     db.query("update pgrab.wait set until = now(); select pgrab_internal.waits_tick()")  # 602 has no other
 
+    for task in 701, 702:
+        db.add(id=task, kind="batch", command="")
+    db.add(id=703, kind="noop", batch=702)
+    db.query("select pgrab.seal(array[701, 702]); select pgrab.cancel(703); select pgrab_internal.batches_tick()")
+
     for task in 501, 502, 503, 504, 505:
         db.add(id=task, kind="noop", run_at="2100-01-01", max_attempts=1)
     take(db, 502)

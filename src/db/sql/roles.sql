@@ -4,7 +4,7 @@
 -- Serves: pgrab migrate --roles, pgrab sql --roles.
 do $$
 declare
-  c_kinds constant text[] := '{sql,noop,notify,shell,exec,http}';
+  c_kinds constant text[] := '{sql,noop,notify,batch,shell,exec,http}';
   c_path constant text := pg_catalog.current_setting('search_path');
   v_role text;
 begin
@@ -20,7 +20,7 @@ begin
     end if;
   end loop;
   -- these kinds can do no more than their owner; shell, exec and http are granted one by one
-  foreach v_role in array '{pgrab_kind_sql,pgrab_kind_noop,pgrab_kind_notify}'::text[] loop
+  foreach v_role in array '{pgrab_kind_sql,pgrab_kind_noop,pgrab_kind_notify,pgrab_kind_batch}'::text[] loop
     if not pg_has_role('pgrab_submit', v_role, 'MEMBER') then
       execute format('grant %I to pgrab_submit', v_role);
     end if;

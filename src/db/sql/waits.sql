@@ -1,4 +1,5 @@
--- Ends the fires of tasks whose signal has not come in time, a thousand at most.  Serves: recover of the
--- first node, at the moment when the next wait is over, and of the others in turn.  Returns how many there
--- were, and in how many microseconds the next one is over; null: none ends.
-select w.over, w.next_us from pgrab_internal.waits_tick() w
+-- Ends the fires of tasks whose signal has not come in time, and batches that have no member left, some of
+-- them.  Serves: recover of the first node, at the moment when the next wait is over, and of the others in
+-- turn.  Returns how many it looked at, and in how many microseconds the next one is due; null: none.
+select w.over + b.looked, least(w.next_us, b.next_us)
+from pgrab_internal.waits_tick() w cross join pgrab_internal.batches_tick() b
