@@ -17,7 +17,7 @@ insert into pgrab_internal.transition (event, was, becomes, alone, gone, quiet, 
 values
   ('claim', 'scheduled', 'claimed', false, false, true, 'a node takes it'),
   ('begin', 'scheduled', 'running', false, false, true,
-   'a node takes it and can begin it at once: its kind is instant, or a handler is free'),
+   'a node takes it and can begin it at once: its kind is instant, or a worker or handler is free'),
   ('start', 'claimed', 'running', false, false, true, 'start'),
   ('release', 'claimed', 'scheduled', false, false, false, 'its node hands it back, or has died'),
   ('refuse', 'claimed', 'scheduled', false, false, true, 'its owner may not use its kind any more'),

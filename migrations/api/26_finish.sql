@@ -11,7 +11,8 @@
 -- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked.  Times
 -- are microseconds before now, on the node's monotonic clock.  retries_us: the wait before the next attempt
 -- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
--- that was lost: another run is to blame, and the attempt is not counted.
+-- that was lost: another run is to blame, and the attempt is not counted.  Of one that could not begin: only
+-- its worker was taken, so it waits for nothing.
 create type pgrab_internal.batch as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
@@ -175,7 +176,9 @@ begin
     select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n,
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- while it ran
       t.attempt - (o.outcome = 'lost' and f.retry_us is not null)::int as attempt,
-      case when not a.again then null when o.outcome = 'lost' then least(t.due_at, clock_timestamp())
+      case when o.outcome = 'not_started'
+          then case when f.retry_us >= 0 then t.due_at else clock_timestamp() + interval '2 s' end
+        when not a.again then null when o.outcome = 'lost' then least(t.due_at, clock_timestamp())
         else pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end as due_at,
       case when p.plan then t.schedule end as schedule, case when p.plan then t.timezone end as timezone,
       case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
@@ -206,7 +209,7 @@ begin
       cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n)
   select array_agg(case
     when e.outcome = 'not_started' then pgrab_internal.move_to(e.id, e.version, 'unstart',
-      p_due_at => clock_timestamp() + interval '2 s', p_attempt => e.attempt - 1)
+      p_due_at => e.due_at, p_attempt => e.attempt - 1)
     when e.again then pgrab_internal.move_to(e.id, e.version, 'retry', p_due_at => e.due_at,
       p_attempt => e.attempt, p_run => e.run)
     when f.fire <= coalesce(e.ends_at, 'infinity') then pgrab_internal.move_to(e.id, e.version, 'next',
@@ -234,7 +237,8 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.batch, text) is
 
 -- The end of a run is recorded, and its task planned again.  versions and incarnations are the fence: a run
 -- whose fence does not match changes nothing and is not returned; it may still hold a place under a limit.
---   could not begin           as if it had not been started: tried again in 2 s, and no attempt is counted
+--   could not begin           as if it had not been started: no attempt is counted, and it is tried again in
+--                             2 s, or at once if only its worker was taken
 --   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
 --   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given
 --                             a new run_at while it ran

@@ -129,6 +129,7 @@ struct run {
 	int band;            /* of its priority, see BAND_STEP_US */
 	struct hold *hold;   /* the claim it came with; a reference, or NULL */
 	bool started;        /* status in the database is running */
+	bool instant;        /* its kind never blocks: batches of these, which nobody can stop; by the boss */
 	bool once;           /* at_most_once */
 	bool limited;        /* needs a place under a limit before it starts */
 	bool copy;           /* of a run that has gone back to the boss: the finisher frees it */
@@ -139,8 +140,7 @@ struct run {
 	struct run_end end;
 
 	/* who carries it out, and since when */
-	size_t crew; /* the worker threads, 0, or the pool of that number */
-	const struct pgrab_executor *executor;
+	size_t crew;             /* the worker threads, 0, or the pool of that number */
 	struct live *live;       /* with a pool, while a process has it: what it shows; the pools' */
 	int64_t begun_us;        /* clock_mono_us */
 	_Atomic int64_t sign_us; /* its last sign of life: output, or progress */
@@ -148,7 +148,7 @@ struct run {
 
 #define RETRY_DEFAULT INT64_C(0)  /* as the task says */
 #define RETRY_NO      INT64_C(-1) /* this fire is over */
-/* Of a run that was lost because of another: at once, and the attempt is not counted. */
+/* Of a run that was lost because of another, or could not begin: at once, and the attempt is not counted. */
 #define RETRY_UNCOUNTED INT64_C(1)
 /* This minus n: as the task says, but not before n us. */
 #define RETRY_NOT_BEFORE INT64_C(-1)

@@ -64,7 +64,7 @@ void exec_set_destroy(struct exec_set **s); /* after the last worker has ended *
 size_t exec_set_count(const struct exec_set *s);
 const struct pgrab_executor *exec_set_at(const struct exec_set *s, size_t i);
 const struct pgrab_executor *
-exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here */
+exec_set_find(const struct exec_set *s, const char *kind); /* NULL: not allowed here; s may be NULL */
 
 /* Is it a valid name for a kind?  Is it a built-in kind, allowed or not? */
 bool exec_kind_valid(const char *kind);

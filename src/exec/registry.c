@@ -245,7 +245,7 @@ exec_set_at(const struct exec_set *s, size_t i)
 const struct pgrab_executor *
 exec_set_find(const struct exec_set *s, const char *kind)
 {
-	for (size_t i = 0; i < s->count; i++) {
+	for (size_t i = 0; s != NULL && i < s->count; i++) {
 		if (strcmp(s->item[i].executor->kind, kind) == 0)
 			return s->item[i].executor;
 	}

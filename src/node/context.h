@@ -44,7 +44,7 @@ struct node {
 	const struct store *store; /* PostgreSQL; the threads above ask it through this table only */
 	char *kinds;               /* array text of what may be claimed here; of these: */
 	char *handled;             /* those of handler processes */
-	char *at_once;             /* those and the instant ones: begun when they are claimed */
+	char *at_once;             /* those and the instant ones */
 	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;

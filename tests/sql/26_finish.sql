@@ -2,7 +2,7 @@
 -- waits for its next attempt.
 begin;
 \ir nodes.inc
-select plan(27);
+select plan(29);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at, kinds) values
@@ -44,6 +44,22 @@ select is(pgrab_internal.retry_wait('5 s', '1 hour', 4) between '36 s' and '44 s
 select is(pgrab_internal.retry_wait('5 s', '1 hour', 1000) between '54 min' and '66 min', true,
   'up to backoff_max');
 select is(pgrab_internal.retry_wait('0', '0', 3), '0', 'no backoff, no wait');
+
+-- what could not begin counts no attempt, and waits only if something was in its way
+insert into pgrab.task (kind, name) values ('noop', 'unbegun'), ('noop', 'no worker');
+update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 2,
+  claimed_at = now(), started_at = now() from pgrab.node n where t.name in ('unbegun', 'no worker');
+select pgrab_internal.finish(row(array[t.id], array[1000], array[4], array[0], array[0], array['not_started'],
+    array[null], array[null], array[false], array[null], array[w.retry_us])::pgrab_internal.batch, 1, 'n1')
+from (values ('unbegun', null::bigint), ('no worker', 1)) w(name, retry_us)
+  join pgrab.task t using (name);
+select results_eq(
+  $$select t.name, t.status, t.attempt, t.started_at, t.due_at > clock_timestamp() from pgrab.task t
+    where t.name in ('unbegun', 'no worker') order by t.name$$,
+  $$values ('no worker', 'scheduled', 1, null::timestamptz, false),
+    ('unbegun', 'scheduled', 1, null::timestamptz, true)$$, 'could not begin: as if it had not been started');
+select is((select count(*) from pgrab.run r where r.name in ('unbegun', 'no worker')), 0::bigint,
+  'and the history knows nothing of it');
 
 -- What a task runs is edited while it runs: the run that goes on is of the text before, and the new text
 -- runs, too.

@@ -161,11 +161,12 @@ def test_no_task_makes_a_move_that_is_not_in_the_table(db, nodes):
 
 
 def test_a_task_that_fails_moves_in_order(db, nodes):
-    """scheduled -> claimed -> running -> (retry) scheduled -> ... -> parked -> (a new time) scheduled, as a log of the row sees it."""
+    """scheduled -> running -> (retry) scheduled -> claimed -> running -> parked -> (a new time) scheduled, as a log of the row sees it: only the
+    last attempt is claimed before it is started."""
     note_moves(db)
     nodes.start()
     task = db.add(kind="shell", command="exit 1", max_attempts=2, backoff="10 ms")
     db.wait("select status = 'parked' from pgrab.task where id = %s", task)
     db.query("update pgrab.task set run_at = '2100-01-01' where id = %s", task)
-    assert moves(db)[:6] == [("scheduled", "claimed"), ("claimed", "running"), ("running", "scheduled"),
-                             ("scheduled", "claimed"), ("claimed", "running"), ("running", "parked")]
+    assert moves(db)[:6] == [("scheduled", "running"), ("running", "scheduled"), ("scheduled", "claimed"), ("claimed", "running"),
+                             ("running", "parked"), ("parked", "scheduled")]

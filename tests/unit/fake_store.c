@@ -305,6 +305,20 @@ misfire(struct db *db, const struct candidate *cs, size_t n, int64_t within_us, 
 	return end(&c, err);
 }
 
+static void
+fill_definition(struct run *r)
+{
+	r->started = true;
+	r->task.attempt = 1;
+	r->task.max_attempts = 3;
+	r->task.timeout_us = 60 * US_PER_S;
+	if (r->task.owner != NULL)
+		return;
+	r->task.owner = xstrdup("somebody");
+	r->task.name = xstrdup("");
+	r->task.command = xstrdup("");
+}
+
 static struct run *
 run_of_task(const struct fake_task *t, const struct claim *who, struct run *chain)
 {
@@ -315,7 +329,16 @@ run_of_task(const struct fake_task *t, const struct claim *who, struct run *chai
 	r->once = t->once;
 	r->task.kind = xstrdup(fake.kind);
 	r->hold = hold_ref(who->hold);
+	if (t->status == FAKE_RUNNING)
+		fill_definition(r);
 	return run_chain(r, chain);
+}
+
+/* As claim.sql: of a kind that is to begin at once, due at the look, and harmless to start twice. */
+static bool
+begins(const struct claim *who, const struct fake_task *t)
+{
+	return strstr(who->at_once, fake.kind) != NULL && t->due_us <= who->due_us && !t->once;
 }
 
 static enum rc
@@ -338,7 +361,8 @@ claim(struct db *db, struct claim *who, const struct candidate *cs, size_t n, st
 			who->contended = true;
 		if (t->status != FAKE_SCHEDULED || t->version != cs[i].version || t->locked)
 			continue;
-		t->status = FAKE_CLAIMED;
+		t->status = begins(who, t) ? FAKE_RUNNING : FAKE_CLAIMED;
+		t->starts += t->status == FAKE_RUNNING;
 		t->version++;
 		t->incarnation = who->incarnation;
 		t->held_us = fake_now_us();
@@ -362,6 +386,8 @@ held(struct db *db, const struct claim *who, const struct candidate *cs, size_t 
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fenced(cs[i].id, cs[i].version + 1, who->incarnation, FAKE_CLAIMED);
 
+		if (t == NULL)
+			t = fenced(cs[i].id, cs[i].version + 1, who->incarnation, FAKE_RUNNING);
 		if (t != NULL) {
 			*chain_out = run_of_task(t, who, *chain_out);
 			++*won_out;
@@ -414,20 +440,6 @@ check_order(struct run *const *runs, size_t n)
 	for (size_t i = 1; i < n; i++)
 		assert(runs[i - 1]->id < runs[i]->id ||
 		       (runs[i - 1]->id == runs[i]->id && runs[i - 1]->version < runs[i]->version));
-}
-
-static void
-fill_definition(struct run *r)
-{
-	r->started = true;
-	r->task.attempt = 1;
-	r->task.max_attempts = 3;
-	r->task.timeout_us = 60 * US_PER_S;
-	if (r->task.owner != NULL)
-		return;
-	r->task.owner = xstrdup("somebody");
-	r->task.name = xstrdup("");
-	r->task.command = xstrdup("");
 }
 
 static enum rc

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/args.h"
 #include "parts.h"
 #include "random.h"
 
@@ -178,6 +179,151 @@ a_due_task_that_finds_no_worker_goes_back_after_steal_after(void **unused)
 	parts_end(&p);
 }
 
+/* As claim.sql has started it. */
+static struct run *
+give_started(int64_t due_us)
+{
+	struct run *r = new_run(due_us);
+
+	r->started = true;
+	boss_give(p.n.boss, r, (struct room){0});
+	return r;
+}
+
+/* Four are with the workers, this one waits. */
+static struct run *
+give_waiting(void)
+{
+	int64_t now = clock_mono_us();
+	struct run *r;
+
+	for (int i = 0; i < 4; i++)
+		give_started(now - 1);
+	parts_boss(&p);
+	for (int i = 0; i < 4; i++)
+		started(pop(p.n.run_queue), 60 * US_PER_S);
+	r = give_started(now);
+	parts_boss(&p);
+	assert_null(pop(p.n.run_queue));
+	return r;
+}
+
+static void
+returned(struct run *r, enum outcome o)
+{
+	struct run *back = pop(p.n.finish_queue);
+
+	assert_ptr_equal(back, r);
+	assert_int_equal(r->end.outcome, o);
+	assert_int_equal(mailbox_count(p.n.run_queue) + mailbox_count(p.n.start_queue), 0);
+	boss_settled(p.n.boss, run_chain(r, NULL));
+	atomic_fetch_sub(&p.n.ended, 1);
+	parts_boss(&p);
+	assert_int_equal(p.n.boss->n_in_hand, 4);
+	assert_int_equal(p.n.boss->crew[0].idle, 0);
+	assert_int_equal(p.n.boss->crew[0].out, 4);
+}
+
+static void
+what_its_claim_has_started_goes_to_a_worker_and_can_be_stopped(void **unused)
+{
+	begin();
+	struct run *r = give_started(clock_mono_us());
+
+	parts_boss(&p);
+	assert_ptr_equal(pop(p.n.run_queue), r);
+	assert_true(r->stop.fd >= 0);
+	assert_int_equal(p.n.boss->crew[0].idle, 3);
+	started(r, 60 * US_PER_S);
+	boss_cancel(p.n.boss, r->id, r->version);
+	parts_boss(&p);
+	assert_int_equal(atomic_load(&r->stop.why), PGRAB_STOP_CANCEL);
+	parts_end(&p);
+}
+
+static void
+the_starter_gets_what_its_claim_has_started_only_for_its_secrets(void **unused)
+{
+	begin();
+	static const char args[] = "{\"env\": {\"TOKEN\": {\"secret\": \"name\"}}}";
+	struct run *r = new_run(clock_mono_us());
+	struct err err;
+
+	r->started = true;
+	assert_int_equal(args_read(args, strlen(args), &r->task.args, &err), RC_OK);
+	boss_give(p.n.boss, r, (struct room){0});
+	parts_boss(&p);
+	assert_ptr_equal(pop(p.n.start_queue), r);
+	assert_true(r->stop.fd >= 0 && !r->place.release);
+	parts_end(&p);
+}
+
+static void
+what_is_started_and_finds_no_worker_goes_back_at_no_attempt(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+	struct run *r = give_waiting();
+
+	sleep_until(now + p.set.steal_after_us);
+	assert_int_equal(mailbox_count(p.n.finish_queue), 0);
+	sleep_until(now + p.set.steal_after_us + 300 * US_PER_MS);
+	assert_int_equal(r->end.retry_us, RETRY_UNCOUNTED);
+	returned(r, OUTCOME_NOT_STARTED);
+	parts_end(&p);
+}
+
+static void
+what_is_started_and_waits_ends_with_a_cancel_and_goes_back_with_a_drain(void **unused)
+{
+	begin();
+	struct run *r = give_waiting();
+
+	boss_cancel(p.n.boss, r->id, r->version + 1);
+	parts_boss(&p);
+	assert_int_equal(mailbox_count(p.n.finish_queue), 0);
+	boss_cancel(p.n.boss, r->id, r->version);
+	parts_boss(&p);
+	returned(r, OUTCOME_CANCELLED);
+	parts_end(&p);
+	for (int i = 0; i < 2; i++) {
+		begin();
+		r = give_waiting();
+		i == 0 ? boss_drain(p.n.boss) : boss_stop_runs(p.n.boss, PGRAB_STOP_SHUTDOWN);
+		parts_boss(&p);
+		returned(r, OUTCOME_NOT_STARTED);
+		r = give_started(clock_mono_us()); /* claimed before the loader knew */
+		parts_boss(&p);
+		returned(r, OUTCOME_NOT_STARTED);
+		parts_end(&p);
+	}
+}
+
+static void
+as_many_may_be_started_by_their_claims_as_begin_at_once(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+
+	assert_int_equal(boss_take_room(p.n.boss).begins, 4);
+	assert_int_equal(boss_take_room(p.n.boss).begins, 0);
+	boss_give(p.n.boss, NULL, (struct room){.ready = {4}, .timed = TIMED_MAX, .begins = 4});
+	for (int i = 0; i < 20; i++) { /* short ones */
+		give_started(now - 1);
+		parts_boss(&p);
+		started(pop(p.n.run_queue), 60 * US_PER_S);
+		ended(0);
+		parts_boss(&p);
+	}
+	assert_int_equal(p.n.boss->room.begins, 4 + 20);
+	hand_turn(3 * BURST_US);
+	for (int i = 0; i < 5; i++) /* long ones */
+		give_started(now);
+	parts_boss(&p);
+	assert_int_equal(p.n.boss->room.begins, -1);
+	parts_end(&p);
+}
+
 static void
 a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life(void **unused)
 {
@@ -317,6 +463,7 @@ come_back(struct model *m)
 
 		r->band = 1 + (int)random_below(5);
 		r->incarnation = m->incarnation;
+		r->started = i < ready && random_below(2) == 0;
 		chain = run_chain(r, chain);
 		m->given++;
 		m->forgotten += m->incarnation != atomic_load(&p.n.incarnation);
@@ -333,6 +480,16 @@ take_out(struct model *m)
 	int64_t rank = INT64_MIN;
 	struct run *r;
 
+	while ((r = pop(p.n.finish_queue)) != NULL) {
+		assert_int_equal(r->end.outcome, OUTCOME_NOT_STARTED);
+		m->over++;
+		boss_settled(p.n.boss, run_chain(r, NULL));
+	}
+	while ((r = pop(p.n.run_queue)) != NULL) {
+		assert_true(r->started && r->stop.fd >= 0 && !m->draining);
+		assert_int_equal(r->incarnation, atomic_load(&p.n.incarnation));
+		started(r, 1 + random_below(3000000));
+	}
 	while ((r = pop(p.n.start_queue)) != NULL) {
 		if (r->place.release) {
 			m->over++;
@@ -490,6 +647,11 @@ main(void)
 	    cmocka_unit_test(the_most_urgent_goes_first_and_a_band_counts_as_waiting),
 	    cmocka_unit_test(when_many_end_in_a_moment_there_is_room_for_many_or_for_none),
 	    cmocka_unit_test(a_due_task_that_finds_no_worker_goes_back_after_steal_after),
+	    cmocka_unit_test(what_its_claim_has_started_goes_to_a_worker_and_can_be_stopped),
+	    cmocka_unit_test(the_starter_gets_what_its_claim_has_started_only_for_its_secrets),
+	    cmocka_unit_test(what_is_started_and_finds_no_worker_goes_back_at_no_attempt),
+	    cmocka_unit_test(what_is_started_and_waits_ends_with_a_cancel_and_goes_back_with_a_drain),
+	    cmocka_unit_test(as_many_may_be_started_by_their_claims_as_begin_at_once),
 	    cmocka_unit_test(a_run_is_stopped_at_its_timeout_or_when_it_shows_no_sign_of_life),
 	    cmocka_unit_test(what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so),
 	    cmocka_unit_test(a_machine_that_slept_has_lost_its_lease_when_it_wakes),

@@ -324,6 +324,61 @@ a_server_that_is_away_is_asked_less_and_less_often(void **unused)
 	parts_end(&p);
 }
 
+static char test_kind[] = "{test}";
+
+static void
+what_is_due_is_started_by_its_claim_when_a_worker_is_free_for_each(void **unused)
+{
+	begin();
+	p.n.kinds = test_kind;
+	for (int i = 0; i < 10; i++)
+		add(-1 - i);
+	struct fake_task *soon = add(US_PER_S), *once = fake_task(10);
+
+	once->once = true;
+	rounds(1);
+	assert_int_equal(fake_count(FAKE_RUNNING), 3); /* four workers */
+	assert_int_equal(once->status, FAKE_CLAIMED);
+	assert_int_equal(soon->status, FAKE_CLAIMED);
+	assert_int_equal(mailbox_count(p.n.run_queue), 3);
+	assert_int_equal(mailbox_count(p.n.start_queue), 1);
+	rounds(2);
+	assert_int_equal(fake.calls[FAKE_START], 0);
+	parts_end(&p);
+}
+
+/* Room for more than begins: workers that have just ended many instant runs, say. */
+static void
+what_would_wait_for_a_worker_is_not_started_by_its_claim(void **unused)
+{
+	begin();
+	p.n.kinds = test_kind;
+	add(-1);
+	p.n.boss->crew[0].burst = p.n.boss->crew[0].done_before = 10;
+	p.n.boss->crew[0].done_now = 10;
+	for (int i = 0; i < 10; i++)
+		add(-1);
+	parts_boss(&p);
+	assert_true(p.n.boss->room.ready[0] > p.n.boss->room.begins);
+	rounds(1);
+	assert_int_equal(fake_count(FAKE_RUNNING), 0);
+	assert_true(fake_count(FAKE_CLAIMED) > 4);
+	parts_end(&p);
+}
+
+static void
+what_its_claim_has_started_is_found_when_the_answer_was_lost(void **unused)
+{
+	begin();
+	p.n.kinds = test_kind;
+	add(-1);
+	fake.next[FAKE_CLAIM] = ANSWER_LOST_DONE;
+	rounds(1);
+	assert_int_equal(fake_count(FAKE_RUNNING), 1);
+	assert_int_equal(mailbox_count(p.n.run_queue), 1);
+	parts_end(&p);
+}
+
 /* Every claim is within the room that the loader has just taken. */
 static void
 check_claim(enum fake_call what)
@@ -357,6 +412,7 @@ check(void)
 	for (size_t i = 0; i < CREWS_MAX; i++)
 		assert_int_equal(b->taken.ready[i], 0);
 	assert_int_equal(b->taken.timed, 0);
+	assert_int_equal(b->taken.begins, 0);
 }
 
 static void
@@ -385,6 +441,8 @@ in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten(void **
 
 	for (int h = 0; h < 1000; h++) {
 		begin();
+		if (random_below(2) == 0)
+			p.n.kinds = test_kind;
 		fake.after = check_claim;
 		fake.trouble = random_below(300);
 		for (int i = 0; i < 40; i++)
@@ -418,6 +476,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_is_due_is_claimed_within_the_room_and_no_more),
+	    cmocka_unit_test(what_is_due_is_started_by_its_claim_when_a_worker_is_free_for_each),
+	    cmocka_unit_test(what_would_wait_for_a_worker_is_not_started_by_its_claim),
+	    cmocka_unit_test(what_its_claim_has_started_is_found_when_the_answer_was_lost),
 	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
 	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
 	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),

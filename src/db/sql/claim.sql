@@ -3,8 +3,9 @@
 -- Serves: loader.  Plan: nested loop, task_pkey by id; one HOT update per row.  Candidates are sorted by id,
 -- so that all nodes lock in the same order.  Idioms: see 26_finish.sql.  (The arrays come through (select
 -- ...), so that the planner does not know their length: this is not a function with settings of its own.)  A
--- task that can start at once, because its kind is instant or a handler is free ($5), and that was due at the
--- look ($8), is started right here; a noop gets no start time, because nothing uses it.
+-- task that can start at once, because its kind is instant or a worker or handler is free ($5), and that was
+-- due at the look ($8), is started right here; a noop gets no start time, because nothing uses it.  Not on
+-- its last attempt: a node that dies between this and the beginning would have it parked for nothing.
 -- $1 ids, $2 versions, $3 node, $4 incarnation, $5 kinds that start at once, $6 number of this claim, $7
 -- claims that are over, $8 the latest due time of tasks to start at once (us since 1970).
 with won as (

@@ -74,14 +74,14 @@ obey(struct boss *b, struct command *c)
 	switch (c->what) {
 	case CMD_DRAIN:
 		b->draining = true;
-		boss_release_unstarted(b);
+		boss_release_unbegun(b);
 		break;
 	case CMD_UNDRAIN: b->draining = node_draining(b->node) || !health_may_claim(b->node); break;
 	case CMD_STOP_ONE: boss_stop_one(b, c); break;
 	case CMD_STOP_RUNS:
 		b->draining = true;
 		b->stopping = c->why;
-		boss_release_unstarted(b);
+		boss_release_unbegun(b);
 		boss_stop_all(b, c->why);
 		break;
 	case CMD_FENCE: boss_drop_all(b); break;
@@ -113,6 +113,7 @@ granted_back(struct boss *b, struct grant *g)
 	for (size_t i = 0; i < b->n_crews; i++)
 		b->taken.ready[i] -= g->taken.ready[i];
 	b->taken.timed -= g->taken.timed;
+	b->taken.begins -= g->taken.begins;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	free(g);
 }
@@ -137,6 +138,7 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_BEGUN: boss_watch(b, note->run); break;
 	case NOTE_IDLE:
 		b->crew[note->run->crew].idle++;
+		b->crew[note->run->crew].freed_now++;
 		if (note->run->place.deadline_slot != HEAP_NONE)
 			heap_remove(b->timeouts, note->run->place.deadline_slot);
 		break;
@@ -222,7 +224,7 @@ boss_create(struct node *n)
 	boss_heaps_create(b);
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	atomic_store(&n->slots[0], b->crew[0].slots);
-	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX};
+	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX, .begins = b->crew[0].slots};
 	lock_init(&b->lock);
 	clock_cond_init(&b->changed);
 	return b;

@@ -23,9 +23,10 @@ void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still 
 /* Who carries out runs: the worker threads are crew 0, the pools of handler processes those after it. */
 #define CREWS_MAX (POOLS_MAX + 1)
 
-/* Room for tasks.  ready: due now, of each crew; timed: due within lookahead. */
+/* Room for tasks.  ready: due now, of each crew; timed: due within lookahead.  begins: how many of ready[0] a
+ * worker can begin at once, so that their claim may start them. */
 struct room {
-	int64_t ready[CREWS_MAX], timed;
+	int64_t ready[CREWS_MAX], timed, begins;
 };
 int64_t room_ready(const struct room *r); /* of all crews together */
 

@@ -44,6 +44,7 @@ boss_take_room(struct boss *b)
 	for (size_t i = 0; i < b->n_crews; i++)
 		b->taken.ready[i] += room.ready[i];
 	b->taken.timed += room.timed;
+	b->taken.begins += room.begins;
 	b->room = (struct room){0};
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return room;

@@ -15,7 +15,7 @@
 #define TIMED_MAX 1024 /* tasks held ahead of their time */
 #define BURST_MAX 4096 /* tasks held because many end per second */
 #define BURST_US  (100 * US_PER_MS)
-#define AHEAD_MAX 1024 /* runs handed to a quick pool beyond those it has slots for */
+#define AHEAD_MAX 1024 /* runs that a quick crew is given beyond those it has slots for */
 
 enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
 
@@ -42,13 +42,14 @@ struct slots {
 
 /* One of those who carry out runs. */
 struct crew {
-	struct heap *ready;            /* by (due less its priority, id) */
-	int64_t slots;                 /* runs at once */
-	int64_t idle;                  /* of these; below 0 for a moment when it shrinks */
-	int64_t out;                   /* runs with starter, crew or finisher */
-	int64_t done_now, done_before; /* runs settled in this and the last window of BURST_US */
-	int64_t burst;                 /* the greater of the two, bounded */
-	int64_t ahead;                 /* of a pool: runs that it is handed beyond its slots */
+	struct heap *ready;              /* by (due less its priority, id) */
+	int64_t slots;                   /* runs at once */
+	int64_t idle;                    /* of these; below 0 for a moment when it shrinks */
+	int64_t out;                     /* runs with starter, crew or finisher */
+	int64_t done_now, done_before;   /* runs settled in this and the last window of BURST_US */
+	int64_t burst;                   /* the greater of the two, bounded */
+	int64_t freed_now, freed_before; /* slots that became free in them; less, for workers, by units */
+	int64_t ahead; /* the greater of these, bounded: runs that may be started beyond its slots */
 };
 
 struct boss {
@@ -100,7 +101,10 @@ void boss_take(struct boss *b, struct run *r, int64_t now); /* claimed */
 void boss_ripen(struct boss *b, int64_t now);               /* what has become due waits for a worker now */
 void boss_dispatch(struct boss *b);
 void boss_review(struct boss *b, int64_t now);
-void boss_release_unstarted(struct boss *b);
+void boss_release_unbegun(struct boss *b);
+bool boss_may_return(const struct run *r); /* no worker has it, nor will at once */
+/* A started run that no worker has ends: as told, or as if it had not been started. */
+void boss_unbegun(struct boss *b, struct run *r, enum pgrab_stop why);
 void boss_unqueue(struct boss *b, struct run *r); /* out of the heap that it waits in */
 void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no heap */
 

@@ -5,9 +5,11 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "core/secret.h"
 #include "node/boss/private.h"
 #include "node/context.h"
 #include "node/handlers/handlers.h"
+#include "node/runs/outcome.h"
 
 #define UNIT_MAX       256 /* instant runs handed to one worker at once */
 #define REVIEW_US      (250 * US_PER_MS)
@@ -94,10 +96,44 @@ go_out(struct boss *b, struct run *r)
 	b->crew[r->crew].out++;
 }
 
+bool
+boss_may_return(const struct run *r)
+{
+	return r->place.phase != RUN_OUT && !(r->started && r->instant);
+}
+
+/* The finisher writes it, under its fence. */
+static void
+end_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
+{
+	struct pgrab_result none = {.size = sizeof none, .not_started = why == PGRAB_STOP_NONE};
+
+	r->place.release = true;
+	r->place.unit = NULL;
+	r->begun_us = r->end.at_us = clock_mono_us();
+	outcome_take(r, why, &none);
+	r->end.retry_us = none.not_started ? RETRY_UNCOUNTED : RETRY_DEFAULT;
+	atomic_fetch_add(&b->node->ended, 1);
+	mailbox_push(b->node->finish_queue, &r->note.mail);
+}
+
+void
+boss_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
+{
+	ASSERT_MINE(&b->only);
+	boss_unqueue(b, r);
+	go_out(b, r);
+	end_unbegun(b, r, why);
+}
+
 static void
 release(struct boss *b, struct run *r)
 {
 	ASSERT_MINE(&b->only);
+	if (r->started) {
+		boss_unbegun(b, r, PGRAB_STOP_NONE);
+		return;
+	}
 	boss_unqueue(b, r);
 	go_out(b, r);
 	r->place.release = true;
@@ -124,6 +160,14 @@ hand_to_pool(struct boss *b, struct run *r)
 	handlers_take(b->node->handlers, r);
 }
 
+static bool
+is_instant(const struct node *n, const char *kind)
+{
+	const struct pgrab_executor *x = exec_set_find(n->execs, kind);
+
+	return x != NULL && (x->flags & PGRAB_EXECUTOR_INSTANT) != 0;
+}
+
 void
 boss_take(struct boss *b, struct run *r, int64_t now)
 {
@@ -135,6 +179,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 	TAILQ_INSERT_TAIL(&b->in_hand, r, place.in_hand);
 	b->n_in_hand++;
 	r->crew = handlers_crew(b->node->handlers, r->task.kind);
+	r->instant = r->crew == 0 && is_instant(b->node, r->task.kind);
 	if (r->started && r->crew > 0) {
 		hand_to_pool(b, r);
 		return;
@@ -145,7 +190,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 		r->place.phase = RUN_DELAYED;
 		heap_push(b->delayed, r);
 	}
-	if (b->draining && !r->started)
+	if (b->draining && boss_may_return(r))
 		release(b, r);
 }
 
@@ -178,10 +223,10 @@ pop_unit(struct boss *b, struct crew *c)
 	unsigned n = 1;
 
 	first->place.unit = NULL;
-	while (first->started && n < UNIT_MAX) {
+	while (first->started && first->instant && n < UNIT_MAX) {
 		struct run *r = heap_min(c->ready);
 
-		if (r == NULL || !r->started)
+		if (r == NULL || !r->started || !r->instant)
 			break;
 		pop_ready(b, c);
 		r->place.unit = NULL;
@@ -192,33 +237,42 @@ pop_unit(struct boss *b, struct crew *c)
 	return first;
 }
 
-/* A run that may be started only once must not wait behind others. */
+/* Only a pool is handed runs ahead, and none that may be started only once: it must not wait behind
+ * others. */
 static bool
-may_dispatch(const struct crew *c)
+may_dispatch(const struct boss *b, const struct crew *c)
 {
 	const struct run *r = heap_min(c->ready);
+	bool pool = c != &b->crew[0];
 
-	return r != NULL && (c->idle > 0 || (c->slots > 0 && !r->once && c->idle + c->ahead > 0));
+	return r != NULL && (c->idle > 0 || (pool && c->slots > 0 && !r->once && c->idle + c->ahead > 0));
+}
+
+/* The starter also fetches the secrets of what is started. */
+static void
+dispatch(struct boss *b, struct crew *c, struct run *r)
+{
+	struct node *n = b->node;
+
+	if (!(r->started && r->instant))
+		open_stop(n, r);
+	if (r->stop.fd < 0 && !r->instant) { /* out of descriptors: hand it back */
+		r->place.release = true;
+		if (r->started)
+			end_unbegun(b, r, PGRAB_STOP_NONE);
+		else
+			mailbox_push(n->start_queue, &r->note.mail);
+		return;
+	}
+	c->idle--;
+	mailbox_push(r->started && !secret_wanted(r) ? n->run_queue : n->start_queue, &r->note.mail);
 }
 
 static void
 dispatch_crew(struct boss *b, struct crew *c)
 {
-	struct node *n = b->node;
-
-	while (may_dispatch(c)) {
-		struct run *r = pop_unit(b, c);
-
-		if (r->started) {
-			c->idle--;
-			mailbox_push(n->run_queue, &r->note.mail);
-			continue;
-		}
-		open_stop(n, r);
-		r->place.release = r->stop.fd < 0; /* out of descriptors: hand it back */
-		c->idle -= r->place.release ? 0 : 1;
-		mailbox_push(n->start_queue, &r->note.mail);
-	}
+	while (may_dispatch(b, c))
+		dispatch(b, c, pop_unit(b, c));
 }
 
 void
@@ -233,8 +287,8 @@ boss_dispatch(struct boss *b)
 static bool
 belongs_back(const struct boss *b, const struct run *r, int64_t now)
 {
-	if (r->place.phase == RUN_OUT || r->started)
-		return false; /* for the database started ones are running: they stay */
+	if (!boss_may_return(r))
+		return false;
 	if (r->crew == 0 && boss_helped(b))
 		return r->due_mono_us - HELP_AHEAD_US <= now;
 	return r->place.phase == RUN_READY && now - r->place.ready_since_us > b->node->set->steal_after_us;
@@ -258,13 +312,13 @@ boss_review(struct boss *b, int64_t now)
 }
 
 void
-boss_release_unstarted(struct boss *b)
+boss_release_unbegun(struct boss *b)
 {
 	struct run *r, *next;
 
 	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, place.in_hand);
-		if (r->place.phase != RUN_OUT && !r->started)
+		if (boss_may_return(r))
 			release(b, r);
 	}
 }

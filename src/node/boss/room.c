@@ -21,6 +21,14 @@ say_empty(struct boss *b)
 		abort();
 }
 
+static int64_t
+greater(int64_t a, int64_t b, int64_t max)
+{
+	int64_t most = a > b ? a : b;
+
+	return most < max ? most : max;
+}
+
 void
 boss_turn_window(struct boss *b, int64_t now)
 {
@@ -31,12 +39,11 @@ boss_turn_window(struct boss *b, int64_t now)
 
 		if (over) {
 			c->done_before = next ? c->done_now : 0;
-			c->done_now = 0;
+			c->freed_before = next ? c->freed_now : 0;
+			c->done_now = c->freed_now = 0;
 		}
-		c->burst = c->done_now > c->done_before ? c->done_now : c->done_before;
-		if (c->burst > BURST_MAX)
-			c->burst = BURST_MAX;
-		c->ahead = i == 0 ? 0 : c->burst < AHEAD_MAX ? c->burst : AHEAD_MAX;
+		c->burst = greater(c->done_now, c->done_before, BURST_MAX);
+		c->ahead = greater(c->freed_now, c->freed_before, AHEAD_MAX);
 	}
 	if (over)
 		b->window_ends_us = now + BURST_US;
@@ -55,17 +62,23 @@ worker_room(const struct boss *b)
 }
 
 /*
- * A pool's tasks are started with their claim, so it gets no more than it begins at once: its slots, and what
- * it ends in one window, half of which is about the time that the next claim takes.  Nor more than can be
- * recorded as quickly as it ends.  A pool without processes takes nothing.
+ * A claim may start no more than the crew begins at once: what is idle of it, and what it frees in one
+ * window, half of which is about the time that the next claim takes.  A crew without slots begins nothing.
  */
+static int64_t
+begins(const struct crew *c)
+{
+	return c->slots <= 0 ? 0 : c->idle + c->ahead - (int64_t)heap_count(c->ready);
+}
+
+/* A pool's tasks are started with their claim.  Nor does it get more than can be recorded as quickly as it
+ * ends. */
 static int64_t
 pool_room(const struct crew *c)
 {
-	int64_t ready = (int64_t)heap_count(c->ready), free = c->idle + c->ahead - ready;
-	int64_t kept_up = c->slots + c->ahead + c->burst - c->out - ready;
+	int64_t kept_up = c->slots + c->ahead + c->burst - c->out - (int64_t)heap_count(c->ready);
 
-	return c->slots <= 0 ? 0 : free < kept_up ? free : kept_up;
+	return begins(c) < kept_up ? begins(c) : kept_up;
 }
 
 /* A few rows are not, when many runs end per second: a look and a claim of one row cost nearly as
@@ -93,6 +106,7 @@ boss_publish_room(struct boss *b)
 	}
 	room.timed -= b->taken.timed;
 	b->room.timed = room.timed > 0 ? room.timed : 0;
+	b->room.begins = begins(&b->crew[0]) - b->taken.begins;
 	b->in_hand_shown = b->n_in_hand;
 	if (b->n_in_hand == 0)
 		say_empty(b);

@@ -39,16 +39,20 @@ boss_stop_all(struct boss *b, enum pgrab_stop why)
 	}
 }
 
-/* By walking over all: it is rare, and what is in hand is bounded. */
+/* By walking over all: it is rare, and what is in hand is bounded.  One that is started and waits for its
+ * worker ends here. */
 void
 boss_stop_one(struct boss *b, const struct command *c)
 {
 	struct run *r;
 
 	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
-		if (r->id == c->id && r->version == c->version && r->place.phase == RUN_OUT &&
-		    !r->place.release)
+		if (r->id != c->id || r->version != c->version || r->place.release)
+			continue;
+		if (r->place.phase == RUN_OUT)
 			stop_run(b, r, c->why);
+		else if (boss_may_return(r) && r->started)
+			boss_unbegun(b, r, c->why);
 	}
 }
 

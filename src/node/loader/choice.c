@@ -147,6 +147,16 @@ loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct
 	return false;
 }
 
+int64_t
+loader_for_workers(const struct loader *l, const struct candidate *c, size_t n)
+{
+	int64_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += c[i].overdue_us >= 0 && lanes_crew(&l->lanes, c[i].lane) == 0;
+	return found;
+}
+
 /* Moves the chosen to the front, sorted by id, the lock order. */
 void
 loader_keep_chosen(struct candidate *c, size_t n)

@@ -23,6 +23,7 @@
 struct taking {
 	struct loader *l;
 	int64_t incarnation;
+	bool begin;          /* claims: a worker is free for each */
 	struct candidate *c; /* sorted by id */
 	size_t won;          /* claims */
 	int64_t settled;     /* misfires */
@@ -166,6 +167,14 @@ give_won(struct taking *k, struct run *chain, size_t won)
 	boss_give(l->node->boss, chain, (struct room){0});
 }
 
+/* What is started with its claim.  With every worker busy a started task would only seem to run; a pool has
+ * room for what it begins, and workers soon for what is instant. */
+static const char *
+begun_kinds(const struct node *n, bool begin)
+{
+	return begin ? n->kinds : atomic_load(&n->worker_soon) ? n->at_once : n->handled;
+}
+
 static enum sift
 claim(void *ctx, size_t from, size_t n, int64_t within_us)
 {
@@ -176,9 +185,7 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	int64_t over[OVER_MAX];
 	struct claim who = {.node_id = atomic_load(&l->node->node_id),
 	    .incarnation = incarnation,
-	    /* With every worker busy a started task would only seem to run; a pool has room for
-	     * what it begins. */
-	    .at_once = atomic_load(&l->node->worker_soon) ? l->node->at_once : l->node->handled,
+	    .at_once = begun_kinds(l->node, k->begin),
 	    .due_us = last_due(c, n),
 	    .contended = clock_mono_us() < l->contended_until_us,
 	    .within_us = within_us,
@@ -225,9 +232,10 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 }
 
 size_t
-loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen)
+loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool begin, bool stolen)
 {
-	struct taking k = {.l = l, .incarnation = incarnation};
+	struct taking k = {.l = l, .incarnation = incarnation, .begin = begin};
 
 	ASSERT_MINE(&l->only);
 	take_each(&k, &l->sifter, c, n, claim);

@@ -122,24 +122,28 @@ any_for_now(const struct candidate *c, size_t n)
 
 /* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
 static size_t
-claim_chosen(
-    struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen, bool stolen)
+claim_chosen(struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen,
+    struct room *room, bool stolen)
 {
+	int64_t wanted;
+
 	loader_keep_chosen(c, found);
 	if (chosen == 0 || !node_may_act(l->node, incarnation, clock_boot_us()))
 		return 0;
-	return loader_claim(l, incarnation, c, chosen, stolen);
+	wanted = loader_for_workers(l, c, chosen);
+	room->begins -= wanted;
+	return loader_claim(l, incarnation, c, chosen, room->begins >= 0, stolen);
 }
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
 static enum rc
-look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *more_out, struct err *err)
+look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *more_out, struct err *err)
 {
 	int64_t incarnation = atomic_load(&l->node->incarnation);
 	struct candidate *c = NULL;
 	size_t found = 0, chosen, won;
 	int64_t settled;
-	enum rc rc = look(l, part, &room, &c, &found, err);
+	enum rc rc = look(l, part, room, &c, &found, err);
 
 	if (rc != RC_OK)
 		return rc;
@@ -147,7 +151,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 		look_anew(l, l->looked_us, loader_put_off(c, found, l->node->set->lookahead_us));
 	if (any_for_now(c, found))
 		l->found_us = l->looked_us;
-	chosen = loader_choose(l, c, found, room);
+	chosen = loader_choose(l, c, found, *room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);
 	lanes_found(&l->lanes, c, found);
@@ -156,8 +160,8 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room room, bool *m
 	rc = loader_settle_misfires(l, c, found, &settled, err);
 	if (rc == RC_OK) {
 		*more_out = *more_out || settled > 0;
-		l->moved = settled > 0 || loader_moved(l, c, found, room);
-		won = claim_chosen(l, incarnation, c, found, chosen, part == LANES_OTHERS);
+		l->moved = settled > 0 || loader_moved(l, c, found, *room);
+		won = claim_chosen(l, incarnation, c, found, chosen, room, part == LANES_OTHERS);
 		if (part == LANES_OTHERS && won == 0)
 			*more_out = false; /* another node is doing it */
 	}
@@ -192,7 +196,7 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 
 	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
 	if (l->query.n_lanes > 0)
-		rc = look_and_claim(l, part, w->room, &w->more, err);
+		rc = look_and_claim(l, part, &w->room, &w->more, err);
 	if (full)
 		l->next_full_us = w->now + l->node->set->poll_us;
 	return rc;
@@ -201,14 +205,13 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 static enum rc
 steal(struct loader *l, struct wakeup *w, struct err *err)
 {
-	struct room room = w->room;
 	enum rc rc = RC_OK;
 
-	room.timed = 0;
-	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
+	w->room.timed = 0;
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, w->room.ready, 0, l->backoff.random >> 20, &l->query);
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
-		rc = look_and_claim(l, LANES_OTHERS, room, &w->more, err);
+		rc = look_and_claim(l, LANES_OTHERS, &w->room, &w->more, err);
 	l->next_steal_us = w->more ? w->now : w->now + l->node->set->poll_us;
 	return rc;
 }

@@ -113,9 +113,12 @@ size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct roo
 /* Settles what has misfired of these, except rows that another session has locked. */
 enum rc loader_settle_misfires(
     struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
-/* Claims n candidates, sorted by id, for the boss, who gets the runs won after each statement.  Returns how
- * many. */
-size_t loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool stolen);
+/* Claims n candidates, sorted by id, for the boss, who gets the runs won after each statement.  begin: there
+ * are workers for all that is due, so it is started with its claim.  Returns how many. */
+size_t loader_claim(
+    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool begin, bool stolen);
+/* How many of the n candidates are due, and for the worker threads? */
+int64_t loader_for_workers(const struct loader *l, const struct candidate *c, size_t n);
 
 /* Is anything due that could be taken, and was not, among what the look found or beyond it (a lane or shard
  * that gave all that it was asked for may have more)?  Notes whose. */

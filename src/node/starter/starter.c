@@ -57,6 +57,13 @@ is_once(const struct run *r, void *ctx)
 }
 
 static bool
+is_started(const struct run *r, void *ctx)
+{
+	(void)ctx;
+	return r->started;
+}
+
+static bool
 is_doubted(const struct run *r, void *doubts)
 {
 	return doubts_has(doubts, r->id);
@@ -256,11 +263,13 @@ work(struct starter *s, size_t n)
 {
 	struct run *rest[START_MAX], *back = NULL;
 	int64_t incarnation = s->batch[0]->incarnation;
-	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start;
+	size_t n_start = split_releases(s->batch, n, rest), n_rest = n - n_start, n_new;
 	bool line = false;
 
-	if (n_start > 0)
-		start(s, incarnation, n_start);
+	/* Those that their claim has started lack only their secrets. */
+	n_new = split_last(s->batch, n_start, is_started, NULL);
+	if (n_new > 0)
+		start(s, incarnation, n_new);
 	fetch_secrets(s, incarnation, s->batch, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
