@@ -546,7 +546,7 @@ comment on column pgrab.beat.state is
   'up, draining (takes no new tasks), down (stopped, or declared dead).';
 comment on column pgrab.beat.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
-  'workers, the others are its pools of handlers.';
+  'workers, "http" its http slots, the others are its pools of handlers.';
 comment on column pgrab.beat.doubts is
   'Tasks about which the server has not answered the node of late: see pgrab.node.doubts. Null: none.';
 comment on column pgrab.beat.server_life is

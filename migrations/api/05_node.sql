@@ -105,7 +105,7 @@ comment on column pgrab.node.round_trip is
   'How long the heartbeat before the last one took. Null: it is down, or has just started.';
 comment on column pgrab.node.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
-  'workers, the others are its pools of handlers.';
+  'workers, "http" its http slots, the others are its pools of handlers.';
 comment on column pgrab.node.doubts is
   'Tasks that it has tried to take, start or put back, and the server did not answer in time, or refused the '
   'start (a trigger?). It tries each again from time to time, by itself. Null: none.';
@@ -139,6 +139,12 @@ comment on function pgrab_internal.node_write() is 'Keeps a weight that is writt
 create trigger node_10_write instead of update on pgrab.node
   for each row execute function pgrab_internal.node_write();
 
+create or replace function pgrab_internal.crew_of(n pgrab.node, p_kind text) returns text
+language sql immutable
+return case when p_kind = 'http' and n.crews ? 'http' then 'http' else '' end;
+comment on function pgrab_internal.crew_of(pgrab.node, text) is
+  'The crew of the node that carries out a kind that no pool of handlers has: the workers, or that of http.';
+
 -- Before its first heartbeat a node has said no more than the sum.
 create or replace function pgrab_internal.crew(
   n pgrab.node, p_kind text, out running bigint, out slots bigint)
@@ -147,11 +153,11 @@ begin atomic
   select coalesce(sum((c.value ->> 0)::bigint), 0), coalesce(sum((c.value ->> 1)::bigint), 0)
   from (select array_agg(p.name) as names from pgrab.pool p where p.node_id = n.id and p.kinds ? p_kind) p
     cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
-  where c.key = any (coalesce(p.names, '{""}'));
+  where c.key = any (coalesce(p.names, array[pgrab_internal.crew_of(n, p_kind)]));
 end;
 comment on function pgrab_internal.crew(pgrab.node, text) is
-  'Who carries this kind out on the node: how many runs its workers, or its pools for that kind, have and '
-  'can have at once.';
+  'Who carries this kind out on the node: how many runs its workers, its pools for that kind, or its http '
+  'slots have and can have at once.';
 
 create or replace function pgrab_internal.here(out system_id bigint, out database bigint)
 language sql stable

@@ -133,8 +133,8 @@ begin atomic
   where n.state = 'up' and n.live group by c.key;
 end;
 comment on function pgrab_internal.scale_crews() is
-  'The workers (crew "") and the pools of handlers of the nodes that are up: how many runs they can have at '
-  'once, all together and on a node that has any.';
+  'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many runs they can '
+  'have at once, all together and on a node that has any.';
 
 create or replace function pgrab_internal.scale_load(p_within interval)
 returns table (crew text, wants bigint, due bigint, running bigint, oldest float8, runs bigint, took float8,
@@ -144,7 +144,9 @@ begin atomic
   select l.*
   from (
     select coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
-        where n.live and p.kinds ? coalesce(d.kind, r.kind)), '') as crew,
+        where n.live and p.kinds ? coalesce(d.kind, r.kind)),
+      (select max(pgrab_internal.crew_of(n, coalesce(d.kind, r.kind))) from pgrab.node n where n.live), '')
+        as crew,
       coalesce(sum(d.due), 0)::bigint as due, coalesce(sum(d.running), 0)::bigint as running,
       coalesce(max(d.soon), 0) as soon, max(d.oldest) as oldest, coalesce(sum(r.runs), 0)::bigint as runs,
       coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second
@@ -156,7 +158,7 @@ begin atomic
         k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
 end;
 comment on function pgrab_internal.scale_load(interval) is
-  'What the workers (crew "") and each pool of handlers have to do, and how many slots that wants.';
+  'What the workers (crew ""), http and each pool of handlers have to do, and how many slots that wants.';
 
 -- A pool that has no slot on any node, because its processes do not come up, wants one node.
 create or replace function pgrab.scale(p_within interval default '1 minute')
@@ -176,8 +178,8 @@ begin atomic
 end;
 comment on function pgrab.scale(interval) is
   'How many workers, and how many nodes like the present ones, the load of the last minutes and the backlog '
-  'need, so that all tasks that are due now start within the time given. Kinds that a pool of handlers '
-  'carries out count for the nodes, not for the workers and slots. The rule is in docs/http.md.';
+  'need, so that all tasks that are due now start within the time given. http and the kinds of pools of '
+  'handlers count for the nodes, not for the workers and slots. The rule is in docs/http.md.';
 
 create or replace function pgrab.token_add(p_name text, p_role text default current_user,
   p_valid interval default '90 days')

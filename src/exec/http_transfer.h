@@ -1,13 +1,15 @@
-/* One run of kind http: shared by http.c, which carries it out, and http_explain.c, which says how it
- * went. */
+/* One run of kind http: shared by http.c, which has all of them, http_hop.c, which makes their requests, and
+ * http_explain.c, which says how they went. */
 #ifndef PGRAB_EXEC_HTTP_TRANSFER_H
 #define PGRAB_EXEC_HTTP_TRANSFER_H
 
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "exec/http.h"
 #include "exec/http_guard.h"
 #include "exec/http_request.h"
 #include "pgrab/executor.h"
@@ -16,11 +18,18 @@
 #define HTTP_HEADERS_MAX (256 * 1024)
 
 struct http_transfer {
+	TAILQ_ENTRY(http_transfer) link;
+	struct http *http;
+	http_ended_fn *ended;
+	struct pgrab_result result;
+	int hops;      /* redirects that were followed */
+	CURLcode code; /* how the last hop ended */
 	struct http_request request;
 	const struct pgrab_run *run;
 	const struct pgrab_host *host;
 	const struct http_hosts *hosts;
 	CURL *easy;                      /* of the last hop; NULL: there was none */
+	struct curl_slist *headers;      /* that it sends */
 	bool listed;                     /* the host of this hop is on the list by its name */
 	size_t header_bytes, body_bytes; /* of all hops */
 	bool length_overflow;            /* the reply claims a length that no number holds */
@@ -31,6 +40,19 @@ struct http_transfer {
 	char refused[128];            /* why the address is not connected to, or "" */
 	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */
 };
+
+TAILQ_HEAD(http_transfers, http_transfer);
+
+/* Closes the socket when the other side has, or soon. */
+int http_let_close(struct http *h, int fd);
+
+/* Makes the handle of the next hop; not CURLE_OK: it may not or cannot be made. */
+CURLcode http_hop_make(struct http_transfer *t, CURLSH *share);
+void http_hop_free(struct http_transfer *t);
+/* Where to go on after this reply; NULL: nowhere. */
+const char *http_hop_next(const struct http_transfer *t);
+/* Did this machine lack memory, descriptors or ports?  That is not the task's fault. */
+bool http_could_not_start(const struct http_transfer *t, CURLcode code);
 
 /* Of the reply that came or is coming in; 0 while there is none, not counting interim replies (1xx). */
 int http_status(CURL *easy);

@@ -32,6 +32,7 @@
 
 struct boss;
 struct handlers;
+struct http_crew;
 struct keeper;
 struct recover;
 
@@ -43,7 +44,7 @@ struct node {
 	const struct settings *set;
 	const struct store *store; /* PostgreSQL; the threads above ask it through this table only */
 	char *kinds;               /* array text of what may be claimed here; of these: */
-	char *handled;             /* those of handler processes */
+	char *handled;             /* those that crews beside the workers carry out */
 	char *at_once;             /* those and the instant ones */
 	struct owners owners;
 	struct exec_set *execs;
@@ -103,6 +104,7 @@ struct node {
 	/* starter, boss -> workers: one message is one unit, a run or a chain of instant runs (place.unit) */
 	struct mailbox *run_queue;
 	struct handlers *handlers;    /* starter -> pools of handler processes; NULL: there are none */
+	struct http_crew *http_crew;  /* starter -> the thread of kind http; NULL: it is not run here */
 	struct mailbox *finish_queue; /* workers, pools -> finisher */
 	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;

@@ -6,17 +6,18 @@
 
 #include "base/log.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 
-#define OWN         40 /* connections of the threads, dials, the keeper, the log, libevent */
-#define PER_WORKER  4  /* a run's stop, its pipe and its socket, or a connection and what waits for it */
-#define PER_HANDLER 3
+#define OWN        40 /* connections of the threads, dials, the keeper, the log, libevent */
+#define PER_WORKER 4  /* a run's stop, its pipe and its socket, or a connection and what waits for it */
+#define PER_SLOT   4  /* of handlers and http: a request's socket, a name being resolved, one closing */
 
 enum rc
 descriptors_provide(const struct node *n, struct err *err)
 {
+	int64_t slots = crews_slots(n) - atomic_load(&n->workers);
 	rlim_t need = OWN + (rlim_t)n->set->loaders + PER_WORKER * (rlim_t)atomic_load(&n->workers) +
-		      PER_HANDLER * (rlim_t)handlers_slots(n->handlers);
+		      PER_SLOT * (rlim_t)slots;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
@@ -24,10 +25,9 @@ descriptors_provide(const struct node *n, struct err *err)
 	if (limit.rlim_max < need)
 		return err_set(err, RC_BAD,
 		    "at most %" PRIu64 " files may be open at once, but with %" PRId64 " workers and %" PRId64
-		    " slots of handlers this node needs %" PRIu64
+		    " slots of handlers and http this node needs %" PRIu64
 		    ": raise the limit (ulimit -n, or LimitNOFILE= of its unit), or take fewer --workers",
-		    (uint64_t)limit.rlim_max, atomic_load(&n->workers), handlers_slots(n->handlers),
-		    (uint64_t)need);
+		    (uint64_t)limit.rlim_max, atomic_load(&n->workers), slots, (uint64_t)need);
 	limit.rlim_cur = need;
 	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
 		log_debug("descriptors", "limit=%" PRIu64, (uint64_t)need);

@@ -15,6 +15,8 @@
 #include "node/boss/boss.h"
 #include "node/context.h"
 #include "node/control.h"
+#include "node/crews/crews.h"
+#include "node/crews/http_crew.h"
 #include "node/descriptors.h"
 #include "node/farewell.h"
 #include "node/finisher/finisher.h"
@@ -50,8 +52,8 @@ kind_arrays(struct node *n)
 			pgarray_text(&at_once, ex->kind);
 	}
 	handlers_kinds(n->handlers, add_kind, &all);
-	handlers_kinds(n->handlers, add_kind, &at_once);
-	handlers_kinds(n->handlers, add_kind, &handled);
+	crews_kinds(n, add_kind, &at_once);
+	crews_kinds(n, add_kind, &handled);
 	n->kinds = xstrdup(pgarray_str(&all));
 	n->at_once = xstrdup(pgarray_str(&at_once));
 	n->handled = xstrdup(pgarray_str(&handled));
@@ -90,6 +92,8 @@ prepare(struct node *n, struct err *err)
 		rc = start_keeper(n, err);
 	if (rc == RC_OK)
 		rc = handlers_create(n, &n->handlers, err);
+	if (rc == RC_OK)
+		rc = http_crew_create(n, &n->http_crew, err);
 	if (rc == RC_OK) /* after the keeper has started: what it runs has the limit that we were given */
 		rc = descriptors_provide(n, err);
 	if (rc != RC_OK)
@@ -142,6 +146,7 @@ start_threads(struct node *n, struct threads *t)
 	starter_start(t->starter);
 	boss_start(n->boss);
 	handlers_start(n->handlers);
+	http_crew_start(n->http_crew, crews_count(n) - 1);
 	recover_start(n->recover);
 	heartbeat_start(t->heartbeat, loaders_wake, t->loaders);
 	loaders_start(t->loaders);
@@ -198,6 +203,7 @@ stop_threads(struct node *n, struct threads *t, enum control_end why)
 	workers_stop(&t->workers);
 	logins_stop(&t->logins);
 	handlers_stop(n->handlers);
+	http_crew_stop(n->http_crew);
 	teller_stop(&n->teller);
 	mailbox_close(n->finish_queue);
 	finisher_stop(t->finisher);
@@ -249,6 +255,7 @@ out:
 static void
 fini(struct node *n)
 {
+	http_crew_destroy(&n->http_crew);
 	handlers_destroy(&n->handlers);
 	keeper_stop(&n->keeper);
 	if (n->will_fd >= 0)

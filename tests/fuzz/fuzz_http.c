@@ -20,7 +20,9 @@ static struct {
 	size_t size, printed;
 } server;
 
-static void *client;
+static struct http *client;
+static struct pgrab_result result;
+static bool ended;
 
 /* Never closed before the run is over: what is still to be read would go with it. */
 static void
@@ -51,6 +53,13 @@ host_stop(void *ctx)
 {
 	serve();
 	return PGRAB_STOP_NONE;
+}
+
+static void
+note_end(void *ctx, const struct pgrab_result *r)
+{
+	result = *r;
+	ended = true;
 }
 
 static void
@@ -85,7 +94,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	     listen(server.listen_fd, 8) == 0 &&
 	     getsockname(server.listen_fd, (struct sockaddr *)&a, &len) == 0);
 	server.port = ntohs(a.sin_port);
-	client = exec_http.open(&env, err, sizeof err);
+	client = http_open(&env, err, sizeof err);
 	MUST(client != NULL);
 	return 0;
 }
@@ -105,7 +114,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    .log = host_text,
 	    .progress = host_progress,
 	    .waits_for = host_text};
-	struct pgrab_result result = {.size = sizeof result};
 	struct pgrab_run run = {
 	    .size = sizeof run, .name = "", .kind = "http", .fire_at = "", .fence = "1-1"};
 	char url[64];
@@ -118,7 +126,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	server.answer = size == 0 ? data : data + 1;
 	server.size = size == 0 ? 0 : size - 1;
 	server.printed = 0;
-	exec_http.run(client, &run, &host, &result);
+	ended = false;
+	http_begin(client, &run, &host, note_end);
+	while (!ended) {
+		http_drive(client, host.stop_fd, 0);
+		http_look_at_stops(client); /* serves */
+	}
 	MUST(result.succeeded == (result.error[0] == '\0'));
 	MUST(strnlen(result.error, sizeof result.error) < sizeof result.error);
 	MUST(fuzz_printable(result.error, strlen(result.error)));

@@ -1,6 +1,6 @@
 -- A node as others see it: what it registered, its last heartbeat, and the weight that a person has given it.
 begin;
-select plan(15);
+select plan(17);
 
 insert into pgrab.registration (id, name, host, pid, pgrab_version, strategy, weight, slots, heartbeat_every,
   dead_after, started_at)
@@ -45,6 +45,16 @@ select throws_ok('update pgrab.node set slots = 1000', '22023',
   'only the weight of node ''n1'' can be changed');
 select throws_ok($$update pgrab.node set weight = 1, state = 'up'$$, '22023',
   'only the weight of node ''n1'' can be changed');
+
+-- ------------------------------------------------------------------------------- who carries out a kind
+select results_eq(
+  $$select k.kind, pgrab_internal.crew_of(n, k.kind)
+    from (values ('http'), ('shell')) k(kind)
+      cross join jsonb_populate_record(null::pgrab.node,
+        '{"crews": {"": [1, 8], "http": [3, 64], "shell": [0, 2]}}') n$$,
+  $$values ('http', 'http'), ('shell', '')$$, 'http has a crew of its own, whatever pools are called');
+select is(pgrab_internal.crew_of(jsonb_populate_record(null::pgrab.node, '{"crews": {"": [1, 8]}}'), 'http'),
+  '', 'where the node says so');
 
 select * from finish();
 rollback;

@@ -29,7 +29,7 @@ def test_what_can_change_changes_at_once(db, nodes, probe, conf):
     needs = db.add(kind="noop", require='{"zone": "eu"}')
     hup(node, 'event=reload changed="weight, workers, log_level, labels"')
     assert db.wait_run(needs).outcome == "succeeded"
-    db.wait("""select weight = 3 and slots = 2 and labels = '{"zone": "eu"}' from pgrab.node where name = 'n1'""")
+    db.wait("""select weight = 3 and slots = 2 + 64 and labels = '{"zone": "eu"}' from pgrab.node where name = 'n1'""")
     probe.close_gate()
     try:
         for tag in "abc":

@@ -52,7 +52,7 @@ def test_metrics_tell_of_nodes_and_runs(db, nodes, serving):
     assert m['pgrab_run_duration_seconds_bucket{kind="noop",le="+Inf"}'] == 5
     assert m["pgrab_start_delay_seconds_count"] == 6
     assert m["pgrab_parked_tasks"] == 1 and m["pgrab_failing_tasks"] == 1 and m["pgrab_due_tasks"] == 0
-    assert m['pgrab_node_up{node="n1"}'] == 1 and m['pgrab_node_slots{node="n1"}'] == 8
+    assert m['pgrab_node_up{node="n1"}'] == 1 and m['pgrab_node_slots{node="n1"}'] == 8 + 64
     again = samples(serve.get("/metrics").text)
     assert again['pgrab_runs_total{kind="noop",outcome="succeeded"}'] == 5, "a run is counted once"
     open_metrics = serve.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})

@@ -42,7 +42,7 @@ def test_flag_wins_over_file_wins_over_environment(db, nodes, tmp_path):
     conf.write_text("workers = 5\nlabels = from=file\nname = from_file\n")
     nodes.start("n1", config=str(conf), env={"PGRAB_WORKERS": "6", "PGRAB_WEIGHT": "7", "PGRAB_LABELS": "from=env"})
     row = db.query("select slots, weight, labels, name from pgrab.node")[0]
-    assert (row.slots, row.weight, row.labels, row.name) == (5, 7.0, {"from": "file"}, "n1")
+    assert (row.slots, row.weight, row.labels, row.name) == (5 + 64, 7.0, {"from": "file"}, "n1")
 
 
 @pytest.mark.parametrize("args, says", [

@@ -14,10 +14,11 @@
 #include "exec/bounds.h"
 #include "exec/exec.h"
 #include "http_answers.h"
+#include "http_once.h"
 
 static struct tiny server;
 static struct fake_host host; /* of the test that runs */
-static void *client;
+static struct http *client;
 
 static struct pgrab_result
 run_url(const char *url, const struct pgrab_arg *args, size_t n)
@@ -33,10 +34,10 @@ run_url(const char *url, const struct pgrab_arg *args, size_t n)
 	    .max_attempts = 3,
 	    .n_args = n,
 	    .args = args};
-	struct pgrab_result result = {0};
+	struct pgrab_result result;
 
 	buf_reset(&host.output);
-	exec_http.run(client, &run, &host.host, &result);
+	result = http_once(client, &run, &host.host);
 	assert_true(result.succeeded == (result.error[0] == '\0'));
 	return result;
 }
@@ -115,14 +116,14 @@ setup(void **state)
 	server.ctx = &host;
 	fake_host_init(&host);
 	tiny_start(&server, http_answers);
-	client = exec_http.open(&env, err, sizeof(err));
+	client = http_open(&env, err, sizeof(err));
 	return client == NULL;
 }
 
 static int
 teardown(void **state)
 {
-	exec_http.close(client);
+	http_close(client);
 	tiny_stop(&server); /* it may still hold the host */
 	fake_host_fini(&host);
 	return 0;

@@ -254,12 +254,12 @@ http_goes_only_where_the_file_lets_its_owner(void **state)
 	const struct bounds_texts texts[] = {{.http_hosts = "localhost"}};
 	struct bounds_list l;
 	struct exec_env env = {.bounds = &l};
-	void *free_client = client;
+	struct http *free_client = client;
 	struct pgrab_result r;
 	char url[100];
 
 	assert_int_equal(bounds_make(&l, &common, texts, 1, NULL), RC_OK);
-	client = exec_http.open(&env, r.error, sizeof r.error);
+	client = http_open(&env, r.error, sizeof r.error);
 	r = run_path("/ok", NO_ARGS);
 	expect_error(
 	    &r, "not connected to 127.0.0.1 port *: 127.0.0.1 port * is not among http_hosts of this node");
@@ -271,9 +271,100 @@ http_goes_only_where_the_file_lets_its_owner(void **state)
 	r = run_path("/ok", NO_ARGS); /* nor through a proxy */
 	expect_error(&r, "not connected to 127.0.0.1 port *");
 	unsetenv("http_proxy");
-	exec_http.close(client);
+	http_close(client);
 	client = free_client;
 	bounds_fini(&l);
+}
+
+/* Several at once, each with a host of its own. */
+struct one {
+	struct pgrab_host host;
+	struct pgrab_result result;
+	enum pgrab_stop stop;
+	bool ended;
+	size_t printed;
+};
+
+static enum pgrab_stop
+one_stop(void *ctx)
+{
+	return ((struct one *)ctx)->stop;
+}
+
+static void
+one_output(void *ctx, const void *bytes, size_t n)
+{
+	((struct one *)ctx)->printed += n;
+}
+
+static void
+one_ended(void *ctx, const struct pgrab_result *result)
+{
+	struct one *o = ctx;
+
+	assert_false(o->ended);
+	o->ended = true;
+	o->result = *result;
+}
+
+/* A port where connections are taken and nothing is answered. */
+static int
+listen_mute(int *port_out)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof a;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0 && listen(fd, 16) == 0 &&
+		    getsockname(fd, (struct sockaddr *)&a, &len) == 0);
+	*port_out = ntohs(a.sin_port);
+	return fd;
+}
+
+static void
+http_many_are_under_way_at_once_and_each_ends_by_itself(void **state)
+{
+	struct one one[40] = {0};
+	char hang[100], ok[100];
+	struct pgrab_run run = {
+	    .size = sizeof run, .name = "", .kind = "http", .fire_at = "", .fence = "1-1", .owner = ""};
+	int ended = 0, port, mute = listen_mute(&port);
+
+	snprintf(hang, sizeof hang, "http://127.0.0.1:%d/", port);
+	snprintf(ok, sizeof ok, "http://127.0.0.1:%d/ok", server.port);
+	for (int i = 0; i < 40; i++) {
+		static struct pgrab_run runs[40];
+
+		one[i].host = (struct pgrab_host){
+		    .size = sizeof one[i].host, .ctx = &one[i], .stop = one_stop, .output = one_output};
+		runs[i] = run;
+		runs[i].command = i == 39 ? "no url" : i < 4 ? hang : ok;
+		http_begin(client, &runs[i], &one[i].host, one_ended);
+		assert_false(one[i].ended); /* not from within that call */
+	}
+	while (ended < 36) {
+		http_drive(client, host.host.stop_fd, CLOCK_NEVER);
+		ended = 0;
+		for (int i = 4; i < 40; i++)
+			ended += one[i].ended;
+	}
+	for (int i = 0; i < 40; i++) {
+		assert_true(one[i].ended == (i >= 4));
+		assert_true(one[i].result.succeeded == (i >= 4 && i < 39));
+		assert_int_equal(one[i].printed, i >= 4 && i < 39 ? 5 : 0);
+	}
+	for (int i = 0; i < 4; i++)
+		one[i].stop = i == 0 ? PGRAB_STOP_NONE : PGRAB_STOP_CANCEL;
+	http_look_at_stops(client);
+	http_drive(client, host.host.stop_fd, 0);
+	assert_false(one[0].ended);
+	for (int i = 1; i < 4; i++)
+		expect_error(&one[i].result, "cancelled while waiting for 127.0.0.1 port *");
+	one[0].stop = PGRAB_STOP_SHUTDOWN;
+	http_look_at_stops(client);
+	http_drive(client, host.host.stop_fd, 0);
+	assert_true(one[0].ended && !one[0].result.succeeded);
+	close(mute);
 }
 
 static void
@@ -441,6 +532,8 @@ main(void)
 		http_reply_with_a_length_beyond_numbers_is_no_success, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_says_how_long_the_server_wants_peace, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_goes_only_where_the_file_lets_its_owner, setup, teardown),
+	    cmocka_unit_test_setup_teardown(
+		http_many_are_under_way_at_once_and_each_ends_by_itself, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_ends_a_hanging_request, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_of_a_sent_post_says_what_is_not_known, setup, teardown),
 	    cmocka_unit_test_setup_teardown(http_stop_ends_a_trickling_reply, setup, teardown),

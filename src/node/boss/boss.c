@@ -33,7 +33,7 @@
 #include "base/thread.h"
 #include "node/boss/private.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/runs/teller.h"
 
 static int
@@ -220,7 +220,7 @@ boss_create(struct node *n)
 	if (b->empty_fd < 0)
 		abort();
 	b->inbox = mailbox_create();
-	b->n_crews = 1 + handlers_count(n->handlers);
+	b->n_crews = crews_count(n);
 	boss_heaps_create(b);
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	atomic_store(&n->slots[0], b->crew[0].slots);

@@ -20,8 +20,8 @@ void boss_destroy(struct boss **b);
 void boss_start(struct boss *b);
 void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still in hand is freed */
 
-/* Who carries out runs: the worker threads are crew 0, the pools of handler processes those after it. */
-#define CREWS_MAX (POOLS_MAX + 1)
+/* Who carries out runs: see node/crews/crews.h. */
+#define CREWS_MAX (POOLS_MAX + 2)
 
 /* Room for tasks.  ready: due now, of each crew; timed: due within lookahead.  begins: how many of ready[0] a
  * worker can begin at once, so that their claim may start them. */

@@ -8,7 +8,7 @@
 #include "core/secret.h"
 #include "node/boss/private.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/runs/outcome.h"
 
 #define UNIT_MAX       256 /* instant runs handed to one worker at once */
@@ -146,7 +146,7 @@ static void
 open_stop(struct node *n, struct run *r)
 {
 	r->stop.lent = r->crew > 0;
-	r->stop.fd = r->stop.lent ? handlers_wake_fd(n->handlers) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->stop.fd = r->stop.lent ? crews_wake_fd(n, r->crew) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 /* Started with its claim: its room was free, see room.c.  A pool that has lost its processes
@@ -157,7 +157,7 @@ hand_to_pool(struct boss *b, struct run *r)
 	open_stop(b->node, r);
 	go_out(b, r);
 	b->crew[r->crew].idle--;
-	handlers_take(b->node->handlers, r);
+	crews_take(b->node, r);
 }
 
 static bool
@@ -178,7 +178,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 	}
 	TAILQ_INSERT_TAIL(&b->in_hand, r, place.in_hand);
 	b->n_in_hand++;
-	r->crew = handlers_crew(b->node->handlers, r->task.kind);
+	r->crew = crews_of(b->node, r->task.kind);
 	r->instant = r->crew == 0 && is_instant(b->node, r->task.kind);
 	if (r->started && r->crew > 0) {
 		hand_to_pool(b, r);

@@ -1,9 +1,5 @@
 /*
- * Handlers: starter -> pools -> finisher.
- *
- * The pools' thread owns a run from handlers_take to the finisher, as a worker does; only run->stop
- * is touched from outside.  What one round of it brings goes to the boss and to the finisher in one
- * push each.
+ * Handlers: boss, starter -> pools -> finisher; see node/runs/carrier.h.
  */
 #include "node/handlers/private.h"
 
@@ -14,8 +10,6 @@
 #include "base/clock.h"
 #include "node/boss/boss.h"
 #include "node/runs/live.h"
-#include "node/runs/outcome.h"
-#include "node/runs/refuse.h"
 #include "node/runs/teller.h"
 
 static bool
@@ -29,49 +23,14 @@ host_may_start(void *ctx)
 static enum pgrab_stop
 host_stop(void *ctx, const struct run *r)
 {
+	(void)ctx;
 	return (enum pgrab_stop)atomic_load(&r->stop.why);
-}
-
-static void
-add_note(struct handlers *h, struct mail *m)
-{
-	m->next = NULL;
-	*h->notes_end = m;
-	h->notes_end = &m->next;
-}
-
-/* The run passes to the finisher with the next flush. */
-static void
-hand_on(struct handlers *h, struct run *r)
-{
-	r->place.unit = NULL;
-	add_note(h, &r->idle.mail);
-	h->ended = run_chain(r, h->ended);
-	h->n_ended++;
 }
 
 static bool
 host_begin(void *ctx, struct run *r)
 {
-	struct handlers *h = ctx;
-
-	r->begun_us = clock_mono_us();
-	if (!node_may_act(h->node, r->incarnation, clock_boot_us())) {
-		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
-		hand_on(h, r);
-		return false;
-	}
-	if (run_refused(h->node, r, true)) {
-		outcome_log(r);
-		hand_on(h, r);
-		return false;
-	}
-	node_count(h->node, COUNT_STARTED, 1);
-	atomic_fetch_add(&h->node->running[r->crew], 1);
-	r->live = xcalloc(1, sizeof *r->live);
-	live_begin(r->live, &h->node->lives, r);
-	add_note(h, &r->begun.mail);
-	return true;
+	return carrier_begin(&((struct handlers *)ctx)->carrier, r);
 }
 
 static void
@@ -101,38 +60,10 @@ host_step(void *ctx, struct run *r, struct step *s)
 	teller_step(h->node->lives.teller, s);
 }
 
-/* Ends what a run showed that a process had: takes its output, and counts it. */
-static void
-end_live(struct handlers *h, struct run *r)
-{
-	r->end.output = live_end(r->live, &r->end.output_truncated);
-	free(r->live);
-	r->live = NULL;
-	atomic_fetch_sub(&h->node->running[r->crew], 1);
-}
-
 static void
 host_end(void *ctx, struct run *r, enum outcome outcome, const struct pgrab_result *result)
 {
-	struct handlers *h = ctx;
-	bool executed = r->live != NULL;
-	enum pgrab_stop stop = host_stop(h, r);
-
-	if (!node_may_act(h->node, r->incarnation, clock_boot_us()))
-		stop = PGRAB_STOP_FENCED;
-	r->end.at_us = clock_mono_us();
-	if (executed)
-		end_live(h, r);
-	outcome_take(r, stop, result);
-	if (outcome == OUTCOME_LOST && r->end.outcome == OUTCOME_FAILED)
-		r->end.outcome = OUTCOME_LOST;
-	if (outcome == OUTCOME_LOST && r->end.outcome != OUTCOME_LOST)
-		r->end.retry_us = RETRY_DEFAULT; /* it was told to stop: that is its outcome */
-	if (executed) {
-		node_count(h->node, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-		outcome_log(r);
-	}
-	hand_on(h, r);
+	carrier_end(&((struct handlers *)ctx)->carrier, r, outcome, result);
 }
 
 static void
@@ -149,21 +80,12 @@ host_changed(void *ctx)
 	((struct handlers *)ctx)->changed = true;
 }
 
-/* First free, then finished: the boss must not forget a run whose note is still under way. */
 static void
 host_flush(void *ctx)
 {
 	struct handlers *h = ctx;
-	struct run *ended = h->ended;
 
-	atomic_fetch_add(&h->node->ended, h->n_ended);
-	boss_notes(h->node->boss, h->notes);
-	h->notes = NULL;
-	h->notes_end = &h->notes;
-	h->ended = NULL;
-	h->n_ended = 0;
-	if (ended != NULL)
-		mailbox_push_chain(h->node->finish_queue, &ended->note.mail);
+	carrier_flush(&h->carrier);
 	if (h->changed)
 		handlers_note_news(h);
 	h->changed = false;
@@ -210,7 +132,7 @@ handlers_create(struct node *n, struct handlers **out, struct err *err)
 		return RC_OK;
 	h = xcalloc(1, sizeof *h);
 	h->node = n;
-	h->notes_end = &h->notes;
+	carrier_init(&h->carrier, n);
 	h->setup = xcalloc(count, sizeof *h->setup);
 	h->section = xcalloc(count, sizeof *h->section);
 	h->news = xcalloc(count, sizeof *h->news);

@@ -11,6 +11,7 @@
 #include "handler/pool.h"
 #include "node/context.h"
 #include "node/handlers/handlers.h"
+#include "node/runs/carrier.h"
 
 /* A section of the file, taken apart. */
 struct handler_section {
@@ -34,10 +35,8 @@ struct handlers {
 	pthread_t thread, announcer;
 	bool started;
 
-	/* the pools' thread's: notes of this round for the boss, and what has ended in it */
-	struct mail *notes, **notes_end;
-	struct run *ended;
-	int64_t n_ended;
+	/* the pools' thread's */
+	struct carrier carrier;
 	bool changed;
 
 	struct gate gate; /* of the announcer: rung when something changed */

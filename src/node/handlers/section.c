@@ -29,6 +29,8 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 {
 	char **kinds = h->section[i].kinds;
 
+	if (strcmp(h->setup[i].name, "http") == 0)
+		return err_set(err, RC_BAD, "the crew of kind http has that name; choose another");
 	if (kinds[0] == NULL)
 		return err_set(err, RC_BAD, "it names no kinds; for example: kinds = send_email, send_sms");
 	for (size_t k = 0; kinds[k] != NULL; k++) {

@@ -6,7 +6,7 @@
 #include "handler/protocol.h"
 #include "keeper/keeper.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/health.h"
 #include "node/heartbeat/private.h"
 
@@ -47,9 +47,9 @@ print_crews(struct heartbeat *h)
 	struct buf *b = &h->crews;
 
 	buf_reset(b);
-	for (size_t i = 0; i <= handlers_count(n->handlers); i++) {
+	for (size_t i = 0; i < crews_count(n); i++) {
 		buf_adds(b, i == 0 ? "{" : ",");
-		protocol_string(b, i == 0 ? "" : handlers_name(n->handlers, i));
+		protocol_string(b, crews_name(n, i));
 		buf_addf(
 		    b, ":[%" PRId64 ",%" PRId64 "]", atomic_load(&n->running[i]), atomic_load(&n->slots[i]));
 	}

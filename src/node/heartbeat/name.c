@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "keeper/keeper.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/heartbeat/private.h"
 #include "node/signals.h"
 
@@ -41,7 +41,7 @@ identity(const struct heartbeat *h)
 	    .bounds = n->owners.bounds,
 	    .users = n->owners.users,
 	    .pid = getpid(),
-	    .slots = atomic_load(&n->workers) + handlers_slots(n->handlers),
+	    .slots = crews_slots(n),
 	    .heartbeat_us = n->set->heartbeat_us,
 	    .dead_after_us = n->set->dead_after_us,
 	    .weight = atomic_load(&n->weight)};

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/loader/private.h"
 #include "strategy/host.h"
 
@@ -75,7 +75,7 @@ ask_lanes(struct loader *l, const struct ability *able, struct err *err)
 		return rc;
 	}
 	for (size_t i = 0; i < n; i++)
-		rows[i].crew = handlers_crew(l->node->handlers, rows[i].kind);
+		rows[i].crew = crews_of(l->node, rows[i].kind);
 	l->lane_rows = rows;
 	l->n_lane_rows = n;
 	deal_lanes(l);

@@ -17,7 +17,7 @@
 #include "core/backoff.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/loader/private.h"
 #include "strategy/host.h"
 
@@ -180,7 +180,7 @@ say_wants(struct loader *l, const bool *wants)
 static void
 within_quota(struct loader *l, struct room *room)
 {
-	for (size_t i = 0; i <= handlers_count(l->node->handlers); i++)
+	for (size_t i = 0; i < crews_count(l->node); i++)
 		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
 }
 

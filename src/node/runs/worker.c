@@ -5,7 +5,6 @@
  */
 #include "node/runs/worker.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/secret.h"
 #include "node/batch.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
+#include "node/runs/hosting.h"
 #include "node/runs/live.h"
 #include "node/runs/outcome.h"
 #include "node/runs/refuse.h"
@@ -35,53 +34,6 @@ struct workers {
 	struct worker **worker;
 	size_t count; /* threads; more than node->workers after these were reduced */
 };
-
-/* The context behind pgrab_host for one run. */
-struct hosting {
-	const struct node *node;
-	struct run *run;
-	struct live live;
-};
-
-static enum pgrab_stop
-host_stop(void *ctx)
-{
-	struct hosting *h = ctx;
-
-	/* Even before anybody has said so: nothing new is begun between two steps. */
-	if (!node_may_act(h->node, h->run->incarnation, clock_boot_us()))
-		return PGRAB_STOP_FENCED;
-	return (enum pgrab_stop)atomic_load(&h->run->stop.why);
-}
-
-static void
-host_output(void *ctx, const void *bytes, size_t n)
-{
-	live_print(&((struct hosting *)ctx)->live, bytes, n);
-}
-
-static void
-host_progress(void *ctx, double percent, const char *text)
-{
-	live_progress(&((struct hosting *)ctx)->live, percent, text);
-}
-
-static void
-host_waits_for(void *ctx, const char *text)
-{
-	live_waits_for(&((struct hosting *)ctx)->live, text);
-}
-
-static void
-host_log(void *ctx, const char *text)
-{
-	struct hosting *h = ctx;
-	char *line = text_printable(text, strlen(text), 1000);
-
-	secret_hide(h->run, line);
-	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->task.kind, line);
-	free(line);
-}
 
 static size_t
 executor_index(const struct exec_set *set, const struct pgrab_executor *ex)
@@ -106,47 +58,21 @@ is_plugin(const struct pgrab_executor *ex)
 static void
 execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 {
-	struct hosting h = {.node = w->node, .run = r};
-	struct pgrab_host host = {.size = sizeof host,
-	    .ctx = &h,
-	    .stop_fd = r->stop.fd,
-	    .stop = host_stop,
-	    .output = host_output,
-	    .log = host_log,
-	    .progress = host_progress,
-	    .waits_for = host_waits_for};
+	struct hosting h;
+	struct live live = {0};
 	struct pgrab_result res = {.size = sizeof res};
 	size_t i = executor_index(w->node->execs, ex);
-	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
-	struct pgrab_run view = {.size = sizeof view,
-	    .task_id = r->id,
-	    .version = r->version,
-	    .incarnation = r->incarnation,
-	    .name = r->task.name,
-	    .kind = r->task.kind,
-	    .command = r->task.command,
-	    .fire_at = fire_at,
-	    .fence = fence,
-	    .attempt = r->task.attempt,
-	    .max_attempts = r->task.max_attempts,
-	    .timeout_us = r->task.timeout_us,
-	    .n_args = r->task.args.count,
-	    .args = (const struct pgrab_arg *)r->task.args.item,
-	    .owner = r->task.owner,
-	    .proof = r->task.proof};
 
-	_Static_assert(sizeof(struct pair) == sizeof(struct pgrab_arg), "args are handed on as they are");
-	run_fire_at(r, fire_at);
-	run_fence(r, fence);
-	live_begin(&h.live, r->stop.fd >= 0 ? &w->node->lives : NULL, r);
+	hosting_make(&h, w->node, r, &live);
+	live_begin(&live, r->stop.fd >= 0 ? &w->node->lives : NULL, r);
 	if (w->state[i] == NULL && ex->open != NULL)
 		w->state[i] =
 		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res.error, sizeof res.error);
 	if (w->state[i] != NULL || ex->open == NULL)
-		ex->run(w->state[i], &view, &host, &res);
+		ex->run(w->state[i], &h.view, &h.host, &res);
 	r->end.at_us = clock_mono_us();
-	r->end.output = live_end(&h.live, &r->end.output_truncated);
-	outcome_take(r, host_stop(&h), &res);
+	r->end.output = live_end(&live, &r->end.output_truncated);
+	outcome_take(r, h.host.stop(&h), &res);
 }
 
 /* The boss hands a run over LEAD_US early; but none is begun early.  A stop ends the wait,

@@ -44,7 +44,8 @@ const struct option_key settings_keys[] = {
 	"share under the strategy `weight`; 0: takes nothing unless all weights are 0", false},
     {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...",
 	"labels of this node; a task's `require` must be contained in them", false},
-    {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N", "runs at once", false},
+    {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N",
+	"runs at once; those of http and of handlers are not counted", false},
     {"loaders", 0, OPTION_INT, FIELD(loaders), "1", 1, 16, NULL, "N", "threads that look for tasks", false},
     {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
 	"how far ahead tasks are claimed", false},
@@ -83,6 +84,8 @@ const struct option_key settings_keys[] = {
 	"let shell and exec tasks and handler processes run as root if the node is root and run_as is not "
 	"set",
 	false},
+    {"http_slots", 0, OPTION_INT, FIELD(http_slots), "64", 1, 1024, NULL, "N",
+	"http requests at once, by one thread, beside the workers", false},
     {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with or without :PORT; "
 	"default: all but those where clouds keep credentials",

@@ -55,6 +55,7 @@ struct settings {
 	char *job_env, *job_cwd, *job_umask; /* what children start with; see exec/surroundings.h */
 	int64_t job_nice;
 	char *job_limits;
+	int64_t http_slots;
 	char *run_as, *http_hosts; /* of owners whose section says nothing else; see exec/bounds.h */
 	bool allow_root;
 	char *secret_dir; /* NULL: no secrets from files */

@@ -24,7 +24,7 @@
 #include "node/batch.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
-#include "node/handlers/handlers.h"
+#include "node/crews/crews.h"
 #include "node/recover/recover.h"
 #include "node/starter/private.h"
 
@@ -253,7 +253,7 @@ static void
 hand_on(struct node *n, struct run *r)
 {
 	if (r->crew > 0)
-		handlers_take(n->handlers, r);
+		crews_take(n, r);
 	else
 		mailbox_push(n->run_queue, &r->note.mail);
 }
