@@ -63,7 +63,7 @@ comment on function pgrab_tool.id_refuse(text, bigint[], text[], timestamptz) is
   'tasks that the caller may see.';
 
 create or replace function pgrab_tool.no_task(p_id bigint) returns bigint
-language plpgsql as $$
+language plpgsql stable as $$
 begin
   raise exception using errcode = 'P0002',
     message = format('task %s does not exist', coalesce(p_id::text, 'null')),
