@@ -1038,8 +1038,8 @@ comment on table pgrab.event is
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
-  'delete_chain, drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node could run '
-  'in time), upkeep (by hand).';
+  'backfill, delete_chain, drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node '
+  'could run in time), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';

@@ -23,7 +23,8 @@ comment on view pgrab_internal.call is
 comment on column pgrab_internal.call.verb is 'What is to be done.';
 comment on column pgrab_internal.call.ids is 'To which tasks.';
 comment on column pgrab_internal.call.word is 'To which node, for which source, or which signal.';
-comment on column pgrab_internal.call.file is 'The argument of pgrab.apply(), or what comes with a signal.';
+comment on column pgrab_internal.call.file is
+  'The argument of pgrab.apply() or backfill(), or what comes with a signal; the answer of backfill().';
 comment on column pgrab_internal.call.caller is 'By whom: current_user of the insert.';
 comment on column pgrab_internal.call.tasks is 'Answer: the tasks it changed.';
 comment on column pgrab_internal.call.node is 'Answer: the node.';

@@ -22,6 +22,7 @@ values
   ('release', 'claimed', 'scheduled', false, false, false, 'its node hands it back, or has died'),
   ('refuse', 'claimed', 'scheduled', false, false, true, 'its owner may not use its kind any more'),
   ('line', 'claimed', 'scheduled', false, false, true, 'in line for a place under its limit'),
+  ('queue', 'scheduled', 'scheduled', false, false, true, 'it is in that line from the start'),
   ('wake', 'scheduled', 'scheduled', false, false, false, 'its turn has come in that line'),
   ('unstart', 'running', 'scheduled', false, false, false, 'it could not begin after all'),
   ('retry', 'running', 'scheduled', false, false, false, 'its next attempt'),
@@ -201,7 +202,7 @@ create or replace function pgrab_internal.move_due(
 returns timestamptz
 language sql stable
 return case
-  when p_given is not null or p_event = 'line' then p_given
+  when p_given is not null or p_event in ('line', 'queue') then p_given
   when p_moved is null and p_due is not null then p_due
   else coalesce(p_moved, p_fire) + pgrab_internal.jitter_of(p_id, p_jitter) end;
 comment on function pgrab_internal.move_due(

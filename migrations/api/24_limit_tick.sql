@@ -163,7 +163,8 @@ cross join lateral (
   select case when l.per_second is not null then count(*) end as started_1s from pgrab.limit_start b
   where b.key = l.key and b.at > statement_timestamp() - interval '1 s') s
 cross join lateral (
-  select count(*) as waiting, date_trunc('second', statement_timestamp() - min(t.fire_at)) as longest
+  select count(*) as waiting,
+    date_trunc('second', statement_timestamp() - min(greatest(t.fire_at, t.created_at))) as longest
   from pgrab.task t
   where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
 comment on view pgrab.limits is 'The limits and how they are used.';

@@ -125,8 +125,9 @@ comment on column pgrab.tasks.finished_at is 'When its last run ended.';
 
 create or replace view pgrab.due as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.attempt,
-  date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
-  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as overdue, n.name as node
+  date_trunc('second', coalesce(t.due_at, greatest(t.fire_at, t.created_at))) as due_at,
+  date_trunc('second', statement_timestamp() - coalesce(t.due_at, greatest(t.fire_at, t.created_at)))
+    as overdue, n.name as node
 from (
   select d.* from pgrab_tool.due_until(statement_timestamp(), '{scheduled,claimed}') d
   union all
@@ -174,14 +175,15 @@ comment on column pgrab.running.stopping is
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,
-  date_trunc('second', coalesce(t.due_at, t.fire_at)) as due_at,
-  date_trunc('second', statement_timestamp() - coalesce(t.due_at, t.fire_at)) as late_by,
+  date_trunc('second', coalesce(t.due_at, greatest(t.fire_at, t.created_at))) as due_at,
+  date_trunc('second', statement_timestamp() - coalesce(t.due_at, greatest(t.fire_at, t.created_at)))
+    as late_by,
   pgrab_internal.why(t) as why
 from (
   select d.* from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}') d
   union all
   select l.* from pgrab_tool.in_line() l
-  where l.fire_at <= statement_timestamp() - interval '2 s') t;
+  where greatest(l.fire_at, l.created_at) <= statement_timestamp() - interval '2 s') t;
 comment on view pgrab.late is
   'Tasks that have been due for more than two seconds and have not started: how long, and why.';
 comment on column pgrab.late.id is 'Number of the task.';
@@ -208,8 +210,8 @@ comment on column pgrab.parked.error is 'The first 36 characters of its error.';
 create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
-  case when r.attempt = 1 then round(extract(epoch from
-    greatest(coalesce(r.started_at, r.claimed_at) - r.fire_at, '0')), 3) end as waited,
+  case when r.attempt = 1 then round(extract(epoch from greatest('0',
+    coalesce(r.started_at, r.claimed_at) - greatest(r.fire_at, r.created_at))), 3) end as waited,
   pgrab_internal.brief(r.error, 30) as error
 from pgrab.run r
 order by r.finished_at desc;
@@ -226,7 +228,7 @@ comment on column pgrab.history.finished_at is
   'When it ended. Not cut to the second, so that a condition on it selects partitions.';
 comment on column pgrab.history.seconds is 'How long it took.';
 comment on column pgrab.history.waited is
-  'How many seconds a first attempt started after its planned time.';
+  'How many seconds a first attempt started after its planned time, or after its INSERT if that was later.';
 comment on column pgrab.history.error is 'The first 30 characters of the reason why it did not succeed.';
 
 create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text

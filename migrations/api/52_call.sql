@@ -77,6 +77,8 @@ begin
     new.n := pgrab_internal.apply(new.file, new.word, new.done, new.caller);
   elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all') then
     new := pgrab_internal.call_cluster(new);
+  elsif new.verb = 'backfill' then
+    new.file := pgrab_internal.backfill(new.ids, new.file, new.caller);
   elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token') then
     new.done := pgrab_internal.call_delete(new);
   else

@@ -33,8 +33,9 @@ select r.* from (values
   ('change other columns', '{task}', 'update', array(
       select c from unnest(pgrab_internal.written()) c where c <> all ('{kind,command,args,on_failure}')),
     'own', 'all', null, null, null),
-  ('pause, resume, retry, cancel, run now, skip, seal, delete; `apply`, `edit`', '{pause,resume,retry,cancel,
-    run_now,skip_next,seal,delete,delete_chain,apply,edit}', 'call', null, 'own', 'all', null, null, null),
+  ('pause, resume, retry, cancel, run now, skip, seal, backfill, delete; `apply`, `edit`',
+    '{pause,resume,retry,cancel,run_now,skip_next,seal,backfill,delete,delete_chain,apply,edit}', 'call',
+    null, 'own', 'all', null, null, null),
   ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
   ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`', '{task,edge,limit,alert}', 'delete', null,
@@ -232,8 +233,8 @@ language plpgsql as $$
 declare
   c_people constant text := 'pgrab_submit, pgrab_operator, pgrab_read';
   -- call_check() refuses these, and says who may call them
-  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,delete,
-    delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,
+  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,backfill,
+    delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,
     delete_alert,delete_secret,delete_token}';
   r record;
 begin

@@ -35,6 +35,7 @@ const struct command *const cli_commands[] = {
     &cmd_retry,
     &cmd_run_now,
     &cmd_skip_next,
+    &cmd_backfill,
     &cmd_delete,
     &cmd_undelete,
     &cmd_signal,

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 
+extern const struct command cmd_backfill;
 extern const struct command cmd_add, cmd_edit;     /* in cmd_add.c */
 extern const struct command cmd_apply, cmd_export; /* in cmd_apply.c */
 extern const struct command cmd_batches;

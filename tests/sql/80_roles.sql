@@ -141,6 +141,7 @@ insert into pg_temp.way values
     'select pgrab.apply(''[{"key": "{o}:1", "kind": "sql", "command": "select 1", "priority": 1}]'')'),
   ('undelete', 'call', null, 'select 1 from pgrab.undelete({t})'),
   ('signal', 'call', null, 'select 1 from pgrab.signal({t}, ''go'')'),
+  ('backfill', 'call', null, 'select 1 from pgrab.backfill({t}, ''2025-01-01'', ''2025-02-01'')'),
   ('edit', 'call', null, 'select 1 from pgrab.edit({t}, ''{"priority": 1}'')'),
   ('add', 'call', null, 'select 1 from pgrab.add(''{"kind": "noop"}'') where ''{o}'' = current_user'),
   ('delete_edge', 'call', null, 'select pgrab.delete_edge({parent}, {child})::int'),
@@ -289,7 +290,7 @@ select is(
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
-  'members_check no_task on_signal on_tasks output output_of',
+  'members_check no_task on_backfill on_signal on_tasks output output_of',
   'a reader calls nothing else that could change anything');
 select is(array(
     select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))

@@ -7,7 +7,8 @@ with seen as materialized (
     pgrab.shard(t.id) as shard, t.status, t.due_at as since
   from pgrab_tool.due_until(statement_timestamp(), null, 20) t
   union all
-  (select 2, null, 0, t.status, case when t.status = 'scheduled' then t.fire_at end
+  (select 2, null, 0, t.status, case when t.status = 'scheduled'
+      then greatest(t.fire_at, t.created_at) end
    from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused
    order by t.limit_key limit 20000)),
 due as materialized (

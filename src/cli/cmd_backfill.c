@@ -1,0 +1,54 @@
+/* pgrab backfill */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+struct options {
+	struct cli_common common;
+	int64_t max_running;
+	bool overlap, dry_run;
+};
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    {"max-running", 'm', OPTION_INT, offsetof(struct options, max_running), "1", 0, 1000000, NULL, "N",
+	"how many run at once; 0: no bound of its own, for a task that is under a limit", false},
+    {"overlap", 'o', OPTION_FLAG, offsetof(struct options, overlap), NULL, 0, 0, NULL, NULL,
+	"also fires that the schedule has yet to carry out itself, for one that is paused", false},
+    {"dry-run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
+	"say how many fires there are, and insert nothing", false},
+    CLI_LAST_ROW,
+};
+
+static int
+run_backfill(struct cli *c)
+{
+	const struct options *o = c->options;
+	struct cli_time from, until;
+	char max_running[24];
+	const char *params[] = {c->operands[0], cli_time(c->operands[1], &from),
+	    cli_time(c->operands[2], &until), max_running, o->overlap ? "t" : "f", o->dry_run ? "t" : "f"};
+
+	snprintf(max_running, sizeof max_running, "%lld", (long long)o->max_running);
+	return cli_list(c, "cli_backfill", 6, params, "");
+}
+
+const struct command cmd_backfill = {
+    .name = "backfill",
+    .group = GROUP_DO,
+    .usage = "TASK FROM UNTIL [OPTIONS]",
+    .summary = "make up for the fires that a schedule would have had in a time that has passed",
+    .details =
+	"The function pgrab.backfill(). Inserts a batch of one task for each fire from FROM on and before\n"
+	"UNTIL; each finds that fire in PGRAB_FIRE_AT. The schedule goes on as before. FROM and UNTIL are\n"
+	"times, or how long ago: 2d. Watch it with `pgrab show BATCH`; `pgrab cancel BATCH` gives it up.\n"
+	"  pgrab backfill nightly 2026-01-01 2026-02-01 --dry-run",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .min_operands = 3,
+    .max_operands = 3,
+    .exec = run_backfill,
+};
