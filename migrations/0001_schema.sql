@@ -873,12 +873,15 @@ comment on index pgrab.batch_look_idx is 'Which batch is looked at next.';
 -- A row for each INSERT of members, and for members that left otherwise than by success: so nobody waits for
 -- anybody.  A node adds them up.
 create table pgrab.batch_count (
+  id      bigint generated always as identity,
   batch   bigint not null,
   members bigint not null default 0,
-  gone    bigint not null default 0
+  gone    bigint not null default 0,
+  constraint batch_count_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.batch_count is
   'Internal: how many members batches have had; the sum of the rows counts.';
+comment on column pgrab.batch_count.id is 'Number of the row.';
 comment on column pgrab.batch_count.batch is 'The batch.';
 comment on column pgrab.batch_count.members is 'Members that were added.';
 comment on column pgrab.batch_count.gone is 'Members that were cancelled, skipped or deleted.';

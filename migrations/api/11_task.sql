@@ -566,7 +566,8 @@ begin
   end if;
   if not v.plain then
     perform pgrab_internal.batch_check(row(n.*)::pgrab_internal.task)
-    from new_task n where n.kind = 'batch' or n.batch is not null and n.schedule is not null;
+    from new_task n
+    where n.kind = 'batch' or n.batch is not null and num_nonnulls(n.schedule, n.parent_id) > 0;
     perform pgrab_internal.batches_begin(array_agg(n.id)) from new_task n where n.kind = 'batch'
     having count(*) > 0;
     perform pgrab_internal.batch_join(n.batch, n.owner, n.members)

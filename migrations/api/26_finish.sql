@@ -13,13 +13,13 @@
 -- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
 -- that was lost: another run is to blame, and the attempt is not counted.  Of one that could not begin: only
 -- its worker was taken, so it waits for nothing.
-create type pgrab_internal.batch as (
+create type pgrab_internal.outcomes as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
   retries_us bigint[]);
-comment on type pgrab_internal.batch is 'Runs that have ended, as a node reports them.';
+comment on type pgrab_internal.outcomes is 'Runs that have ended, as a node reports them.';
 
-create or replace function pgrab_internal.batch_rows(b pgrab_internal.batch)
+create or replace function pgrab_internal.outcome_rows(b pgrab_internal.outcomes)
 returns table (id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
   outcome text, exit_code integer, output text, truncated boolean, error text, retry_us bigint, n bigint)
 language sql stable
@@ -31,13 +31,14 @@ begin atomic
     b.outputs, b.truncated, b.errors, b.retries_us) with ordinality f(id, version, incarnation, started_us,
     finished_us, outcome, exit_code, output, truncated, error, retry_us, n);
 end;
-comment on function pgrab_internal.batch_rows(pgrab_internal.batch) is 'The runs of a batch as rows.';
+comment on function pgrab_internal.outcome_rows(pgrab_internal.outcomes) is 'The runs of a batch as rows.';
 
 -- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
 -- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
 -- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
 -- its row, finish_rest() takes over.
-create or replace function pgrab_internal.finish_last(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish_last(
+  b pgrab_internal.outcomes, p_node_id bigint, p_node text)
 returns pgrab_internal.moved[]
 language plpgsql as $$
 declare
@@ -46,7 +47,7 @@ declare
 begin
   with gone as (
     delete from pgrab.task t
-    using pgrab_internal.batch_rows(b) f
+    using pgrab_internal.outcome_rows(b) f
     where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version
       and t.incarnation = f.incarnation
       and case when t.status = 'running' and t.schedule is null and t.limit_key is null
@@ -74,7 +75,7 @@ begin
   from gone g;
   return coalesce(v_moved, '{}');
 end $$;
-comment on function pgrab_internal.finish_last(pgrab_internal.batch, bigint, text) is
+comment on function pgrab_internal.finish_last(pgrab_internal.outcomes, bigint, text) is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
 
 -- The same for a single run of a task that is not a link: the usual case with few busy workers, and for every
@@ -144,7 +145,7 @@ return least(
 comment on function pgrab_internal.retry_wait(interval, interval, integer) is
   'Wait after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
--- p_retry_us: as in pgrab_internal.batch.
+-- p_retry_us: as in pgrab_internal.outcomes.
 create or replace function pgrab_internal.retry_at(
   p_backoff interval, p_backoff_max interval, p_attempt integer, p_retry_us bigint)
 returns timestamptz
@@ -163,13 +164,13 @@ comment on function pgrab_internal.retry_at(interval, interval, integer, bigint)
 -- For all that finish_last() has not ended: see the list at finish_many().  The rows are locked by a
 -- statement of their own, so that the next one sees the chains that the tasks became part of while this one
 -- waited.  The calendar is called once per batch, and equal questions are worked out once.
-create or replace function pgrab_internal.finish_moves(b pgrab_internal.batch, p_node text)
+create or replace function pgrab_internal.finish_moves(b pgrab_internal.outcomes, p_node text)
 returns pgrab_internal.move[]
 language plpgsql as $$
 declare
   v_moves pgrab_internal.move[];
 begin
-  perform from pgrab_internal.batch_rows(b) f cross join lateral (
+  perform from pgrab_internal.outcome_rows(b) f cross join lateral (
     select from pgrab.task t
     where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
   with e as materialized (
@@ -186,7 +187,7 @@ begin
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
         f.truncated, o.outcome, null, null, p_node, null, null, null, f.error, f.output, null, null,
         null)::pgrab_internal.run as run
-    from pgrab_internal.batch_rows(b) f
+    from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
         and t.incarnation = f.incarnation and case when t.status = 'running' then true end
       cross join lateral (
@@ -222,16 +223,16 @@ begin
     cross join lateral (select coalesce(e.moved, n.fire) as fire) f;
   return v_moves;
 end $$;
-comment on function pgrab_internal.finish_moves(pgrab_internal.batch, text) is
+comment on function pgrab_internal.finish_moves(pgrab_internal.outcomes, text) is
   'What becomes of the tasks of a batch whose fence still matches; their rows are locked.';
 
-create or replace function pgrab_internal.finish_rest(b pgrab_internal.batch, p_node text)
+create or replace function pgrab_internal.finish_rest(b pgrab_internal.outcomes, p_node text)
 returns pgrab_internal.moved[]
 language plpgsql as $$
 begin
   return pgrab_internal.move_rows(pgrab_internal.finish_moves(b, p_node));
 end $$;
-comment on function pgrab_internal.finish_rest(pgrab_internal.batch, text) is
+comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
   'The part of finish() for tasks that are planned again, parked, or kept by their chain. Returns the runs '
   'whose fence still matched.';
 
@@ -246,7 +247,7 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.batch, text) is
 --   over, link of a chain     done, cancelled or parked; leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().
 create or replace function pgrab_internal.finish_many(
-  b pgrab_internal.batch, p_node_id bigint, p_node text)
+  b pgrab_internal.outcomes, p_node_id bigint, p_node text)
 returns pgrab_internal.moved[]
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -266,7 +267,7 @@ begin
   v_before := set_config('pgrab.link_ends', v_before, true);
   return v_moved;
 end $$;
-comment on function pgrab_internal.finish_many(pgrab_internal.batch, bigint, text) is
+comment on function pgrab_internal.finish_many(pgrab_internal.outcomes, bigint, text) is
   'finish() for any number of runs, with any outcome.';
 
 -- What the server refuses to record now it would refuse each time.
@@ -292,7 +293,7 @@ comment on function pgrab_internal.park(bigint, bigint, bigint, text, text, text
   'Parks a task whose end the server refuses to record. p_recorded: false when it is the history, or the '
   'children of a link, that are refused: they wait until a user retries the task.';
 
-create or replace function pgrab_internal.finish(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish(b pgrab_internal.outcomes, p_node_id bigint, p_node text)
 returns table (task_id bigint, version bigint)
 language plpgsql as $$
 declare
@@ -310,7 +311,7 @@ begin
     return query select e.id, e.version from unnest(pgrab_internal.finish_many(b, p_node_id, p_node)) e;
   end if;
 end $$;
-comment on function pgrab_internal.finish(pgrab_internal.batch, bigint, text) is
+comment on function pgrab_internal.finish(pgrab_internal.outcomes, bigint, text) is
   'Records runs that have ended and plans what comes next. Returns those whose fence, (id, version, '
   'incarnation), still matched.';
 
@@ -352,7 +353,7 @@ begin
   end if;
   v_moved := pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
     array[p_began_us], array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output],
-    array[p_truncated], array[null]::text[], null)::pgrab_internal.batch, p_node_id, p_node);
+    array[p_truncated], array[null]::text[], null)::pgrab_internal.outcomes, p_node_id, p_node);
   if cardinality(v_moved) = 0 then
     perform pgrab_internal.run_lost(p_id);
   end if;

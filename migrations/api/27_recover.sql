@@ -57,13 +57,13 @@ comment on function pgrab_internal.lost(bigint) is
 -- Runs of a dead node, as a batch for finish().  A task that a user has locked waits for the next round, and
 -- so does a sql run whose backend could not be ended, because it is still running.
 create or replace function pgrab_internal.lost_batch(
-  p_incarnation bigint, p_error text, p_only bigint[] default null) returns pgrab_internal.batch
+  p_incarnation bigint, p_error text, p_only bigint[] default null) returns pgrab_internal.outcomes
 language sql as $$
   select (array_agg(h.id order by h.id), array_agg(h.version order by h.id),
     array_agg(h.incarnation order by h.id),
     array_agg((date_part('epoch', statement_timestamp() - h.started_at) * 1e6)::bigint order by h.id),
     array_agg(0::bigint), array_agg('lost'::text), null, null, null,
-    array_agg(p_error), null)::pgrab_internal.batch
+    array_agg(p_error), null)::pgrab_internal.outcomes
   from pgrab_internal.held(p_incarnation) h cross join lateral (
     select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
       for update skip locked) free
@@ -76,17 +76,17 @@ $$;
 comment on function pgrab_internal.lost_batch(bigint, text, bigint[]) is
   'The runs that an incarnation has left behind and that have stopped, locked.';
 
-create or replace function pgrab_internal.batch_one(b pgrab_internal.batch, i integer)
-  returns pgrab_internal.batch
+create or replace function pgrab_internal.batch_one(b pgrab_internal.outcomes, i integer)
+  returns pgrab_internal.outcomes
 language sql immutable
 begin atomic
   select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
     b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
-    b.errors[i:i], b.retries_us[i:i])::pgrab_internal.batch;
+    b.errors[i:i], b.retries_us[i:i])::pgrab_internal.outcomes;
 end;
-comment on function pgrab_internal.batch_one(pgrab_internal.batch, integer) is 'One run of a batch.';
+comment on function pgrab_internal.batch_one(pgrab_internal.outcomes, integer) is 'One run of a batch.';
 
-create or replace function pgrab_internal.park_lost(b pgrab_internal.batch, p_why text, p_node text)
+create or replace function pgrab_internal.park_lost(b pgrab_internal.outcomes, p_why text, p_node text)
 returns void
 language plpgsql as $$
 begin
@@ -95,12 +95,13 @@ begin
 exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
   null; -- the next round tries it again
 end $$;
-comment on function pgrab_internal.park_lost(pgrab_internal.batch, text, text) is
+comment on function pgrab_internal.park_lost(pgrab_internal.outcomes, text, text) is
   'Parks a task whose lost run cannot be recorded, with the reason.';
 
 -- All at once; or, when that is refused or a row that one of them needs is locked, one by one, so that the
 -- others are not held up.  What is locked waits for the next round.
-create or replace function pgrab_internal.finish_lost(b pgrab_internal.batch, p_node_id bigint, p_node text)
+create or replace function pgrab_internal.finish_lost(
+  b pgrab_internal.outcomes, p_node_id bigint, p_node text)
   returns bigint[]
 language plpgsql as $$
 declare
@@ -130,7 +131,7 @@ begin
   end loop;
   return v_done;
 end $$;
-comment on function pgrab_internal.finish_lost(pgrab_internal.batch, bigint, text) is
+comment on function pgrab_internal.finish_lost(pgrab_internal.outcomes, bigint, text) is
   'Finishes runs as lost, one by one when not all can be. Returns those that are done.';
 
 -- Claimed and never started: put back as they are, except those that a user has locked.
@@ -180,7 +181,7 @@ create or replace function pgrab_internal.recover_one(
   out put_back bigint, out had_run bigint, out parked bigint)
 language plpgsql as $$
 declare
-  b pgrab_internal.batch;
+  b pgrab_internal.outcomes;
   v_node_id bigint;
   v_done bigint[] := '{}';
 begin

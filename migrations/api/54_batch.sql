@@ -19,7 +19,9 @@ begin
   insert into pgrab.batch (task_id) select i from unnest(p_ids) i;
   insert into pgrab.limit (key, max_running, owner)
   select pgrab_internal.batch_limit(t.id), (t.args ->> 'max_running')::integer, t.owner
-  from pgrab.task t where t.id = any (p_ids) and t.args ->> 'max_running' is not null;
+  from pgrab.task t where t.id = any (p_ids) and t.args ->> 'max_running' is not null
+  -- somebody else has made a limit of that name; tasks that are under it do not count here
+  on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner;
 end $$;
 comment on function pgrab_internal.batches_begin(bigint[]) is 'Tasks of kind batch were inserted.';
 
@@ -76,7 +78,9 @@ comment on function pgrab_internal.batch_bound(bigint[]) is
 create or replace function pgrab_internal.batch_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
-  if t.batch is not null and t.schedule is not null then
+  if t.batch is not null and (t.batch = t.id or t.batch = t.parent_id) then
+    perform pgrab_internal.batch_refuse(t.batch, 'A member cannot wait for its own batch to end.');
+  elsif t.batch is not null and t.schedule is not null then
     perform pgrab_internal.refuse('schedule', t.schedule,
       'A member of a batch runs once; a schedule would keep the batch from ending.');
   elsif t.kind = 'batch' and t.schedule is not null then
@@ -85,8 +89,9 @@ begin
   elsif t.kind = 'batch' and num_nonnulls(t.wait_for, t.limit_key) > 0 then
     perform pgrab_internal.refuse('kind', t.kind,
       'A batch only waits for its members: wait_for and limit_key are for them.');
-  elsif t.kind = 'batch' and not (t.args ->> 'max_running')::numeric between 1 and 1000000 then
-    perform pgrab_internal.refuse('args', t.args::text, 'max_running is between 1 and 1000000.');
+  elsif t.kind = 'batch' and (not (t.args ->> 'max_running')::numeric between 1 and 1000000
+      or (t.args ->> 'max_running')::numeric % 1 <> 0) then
+    perform pgrab_internal.refuse('args', t.args::text, 'max_running is a whole number from 1 to 1000000.');
   elsif t.kind = 'batch' and t.args ->> 'parked' not in ('wait', 'failed') then
     perform pgrab_internal.refuse('args', t.args::text, 'parked is "wait" (a person retries or cancels '
       'members that are parked; the default) or "failed" (they count as failed).');
@@ -272,8 +277,8 @@ comment on function pgrab_internal.batch_left(bigint, boolean) is
 create or replace function pgrab_internal.batch_fold(p_batch bigint) returns void
 language sql as $$
   with n as (
-    delete from pgrab.batch_count c where c.ctid = any (array(
-      select x.ctid from pgrab.batch_count x where x.batch = p_batch limit 1000 for update skip locked))
+    delete from pgrab.batch_count c where c.id = any (array(
+      select x.id from pgrab.batch_count x where x.batch = p_batch limit 1000 for update skip locked))
     returning c.members, c.gone)
   insert into pgrab.batch_count (batch, members, gone)
   select p_batch, sum(n.members), sum(n.gone) from n having count(*) > 0

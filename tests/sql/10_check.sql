@@ -24,7 +24,7 @@ end $$;
 create temporary table bad (
   n integer generated always as identity, col text, shown text, hint text, cols text, vals text);
 insert into bad (col, shown, hint, cols, vals) values
-  ('kind', '''ruby''', 'The kinds are: exec, http, noop, notify, shell, sql.', 'kind, command',
+  ('kind', '''ruby''', 'The kinds are: batch, exec, http, noop, notify, shell, sql.', 'kind, command',
     $$'ruby', 'x'$$),
   ('kind', '''''', 'The kinds are:', 'kind', $$''$$),
   ('kind', 'null', 'Leave it out', 'kind, command', $$null, 'x'$$),

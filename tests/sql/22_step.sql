@@ -22,7 +22,7 @@ $$;
 create function pg_temp.finish(p_id bigint, p_outcome text, p_retry_us bigint default null) returns bigint
 language sql as $$
   select count(*) from pgrab.task t cross join lateral pgrab_internal.finish(
-    jsonb_populate_record(null::pgrab_internal.batch, jsonb_build_object('ids', array[t.id],
+    jsonb_populate_record(null::pgrab_internal.outcomes, jsonb_build_object('ids', array[t.id],
       'versions', array[t.version], 'incarnations', array[t.incarnation], 'started_us', array[2000],
       'finished_us', array[1000], 'outcomes', array[p_outcome], 'exit_codes', array[0], 'outputs', array[''],
       'truncated', array[false], 'errors', array['why'], 'retries_us', array[p_retry_us])), 1, 'n1') f

@@ -17,7 +17,7 @@ returns bigint
 language sql as $$
   select count(*)
   from pgrab.task t cross join lateral pgrab_internal.finish(
-    jsonb_populate_record(null::pgrab_internal.batch, jsonb_build_object('ids', array[t.id],
+    jsonb_populate_record(null::pgrab_internal.outcomes, jsonb_build_object('ids', array[t.id],
       'versions', array[p_version], 'incarnations', array[p_incarnation], 'started_us', array[2000],
       'finished_us', array[1000], 'outcomes', array[p_outcome], 'exit_codes', array[0], 'outputs', array[''],
       'truncated', array[false], 'errors', array['why'])), t.node_id, 'n1') f
@@ -50,7 +50,7 @@ insert into pgrab.task (kind, name) values ('noop', 'unbegun'), ('noop', 'no wor
 update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 2,
   claimed_at = now(), started_at = now() from pgrab.node n where t.name in ('unbegun', 'no worker');
 select pgrab_internal.finish(row(array[t.id], array[1000], array[4], array[0], array[0], array['not_started'],
-    array[null], array[null], array[false], array[null], array[w.retry_us])::pgrab_internal.batch, 1, 'n1')
+    array[null], array[null], array[false], array[null], array[w.retry_us])::pgrab_internal.outcomes, 1, 'n1')
 from (values ('unbegun', null::bigint), ('no worker', 1)) w(name, retry_us)
   join pgrab.task t using (name);
 select results_eq(

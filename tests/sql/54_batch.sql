@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(57);
+select plan(60);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -31,7 +31,7 @@ begin
     started_at = now(), version = version + 1, attempt = max_attempts where id = any (p_ids);
   perform pgrab_internal.finish((array_agg(t.id order by t.id), array_agg(t.version order by t.id),
     array_agg(t.incarnation), array_agg(0), array_agg(0), array_agg(p_outcome), array_agg(null::int),
-    array_agg(null::text), array_agg(false), array_agg('no'::text), null)::pgrab_internal.batch, 1, 'n')
+    array_agg(null::text), array_agg(false), array_agg('no'::text), null)::pgrab_internal.outcomes, 1, 'n')
   from pgrab.task t where t.id = any (p_ids);
 end $$;
 
@@ -70,6 +70,13 @@ select throws_ok($$insert into pgrab.task (kind, args) values ('batch', '{"max_r
 select throws_ok($$insert into pgrab.task (kind, args) values ('batch', '{"parked": "what"}')$$,
   '22023', null,
   'parked is one of two words');
+
+select throws_ok($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 1, 1)$$, '22023', null,
+  'a member does not wait for its batch');
+select throws_ok(
+  $$insert into pgrab.task (id, kind, batch) overriding system value values (50, 'batch', 50)$$, '22023', null, 'which is not its own member');
+select throws_ok($$insert into pgrab.task (kind, args) values ('batch', '{"max_running": 1.5}')$$, '22023',
+  null, 'max_running is a whole number');
 
 -- ------------------------------------------------------------------------------------------------------- end
 select pg_temp.runs('{11,12,13}', 'succeeded');

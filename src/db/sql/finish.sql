@@ -8,4 +8,4 @@
 select f.task_id, f.version
 from pgrab_internal.finish(
   ($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $11::text[], $6::int[], $7::text[],
-    $8::boolean[], $12::text[], $13::bigint[])::pgrab_internal.batch, $9::bigint, $10::text) f
+    $8::boolean[], $12::text[], $13::bigint[])::pgrab_internal.outcomes, $9::bigint, $10::text) f
