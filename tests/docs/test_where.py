@@ -29,7 +29,8 @@ def test_what_people_look_for_has_a_row(word):
 
 
 def test_the_gates_of_the_page_are_those_of_the_schema():
-    made = set(re.findall(r"select '([a-z ]+)'[, ]", (ROOT / "migrations/api/45_explain.sql").read_text(encoding="utf-8")))
+    made = set(re.findall(r"select '([a-z ]+)'[, ]", "".join(
+        (ROOT / f"migrations/api/{file}").read_text(encoding="utf-8") for file in ("45_explain.sql", "54_batch.sql"))))
     page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
     part = page[page.index("| gate | shut |"):page.index("one that is gone `ended` or `deleted`.") + 40]
     told = {name.removesuffix(" NAME") for name in re.findall(r"`([a-z ]+(?: NAME)?)`", part)} - {"at_most_once"}

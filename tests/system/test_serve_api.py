@@ -253,7 +253,8 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     db.query("update pgrab.task set run_at = now() - interval '1 h' where id = %s", late)
     values = {"task": str(parent), "node": "n1", "key": "k", "name": "al", "signal": "go"}
     bodies = {("post", "/tasks"): {"kind": "noop"}, ("patch", "/tasks/{task}"): {"priority": 1},
-              ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}}}
+              ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}},
+              ("post", "/tasks/{task}/backfill"): {"from": "2020-06-01T00:00Z", "until": "2022-06-01T00:00Z"}}
     special = {"/tasks/{task}/retry": bad, "/tasks/{task}/output": bad, "/tasks/{task}/runs": bad, "/retry": bad}
     asked = 0
     for path, operations in doc["paths"].items():
@@ -264,6 +265,8 @@ def test_the_description_matches_the_answers(db, nodes, serving):
             task = db.one("insert into pgrab.task (kind, run_at, schedule) values ('noop', '2040-01-01', '@yearly') "
                           "returning id") if method != "get" and path != "/retry" else parent
             task = special.get(path, task)
+            if path.endswith("/seal"):
+                task = db.one("insert into pgrab.task (kind) values ('batch') returning id")
             if "signal" in path:
                 db.query("update pgrab.task set wait_for = 'go' where id = %s", task)
             if path in ("/retry", "/tasks/{task}/retry"):
