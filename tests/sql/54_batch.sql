@@ -74,7 +74,8 @@ select throws_ok($$insert into pgrab.task (kind, args) values ('batch', '{"parke
 select throws_ok($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 1, 1)$$, '22023', null,
   'a member does not wait for its batch');
 select throws_ok(
-  $$insert into pgrab.task (id, kind, batch) overriding system value values (50, 'batch', 50)$$, '22023', null, 'which is not its own member');
+  $$insert into pgrab.task (id, kind, batch) overriding system value values (50, 'batch', 50)$$, '22023',
+  null, 'which is not its own member');
 select throws_ok($$insert into pgrab.task (kind, args) values ('batch', '{"max_running": 1.5}')$$, '22023',
   null, 'max_running is a whole number');
 
