@@ -114,7 +114,7 @@ def test_nodes_that_are_down_cost_nothing(db):
     db.query("vacuum analyze pgrab.beat")
     for name, text in asked.items():
         assert pages(db, text) <= few[name] + 20, name
-    ring = db.one("select pg_get_functiondef('pgrab_internal.ring(smallint[])'::regprocedure)")
+    ring = db.one("select pg_get_functiondef('pgrab_internal.bell_wanted()'::regprocedure)")
     assert "not n.down and n.bell and n.state = 'up'" in ring, "an INSERT asks as above"
 
 
