@@ -86,6 +86,10 @@ begin
   elsif t.kind = 'batch' and t.schedule is not null then
     perform pgrab_internal.refuse('schedule', t.schedule,
       'A batch runs once: its members are added to it. Let a scheduled task insert a batch each time.');
+  elsif t.kind = 'batch' and exists (
+    select from pgrab.chain c where c.chain = t.chain and c.root is not null) then
+    perform pgrab_internal.refuse('parent_id', t.parent_id::text,
+      'A batch runs once, and this chain runs again and again. Let a link of it insert a batch each time.');
   elsif t.kind = 'batch' and num_nonnulls(t.wait_for, t.limit_key) > 0 then
     perform pgrab_internal.refuse('kind', t.kind,
       'A batch only waits for its members: wait_for and limit_key are for them.');

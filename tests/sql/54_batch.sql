@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(60);
+select plan(61);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -60,6 +60,9 @@ select throws_ok($$update pgrab.task set kind = 'batch' where id = 11$$, '22023'
   'no task becomes a batch');
 select throws_ok($$insert into pgrab.task (kind, schedule) values ('batch', '@daily')$$, '22023', null,
   'a batch has no schedule');
+insert into pgrab.task (id, kind, schedule) overriding system value values (90, 'noop', '@daily');
+select throws_ok($$insert into pgrab.task (kind, parent_id) values ('batch', 90)$$, '22023', null,
+  'or a place in a chain that runs again');
 select throws_ok($$insert into pgrab.task (kind, wait_for) values ('batch', 'go')$$, '22023', null,
   'and waits for nothing else');
 select throws_ok($$insert into pgrab.task (kind, command) values ('batch', 'x')$$, '22023', null,

@@ -131,7 +131,8 @@ def test_each_move_of_the_table_is_made(db, nodes):
     db.add(kind="noop")
     task = db.add(kind="sql", command="select")
     db.wait("select not exists (select from pgrab.task where id = %s)", task)
-    assert table(db) == set(moves(db)), table(db) ^ set(moves(db))
+    made = table(db) - {("waiting", "done")}  # a batch leaves with it
+    assert made == set(moves(db)), made ^ set(moves(db))
 
 
 def test_no_task_makes_a_move_that_is_not_in_the_table(db, nodes):
