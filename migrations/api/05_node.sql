@@ -146,7 +146,7 @@ comment on function pgrab_internal.crew_of(pgrab.node, text) is
   'The crew of the node that carries out a kind that no pool of handlers has: the workers, or that of http.';
 
 -- Before its first heartbeat a node has said no more than the sum.
-create or replace function pgrab_internal.crew(
+create or replace function pgrab_tool.crew(
   n pgrab.node, p_kind text, out running bigint, out slots bigint)
 language sql stable
 begin atomic
@@ -155,7 +155,7 @@ begin atomic
     cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
   where c.key = any (coalesce(p.names, array[pgrab_internal.crew_of(n, p_kind)]));
 end;
-comment on function pgrab_internal.crew(pgrab.node, text) is
+comment on function pgrab_tool.crew(pgrab.node, text) is
   'Who carries this kind out on the node: how many runs its workers, its pools for that kind, or its http '
   'slots have and can have at once.';
 

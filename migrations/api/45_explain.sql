@@ -315,7 +315,7 @@ begin atomic
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
       w.running, w.slots, w.running < w.slots as free,
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
-    from pgrab_internal.crew(n, t.kind) w) f;
+    from pgrab_tool.crew(n, t.kind) w) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
   'Can this node run the task, and if not, why?';
@@ -361,7 +361,7 @@ begin atomic
       select n.state = 'up' as up, n.labels @> t.require as labels,
         t.kind <> 'sql' or t.owner = any (n.owners) as login,
         pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.slots
-      from pgrab_internal.crew(n, t.kind) w) x
+      from pgrab_tool.crew(n, t.kind) w) x
     cross join lateral (select x.*, x.up and x.runs and x.labels as fits) f
   where n.live;
 end;

@@ -1,6 +1,5 @@
 """Batches with real nodes: many members, members that add members, failures, death in between."""
 import json
-import signal
 
 from cluster import run_pgrab
 
@@ -38,12 +37,12 @@ def test_members_add_members_and_the_last_one_seals(db, nodes):
 
 
 def test_bounded_members_and_nodes_that_die(db, nodes):
-    nodes.start("n1", workers=8, heartbeat="200ms", fence_after="1s", dead_after="4s", kill_grace="500ms")
+    first = nodes.start("n1", workers=8, heartbeat="200ms", fence_after="1s", dead_after="4s", kill_grace="500ms")
     b = batch(db, args={"max_running": 2})
     db.query("insert into pgrab.task (kind, command, batch) select 'shell', 'sleep 0.2', %s from generate_series(1, 20)", b)
     db.query("select pgrab.seal(%s)", b)
     db.wait("select running = 2 from pgrab.batches where id = %s", b)
-    nodes.stop("n1", signal.SIGKILL)
+    first.kill9()
     nodes.start("n2", workers=8, heartbeat="200ms", fence_after="1s", dead_after="4s", kill_grace="500ms")
     assert ended(db, b)[0] == "succeeded"
     # never more than two at once

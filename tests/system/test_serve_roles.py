@@ -20,10 +20,12 @@ PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/chains", "/nodes", "/lim
 PUBLIC = ["/new", "/login", "/livez", "/readyz", "/api/v1/openapi.json", "/static/page.css", "/static/page.js"]
 WORDS = {"alice": "alices-own", "bob": "bobs-own"}
 QUERY = {"/next": "?schedule=@daily", "/forecast": "?horizon=36500%20days"}
-NAMELESS = {"/attention", "/nodes", "/scale", "/next", "/overview", "/"}  # no name of a task need be in them
+NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/"}  # no name of a task need be in them
 READS = [f"/api/v1{path}{QUERY.get(path, '')}" for method, path in OPERATIONS if method == "GET"] + PAGES
 BODIES = {("POST", "/tasks"): {"kind": "noop", "run_at": "2040-01-01"}, ("PATCH", "/tasks/{task}"): {"priority": 7},
-          ("PUT", "/limits/{key}"): {"max_running": 5}, ("PUT", "/alerts/{name}"): {"template": {"kind": "noop"}}}
+          ("PUT", "/limits/{key}"): {"max_running": 5}, ("PUT", "/alerts/{name}"): {"template": {"kind": "noop"}},
+          ("POST", "/tasks/{task}/backfill"): {"from": "2024-06-01", "until": "2026-06-01"}}
+FRESH = {"/tasks/{task}/seal": {"kind": "batch"}, "/tasks/{task}/signals/{signal}": {"kind": "noop", "wait_for": "go"}}
 
 
 class House:
@@ -76,6 +78,8 @@ class House:
         self.insert(who, kind="noop", name=f"{word}-link", parent_id=root)
         self.insert(who, kind="noop", name=f"{word}-expected", schedule="@yearly", expect_within="1 s")
         self.insert(who, kind="noop", name=f"{word}-late", require='{"nobody": "has this"}')
+        self.insert(who, kind="batch", name=f"{word}-batch")
+        self.insert(who, kind="shell", name=f"{word}-long", command="sleep 600")
         self.ask(who, "insert into pgrab.limit (key, max_running) values (%s, 1)", f"{word}-limit")
         self.ask(who, "insert into pgrab.alert (name, template) values (%s, '{\"kind\": \"noop\"}')", f"{word}-alert")
         self.roles.db.wait("select status = 'parked' from pgrab.task where id = %s", bad, timeout=20)
@@ -151,13 +155,15 @@ def test_what_each_may_do(house, method, path):
 
     def send(who, owner):
         task = house.mine[owner] if "retry" in path else house.fresh[owner]
-        url = "/api/v1" + path.format(task=task, key=f"{WORDS[owner]}-limit", name=f"{WORDS[owner]}-alert", node="n1")
+        url = "/api/v1" + path.format(task=task, key=f"{WORDS[owner]}-limit", name=f"{WORDS[owner]}-alert", node="n1",
+                                          signal="go")
         body = BODIES.get((method, path))
         if body is None and "requestBody" in DOC["paths"][path][method.lower()]:
             body = {"tasks": [task]}
         return house.request(who, method, url, body)
 
-    house.fresh = {who: house.insert(who, kind="noop", name=f"{WORDS[who]}-fresh", schedule="@yearly") for who in WORDS}
+    columns = FRESH.get(path, {"kind": "noop", "schedule": "@yearly"})
+    house.fresh = {who: house.insert(who, name=f"{WORDS[who]}-fresh", **columns) for who in WORDS}
     before = everything_of_bob(house)
     assert send(None, "bob").status == 401
     refused = send("rd", "bob")

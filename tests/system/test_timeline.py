@@ -91,7 +91,7 @@ def test_numbers_over_time_are_drawn(db, nodes, serving):
     visitor = Visitor(serve)
     page = visitor.get("/")
     assert len(bars(page, "b-succeeded")) >= 60 and len(bars(page, "b-failed")) >= 60
-    assert [a["max"] for tag, a in page.elements if tag == "meter"] == ["3"]
+    assert [a["max"] for tag, a in page.elements if tag == "meter"] == ["3", "64"]  # the workers, and http
     page = visitor.get(f"/tasks/{task}")
     assert len(bars(page, "b-succeeded")) >= 3
     assert any(words == "Edits" for words in page.words) and any(words == "exit 1" for words in page.words)

@@ -15,8 +15,8 @@ near as materialized (
   from asked a cross join pgrab_tool.in_hand() t left join pgrab.node d on d.id = t.node_id
   where t.status = 'running' and least(t.fire_at, t.started_at) <= a.at),
 load as materialized (
-  select n.node, count(*) as running
-  from near n cross join asked a where n.started_at <= a.at group by n.node)
+  select n.node, n.kind = 'http' as http, count(*) as running
+  from near n cross join asked a where n.started_at <= a.at group by 1, 2)
 select case when n.started_at <= a.at then 'running' else 'waiting' end as status, n.task_id, n.name,
   n.kind, n.node,
   date_trunc('second', case when n.started_at <= a.at then n.started_at else n.fire_at end) as since,
@@ -24,10 +24,11 @@ select case when n.started_at <= a.at then 'running' else 'waiting' end as statu
   n.outcome,
   case when n.started_at <= a.at then null
     when n.node is null then 'no node took it'
-    when coalesce(l.running, 0) >= d.slots then format('%s was busy: %s of %s', n.node, l.running, d.slots)
+    when l.running >= c.slots then format('%s was busy: %s of %s', n.node, l.running, c.slots)
     else format('%s had %s runs', n.node, coalesce(l.running, 0)) end as waited_for
 from near n cross join asked a
-  left join load l on l.node = n.node
+  left join load l on l.node = n.node and l.http = (n.kind = 'http')
   left join pgrab.node d on d.name = n.node
+  left join lateral pgrab_tool.crew(d, n.kind) c on d.id is not null
 order by n.started_at > a.at, n.node, n.started_at, n.task_id
 limit 100
