@@ -230,7 +230,8 @@ serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bel
 	l->survey_soon = l->survey_soon || is_echo(l, w.now);
 	if (w.now >= l->anew_us) {
 		l->anew_us = INT64_MAX;
-		l->next_full_us = l->next_steal_us = 0;
+		l->next_full_us = 0;
+		memset(l->next_steal_us, 0, sizeof l->next_steal_us);
 	}
 	rc = loader_look(l, &w, err);
 	note_left(l, &w);

@@ -202,17 +202,37 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 	return rc;
 }
 
+/* The room of the crews whose turn it is to steal. */
+static struct room
+steal_room(const struct loader *l, const struct wakeup *w)
+{
+	struct room room = w->room;
+
+	room.timed = 0;
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		room.ready[i] = w->now >= l->next_steal_us[i] ? room.ready[i] : 0;
+	return room;
+}
+
+static void
+next_steal(struct loader *l, const struct room *room, int64_t at_us)
+{
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		l->next_steal_us[i] = room->ready[i] > 0 ? at_us : l->next_steal_us[i];
+}
+
 static enum rc
 steal(struct loader *l, struct wakeup *w, struct err *err)
 {
+	struct room room = steal_room(l, w);
 	enum rc rc = RC_OK;
 
 	w->room.timed = 0;
-	lanes_part(&l->lanes, LANES_OTHERS, NULL, w->room.ready, 0, l->backoff.random >> 20, &l->query);
+	lanes_part(&l->lanes, LANES_OTHERS, NULL, room.ready, 0, l->backoff.random >> 20, &l->query);
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
 		rc = look_and_claim(l, LANES_OTHERS, &w->room, &w->more, err);
-	l->next_steal_us = w->more ? w->now : w->now + l->node->set->poll_us;
+	next_steal(l, &room, w->more ? w->now : w->now + l->node->set->poll_us);
 	return rc;
 }
 
@@ -220,9 +240,10 @@ steal(struct loader *l, struct wakeup *w, struct err *err)
 static bool
 is_idle(const struct loader *l, const struct wakeup *w)
 {
-	return !w->only_rung && !l->hungry && room_ready(&w->room) > 0 && lanes_fit(&l->lanes) &&
-	       w->now >= l->next_full_us && w->now >= l->next_steal_us &&
-	       w->now - l->found_us > l->node->set->poll_us;
+	struct room room = steal_room(l, w);
+
+	return !w->only_rung && !l->hungry && room_ready(&room) > 0 && lanes_fit(&l->lanes) &&
+	       w->now >= l->next_full_us && w->now - l->found_us > l->node->set->poll_us;
 }
 
 /* Then both are one statement, and what may be taken before the next one sets when that is.  What may be
@@ -249,7 +270,8 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 		*nothing = true;
 		look_anew(l, l->looked_us, first_us);
 		look_anew(l, w->now, next_us);
-		l->next_full_us = l->next_steal_us = w->now + l->node->set->poll_us;
+		l->next_full_us = w->now + l->node->set->poll_us;
+		next_steal(l, &w->room, l->next_full_us);
 	}
 	free(c);
 	return rc;
@@ -258,6 +280,7 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 enum rc
 loader_look(struct loader *l, struct wakeup *w, struct err *err)
 {
+	struct room room = steal_room(l, w);
 	bool nothing = false;
 	enum rc rc;
 
@@ -276,7 +299,7 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 		return RC_OK;
 	if (rc == RC_OK)
 		rc = look_at_own(l, w, err);
-	if (rc == RC_OK && !w->more && room_ready(&w->room) > 0 && w->now >= l->next_steal_us)
+	if (rc == RC_OK && !w->more && room_ready(&room) > 0)
 		rc = steal(l, w, err);
 	return rc;
 }

@@ -70,7 +70,9 @@ struct loader {
 	char *unheard;        /* by store_unheard, as of heard_times; NULL: not asked; owned */
 	unsigned heard_times; /* of node->bell_times */
 	bool quiet;
-	int64_t next_full_us, next_steal_us;
+	int64_t next_full_us;
+	/* By crew: only the lanes of those that have room are looked at. */
+	int64_t next_steal_us[CREWS_MAX];
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
 	int64_t retry_us;        /* after a vain answer: not before this */
 	int64_t looked_us;       /* when the last look had ended */
