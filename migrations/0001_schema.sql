@@ -127,7 +127,8 @@ comment on column pgrab.task.needs is
 comment on column pgrab.task.met is
   'System: parents that have ended in this run of the chain and were not skipped.';
 comment on column pgrab.task.steps is
-  'System: steps that the current fire has done, rows of pgrab.step. Null: none.';
+  'System: steps that the current fire has done, rows of pgrab.step. Null: none, and no signal but that of '
+  'wait_for.';
 comment on column pgrab.task.status is
   'System: waiting (for parents, or for a signal), scheduled, claimed (a node holds it and has not started '
   'it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
@@ -320,7 +321,7 @@ create table pgrab.run (
   steps            jsonb,
   signals          jsonb,
   constraint run_outcome_check check (
-    outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed')),
+    outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed', 'waited')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
 ) partition by range (finished_at);
 comment on table pgrab.run is
@@ -342,7 +343,8 @@ comment on column pgrab.run.exit_code is 'Exit status of the process, 128 + sign
 comment on column pgrab.run.output_truncated is
   'True: the output was longer than 64 KiB; its middle is missing.';
 comment on column pgrab.run.outcome is
-  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
+  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed, waited (it '
+  'ended to wait, and goes on in another run).';
 comment on column pgrab.run.ended is
   'Set when the task left pgrab.task with this run: done, cancelled, skipped.';
 comment on column pgrab.run.kind is 'Kind of the task.';
@@ -381,7 +383,7 @@ comment on column pgrab.step.result is
 comment on column pgrab.step.finished_at is 'When it was recorded.';
 comment on column pgrab.step.version is 'The task''s version during the run that did it, as in pgrab.run.';
 comment on column pgrab.run.signals is
-  'The signals of its fire, for a task with wait_for: [{"name", "payload", "role", "at"}].';
+  'The signals of its fire that have come: [{"name", "payload", "role", "at"}].';
 
 -- What tasks were before a user changed them.  The version of a run (pgrab.run.version) lies between two
 -- rows, and the lower one is what it ran: so a run needs no reference, and a task that is never edited or
@@ -825,14 +827,18 @@ create table pgrab.wait (
   task_id bigint      not null,
   since   timestamptz not null,
   until   timestamptz,
+  goes_on boolean     not null default false,
   name    text        not null,
   constraint wait_pkey primary key (task_id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.wait is
   'Internal: tasks that wait for something from outside. Readable form: pgrab.waits.';
 comment on column pgrab.wait.task_id is 'The task.';
-comment on column pgrab.wait.since is 'From when on it waits: its planned time, or the end of its parents.';
-comment on column pgrab.wait.until is 'When its fire ends as timed_out. Null: never.';
+comment on column pgrab.wait.since is
+  'From when on it waits: its planned time, the end of its parents, or that of its run.';
+comment on column pgrab.wait.until is 'When its fire ends as timed_out, or goes on. Null: never.';
+comment on column pgrab.wait.goes_on is
+  'True: a handler waits (ctx.wait), and the fire goes on in any case. False: it has yet to begin.';
 comment on column pgrab.wait.name is 'The signal that it waits for.';
 -- Serves: waits_tick().
 create index wait_until_idx on pgrab.wait (until) where until is not null;

@@ -309,7 +309,9 @@ return case
   when t.wait_timeout is not null and t.wait_for is null
     then 'wait_timeout: It goes with wait_for, the name of the signal that the task waits for.'
   when t.signal_by is not null and t.wait_for is null
-    then 'signal_by: It goes with wait_for, the name of the signal that the task waits for.'
+    and t.kind in ('sql', 'noop', 'shell', 'exec', 'http', 'notify', 'batch')
+    then 'signal_by: It goes with wait_for, the name of the signal that the task waits for, or with a '
+      'handler.'
   when octet_length(t.signal_by) > 63 then 'signal_by: The name of a role is at most 63 bytes long.'
   when t.require <> '{}' and octet_length(t.require::text) > 2000
     then 'require: It may be at most 2000 bytes long.'

@@ -370,7 +370,8 @@ declare
   c_moved constant boolean :=
     t.run_at <> o.run_at and (o.chain is null or o.status in ('scheduled', 'claimed'));
   c_waits constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs)
-    and (t.wait_for, t.wait_timeout) is distinct from (o.wait_for, o.wait_timeout);
+    and (t.wait_for, t.wait_timeout) is distinct from (o.wait_for, o.wait_timeout)
+    and not exists (select from pgrab.wait w where w.task_id = t.id and w.goes_on); -- the next fire's
 begin
   perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
     case when c_moved or c_waits or t.status = 'claimed' then 'replan' else 'edit' end, p_run_at => t.run_at,

@@ -5,6 +5,11 @@
 -- it is `waiting`, as a link is that waits for its parents, and after them: it has no due_at, no node reads
 -- it, and a row of pgrab.wait says until when.  The door (23_move.sql) makes it wait: what would become
 -- scheduled without its signal becomes waiting instead, whichever way it comes.
+--
+-- A handler may wait in the middle of its fire (ctx.wait): its run ends with outcome waited, and the same row
+-- says for what.  What has become of it, the signal or the end of its time, is a step with the name wait:NAME
+-- (22_step.sql), where the next run finds it.  So a run that begins too early waits once more, and no harm is
+-- done.
 
 create or replace function pgrab_internal.waits_outside(p_status text, p_chain bigint, p_needs integer)
 returns boolean
@@ -33,14 +38,23 @@ end $$;
 comment on function pgrab_internal.signals_of(bigint) is
   'The signals of the current fire of a task, for the history. Null: none.';
 
--- Who waits already goes on waiting, unless its time has changed.
---
 -- The node that runs the duties asks at least once a minute when the next wait is over: only what is over
 -- before it asks again needs a NOTIFY.
+create or replace function pgrab_internal.waits_ring(p_until timestamptz) returns void
+language plpgsql as $$
+begin
+  if p_until < clock_timestamp() + interval '70 s' then
+    perform pg_notify('pgrab', 'waits');
+  end if;
+end $$;
+comment on function pgrab_internal.waits_ring(timestamptz) is
+  'Tells the node that ends waits of a new one, if it would be late otherwise.';
+
+-- Who waits already goes on waiting, unless its time has changed.
 create or replace function pgrab_internal.waits_begin(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_soon boolean;
+  v_until timestamptz;
 begin
   with begun as (
     insert into pgrab.wait as w (task_id, name, since, until)
@@ -52,12 +66,10 @@ begin
           else least(o.since, clock_timestamp()) end as since) b
     where t.wait_for is not null and pgrab_internal.waits_outside(t.status, t.chain, t.needs)
     on conflict (task_id) do update
-    set name = excluded.name, since = excluded.since, until = excluded.until
+    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = false
     returning w.until)
-  select bool_or(b.until < clock_timestamp() + interval '70 s') into v_soon from begun b;
-  if v_soon then
-    perform pg_notify('pgrab', 'waits');
-  end if;
+  select min(b.until) into v_until from begun b;
+  perform pgrab_internal.waits_ring(v_until);
 end $$;
 comment on function pgrab_internal.waits_begin(bigint[]) is
   'Writes down until when tasks wait that wait for a signal from now on.';
@@ -78,3 +90,8 @@ begin
 end $$;
 comment on function pgrab_internal.waits_end(bigint[], bigint[]) is
   'Forgets the waits of tasks that wait no more, and the signals of fires that are over.';
+
+create or replace function pgrab_internal.waits_name(p_id bigint) returns text
+language sql stable
+return (select w.name from pgrab.wait w where w.task_id = p_id);
+comment on function pgrab_internal.waits_name(bigint) is 'The signal that a task waits for now.';

@@ -26,6 +26,17 @@ exception when data_exception or program_limit_exceeded then
 end $$;
 comment on function pgrab_internal.step_result(text) is 'A result as jsonb. Null: it cannot be stored.';
 
+-- What ctx.wait() asks for: the step is there as soon as the signal is.
+create or replace function pgrab_internal.wait_result(p_id bigint, p_step text) returns jsonb
+language plpgsql stable set enable_seqscan = off as $$
+begin
+  return (
+    select jsonb_build_object('payload', s.payload) from pgrab.signal s
+    where s.task_id = p_id and s.name = substr(p_step, 6) and p_step like 'wait:%');
+end $$;
+comment on function pgrab_internal.wait_result(bigint, text) is
+  'The result of a step wait:NAME whose signal has come. Null: it has not, or it is another step.';
+
 -- Results are JSON texts; null asks whether there is one.  A row that another session has locked is not
 -- waited for.  state: recorded (result is the recorded one, by whichever attempt), none (there is no such
 -- step), full (the fire has 1000 already), bad (the result cannot be stored), locked (nothing was done), lost
@@ -54,7 +65,9 @@ begin
         with ordinality a(id, version, incarnation, name, json, n)
       join pgrab.task t on t.id = any (array[a.id]) and t.version = a.version
         and t.incarnation = a.incarnation and case when t.status = 'running' then true end
-      cross join lateral pgrab_internal.step_result(a.json) r(result)
+      cross join lateral (
+        select case when a.json is null then pgrab_internal.wait_result(t.id, a.name)
+          else pgrab_internal.step_result(a.json) end as result) r
     where t.id = any (v_free) and r.result is not null and not exists (
       select from pgrab.step s where s.task_id = t.id and s.fire_at = t.fire_at and s.name = a.name)
     order by t.id, a.name, a.n),

@@ -48,6 +48,8 @@ values
   ('free', 'waiting', 'scheduled', false, false, false, 'it has lost the last of its parents'),
   ('count', 'waiting', 'waiting', false, false, true, 'one of its parents has ended'),
   ('count', 'waiting', 'scheduled', false, false, false, 'its parents have ended as it asks'),
+  ('suspend', 'running', 'waiting', false, false, true, 'its handler waits for a signal, or for a time'),
+  ('go_on', 'waiting', 'scheduled', false, false, false, 'what its handler waits for has come, or is over'),
   ('ask', 'running', 'waiting', false, false, true, 'its next fire needs a signal'),
   ('ask', 'scheduled', 'waiting', false, false, true, 'it needs a signal that has not come'),
   ('ask', 'claimed', 'waiting', false, false, true, 'it needs a signal that has not come'),
@@ -169,7 +171,8 @@ return (t.id, t.version, case when t.status = 'running' then t.incarnation end,
     else pgrab_internal.definition(t) end,
   case when t.steps is null then null
     else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end,
-  case when t.wait_for is null then null else pgrab_internal.signals_of(t.id) end)::pgrab_internal.run;
+  case when t.wait_for is null and t.steps is null then null
+    else pgrab_internal.signals_of(t.id) end)::pgrab_internal.run;
 comment on function pgrab_internal.noted(pgrab_internal.task, pgrab_internal.run, bigint, text) is
   'The row of the history for a fire of a task. p_ended: set when the task leaves pgrab.task with it.';
 
@@ -235,11 +238,12 @@ begin
       h.root is null as once, w.becomes, x.alone, x.quiet,
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
-        or w.becomes in ('waiting', 'done', 'cancelled', 'skipped') end as forgets,
-      case when o.status = 'running' or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park')
-        then (m.run).outcome end as outcome,
+        or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
+        and m.event not in ('suspend', 'go_on', 'edit', 'pause', 'resume') end as forgets,
+      case when (m.run).outcome <> 'waited' and (o.status = 'running' or (m.run).outcome = 'timed_out'
+        or m.event in ('succeed', 'park')) then (m.run).outcome end as outcome,
       w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
-      o.wait_for is not null and (w.over or m.event in ('next', 'again')) as fresh,
+      num_nonnulls(o.wait_for, o.steps) > 0 and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
         row(o.*)::pgrab_internal.task, m.run, h.chain_id, case when w.over then w.becomes end) end as note
     from unnest(p_moves) m

@@ -13,6 +13,8 @@
 -- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
 -- that was lost: another run is to blame, and the attempt is not counted.  Of one that could not begin: only
 -- its worker was taken, so it waits for nothing.
+-- Of one that waits (outcome waited): for how long (null: for ever; -1: it is over already), and its error is
+-- the name of the signal.
 create type pgrab_internal.outcomes as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
@@ -161,6 +163,65 @@ end;
 comment on function pgrab_internal.retry_at(interval, interval, integer, bigint) is
   'When a task that failed is tried again.';
 
+-- Its own fault is one that no further attempt mends.
+create or replace function pgrab_internal.wait_fault(t pgrab_internal.task, p_state text) returns text
+language sql immutable
+return case
+  when t.delivery = 'at_most_once' then 'a task with delivery at_most_once cannot wait in its run, because '
+    'it would be started again: let it wait before (wait_for), or let a child go on'
+  when p_state in ('full', 'bad') or t.steps >= 1000 then 'it cannot wait: the fire has done 1000 steps' end;
+comment on function pgrab_internal.wait_fault(pgrab_internal.task, text) is
+  'Why a run cannot wait. Null: it can. p_state: what steps_record() says of the wait.';
+
+-- Signals that have come first become steps here.  Their rows are locked.
+create or replace function pgrab_internal.finish_waits(b pgrab_internal.outcomes)
+returns pgrab_internal.outcomes
+language plpgsql as $$
+declare
+  v record;
+begin
+  for v in
+    select f.n, r.state, pgrab_internal.wait_fault(row(t.*)::pgrab_internal.task, r.state) as fault
+    from pgrab_internal.outcome_rows(b) f
+      join pgrab.task t on t.id = any (array[f.id])
+      cross join lateral pgrab_internal.steps_record(array[f.id], array[f.version], array[f.incarnation],
+        array['wait:' || f.error], array[null::text]) r
+    where f.outcome = 'waited'
+  loop
+    if v.fault is not null and v.state <> 'recorded' then
+      b.outcomes[v.n] := 'failed';
+      b.errors[v.n] := v.fault;
+      b.retries_us[v.n] := -1;
+    elsif v.state = 'recorded' then
+      b.retries_us[v.n] := -1;
+    end if;
+  end loop;
+  return b;
+end $$;
+comment on function pgrab_internal.finish_waits(pgrab_internal.outcomes) is
+  'Runs of a batch that end to wait: finds those that need not, or cannot.';
+
+create or replace function pgrab_internal.waits_open(
+  b pgrab_internal.outcomes, p_moved pgrab_internal.moved[]) returns void
+language plpgsql as $$
+declare
+  v_until timestamptz;
+begin
+  with begun as (
+    insert into pgrab.wait as w (task_id, name, since, until, goes_on)
+    select f.id, f.error, f.finished_at, f.finished_at + f.retry_us * interval '1 us', true
+    from unnest(p_moved) m
+      join pgrab_internal.outcome_rows(b) f on f.id = m.id and f.version = m.version
+    where m.event = 'suspend'
+    on conflict (task_id) do update
+    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = true
+    returning w.until)
+  select min(g.until) into v_until from begun g;
+  perform pgrab_internal.waits_ring(v_until);
+end $$;
+comment on function pgrab_internal.waits_open(pgrab_internal.outcomes, pgrab_internal.moved[]) is
+  'Writes down for what handlers wait whose runs have ended for that.';
+
 -- For all that finish_last() has not ended: see the list at finish_many().  The rows are locked by a
 -- statement of their own, so that the next one sees the chains that the tasks became part of while this one
 -- waited.  The calendar is called once per batch, and equal questions are worked out once.
@@ -173,8 +234,11 @@ begin
   perform from pgrab_internal.outcome_rows(b) f cross join lateral (
     select from pgrab.task t
     where t.id = any (array[f.id]) and t.version = f.version and t.incarnation = f.incarnation for update) l;
+  if 'waited' = any (b.outcomes) then
+    b := pgrab_internal.finish_waits(b);
+  end if;
   with e as materialized (
-    select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n,
+    select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n, f.retry_us, t.chain,
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- while it ran
       t.attempt - (o.outcome = 'lost' and f.retry_us is not null)::int as attempt,
       case when o.outcome = 'not_started'
@@ -185,7 +249,8 @@ begin
       case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
         as after,
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
-        f.truncated, o.outcome, null, null, p_node, null, null, null, f.error, f.output, null, null,
+        f.truncated, o.outcome, null, null, p_node, null, null, null,
+        case when f.outcome = 'waited' then 'waits for signal ' else '' end || f.error, f.output, null, null,
         null)::pgrab_internal.run as run
     from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
@@ -195,12 +260,12 @@ begin
             select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
           then 'cancelled' else f.outcome end as outcome) o
       cross join lateral (
-        select o.outcome not in ('succeeded', 'cancelled')
+        select o.outcome not in ('succeeded', 'cancelled', 'waited')
           and (t.attempt < t.max_attempts or o.outcome = 'lost' and f.retry_us is not null)
           and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
           and (t.run_at <= t.fire_at or t.chain is not null) as again) a
       cross join lateral (
-        select not a.again and t.schedule is not null and t.chain is null
+        select not a.again and o.outcome <> 'waited' and t.schedule is not null and t.chain is null
           and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) p),
   next as (
     select n.ord, n.fire
@@ -211,6 +276,10 @@ begin
   select array_agg(case
     when e.outcome = 'not_started' then pgrab_internal.move_to(e.id, e.version, 'unstart',
       p_due_at => e.due_at, p_attempt => e.attempt - 1)
+    when e.outcome = 'waited' and e.moved is null then pgrab_internal.move_to(e.id, e.version,
+      case when e.retry_us = -1 then 'retry' else 'suspend' end, p_due_at => clock_timestamp(),
+      p_attempt => e.attempt - 1, p_settled => true, p_run => e.run,
+      p_needs => case when e.chain is not null and e.retry_us is distinct from -1 then 0 end)
     when e.again then pgrab_internal.move_to(e.id, e.version, 'retry', p_due_at => e.due_at,
       p_attempt => e.attempt, p_run => e.run)
     when f.fire <= coalesce(e.ends_at, 'infinity') then pgrab_internal.move_to(e.id, e.version, 'next',
@@ -229,8 +298,14 @@ comment on function pgrab_internal.finish_moves(pgrab_internal.outcomes, text) i
 create or replace function pgrab_internal.finish_rest(b pgrab_internal.outcomes, p_node text)
 returns pgrab_internal.moved[]
 language plpgsql as $$
+declare
+  v_moved constant pgrab_internal.moved[] :=
+    pgrab_internal.move_rows(pgrab_internal.finish_moves(b, p_node));
 begin
-  return pgrab_internal.move_rows(pgrab_internal.finish_moves(b, p_node));
+  if 'waited' = any (b.outcomes) then
+    perform pgrab_internal.waits_open(b, v_moved);
+  end if;
+  return v_moved;
 end $$;
 comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
   'The part of finish() for tasks that are planned again, parked, or kept by their chain. Returns the runs '
@@ -241,6 +316,7 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
 --   could not begin           as if it had not been started: no attempt is counted, and it is tried again in
 --                             2 s, or at once if only its worker was taken
 --   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
+--   waits                     waits, or at once goes on, as the same attempt: 19_wait.sql
 --   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given
 --                             a new run_at while it ran
 --   over, no other fire       leaves the table when it succeeded or was cancelled; otherwise it is parked

@@ -85,7 +85,8 @@ begin atomic
   select (
     select count(*) from (
       select from pgrab.run r
-      where r.finished_at > statement_timestamp() - p_within and r.outcome not in ('skipped', 'missed')
+      where r.finished_at > statement_timestamp() - p_within
+        and r.outcome not in ('skipped', 'missed', 'waited')
       limit 10000) x), (
     select count(*) from (
       select from pgrab.run r

@@ -201,13 +201,16 @@ language sql stable
 begin atomic
   select 'signal', case when s.at is null then 'waits' else 'ok' end,
     case when s.at is not null
-        then format('Signal %L came at %s, from %s.', t.wait_for, pgrab_internal.cut(s.at), s.role)
-      else format('Waits for signal %L%s: select pgrab.signal(%s, %1$L) sends it%s.', t.wait_for,
-        ' until ' || pgrab_internal.cut(w.until), t.id, '; so may members of ' || t.signal_by) end,
-    case when s.at is null then format('waits for signal %L', t.wait_for) end
-  from (select) one left join pgrab.signal s on s.task_id = t.id and s.name = t.wait_for
-    left join pgrab.wait w on w.task_id = t.id
-  where t.wait_for is not null and t.status not in ('done', 'cancelled', 'skipped', 'parked');
+        then format('Signal %L came at %s, from %s.', n.name, pgrab_internal.cut(s.at), s.role)
+      else format('%s for signal %L%s: select pgrab.signal(%s, %2$L) sends it%s.',
+        case when w.goes_on then format('Its handler waits since %s', pgrab_internal.cut(w.since))
+          else 'Waits' end,
+        n.name, ' until ' || pgrab_internal.cut(w.until), t.id, '; so may members of ' || t.signal_by) end,
+    case when s.at is null then format('waits for signal %L', n.name) end
+  from (select) one left join pgrab.wait w on w.task_id = t.id
+    cross join lateral (select case when w.goes_on then w.name else t.wait_for end as name) n
+    left join pgrab.signal s on s.task_id = t.id and s.name = n.name
+  where n.name is not null and t.status not in ('done', 'cancelled', 'skipped', 'parked');
 end;
 comment on function pgrab_internal.explain_signal(pgrab_internal.task) is 'The gate of its signal.';
 

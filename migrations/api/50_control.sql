@@ -95,7 +95,8 @@ begin
       when t.status = 'running' then 'An attempt is in progress.'
       when t.kind = 'batch' then 'None of its members is parked.'
       when pgrab_internal.waits_outside(t.status, t.chain, t.needs)
-        then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for)
+        then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
+          pgrab_internal.waits_name(t.id))
       when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
         'pgrab.explain(id) names that parent: retry it.'
       when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
@@ -134,7 +135,8 @@ begin
       'A batch runs nothing; it ends when it is sealed and its members have ended.');
   elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs) then
     perform pgrab_internal.control_refuse(t,
-      format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id, t.wait_for));
+      format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
+          pgrab_internal.waits_name(t.id)));
   elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
     perform pgrab_internal.control_refuse(t,
       'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.');

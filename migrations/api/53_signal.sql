@@ -38,7 +38,8 @@ begin
     raise exception using errcode = '22023',
       message = format('the payload of a signal cannot be %s bytes long', octet_length(p_payload::text)),
       hint = 'It may be at most 64 KiB long. Put large data in a table and send its key.';
-  elsif p_name is distinct from t.wait_for then
+  elsif p_name is distinct from t.wait_for and not exists (
+    select from pgrab.kind k where k.kind = t.kind and k.handled) then
     raise exception using errcode = '22023', schema = 'pgrab', table = 'task', column = 'wait_for',
       message = format('task %s does not wait for signal %L', t.id, p_name),
       hint = case when t.wait_for is null then 'It waits for none: set wait_for to the name of one.'
@@ -46,6 +47,11 @@ begin
   elsif t.status in ('done', 'cancelled', 'skipped') then
     perform pgrab_internal.control_refuse(t,
       'It has ended in this run of its chain; its next fire needs a signal of its own.');
+  elsif p_name is distinct from t.wait_for
+    and (select count(*) from pgrab.signal s where s.task_id = t.id) >= 1000 then
+    raise exception using errcode = '54000',
+      message = format('task %s has been sent 1000 signals for this fire', t.id),
+      hint = 'No more are kept.';
   end if;
 end $$;
 comment on function pgrab_internal.signal_check(pgrab_internal.task, text, jsonb) is
@@ -68,23 +74,62 @@ end $$;
 comment on function pgrab_internal.signal_lock(bigint[], text) is
   'Locks the tasks that are sent a signal, in id order; refuses those that do not exist for the caller.';
 
+-- What handlers wait for in their runs, one name for all of them.
+create or replace function pgrab_internal.waits_over(p_ids bigint[], p_result jsonb)
+returns pgrab_internal.move[]
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+begin
+  insert into pgrab.step (task_id, fire_at, name, result, version)
+  select t.id, t.fire_at, 'wait:' || w.name, p_result, t.version
+  from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
+    join pgrab.wait w on w.task_id = any (array[i.id])
+  on conflict (task_id, fire_at, name) do nothing;
+  update pgrab.task t set steps = coalesce(t.steps, 0) + 1
+  from unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
+  return (
+    select array_agg(pgrab_internal.move_to(t.id, t.version, 'go_on', p_due_at => clock_timestamp())
+      order by t.id)
+    from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id]));
+end $$;
+comment on function pgrab_internal.waits_over(bigint[], jsonb) is
+  'Records what has become of the waits of handlers, for the runs that go on. Returns the moves to make.';
+
+-- A task whose signal is not that of wait_for must have its end looked at: steps says so to the plain finish.
+create or replace function pgrab_internal.signal_keep(p_ids bigint[], p_name text) returns void
+language sql as $$
+  update pgrab.task t set steps = 0
+  where t.id = any (p_ids) and t.steps is null and t.wait_for is distinct from p_name
+$$;
+comment on function pgrab_internal.signal_keep(bigint[], text) is
+  'Marks the tasks that keep a signal which their handler may ask for.';
+
 create or replace function pgrab_internal.signal(p_ids bigint[], p_name text, p_payload jsonb, p_by text)
 returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_new bigint[];
+  v_go_on bigint[];
   v_moves pgrab_internal.move[];
 begin
   perform pgrab_internal.signal_check(l, p_name, p_payload) from pgrab_internal.signal_lock(p_ids, p_by) l;
   with sent as (
     insert into pgrab.signal (task_id, name, payload, role)
-    select distinct i, p_name, p_payload, p_by from unnest(p_ids) i
+    select distinct t.id, p_name, p_payload, p_by from pgrab.task t
+    where t.id = any (p_ids) and (t.steps is null or not exists (
+      select from pgrab.step s
+      where s.task_id = t.id and s.fire_at = t.fire_at and s.name = 'wait:' || p_name))
     on conflict (task_id, name) do nothing returning task_id)
   select array_agg(s.task_id order by s.task_id) into v_new from sent s;
-  select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id) into v_moves
-  from pgrab.task t
-  where t.id = any (v_new) and pgrab_internal.waits_outside(t.status, t.chain, t.needs);
-  perform pgrab_internal.move(v_moves);
+  perform pgrab_internal.signal_keep(v_new, p_name);
+  select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id)
+      filter (where w.goes_on is not true),
+    array_agg(t.id order by t.id) filter (where w.goes_on)
+  into v_moves, v_go_on
+  from pgrab.task t left join pgrab.wait w on w.task_id = t.id
+  where t.id = any (v_new) and coalesce(w.name, t.wait_for) = p_name
+    and pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+  perform pgrab_internal.move(v_moves
+    || pgrab_internal.waits_over(v_go_on, jsonb_build_object('payload', p_payload)));
   return query select t.* from pgrab.task t where t.id = any (v_new) order by t.id;
 end $$;
 comment on function pgrab_internal.signal(bigint[], text, jsonb, text) is 'pgrab.signal() for a caller.';
@@ -107,9 +152,9 @@ language sql as $$
   select * from pgrab_tool.on_signal(pgrab_tool.ids_of(p_tasks), p_name, p_payload)
 $$;
 comment on function pgrab.signal(anycompatible, text, jsonb) is
-  'Sends these tasks the signal that they wait for (wait_for), for their current fire, or the one that is '
-  'planned. It is kept if it comes before they wait, and the first of a name counts. Their run gets the '
-  'payload. Returns the rows of those that had not had it.';
+  'Sends these tasks the signal that they wait for (wait_for, or ctx.wait), for their current fire, or the '
+  'one that is planned. It is kept if it comes before they wait, and the first of a name counts. Their run '
+  'gets the payload. Returns the rows of those that had not had it.';
 
 -- ------------------------------------------------------------------------------------------- waits in vain
 
@@ -148,6 +193,7 @@ set enable_seqscan = off set enable_sort = off set jit = off set plan_cache_mode
 declare
   c_now constant timestamptz := clock_timestamp();
   v_ids bigint[];
+  v_go_on bigint[];
   v_moves pgrab_internal.move[];
 begin
   v_ids := array(
@@ -155,11 +201,14 @@ begin
       select from pgrab.task t where t.id = any (array[w.task_id]) for update skip locked) l
     where w.until <= c_now order by w.until limit p_most);
   select array_agg(pgrab_internal.wait_over(row(t.*)::pgrab_internal.task,
-    pgrab_internal.wait_why(w.name, w.since, w.until)) order by t.id) into v_moves
+      pgrab_internal.wait_why(w.name, w.since, w.until)) order by t.id) filter (where not w.goes_on),
+    array_agg(t.id order by t.id) filter (where w.goes_on)
+  into v_moves, v_go_on
   from unnest((select v_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
     join pgrab.wait w on w.task_id = any (array[i.id]) and w.until <= c_now
   where pgrab_internal.waits_outside(t.status, t.chain, t.needs);
-  over := cardinality(pgrab_internal.move(v_moves));
+  over := cardinality(pgrab_internal.move(
+    v_moves || pgrab_internal.waits_over(v_go_on, '{"timed_out": true}')));
   delete from pgrab.wait w
   where w.task_id = any (array(
       select x.task_id from pgrab.wait x where x.until <= c_now order by x.until limit p_most))
@@ -168,8 +217,8 @@ begin
   from pgrab.wait w where w.until is not null order by w.until limit 1;
 end $$;
 comment on function pgrab_internal.waits_tick(integer) is
-  'Ends the fires of tasks whose signal has not come in time. Returns how many, and in how many microseconds '
-  'the next wait is over. Null: none ends.';
+  'Ends the fires of tasks whose signal has not come in time, or lets their handlers go on. Returns how '
+  'many, and in how many microseconds the next wait is over. Null: none ends.';
 
 create or replace view pgrab.waits as
 select t.id, coalesce(t.name, t.key) as name, w.name as waits_for, date_trunc('second', w.since) as since,
@@ -182,8 +231,10 @@ comment on column pgrab.waits.id is 'Number of the task.';
 comment on column pgrab.waits.name is 'Its name, or its key.';
 comment on column pgrab.waits.waits_for is 'The signal.';
 comment on column pgrab.waits.since is
-  'From when on it waits: its planned time, which may be yet to come, or the end of its parents.';
-comment on column pgrab.waits.until is 'When its fire ends as timed_out. Null: never.';
+  'From when on it waits: its planned time, which may be yet to come, the end of its parents, or that of its '
+  'run.';
+comment on column pgrab.waits.until is
+  'When its fire ends as timed_out, or its handler goes on without the signal. Null: never.';
 comment on column pgrab.waits.signal_by is
   'Whose members may send it, beside those who may control the task.';
 comment on column pgrab.waits.paused is 'True: it does not start after its signal either.';

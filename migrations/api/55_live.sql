@@ -104,8 +104,8 @@ language sql stable
 begin atomic
   select r.outcome, pgrab_internal.output_json(r.kind, r.output), r.error
   from pgrab.last_run(p_id) r left join pgrab.task t on t.id = p_id
-  where t.id is null or t.status in ('parked', 'done', 'cancelled', 'skipped')
-    or t.schedule is not null and t.attempt = 0;
+  where r.outcome <> 'waited' and (t.id is null or t.status in ('parked', 'done', 'cancelled', 'skipped')
+    or t.schedule is not null and t.attempt = 0);
 end;
 comment on function pgrab.result(bigint) is
   'How the last fire of a task has ended, with what its handler returned or it printed, as JSON if it is '

@@ -110,7 +110,7 @@ begin atomic
       extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
     from pgrab.run r
     where r.finished_at > statement_timestamp() - interval '10 minutes'
-      and r.outcome not in ('skipped', 'missed')
+      and r.outcome not in ('skipped', 'missed', 'waited')
     order by r.finished_at desc limit 2000),
   s as materialized (
     select least(60, case when count(*) = 2000

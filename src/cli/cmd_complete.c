@@ -94,7 +94,7 @@ static void
 offer_things(const struct line *l, const char *thing)
 {
 	static const char *const outcomes[] = {
-	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
 
 	if (thing == NULL)
 		return;

@@ -13,7 +13,7 @@ struct options {
 };
 
 static const char *const outcomes[] = {
-    "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+    "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
@@ -29,7 +29,9 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(started_since, 0, "TIME", "that started at or after this"),
     CLI_TEXT_ROW(started_until, 0, "TIME", "that started before this"),
     {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
-	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed", false},
+	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed, "
+	"waited",
+	false},
     CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };

@@ -20,6 +20,7 @@ outcome_name(enum outcome o)
 	    [OUTCOME_TIMED_OUT] = "timed_out",
 	    [OUTCOME_CANCELLED] = "cancelled",
 	    [OUTCOME_LOST] = "lost",
+	    [OUTCOME_WAITED] = "waited",
 	    [OUTCOME_NOT_STARTED] = "not_started",
 	};
 

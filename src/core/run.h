@@ -28,6 +28,7 @@ enum outcome {
 	OUTCOME_TIMED_OUT,
 	OUTCOME_CANCELLED,
 	OUTCOME_LOST,
+	OUTCOME_WAITED, /* error: the signal, retry_us: how long; it goes on in another run */
 	OUTCOME_NOT_STARTED,
 	OUTCOME__COUNT
 };

@@ -11,6 +11,7 @@
 #include "base/mailbox.h"
 
 #define STEP_NAME_MAX   200         /* bytes */
+#define SIGNAL_NAME_MAX 100         /* bytes, as pgrab_internal.signal_name_fine() says */
 #define STEP_RESULT_MAX (64 * 1024) /* bytes, as JSON */
 
 /* As pgrab_internal.steps_record() says; the last is the node's. */

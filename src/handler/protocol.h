@@ -49,7 +49,8 @@ struct message {
 	/* RESULT */
 	bool ok;
 	char *value;      /* JSON, one line; NULL: none, or null.  STEP: NULL: none */
-	int64_t retry_us; /* or RETRY_DEFAULT, RETRY_NO */
+	int64_t retry_us; /* or RETRY_DEFAULT, RETRY_NO; with wait: for how long, RETRY_DEFAULT: for ever */
+	char *wait;       /* RESULT: the signal that it waits for, and goes on then; NULL: it is over */
 	char *detail;     /* a stack, say; may be NULL */
 	char *text; /* PROGRESS; LOG; STEP: its name; RESULT: the error; may be NULL except in LOG, STEP */
 };

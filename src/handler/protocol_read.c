@@ -14,6 +14,8 @@
 #define INTEGER_MAX 9007199254740992.0 /* 2^53: up to here every JSON reader is exact */
 #define RETRY_MAX_S (365.0 * 86400)
 #define SCHEMA_MAX  (64 * 1024)
+#define WAIT_MAX_S  (3650.0 * 86400)
+#define NAME_CHARS  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:"
 
 struct reading {
 	const cJSON *all;
@@ -172,6 +174,29 @@ take_retry(const struct reading *r, struct message *m)
 }
 
 static enum rc
+take_wait(const struct reading *r, struct message *m)
+{
+	const cJSON *timeout = member(r, "timeout");
+	enum rc rc = take_text(r, "wait", &m->wait);
+
+	if (rc != RC_OK || m->wait == NULL)
+		return rc;
+	if (m->ok || m->wait[0] == '\0' || strlen(m->wait) > SIGNAL_NAME_MAX ||
+	    m->wait[strspn(m->wait, NAME_CHARS)] != '\0')
+		return err_set(r->err, RC_BAD,
+		    "its \"wait\" is not the name of a signal, 1 to %d letters, digits and _-.:, with \"ok\" "
+		    "false",
+		    SIGNAL_NAME_MAX);
+	if (timeout == NULL)
+		return RC_OK;
+	if (!cJSON_IsNumber(timeout) || !(timeout->valuedouble >= 0 && timeout->valuedouble <= WAIT_MAX_S))
+		return err_set(
+		    r->err, RC_BAD, "its \"timeout\" is not a number of seconds from 0 to %.0f", WAIT_MAX_S);
+	m->retry_us = (int64_t)(timeout->valuedouble * (double)US_PER_S) + 1; /* 0 is for ever */
+	return RC_OK;
+}
+
+static enum rc
 take_result(const struct reading *r, struct message *m)
 {
 	const cJSON *ok = member(r, "ok");
@@ -186,7 +211,9 @@ take_result(const struct reading *r, struct message *m)
 		rc = take_text(r, "error", &m->text);
 	if (rc == RC_OK)
 		rc = take_text(r, "detail", &m->detail);
-	return rc == RC_OK ? take_retry(r, m) : rc;
+	if (rc == RC_OK)
+		rc = take_retry(r, m);
+	return rc == RC_OK ? take_wait(r, m) : rc;
 }
 
 static enum rc
@@ -324,6 +351,7 @@ message_fini(struct message *m)
 	free(m->kind);
 	free(m->library);
 	free(m->value);
+	free(m->wait);
 	free(m->detail);
 	free(m->text);
 	*m = (struct message){0};

@@ -174,13 +174,15 @@ take_result(struct process *p, struct flight *f, struct message *m)
 		print_line(p, f, m->detail);
 	if (m->value != NULL)
 		print_line(p, f, m->value);
-	if (!m->ok)
+	if (m->wait != NULL)
+		result_fail(&result, "%s", m->wait);
+	else if (!m->ok)
 		result_fail(&result, "%s",
 		    m->text != NULL && m->text[0] != '\0' ? m->text
 							  : "the handler failed, and does not say why");
 	f->run->end.retry_us = m->retry_us;
 	suspects_clear(&pool->suspects, f->run->id);
-	flight_end(p, f, OUTCOME_NONE, &result);
+	flight_end(p, f, m->wait != NULL ? OUTCOME_WAITED : OUTCOME_NONE, &result);
 	p->served++;
 	backoff_reset(&pool->backoff);
 	if (p->state == PROCESS_RETIRING || (pool->set->max_tasks > 0 && p->served >= pool->set->max_tasks))

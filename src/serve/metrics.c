@@ -21,7 +21,7 @@ static const double bounds[] = {0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 
 #define BUCKETS (sizeof bounds / sizeof *bounds + 1)
 
 static const char *const outcomes[] = {
-    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed"};
+    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited"};
 #define OUTCOMES (sizeof outcomes / sizeof *outcomes)
 
 struct histogram {

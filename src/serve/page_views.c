@@ -131,7 +131,7 @@ static void
 history(struct call *c, struct db *db)
 {
 	static const char *const outcomes[] = {
-	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", NULL};
+	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
 	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
 	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL},
 	    {"started_since", "Started since", NULL}, {"started_until", "until", NULL}, {NULL, NULL, NULL}};

@@ -182,6 +182,18 @@ a_failure_says_when_to_try_again(void **state)
 	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"retry\":\"later\"}", "\"retry\" is none of");
 	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"retry\":-1}", "\"retry\" is none of");
 	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"retry\":1e300}", "\"retry\" is none of");
+	accepts("{\"type\":\"result\",\"run\":1,\"ok\":false,\"wait\":\"go.1\",\"timeout\":1.5}", &m);
+	assert_string_equal(m.wait, "go.1");
+	assert_int_equal(m.retry_us, 1500001);
+	message_fini(&m);
+	accepts("{\"type\":\"result\",\"run\":1,\"ok\":false,\"wait\":\"go\",\"timeout\":null}", &m);
+	assert_int_equal(m.retry_us, RETRY_DEFAULT);
+	message_fini(&m);
+	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"wait\":\"a b\"}", "not the name of a signal");
+	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"wait\":\"\"}", "not the name of a signal");
+	refuses("{\"type\":\"result\",\"run\":1,\"ok\":true,\"wait\":\"go\"}", "with \"ok\" false");
+	refuses("{\"type\":\"result\",\"run\":1,\"ok\":false,\"wait\":\"go\",\"timeout\":-1}",
+	    "\"timeout\" is not");
 	refuses("{\"type\":\"result\",\"run\":1}", "neither true nor false");
 	refuses("{\"type\":\"result\",\"ok\":true}", "\"run\" is not a whole number");
 	refuses("{\"type\":\"result\",\"run\":1.5,\"ok\":true}", "\"run\" is not a whole number");

@@ -18,6 +18,7 @@ const PROTOCOLS = [2, 1] // the best first
 const LINE_MAX = 1024 * 1024
 const STEP_MAX = 64 * 1024
 const RETRY_MAX = 365 * 86400 // seconds
+const WAIT_MAX = 3650 * 86400
 
 /** Thrown by a handler: this run has failed.  retry: 'default', 'no', or in how many seconds it is tried again. */
 export class Fail extends Error {
@@ -49,6 +50,24 @@ export class StepRefused extends Error {
   }
 }
 
+/** Thrown by ctx.wait(): the signal has not come in time. */
+export class TimedOut extends Error {
+  constructor(name) {
+    super(`signal ${name} did not come in time`)
+    this.name = 'TimedOut'
+  }
+}
+
+/** Thrown by ctx.wait() to end this run: the task runs again, from the top, when the signal has come or its time is over. */
+export class Waiting extends Error {
+  constructor(signal, timeout) {
+    super(`waits for signal ${signal}`)
+    this.name = 'Waiting'
+    this.signal = signal
+    this.timeout = timeout
+  }
+}
+
 /** What a handler is told of its run, and what it may say of it. */
 export class Context {
   #run
@@ -57,7 +76,7 @@ export class Context {
   #recorded // by an earlier attempt
   #results = new Map()
   #underWay = new Set()
-  #refused = null
+  #over = null // why the run ends now, whatever its handler makes of it
   #abort = null // made on demand: most handlers never ask for it
   #stopped = null
 
@@ -112,10 +131,46 @@ export class Context {
    * @template T @param {string} name @param {() => T | Promise<T>} doIt @returns {Promise<T>}
    */
   async step(name, doIt) {
-    if (this.#refused !== null) throw this.#refused
-    if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200) {
-      throw new TypeError(`the name of a step is a text of 1 to 200 bytes, not ${inspect(name).slice(0, 200)}`)
+    if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200 || name.startsWith('wait:')) {
+      throw new TypeError(`the name of a step is a text of 1 to 200 bytes that does not begin with wait:, not ${inspect(name).slice(0, 200)}`)
     }
+    return this.#once(name, async () => {
+      if (this.#recorded.has(name) && this.#take(name, await this.#ask(name))) return
+      this.check()
+      this.#take(name, await this.#ask(name, stepJson(name, await doIt())))
+    })
+  }
+
+  /**
+   * What came with this signal of the task's fire.  If it has not come, the run ends here, and its process is free for others; the task
+   * runs again from the top when the signal comes, and this returns then.  That costs no attempt.
+   * @param {string} name @param {number | null} [timeout] seconds; when they are over, the task runs again, too, and TimedOut is thrown
+   * @returns {Promise<any>}
+   */
+  async wait(name, timeout = null) {
+    if (typeof name !== 'string' || !/^[A-Za-z0-9_.:-]{1,100}$/.test(name)) {
+      throw new TypeError(`the name of a signal is 1 to 100 letters, digits, '_', '-', '.' or ':', not ${inspect(name).slice(0, 200)}`)
+    }
+    if (timeout !== null && !(typeof timeout === 'number' && timeout >= 0 && timeout <= WAIT_MAX)) {
+      throw new RangeError(`a timeout cannot be ${inspect(timeout)}: it is null, or a number of seconds from 0 to ${WAIT_MAX}`)
+    }
+    const step = `wait:${name}`
+    const came = await this.#once(step, async () => this.#take(step, await this.#ask(step)))
+    if (came === undefined) throw this.#over ??= new Waiting(name, timeout)
+    if (!('payload' in came)) throw new TimedOut(name)
+    return came.payload
+  }
+
+  /** Waits for so long, as wait() does, or until a signal of this name comes. @param {string} name @param {number} seconds */
+  async sleep(name, seconds) {
+    await this.wait(name, seconds).catch(error => {
+      if (!(error instanceof TimedOut)) throw error
+    })
+  }
+
+  // The result of a step, which find() has taken unless it is known.
+  async #once(name, find) {
+    if (this.#over !== null) throw this.#over
     if (this.#ask === null) throw new Error('this node is too old to record steps: upgrade it')
     if (this.#underWay.has(name)) {
       throw new Error(`step ${name} is under way already: steps that go on side by side need different names`)
@@ -123,10 +178,7 @@ export class Context {
     if (this.#results.has(name)) return this.#results.get(name)
     this.#underWay.add(name)
     try {
-      if (!this.#recorded.has(name) || !this.#take(name, await this.#ask(name))) {
-        this.check()
-        this.#take(name, await this.#ask(name, stepJson(name, await doIt())))
-      }
+      await find()
       return this.#results.get(name)
     } finally {
       this.#underWay.delete(name)
@@ -135,16 +187,16 @@ export class Context {
 
   #take(name, answer) {
     if (answer.error !== undefined) {
-      this.#refused = new StepRefused(`step ${name} was not recorded: ${answer.error}`)
-      throw this.#refused
+      this.#over = new StepRefused(`step ${name} was not recorded: ${answer.error}`)
+      throw this.#over
     }
     if (answer.recorded) this.#results.set(name, answer.result ?? null)
     return answer.recorded
   }
 
-  /** @internal Why the run has failed whatever its handler made of it; null: it has not. */
-  get refused() {
-    return this.#refused
+  /** @internal Why the run ends whatever its handler made of it; null: it goes on. */
+  get over() {
+    return this.#over
   }
 
   /** @internal */
@@ -216,7 +268,8 @@ function misfit(schema, value, at) {
 
 /**
  * Calls a handler as a node would, for tests: args that a row could not have are refused, and the result is what a child in a chain
- * would find.  context.steps: {name: result}, what an earlier attempt has recorded.
+ * would find.  context.steps: {name: result}, what an earlier attempt has recorded; context.waits: {name: payload}, signals that have
+ * come.  One that has not is a Waiting.
  * @param {string} kind @param {object} [args] @param {object} [context]
  */
 export async function call(kind, args = {}, context = {}) {
@@ -227,6 +280,7 @@ export async function call(kind, args = {}, context = {}) {
   if (why !== null) throw new TypeError(`${why}, says the handler of kind ${kind}`)
   const message = { run: 1, id: 1, kind, attempt: 1, max_attempts: 3, fence: '0-0', fire_at: '1970-01-01T00:00:00.000000Z', timeout: 3600, args: given, ...context }
   const steps = new Map(Object.entries(context.steps ?? {}))
+  for (const [name, payload] of Object.entries(context.waits ?? {})) steps.set(`wait:${name}`, { payload })
   const ask = async (name, text) => {
     if (text !== undefined && !steps.has(name)) steps.set(name, JSON.parse(text))
     return { recorded: steps.has(name), result: steps.get(name) }
@@ -324,6 +378,7 @@ function failure(run, error) {
     const retry = isRetry(error.retry) ? error.retry : 'default' // it may have been set since
     return { type: 'result', run, ok: false, error: String(error.message).slice(0, 2000), retry }
   }
+  if (error instanceof Waiting) return { type: 'result', run, ok: false, wait: error.signal, timeout: error.timeout }
   if (error instanceof Stopped || error instanceof StepRefused) return { type: 'result', run, ok: false, error: error.message }
   const [message, detail] = error instanceof Error ? [describe(error), inspect(error).slice(0, 20000)] : [`it threw ${describe(error)}`]
   return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }
@@ -392,7 +447,7 @@ class Conversation {
     let result
     try {
       const value = await handlers.get(message.kind).handler(message.args, ctx)
-      if (ctx.refused !== null) throw ctx.refused // whatever was made of it
+      if (ctx.over !== null) throw ctx.over
       result = line({ type: 'result', run: message.run, ok: true, value })
     } catch (error) {
       result = line(failed(message.run, ctx.reasonOf(error)))

@@ -222,8 +222,28 @@ test('a step that is refused ends the run, whatever is made of it', async t => {
   assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: false, error: 'step pay was not recorded: this run is over' })
 })
 
+for (const [answer, result] of [
+  [{ recorded: false }, { ok: false, wait: 'go', timeout: 60 }],
+  [{ recorded: true, result: { payload: [7] } }, { ok: true, value: [7] }],
+  [{ recorded: true, result: { timed_out: true } }, { ok: true, value: 'TimedOut' }]]) {
+  test(`a wait that is answered ${JSON.stringify(answer)}`, async t => {
+    const p = await order(t, "task('order', async (args, ctx) => { try { return await ctx.wait('go', 60) } catch (e) { return e.name } })")
+    assert.deepEqual(await p.hear(), { type: 'step', run: 1, name: 'wait:go' })
+    p.tell({ type: 'step', run: 1, name: 'wait:go', ...answer })
+    assert.deepEqual(await p.hear(), { type: 'result', run: 1, ...result })
+  })
+}
+
+test('call waits', async () => {
+  task('slept', async (args, ctx) => { await ctx.sleep('night', 3600); return ctx.wait('go') })
+  assert.deepEqual(await call('slept', {}, { waits: { night: null, go: 7 } }), 7)
+  await assert.rejects(call('slept', {}, { waits: { night: null } }), { name: 'Waiting', signal: 'go', timeout: null })
+  await assert.rejects(call('slept'), { name: 'Waiting', signal: 'night', timeout: 3600 })
+})
+
 test('what cannot be a step', async t => {
   for (const [call, why] of [["ctx.step('', () => 1)", /1 to 200 bytes/], ["ctx.step('x'.repeat(201), () => 1)", /1 to 200 bytes/],
+    ["ctx.step('wait:go', () => 1)", /does not begin with wait:/], ["ctx.wait('a b')", /the name of a signal is/], ["ctx.wait('go', -1)", /a timeout cannot be -1/],
     ["ctx.step('a', () => 1n)", /BigInt/], ["ctx.step('a', () => 'x'.repeat(65535))", /65537 bytes long/],
     ["ctx.step('a', () => ctx.step('a', () => 1))", /under way already/]]) {
     const p = await order(t, `task('order', async (args, ctx) => { await ${call} })`)

@@ -30,16 +30,18 @@ import traceback
 import types
 import typing
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, Callable, Optional, Union
 
-__all__ = ["Context", "Fail", "Result", "StepRefused", "Stopped", "add_task", "add_task_async", "call", "insert_statement", "result", "result_async", "run",
-           "task", "wait", "wait_async"]
+__all__ = ["Context", "Fail", "Result", "StepRefused", "Stopped", "TimedOut", "Waiting", "add_task", "add_task_async", "call", "insert_statement", "result",
+           "result_async", "run", "task", "wait", "wait_async"]
 __version__ = "0.1.0"
 
 PROTOCOLS = (2, 1)  # the best first
 LINE_MAX = 1024 * 1024
 STEP_MAX = 64 * 1024
 RETRY_MAX = 365 * 86400  # seconds
+WAIT_MAX = 3650 * 86400
 Retry = Union[str, float, int]
 
 
@@ -72,13 +74,28 @@ class StepRefused(BaseException):
     """
 
 
+class TimedOut(Exception):
+    """Raised by ctx.wait(): the signal has not come in time."""
+
+
+class Waiting(BaseException):
+    """Raised by ctx.wait() to end this run: the task runs again, from the top, when the signal has come or its time is over.
+
+    Not an Exception, so that `except Exception` lets it pass.
+    """
+
+    def __init__(self, name: str, timeout: Optional[float]) -> None:
+        super().__init__(f"waits for signal {name}")
+        self.name, self.timeout = name, timeout
+
+
 class Context:
     """What a handler is told of its run, and what it may say of it."""
 
     _ask: Optional[Callable[[Context, str, Optional[str]], Future[dict[str, Any]]]] = None
     """Has a step recorded, or with None looks for it.  None: the node is too old for that."""
     _awaits = False  # a coroutine, whose steps are awaited
-    _refused: Optional[StepRefused] = None
+    _over: Union[StepRefused, Waiting, None] = None  # why the run ends now, whatever its handler makes of it
 
     def __init__(self, message: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
         self._run: int = message["run"]
@@ -127,7 +144,57 @@ class Context:
 
         The result comes back as JSON would give it.  Raises StepRefused when it cannot be recorded.
         """
+        if isinstance(name, str) and name.startswith("wait:"):
+            raise ValueError(f"a step cannot be named {name!r:.200}: names that begin with wait: are those of waits")
         return self._step_awaited(name, function, args, more) if self._awaits else self._step_plain(name, function, args, more)
+
+    def wait(self, name: str, timeout: Union[float, timedelta, None] = None) -> Any:
+        """What came with this signal of the task's fire.  In a coroutine: `await ctx.wait(...)`.
+
+        If it has not come, the run ends here, and its process is free for others; the task runs again from the top when the signal
+        comes, and this call returns then.  That costs no attempt.  timeout: seconds; when they are over, the task runs again, too,
+        and TimedOut is raised here.
+        """
+        seconds = _wait_seconds(name, timeout)
+        return self._wait_awaited(name, seconds) if self._awaits else self._wait_plain(name, seconds)
+
+    def sleep(self, name: str, seconds: Union[float, timedelta]) -> Any:
+        """Waits for so long, as wait() does, or until a signal of this name comes.  In a coroutine: `await ctx.sleep(...)`."""
+        if self._awaits:
+            return self._sleep_awaited(name, seconds)
+        with contextlib.suppress(TimedOut):
+            self.wait(name, seconds)
+
+    async def _sleep_awaited(self, name: str, seconds: Union[float, timedelta]) -> None:
+        with contextlib.suppress(TimedOut):
+            await self.wait(name, seconds)
+
+    def _wait_plain(self, name: str, timeout: Optional[float]) -> Any:
+        step = f"wait:{name}"
+        if not self._has_result(step):
+            try:
+                self._take(step, self._send_step(step, None).result())
+            finally:
+                del self._under_way[step]
+        return self._waited(name, timeout)
+
+    async def _wait_awaited(self, name: str, timeout: Optional[float]) -> Any:
+        step = f"wait:{name}"
+        if not self._has_result(step):
+            try:
+                self._take(step, await asyncio.wrap_future(self._send_step(step, None)))
+            finally:
+                del self._under_way[step]
+        return self._waited(name, timeout)
+
+    def _waited(self, name: str, timeout: Optional[float]) -> Any:
+        came = self._results.get(f"wait:{name}")
+        if came is None:
+            self._over = self._over or Waiting(name, timeout)
+            raise self._over
+        if "payload" not in came:
+            raise TimedOut(f"signal {name} did not come in time")
+        return came["payload"]
 
     def _step_plain(self, name: str, function: Callable[..., Any], args: Any, more: Any) -> Any:
         if self._has_result(name):
@@ -156,8 +223,8 @@ class Context:
 
     def _has_result(self, name: str) -> bool:
         """Of this attempt; if not, the step is under way from now on."""
-        if self._refused is not None:
-            raise self._refused
+        if self._over is not None:
+            raise self._over
         if not isinstance(name, str) or not 1 <= len(name.encode()) <= 200:
             raise ValueError(f"the name of a step is a text of 1 to 200 bytes, not {name!r:.200}")
         if self._ask is None:
@@ -185,11 +252,20 @@ class Context:
     def _take(self, name: str, answer: dict[str, Any]) -> bool:
         """True: it is recorded, and its result known."""
         if "error" in answer:
-            self._refused = StepRefused(f"step {name} was not recorded: {answer['error']}")
-            raise self._refused
+            self._over = StepRefused(f"step {name} was not recorded: {answer['error']}")
+            raise self._over
         if answer["recorded"]:
             self._results[name] = answer.get("result")
         return bool(answer["recorded"])
+
+
+def _wait_seconds(name: Any, timeout: Union[float, timedelta, None]) -> Optional[float]:
+    if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_.:-]{1,100}", name):
+        raise ValueError(f"the name of a signal is 1 to 100 letters, digits, '_', '-', '.' or ':', not {name!r:.200}")
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if seconds is not None and not 0 <= seconds <= WAIT_MAX:
+        raise ValueError(f"a timeout cannot be {timeout!r}: it is None, or a number of seconds from 0 to {WAIT_MAX}")
+    return seconds
 
 
 # --- handlers and their schemas
@@ -312,7 +388,7 @@ def _remember(steps: dict[str, Any]) -> Callable[[Context, str, Optional[str]], 
 def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> Any:
     """Calls a handler as a node would, for tests: args that a row could not have are a ValueError, a coroutine is awaited, and the
     result is what a child in a chain would find.  Where a loop runs already, the coroutine is returned as it is.  steps={"name": result}:
-    what an earlier attempt has recorded.
+    what an earlier attempt has recorded; waits={"name": payload}: signals that have come.  One that has not is a Waiting.
     """
     handler = _handlers.get(kind)
     if handler is None:
@@ -324,7 +400,8 @@ def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> An
     message = {"run": 1, "id": 1, "kind": kind, "attempt": 1, "max_attempts": 3, "fence": "0-0", "fire_at": "1970-01-01T00:00:00.000000Z",
                "timeout": 3600.0, "args": given, **context}
     ctx = Context(message, lambda sent: None)
-    ctx._ask, ctx._awaits = _remember(dict(context.get("steps", {}))), handler.is_async
+    waits = {f"wait:{name}": {"payload": payload} for name, payload in context.get("waits", {}).items()}
+    ctx._ask, ctx._awaits = _remember({**context.get("steps", {}), **waits}), handler.is_async
     value = handler.call(ctx)
     if inspect.iscoroutine(value):
         try:
@@ -518,8 +595,8 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _succeeded(ctx: Context, value: Any) -> bytes:
-    if ctx._refused is not None:  # whatever was made of it
-        return _failed(ctx, ctx._refused)
+    if ctx._over is not None:
+        return _failed(ctx, ctx._over)
     try:
         return _line({"type": "result", "run": ctx._run, "ok": True, "value": value})
     except (TypeError, ValueError, RecursionError) as e:
@@ -537,6 +614,8 @@ def _failed(ctx: Context, error: BaseException) -> bytes:
     message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {_text(error)}"[:2000]}
     if isinstance(error, Fail):
         return _line({**message, "error": _text(error), "retry": error.retry})
+    if isinstance(error, Waiting):
+        return _line({"type": "result", "run": ctx._run, "ok": False, "wait": error.name, "timeout": error.timeout})
     if isinstance(error, StepRefused):
         return _line({**message, "error": _text(error)})
     if isinstance(error, (Stopped, asyncio.CancelledError)):

@@ -1,4 +1,5 @@
 """Tests of pgrab_handler: a real process at the other end of two pipes.  python3 -m unittest"""
+import datetime
 import json
 import os
 import signal
@@ -524,6 +525,29 @@ async def order(ctx):
                 result = p.hear()
                 self.assertEqual((result["ok"], result["error"]), (False, "step pay was not recorded: this run is over"))
 
+    def test_a_wait_ends_the_run_until_what_it_waits_for_has_come(self):
+        text = "@task('order')\ndef order(ctx):\n    try:\n        return ctx.wait('go', 60)\n    except TimedOut:\n        return 'too late'"
+        for text, options in [(text, {}), (text.replace("def order", "async def order").replace("ctx.wait", "await ctx.wait"), {})]:
+            for answer, result in [({"recorded": False}, {"ok": False, "wait": "go", "timeout": 60}),
+                                   ({"recorded": True, "result": {"payload": [7]}}, {"ok": True, "value": [7]}),
+                                   ({"recorded": True, "result": {"timed_out": True}}, {"ok": True, "value": "too late"})]:
+                with self.subTest(text=text, answer=answer):
+                    p = self.begin("from pgrab_handler import TimedOut\n" + text, **options)
+                    self.assertEqual(p.hear(), {"type": "step", "run": 1, "name": "wait:go"})
+                    p.tell(type="step", run=1, name="wait:go", **answer)
+                    self.assertEqual(p.hear(), {"type": "result", "run": 1, **result})
+
+    def test_a_wait_ends_the_run_whatever_is_made_of_it(self):
+        p = self.begin("@task('order')\ndef order(ctx):\n    try:\n        ctx.sleep('night', 3600)\n    except BaseException:\n        pass\n    return 'fine'")
+        p.hear()
+        p.tell(type="step", run=1, name="wait:night", recorded=False)
+        self.assertEqual(p.hear(), {"type": "result", "run": 1, "ok": False, "wait": "night", "timeout": 3600})
+
+    def test_what_cannot_be_waited_for(self):
+        for call, why in [("ctx.wait('a b')", "the name of a signal is"), ("ctx.wait('go', -1)", "a timeout cannot be -1"), ("ctx.step('wait:go', print)", "names that begin with wait:")]:
+            with self.subTest(call=call):
+                self.assertIn(why, self.begin(f"@task('order')\ndef order(ctx):\n    {call}").hear()["error"])
+
     def test_what_cannot_be_a_step(self):
         for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"),
                           ("ctx.step('a', object)", "is no JSON"), ("ctx.step('a', lambda: 'x' * 65535)", "65537 bytes long"),
@@ -555,6 +579,16 @@ async def order(ctx):
         self.addCleanup(pgrab_handler._handlers.pop, "stepped")
         self.assertEqual(pgrab_handler.call("stepped"), [[1], 2])
         self.assertEqual(pgrab_handler.call("stepped", steps={"b": "earlier"}), [[1], "earlier"])
+
+    def test_call_waits(self):
+        @pgrab_handler.task("waits")
+        def waits(ctx):
+            return ctx.wait("go", datetime.timedelta(days=1))
+        self.addCleanup(pgrab_handler._handlers.pop, "waits")
+        self.assertEqual(pgrab_handler.call("waits", waits={"go": {"by": "ann"}}), {"by": "ann"})
+        with self.assertRaises(pgrab_handler.Waiting) as raised:
+            pgrab_handler.call("waits")
+        self.assertEqual((raised.exception.name, raised.exception.timeout), ("go", 86400))
 
 
 if __name__ == "__main__":

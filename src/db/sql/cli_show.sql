@@ -24,8 +24,9 @@ task as (
   union all
   (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args',
     coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
-    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed')),
-    (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed')), r.outcome,
+    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed', 'waited')),
+    (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed', 'waited')),
+    r.outcome,
     r.error, r.finished_at, null, null, null, r.signals, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (

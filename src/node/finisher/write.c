@@ -24,17 +24,19 @@ static enum rc
 write_without_text(struct finish_writer *w, struct finish *f, struct err *err)
 {
 	char why[600];
+	const char *error = f->error;
 	bool good = f->outcome == OUTCOME_SUCCEEDED;
 
 	snprintf(why, sizeof why, "%s(its text could not be stored: %s)", good ? "" : "failed ", err->text);
 	for (char *p = why; *p != '\0'; p++)
 		*p = (unsigned char)*p < 0x80 ? *p : '?';
-	f->error = good ? NULL : why;
+	if (f->outcome != OUTCOME_WAITED) /* that error is a name, and plain ASCII */
+		f->error = good ? NULL : why;
 	f->output = NULL;
 	f->output_truncated = true;
 	enum rc rc = w->store->finish(w->db, &w->who, &f, 1, err);
 
-	f->error = NULL;
+	f->error = f->outcome == OUTCOME_WAITED ? error : NULL;
 	return rc;
 }
 

@@ -87,12 +87,14 @@ carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct
 	if (executed)
 		end_live(c, r);
 	outcome_take(r, carrier_stop(c, r), result);
-	if (outcome == OUTCOME_LOST && r->end.outcome == OUTCOME_FAILED)
-		r->end.outcome = OUTCOME_LOST;
-	if (outcome == OUTCOME_LOST && r->end.outcome != OUTCOME_LOST)
+	if (outcome != OUTCOME_NONE && r->end.outcome == OUTCOME_FAILED)
+		r->end.outcome = outcome;
+	if (outcome != OUTCOME_NONE && r->end.outcome != outcome)
 		r->end.retry_us = RETRY_DEFAULT; /* it was told to stop: that is its outcome */
 	if (executed) {
-		node_count(c->node, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+		bool good = r->end.outcome == OUTCOME_SUCCEEDED || r->end.outcome == OUTCOME_WAITED;
+
+		node_count(c->node, good ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 		outcome_log(r);
 	}
 	hand_on(c, r);
