@@ -37,6 +37,8 @@ end $$;
 comment on function pgrab_internal.wait_result(bigint, text) is
   'The result of a step wait:NAME whose signal has come. Null: it has not, or it is another step.';
 
+-- Of a checkpoint the last one counts: it is written over the one before.
+--
 -- Results are JSON texts; null asks whether there is one.  A row that another session has locked is not
 -- waited for.  state: recorded (result is the recorded one, by whichever attempt), none (there is no such
 -- step), full (the fire has 1000 already), bad (the result cannot be stored), locked (nothing was done), lost
@@ -69,16 +71,19 @@ begin
         select case when a.json is null then pgrab_internal.wait_result(t.id, a.name)
           else pgrab_internal.step_result(a.json) end as result) r
     where t.id = any (v_free) and r.result is not null and not exists (
-      select from pgrab.step s where s.task_id = t.id and s.fire_at = t.fire_at and s.name = a.name)
+      select from pgrab.step s where s.task_id = t.id and s.fire_at = t.fire_at and s.name = a.name
+        and s.name <> 'checkpoint')
     order by t.id, a.name, a.n),
   made as (
     insert into pgrab.step (task_id, fire_at, name, result, version)
     select a.id, a.fire_at, a.name, a.result, a.version
     from (select x.*, row_number() over (partition by x.id) as nth from asked x) a
     where coalesce(a.steps, 0) + a.nth <= c_most
-    returning task_id)
+    on conflict (task_id, fire_at, name) do update
+    set result = excluded.result, version = excluded.version, finished_at = clock_timestamp()
+    returning task_id, xmax = 0 as new)
   update pgrab.task t set steps = coalesce(t.steps, 0) + m.made
-  from (select x.task_id, count(*) as made from made x group by x.task_id) m
+  from (select x.task_id, count(*) as made from made x where x.new group by x.task_id) m
   where t.id = any (array[m.task_id]);
   return query
   select a.n, case when t.id is null then 'lost' when t.id = any (v_free) is not true then 'locked'
@@ -120,11 +125,17 @@ comment on function pgrab_internal.step_run(bigint, bigint, bigint, text, text) 
   'Records a step of a sql run, in the transaction of its text. Raises serialization_failure when the run no '
   'longer belongs to that incarnation, so that the work is rolled back.';
 
--- The names, so that handlers ask for no result in vain.
+-- The names, so that handlers ask for no result in vain; a process finds its checkpoint in its environment.
 create or replace function pgrab_internal.steps_for(p_id bigint, p_fire_at timestamptz, p_kind text)
 returns text
 language plpgsql stable set enable_seqscan = off as $$
 begin
+  if p_kind in ('shell', 'exec') then
+    return (
+      select pgrab_internal.netstring('env')
+        || pgrab_internal.netstring('PGRAB_CHECKPOINT=' || (s.result #>> '{}'))
+      from pgrab.step s where s.task_id = p_id and s.fire_at = p_fire_at and s.name = 'checkpoint');
+  end if;
   return (
     select pgrab_internal.netstring('steps') || pgrab_internal.netstring(jsonb_agg(s.name)::text)
     from pgrab.step s
@@ -132,4 +143,5 @@ begin
       and exists (select from pgrab.kind k where k.kind = p_kind and k.handled));
 end $$;
 comment on function pgrab_internal.steps_for(bigint, timestamptz, text) is
-  'What the node of a handler''s task is told of the steps of its fire, as a list behind the args.';
+  'What the node of a task is told of the steps of its fire, behind the args: handlers a list, processes '
+  'their checkpoint.';

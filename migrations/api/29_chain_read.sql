@@ -213,7 +213,7 @@ begin
   if p_fire_at is null then
     return pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for);
   end if;
-  return concat(pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for),
+  return concat(coalesce(pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for), '{}'),
     pgrab_internal.steps_for(p_id, p_fire_at, p_kind));
 end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text, timestamptz) is

@@ -17,6 +17,8 @@
 /* As pgrab_internal.steps_record() says; the last is the node's. */
 enum step_state { STEP_RECORDED, STEP_NONE, STEP_FULL, STEP_BAD, STEP_LOCKED, STEP_LOST, STEP_REFUSED };
 
+struct saved;
+
 struct step {
 	struct mail mail; /* must be first */
 	int64_t id, version, incarnation;
@@ -25,6 +27,7 @@ struct step {
 	enum step_state state;
 	char *why; /* STEP_REFUSED: what the server says */
 	/* for the sender, to find whose it is */
+	struct saved *saved; /* a checkpoint's; NULL: a handler's */
 	size_t process;
 	int64_t number;
 };

@@ -1,6 +1,6 @@
 -- Steps: recorded once, under the fence of a run, kept as long as its fire, then in the history.
 begin;
-select plan(44);
+select plan(50);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, kind, schedule, max_attempts) overriding system value
@@ -61,6 +61,21 @@ select is((select array_agg(r.state order by r.n) from pgrab.task t cross join l
   '{recorded,recorded,lost,recorded}', 'many at once: each has its own answer');
 select is(pg_temp.names(1) || (select s.result from pgrab.step s where s.name = 'x'), '3: a b x1',
   'a name that comes twice is one step');
+
+-- a checkpoint
+select pg_temp.run(10), pg_temp.step(10, 'checkpoint', '"one"');
+select is(pg_temp.step(10, 'checkpoint', '"two"'), 'recorded "two"', 'of a checkpoint the last one counts');
+select is(pg_temp.step(10, 'checkpoint', '"old"', -1), 'lost', 'but that of an old run does not');
+select is(pg_temp.names(10) || (select result #>> '{}' from pgrab.step where task_id = 10),
+  '1: checkpointtwo',
+  'it is one step, however many there were');
+select is(pgrab_internal.args_for(10, null, 'shell', '{"a": 1}', null, (select fire_at from pgrab.task
+  where id = 10)), '{"a": 1}3:env,20:PGRAB_CHECKPOINT=two,',
+  'a process finds it in its environment');
+select is(pgrab_internal.args_for(10, null, 'exec', '{}', null, (select fire_at from pgrab.task
+  where id = 10)), '{}3:env,20:PGRAB_CHECKPOINT=two,', 'also without args');
+select pg_temp.finish(10, 'failed');
+select is(pg_temp.noted(10), 'checkpoint', 'the history says when the attempt made its last one');
 
 -- the bound
 select pg_temp.run(2);

@@ -37,6 +37,7 @@ live_begin(struct live *v, struct lives *all, struct run *r)
 	*v = (struct live){.all = all, .run = r, .shown = -1};
 	progress_set(&v->progress, -1, NULL);
 	lock_init(&v->lock);
+	saved_begin(&v->saved, all == NULL ? NULL : all->teller, r);
 	if (all == NULL)
 		return;
 	PTHREAD_OK(pthread_mutex_lock(&all->lock));
@@ -82,6 +83,7 @@ live_end(struct live *v, bool *truncated_out)
 {
 	char *text = NULL;
 
+	saved_end(&v->saved);
 	leave(v);
 	*truncated_out = false;
 	if (v->out != NULL) {
@@ -126,6 +128,7 @@ live_print(struct live *v, const void *bytes, size_t n)
 
 	atomic_store(&v->run->sign_us, clock_mono_us());
 	buf_reset(&v->piece);
+	saved_print(&v->saved, bytes, n);
 	text_stream_add(&v->stream, bytes, n, &v->piece);
 	found = progress_read(&v->reader, bytes, n, &p);
 	if (found)

@@ -17,6 +17,7 @@
 #include "core/progress.h"
 #include "core/run.h"
 #include "db/store_live.h"
+#include "node/runs/saved.h"
 
 struct teller;
 struct lives;
@@ -39,6 +40,7 @@ struct live {
 	int64_t shown;     /* bytes of output when it was last shown; -1: never */
 	bool stop_is_told; /* that it is being stopped */
 	struct buf piece;  /* the worker's, for its output */
+	struct saved saved;
 };
 
 struct lives {

@@ -9,6 +9,7 @@
 #include "db/store_live.h"
 #include "node/context.h"
 #include "node/handlers/handlers.h"
+#include "node/runs/saved.h"
 
 #define BATCH       64
 #define BATCH_BYTES (1024 * 1024)
@@ -163,6 +164,25 @@ ask_all(struct steps *q, const struct node *n, struct db *db, bool *asked_out)
 	}
 }
 
+/* Each to whom it came from. */
+static void
+give_back(struct steps *q, const struct node *n)
+{
+	struct step_list of_handlers;
+
+	empty(&of_handlers);
+	while (q->done.first != NULL) {
+		struct step *s = take_first(&q->done);
+
+		if (s->saved != NULL)
+			saved_answer(s);
+		else
+			append(&of_handlers, s);
+	}
+	if (of_handlers.first != NULL)
+		handlers_answer(n->handlers, of_handlers.first);
+}
+
 int64_t
 steps_round(struct steps *q, const struct node *n, struct db *db, bool *asked_out)
 {
@@ -174,9 +194,7 @@ steps_round(struct steps *q, const struct node *n, struct db *db, bool *asked_ou
 		move_all(&q->now, &q->locked);
 	if (q->now.first != NULL && now >= q->now_us)
 		ask_all(q, n, db, asked_out);
-	if (q->done.first != NULL)
-		handlers_answer(n->handlers, q->done.first);
-	empty(&q->done);
+	give_back(q, n);
 	if (q->now.first != NULL)
 		next = q->now_us;
 	if (q->locked.first == NULL) {
