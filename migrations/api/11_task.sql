@@ -294,6 +294,7 @@ begin
     perform pgrab_internal.refuse('kind', t.kind, 'A task is a batch from its INSERT on, or never.');
   end if;
   perform pgrab_internal.batch_check(t);
+  perform pgrab_internal.batch_edited(o, t);
   if t.kind <> o.kind then
     perform pgrab_internal.kind_refuse(t.owner, t.kind);
   end if;

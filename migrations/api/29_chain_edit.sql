@@ -45,6 +45,9 @@ begin
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
       'Its chain has begun and runs once. Insert a new chain, with the schedule on its root.');
+  elsif exists (select from pgrab.task x where x.chain = t.chain and x.kind = 'batch') then
+    perform pgrab_internal.refuse('schedule', t.schedule,
+      'Its chain has a batch, which runs once. Let a link of the chain insert a batch each time.');
   end if;
 end $$;
 comment on function pgrab_internal.chain_schedule_check(pgrab_internal.task) is

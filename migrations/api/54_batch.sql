@@ -31,6 +31,72 @@ language sql as $$
 $$;
 comment on function pgrab_internal.batch_refuse(bigint, text) is 'Refuses a member of a batch.';
 
+create or replace function pgrab_internal.batch_ended(p_batch bigint, p_owner text) returns boolean
+language sql stable
+return exists (
+  select from pgrab.last_run(p_batch, 'ended') r
+  where r.kind = 'batch' and (r.owner = p_owner or pgrab_internal.may_operate(p_owner)));
+comment on function pgrab_internal.batch_ended(bigint, text) is
+  'Is this a batch that has ended, and may the role know that?';
+
+create or replace function pgrab_internal.batches_above(p_id bigint) returns bigint[]
+language plpgsql stable set enable_seqscan = off as $$
+begin
+  return (
+    with recursive up as (
+      select p_id as id
+      union
+      select a.parent_id from up cross join lateral pgrab_internal.parents_of(up.id) a)
+    select array_agg(b.task_id) from up join pgrab.batch b on b.task_id = up.id);
+end $$;
+comment on function pgrab_internal.batches_above(bigint) is
+  'The batches among a task and all that it waits for by its links.';
+
+create or replace function pgrab_internal.batches_around(p_batch bigint) returns bigint[]
+language plpgsql stable set enable_seqscan = off as $$
+begin
+  return (
+    with recursive out as (
+      select p_batch as id
+      union
+      select t.batch from out join pgrab.task t on t.id = out.id where t.batch is not null)
+    select array_agg(o.id) from out o);
+end $$;
+comment on function pgrab_internal.batches_around(bigint) is
+  'A batch, the one that it is a member of, and so on.';
+
+-- Costs nothing while the database has no batch, and little for a chain that has none.
+create or replace function pgrab_internal.batch_edge_check(p_chain bigint, p_parent bigint, p_child bigint)
+returns void
+language plpgsql set enable_seqscan = off as $$
+declare
+  v_above bigint[];
+  v_batch bigint;
+begin
+  if pg_relation_size('pgrab.batch') = 0
+    or not exists (select from pgrab.task t where t.chain = p_chain and t.kind = 'batch') then
+    return;
+  elsif exists (select from pgrab.chain c where c.chain = p_chain and c.root is not null) then
+    perform pgrab_internal.chain_refuse(p_parent, p_child,
+      'a batch runs once, and its chain would run again and again',
+      'Let a link of that chain insert a batch each time.');
+  end if;
+  v_above := pgrab_internal.batches_above(p_parent);
+  with recursive down as (
+    select p_child as id where v_above is not null
+    union
+    select c.child_id from down cross join lateral pgrab_internal.children_of(down.id) c)
+  select t.batch into v_batch from down join pgrab.task t on t.id = down.id
+  where t.batch is not null and pgrab_internal.batches_around(t.batch) && v_above limit 1;
+  if found then
+    perform pgrab_internal.chain_refuse(p_parent, p_child,
+      format('a member of batch %s would wait for that batch to end', v_batch),
+      'A batch ends when its members have, so neither would ever end.');
+  end if;
+end $$;
+comment on function pgrab_internal.batch_edge_check(bigint, bigint, bigint) is
+  'Refuses an edge by which a member would wait for its own batch, or a batch would run again.';
+
 -- The lock, which members share, keeps the batch from being sealed until they are committed.  Whose batch
 -- another one is, is not told.
 create or replace function pgrab_internal.batch_join(p_batch bigint, p_owner text, p_members bigint)
@@ -40,12 +106,14 @@ declare
   v_owner text := (select t.owner from pgrab.task t where t.id = p_batch and t.kind = 'batch');
   v_sealed boolean;
 begin
-  if v_owner = p_owner or pgrab_internal.may_operate(p_owner) then
+  if v_owner is not null and (v_owner = p_owner or pgrab_internal.may_operate(p_owner)) then
     select b.sealed_at is not null into v_sealed from pgrab.batch b where b.task_id = p_batch for share;
   end if;
   if v_sealed is null then
-    perform pgrab_internal.batch_refuse(p_batch, 'There is no such batch, or it has ended. Make it first: '
-      'insert into pgrab.task (kind) values (''batch'') returning id.');
+    perform pgrab_internal.batch_refuse(p_batch, case when pgrab_internal.batch_ended(p_batch, p_owner)
+      then 'It has ended, so no member can be added any more: make another one.'
+      else 'There is no such batch. Make it first: insert into pgrab.task (kind) values (''batch'') returning '
+        'id.' end);
   elsif v_sealed then
     perform pgrab_internal.batch_refuse(p_batch, 'It is sealed, so no member can be added any more.');
   end if;
@@ -78,7 +146,9 @@ comment on function pgrab_internal.batch_bound(bigint[]) is
 create or replace function pgrab_internal.batch_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
-  if t.batch is not null and (t.batch = t.id or t.batch = t.parent_id) then
+  if t.batch = t.id
+    or (case when num_nulls(t.batch, t.parent_id) = 0
+      then pgrab_internal.batches_around(t.batch) && pgrab_internal.batches_above(t.parent_id) end) then
     perform pgrab_internal.batch_refuse(t.batch, 'A member cannot wait for its own batch to end.');
   elsif t.batch is not null and t.schedule is not null then
     perform pgrab_internal.refuse('schedule', t.schedule,
@@ -103,6 +173,23 @@ begin
 end $$;
 comment on function pgrab_internal.batch_check(pgrab_internal.task) is
   'Refuses a batch, or a member of one, that could never end.';
+
+-- Members are under the limit from their INSERT on, or never.
+create or replace function pgrab_internal.batch_edited(o pgrab_internal.task, t pgrab_internal.task)
+returns void
+language plpgsql as $$
+begin
+  if t.kind <> 'batch' or (t.args ->> 'max_running') is not distinct from (o.args ->> 'max_running') then
+    return;
+  elsif num_nulls(t.args ->> 'max_running', o.args ->> 'max_running') > 0 then
+    perform pgrab_internal.refuse('args', t.args::text,
+      'A batch has max_running from its INSERT on, or never. Its number can be changed.');
+  end if;
+  update pgrab.limit l set max_running = (t.args ->> 'max_running')::integer
+  where l.key = pgrab_internal.batch_limit(t.id);
+end $$;
+comment on function pgrab_internal.batch_edited(pgrab_internal.task, pgrab_internal.task) is
+  'An edit of max_running changes the limit of a batch.';
 
 create or replace function pgrab_internal.batch_deleted(o pgrab_internal.task) returns void
 language plpgsql as $$

@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(61);
+select plan(72);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -33,6 +33,16 @@ begin
     array_agg(t.incarnation), array_agg(0), array_agg(0), array_agg(p_outcome), array_agg(null::int),
     array_agg(null::text), array_agg(false), array_agg('no'::text), null)::pgrab_internal.outcomes, 1, 'n')
   from pgrab.task t where t.id = any (p_ids);
+end $$;
+create function pg_temp.hint(p_statement text) returns text language plpgsql as $$
+declare
+  v_hint text;
+begin
+  execute p_statement;
+  return 'none';
+exception when others then
+  get stacked diagnostics v_hint = pg_exception_hint;
+  return v_hint;
 end $$;
 
 -- --------------------------------------------------------------------------------------------------- members
@@ -175,6 +185,39 @@ select is(pg_temp.figures(5), '2 members: 1 waiting, 0 running, 0 parked, 0 succ
 select is((select array_agg(id order by id) from pgrab.cancel(5)), '{5,51}', 'cancel gives up all');
 select is(pg_temp.status(5), 'ended cancelled: cancelled by ' || current_user, 'the batch');
 select is(pg_temp.status(51), 'ended cancelled: cancelled by ' || current_user, 'and its member');
+
+-- --------------------------------------------------------------------------------- what could never end
+select throws_like($$insert into pgrab.task (kind, batch) values ('noop', 5)$$, 'task batch cannot be%',
+  'a batch that has ended gets no member');
+select is(pg_temp.hint($$insert into pgrab.task (kind, batch) values ('noop', 5)$$),
+  'It has ended, so no member can be added any more: make another one.', 'which is said');
+select matches(pg_temp.hint($$insert into pgrab.task (kind, batch) values ('noop', 4711)$$),
+  '^There is no such batch', 'it is not the same as one that there never was');
+insert into pgrab.task (id, kind, batch, args) overriding system value
+values (60, 'batch', null, '{"max_running": 2}'), (61, 'batch', 60, '{}'), (62, 'noop', 60, '{}');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (63, 'noop', 60), (64, 'noop', 63);
+select throws_like($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 60, 64)$$,
+  'task batch cannot be%', 'no member waits for its batch, however far up');
+select throws_like($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 61, 64)$$,
+  'task batch cannot be%', 'nor for one around it');
+select throws_like($$insert into pgrab.edge (parent_id, child_id) values (64, 62)$$,
+  'task 64 cannot be a parent of task 62: a member of batch 60 would wait%', 'nor by a later edge');
+select lives_ok($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 60, 62)$$,
+  'a member may wait for another');
+update pgrab.task set args = '{"max_running": 7}' where id = 60;
+select is((select max_running from pgrab.limit where key = 'batch:60'), 7, 'max_running can be edited');
+select throws_like($$update pgrab.task set args = '{}' where id = 60$$, 'task args cannot be%',
+  'but not taken away');
+insert into pgrab.task (id, kind, run_at) overriding system value values (70, 'noop', '2100-01-01');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (71, 'batch', 70);
+select throws_like($$update pgrab.task set schedule = '@daily' where id = 70$$, 'task schedule cannot be%',
+  'no schedule comes to a chain with a batch');
+insert into pgrab.task (id, kind, schedule) overriding system value values (72, 'noop', '@daily');
+insert into pgrab.task (id, kind) overriding system value values (73, 'batch');
+select throws_like($$insert into pgrab.edge (parent_id, child_id) values (72, 73)$$,
+  'task 72 cannot be a parent of task 73: a batch runs once%', 'nor a batch to one with a schedule');
+delete from pgrab.task where id >= 60;
+
 select pgrab_internal.batches_leave();
 select is_empty($$select from pgrab.limit where key like 'batch:%'$$, 'the limit goes, too');
 select finish();
