@@ -62,8 +62,10 @@ create table pgrab.task (
   delivery         text        not null default 'at_least_once',
   misfire          text        not null default 'once',
   run_if           text        not null default 'success',
+  on_closed        text        not null default 'skip',
   timezone         text        not null default 'UTC',
   schedule         text,
+  calendar         text,
   limit_key        text,
   wait_for         text,
   signal_by        text,
@@ -185,6 +187,11 @@ comment on column pgrab.task.run_if is 'Which outcome of the parent starts it: s
 comment on column pgrab.task.timezone is 'IANA time zone in which the schedule is read.';
 comment on column pgrab.task.schedule is
   'Null: once. Otherwise cron (5 or 6 fields), @hourly and so on, @every 90s, @after 90s.';
+comment on column pgrab.task.on_closed is
+  'What becomes of a fire on a day that the calendar closes: skip (it is recorded as skipped), next or '
+  'previous (it moves to the same local time of the next or previous open day).';
+comment on column pgrab.task.calendar is
+  'The calendar (pgrab.calendar) whose open days the schedule keeps to. Null: every day is open.';
 comment on column pgrab.task.limit_key is 'Counts against the limit of that key.';
 comment on column pgrab.task.wait_for is
   'Name of a signal: each fire of the task starts only after pgrab.signal() has sent it. Null: none.';
@@ -894,6 +901,73 @@ comment on column pgrab.batch_count.gone is 'Members that were cancelled, skippe
 create index batch_count_idx on pgrab.batch_count (batch);
 comment on index pgrab.batch_count_idx is 'What is written down of a batch.';
 
+-- What a calendar says is looked up for each fire that is planned, so an edit counts from its commit on.
+-- Only what was planned before is planned again by a node, see pgrab_internal.replan.
+create table pgrab.calendar (
+  name            text   not null,
+  closed_weekdays text[] not null default '{sat,sun}',
+  owner           text   not null default current_user,
+  constraint calendar_pkey primary key (name),
+  constraint calendar_name_check check (octet_length(name) between 1 and 1000),
+  constraint calendar_closed_weekdays_check check (
+    closed_weekdays <@ '{mon,tue,wed,thu,fri,sat,sun}' and array_position(closed_weekdays, null) is null
+    and cardinality(closed_weekdays) <= 7)
+);
+comment on table pgrab.calendar is
+  'Calendars: on which days the schedules fire that name one in pgrab.task.calendar. A day is closed if '
+  'pgrab.calendar_day says so, or if it says nothing and the weekday is closed. See docs/calendar.md.';
+comment on column pgrab.calendar.name is 'The word for pgrab.task.calendar.';
+comment on column pgrab.calendar.closed_weekdays is
+  'Days of the week that are closed: mon, tue, wed, thu, fri, sat, sun. {} closes none.';
+comment on column pgrab.calendar.owner is
+  'Who made it: current_user of the insert. Tasks of that owner may use it; a calendar made by an operator '
+  'is for everyone.';
+
+create table pgrab.calendar_day (
+  day      date    not null,
+  open     boolean not null default false,
+  calendar text    not null,
+  note     text,
+  constraint calendar_day_pkey primary key (calendar, day),
+  constraint calendar_day_calendar_fkey foreign key (calendar) references pgrab.calendar
+    on update cascade on delete cascade,
+  constraint calendar_day_day_check check (day between '1970-01-01' and '9999-12-31'),
+  constraint calendar_day_note_check check (octet_length(note) <= 1000)
+);
+comment on table pgrab.calendar_day is
+  'Days that are not as their weekday says: a holiday, or a day worked instead.';
+comment on column pgrab.calendar_day.day is 'The date, as a clock in the zone of the task shows it.';
+comment on column pgrab.calendar_day.open is 'False: closed. True: open, although the weekday is closed.';
+comment on column pgrab.calendar_day.calendar is 'The calendar.';
+comment on column pgrab.calendar_day.note is
+  'Why, for readers: the history repeats it for each fire that is skipped.';
+
+-- Serves: calendars_tick().  Claim, start and finish write none of its columns.
+create index task_calendar_idx on pgrab.task (calendar, id) where calendar is not null;
+comment on index pgrab.task_calendar_idx is 'Tasks by their calendar.';
+
+-- A row for each edit of a calendar.  Rows, and not a mark in the calendar: no edit waits for another.
+create table pgrab_internal.replan (
+  id       bigint  generated always as identity,
+  edit     xid8    not null default pg_current_xact_id(),
+  next_id  bigint,
+  started  boolean not null default false,
+  final    boolean not null default false,
+  calendar text    not null,
+  constraint replan_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab_internal.replan is
+  'Calendars that were edited, and whose tasks have yet to be planned again: see calendars_tick().';
+comment on column pgrab_internal.replan.id is 'Number of the edit.';
+comment on column pgrab_internal.replan.edit is 'The transaction that edited it.';
+comment on column pgrab_internal.replan.next_id is
+  'The last task of the slice before. Null: no round is under way.';
+comment on column pgrab_internal.replan.started is 'True: its tasks have been planned again once.';
+comment on column pgrab_internal.replan.final is
+  'True: this round is the last, for nobody plans with the calendar as it was any more.';
+comment on column pgrab_internal.replan.calendar is 'The calendar.';
+revoke all on pgrab_internal.replan from public;
+
 -- What one node at a time does for all of them.  The node that does it holds its row; the others skip it.
 -- Not an advisory lock, because any role could hold that.
 create table pgrab.duty (
@@ -911,7 +985,7 @@ comment on column pgrab.duty.about is 'For strays: the server and the timeline t
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
-values ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep');
+values ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1047,8 +1121,8 @@ comment on table pgrab.event is
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
-  'backfill, delete_chain, drain, undrain, limit, pause_all, resume_all, migrate; missed (fires that no node '
-  'could run in time), upkeep (by hand).';
+  'backfill, delete_chain, drain, undrain, limit, calendar, pause_all, resume_all, migrate; missed (fires '
+  'that no node could run in time), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';

@@ -298,6 +298,10 @@ return case
   when t.starts_at >= t.ends_at then 'ends_at: It must be later than starts_at.'
   when not isfinite(t.starts_at) then 'starts_at: Give a point in time, or null.'
   when t.run_if not in ('success', 'failure', 'always') then 'run_if: One of: success, failure, always.'
+  when t.on_closed not in ('skip', 'next', 'previous') then 'on_closed: One of: skip, next, previous.'
+  when t.on_closed <> 'skip' and t.schedule ~* '^[ \t]*@(every|after)[ \t]'
+    then 'on_closed: @every and @after count from one fire to the next: skip leaves out those of closed '
+      'days. To move fires, write a cron expression.'
   when not t.expect_within between '1 s' and '3650 days'
     then 'expect_within: Between 1 s and 3650 days, or null.'
   when not t.stall_after between '1 s' and '365 days' then 'stall_after: Between 1 s and 365 days, or null.'
@@ -352,12 +356,12 @@ declare
 begin
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
     t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
-    t.paused, t.source) > 0 then
+    t.paused, t.source, t.on_closed) > 0 then
     perform pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
     from jsonb_each_text(to_jsonb(t)) c(name, value)
     where c.value is null and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
       'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
-      'run_if', 'require', 'paused', 'source');
+      'run_if', 'require', 'paused', 'source', 'on_closed');
   end if;
   v_schema := pgrab_internal.kind_check(t.kind);
   if t.kind = 'sql' and t.args -> 'steps' <> 'null' then
@@ -414,3 +418,17 @@ begin
 end $$;
 comment on function pgrab_internal.limit_check(text, text) is
   'Refuses the key of a limit that does not exist, or is not for tasks of this owner.';
+
+create or replace function pgrab_internal.calendar_check(p_calendar text, p_owner text) returns void
+language plpgsql as $$
+begin
+  if p_calendar is not null and not exists (
+    select from pgrab.calendar c
+    where c.name = p_calendar and (c.owner = p_owner or pgrab_internal.may_operate(c.owner))) then
+    perform pgrab_internal.refuse('calendar', p_calendar,
+      format('There is no such calendar. Make it first: insert into pgrab.calendar (name) values (%L), or '
+        'pgrab import ics.', p_calendar));
+  end if;
+end $$;
+comment on function pgrab_internal.calendar_check(text, text) is
+  'Refuses a calendar that does not exist, or is not for tasks of this owner.';

@@ -59,7 +59,11 @@ language plpgsql as $$
 declare
   v_first timestamptz := coalesce(p_given, pgrab_internal.first_fire(t));
 begin
-  if v_first is null then
+  if v_first is null and t.calendar is not null then
+    perform pgrab_internal.refuse('calendar', t.calendar, format(
+      'The schedule %s has no fire on an open day in the next 30 years.',
+      pgrab_internal.schedule_quote(t.schedule)));
+  elsif v_first is null then
     perform pgrab_internal.refuse('schedule', t.schedule, 'It does not fire again before the year 10000.');
   elsif v_first > t.ends_at then
     perform pgrab_internal.refuse('ends_at', t.ends_at::text,
@@ -174,7 +178,7 @@ declare
   t pgrab_internal.task;
 begin
   if new.run_at between '0001-01-01Z' and '9999-12-31Z' and new.jitter = '0' and new.kind <> 'batch'
-    and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.wait_for) = 0 then
+    and num_nonnulls(new.schedule, new.calendar, new.limit_key, new.parent_id, new.wait_for) = 0 then
     new.run_at := coalesce(nullif(new.run_at, now() + interval '1 us'), now());
     new.fire_at := new.run_at;
     new.due_at := case when not new.paused then new.run_at end;
@@ -198,6 +202,9 @@ begin
   if t.limit_key is not null then
     perform pgrab_internal.limit_check(t.limit_key, t.owner);
   end if;
+  if t.calendar is not null then
+    perform pgrab_internal.calendar_check(t.calendar, t.owner);
+  end if;
   if t.schedule is not null then
     t.run_at := pgrab_internal.plan_first(t, c_given);
   end if;
@@ -218,7 +225,7 @@ create trigger task_20_plan before insert on pgrab.task for each row
 when ((
   new.run_at = now() + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
   and new.jitter = '0' and not new.paused and new.kind <> 'batch'
-  and num_nonnulls(new.schedule, new.limit_key, new.parent_id, new.wait_for) = 0
+  and num_nonnulls(new.schedule, new.calendar, new.limit_key, new.parent_id, new.wait_for) = 0
   ) is not true)
 execute function pgrab_internal.task_plan();
 
@@ -228,8 +235,8 @@ create or replace function pgrab_internal.plan_edit(o pgrab_internal.task, n pgr
 returns timestamptz
 language plpgsql as $$
 declare
-  c_same constant boolean :=
-    (n.schedule, n.timezone, n.starts_at) is not distinct from (o.schedule, o.timezone, o.starts_at);
+  c_same constant boolean := (n.schedule, n.timezone, n.starts_at, n.calendar, n.on_closed)
+    is not distinct from (o.schedule, o.timezone, o.starts_at, o.calendar, o.on_closed);
 begin
   if n.schedule is null
     or c_same and (n.ends_at, n.max_runs) is not distinct from (o.ends_at, o.max_runs) then
@@ -242,6 +249,20 @@ begin
 end $$;
 comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
   'The run_at of a task that a user has edited.';
+
+-- Not when somebody has said when it begins: then its fires before that are none.
+create or replace function pgrab_internal.note_closed_first(p_ids bigint[]) returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.note_closed(array_agg(t.id),
+    array_agg(greatest(now(), t.starts_at - interval '1 us')), array_agg(t.run_at))
+  from unnest(p_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+  where t.calendar is not null and t.schedule is not null
+    and t.run_at = pgrab_internal.first_fire(row(t.*)::pgrab_internal.task)
+  having count(*) > 0;
+end $$;
+comment on function pgrab_internal.note_closed_first(bigint[]) is
+  'Writes the history of fires that a calendar closes before the first one of a schedule.';
 
 -- Will what a task runs be run once more, after the run or the end that its row stands for?
 create or replace function pgrab_internal.runs_again(t pgrab_internal.task) returns boolean
@@ -295,6 +316,9 @@ begin
   end if;
   perform pgrab_internal.batch_check(t);
   perform pgrab_internal.batch_edited(o, t);
+  if t.calendar is distinct from o.calendar then
+    perform pgrab_internal.calendar_check(t.calendar, t.owner);
+  end if;
   if t.kind <> o.kind then
     perform pgrab_internal.kind_refuse(t.owner, t.kind);
   end if;
@@ -380,6 +404,9 @@ begin
     p_fire_at => case when c_moved then t.run_at
       when t.jitter <> o.jitter and t.attempt = 0 then t.fire_at end,
     p_attempt => case when c_moved then 0 end, p_settled => case when c_moved then false end)]);
+  if c_moved and t.calendar is not null then
+    perform pgrab_internal.note_closed_first(array[t.id]);
+  end if;
 end $$;
 comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
   'Plans an edited task that is not running.';
@@ -553,7 +580,7 @@ begin
     perform pgrab_internal.insert_check(row(n.*)::pgrab_internal.task) from new_task n
     where not pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)
       and n.jitter = '0' -- others: plan_new()
-      and num_nonnulls(n.schedule, n.limit_key, n.parent_id, n.wait_for) = 0;
+      and num_nonnulls(n.schedule, n.calendar, n.limit_key, n.parent_id, n.wait_for) = 0;
   end if;
   if v.forbidden then
     perform pgrab_internal.kind_refuse(n.owner, n.kind) from new_task n;
@@ -579,6 +606,8 @@ begin
     from new_task n join pgrab.limit l on l.key = pgrab_internal.batch_limit(n.batch) having count(*) > 0;
     perform pgrab_internal.event('insert', t.owner, row(t.*)::pgrab_internal.task)
     from new_task n join pgrab.task t on t.id = any (array[n.id]) where n.schedule is not null;
+    perform pgrab_internal.note_closed_first(array_agg(n.id)) from new_task n where n.calendar is not null
+    having count(*) > 0;
     update pgrab.chain c set pending = c.pending + n.n
     from (select t.chain, count(*) as n from new_task t where t.needs is not null group by t.chain) n
     where c.chain = n.chain and c.root is not null;

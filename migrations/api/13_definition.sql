@@ -16,7 +16,8 @@ language plpgsql stable parallel safe as $$
 begin
   return jsonb_strip_nulls(jsonb_build_object(
       'key', t.key, 'command', nullif(t.command, ''), 'source', nullif(t.source, ''),
-      'schedule', t.schedule, 'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'),
+      'schedule', t.schedule, 'calendar', t.calendar, 'on_closed', nullif(t.on_closed, 'skip'),
+      'timezone', nullif(t.timezone, 'UTC'), 'misfire', nullif(t.misfire, 'once'),
       'misfire_after', nullif(t.misfire_after, '1 minute'), 'misfire_limit', nullif(t.misfire_limit, 100),
       'starts_at', t.starts_at, 'ends_at', t.ends_at, 'max_runs', t.max_runs,
       'jitter', nullif(t.jitter, '0'), 'priority', nullif(t.priority, 0),
@@ -44,8 +45,8 @@ begin atomic
       or t.require <> '{}' or t.backoff <> '5 s' or t.backoff_max <> '1 hour' or t.misfire <> 'once'
       or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
       or t.run_if <> 'success' or t.source <> '' or num_nonnulls(t.schedule, t.starts_at, t.ends_at,
-        t.max_runs, t.limit_key, t.on_failure, t.expect_within, t.stall_after, t.keep, t.wait_for,
-        t.wait_timeout, t.signal_by) > 0
+        t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.stall_after, t.keep,
+        t.wait_for, t.wait_timeout, t.signal_by) > 0
     then pgrab_internal.definition_rare(t)
     when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.parent_id, t.chain, t.batch) = 0 then null
     else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end

@@ -41,8 +41,86 @@ begin atomic
 end;
 comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'All fires of a schedule with from < fire <= until, in order. In FROM it is lazy: with LIMIT it stops '
-  'there, even when until is infinity: select * from pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', '
-  'now(), ''infinity'') limit 5.';
+  'there, even when until is infinity, if no argument is a subquery: select * from '
+  'pgrab.fires(''0 9 * * MON-FRI'', ''Europe/Berlin'', now(), ''infinity'') limit 5.';
+
+-- A calendar is read with the rights of the caller, who is told of one that is not for him what he is told of
+-- one that does not exist.
+create or replace function pgrab_internal.calendar_known(p_calendar text, p_seen boolean) returns text
+language plpgsql stable parallel safe as $$
+begin
+  if p_calendar is not null and not p_seen then
+    raise exception using errcode = '22023',
+      message = format('there is no calendar %s', quote_literal(left(p_calendar, 200))),
+      hint = 'Make it first: insert into pgrab.calendar (name) values (''office'').';
+  end if;
+  return p_calendar;
+end $$;
+comment on function pgrab_internal.calendar_known(text, boolean) is 'Refuses a calendar that is not there.';
+
+create or replace function pgrab_internal.on_closed_known(p_on_closed text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if p_on_closed is null or p_on_closed not in ('skip', 'next', 'previous') then
+    raise exception using errcode = '22023',
+      message = format('on_closed cannot be %s', coalesce(quote_literal(left(p_on_closed, 200)), 'null')),
+      hint = 'One of: skip, next, previous.';
+  end if;
+  return p_on_closed;
+end $$;
+comment on function pgrab_internal.on_closed_known(text) is 'Refuses another word.';
+
+create or replace function pgrab.next_fire(
+  schedule text, timezone text, after timestamptz, calendar text, on_closed text default 'skip')
+returns timestamptz
+language sql stable parallel safe
+begin atomic
+  select pgrab_internal.fire_next(pgrab_internal.schedule_compile($1), $2, $3,
+    pgrab_internal.calendar_known($4, exists (select from pgrab.calendar c where c.name = $4)),
+    pgrab_internal.on_closed_known($5));
+end;
+comment on function pgrab.next_fire(text, text, timestamptz, text, text) is
+  'The same on the open days of a calendar. on_closed: skip (no fire on a closed day), next or previous (it '
+  'moves to the same local time of the next or previous open day; @every and @after always skip). Null: '
+  'there is none in 30 years.';
+
+create or replace function pgrab_internal.fires_on(schedule text, timezone text, "from" timestamptz,
+  "until" timestamptz, calendar text, on_closed text)
+returns setof timestamptz
+language sql stable parallel safe
+begin atomic
+  with recursive rule as materialized (
+    select pgrab_internal.schedule_compile($1) as cron),
+  fire(fire_at) as (
+    select n.fire_at
+    from rule as r
+      cross join lateral (select pgrab_internal.fire_next(r.cron, $2, $3, $5, $6) as fire_at offset 0) as n
+    where n.fire_at <= $4
+    union all
+    select n.fire_at
+    from fire as f
+      cross join rule as r
+      cross join lateral (
+        select pgrab_internal.fire_next(r.cron, $2, f.fire_at, $5, $6) as fire_at offset 0) as n
+    where n.fire_at <= $4)
+  select f.fire_at from fire as f;
+end;
+comment on function pgrab_internal.fires_on(text, text, timestamptz, timestamptz, text, text) is
+  'pgrab.fires() on the open days of a calendar (null: on all days).';
+
+create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz,
+  calendar text, on_closed text default 'skip')
+returns setof timestamptz
+language sql stable parallel safe
+begin atomic
+  select f.f
+  from (
+    select pgrab_internal.on_closed_known($6) as on_closed, pgrab_internal.calendar_known(
+      $5, exists (select from pgrab.calendar c where c.name = $5)) as calendar offset 0) as k
+    cross join lateral pgrab_internal.fires_on($1, $2, $3, $4, k.calendar, k.on_closed) as f(f);
+end;
+comment on function pgrab.fires(text, text, timestamptz, timestamptz, text, text) is
+  'The same on the open days of a calendar; on_closed as for pgrab.next_fire().';
 
 -- Fires are counted by the hour: a schedule of seconds has 86,400 a day, and a task may have missed a month
 -- of them.
@@ -163,24 +241,57 @@ $$;
 comment on function pgrab_internal.nth_last_fire(text, text, timestamptz, timestamptz, integer) is
   'The n-th last fire with from < fire <= until, n > 0. Null: there are fewer.';
 
+-- The stretch that is looked at ends at p_until and doubles, so that about three times as many fires are
+-- walked as are asked for.  That of @every begins at a fire.
+create or replace function pgrab_internal.nth_last_fire_on(
+  p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer, p_calendar text,
+  p_on_closed text)
+returns timestamptz
+language plpgsql stable as $$
+declare
+  c_cron constant bigint[] := pgrab_internal.schedule_compile(p_schedule);
+  c_step constant interval := case when c_cron[1] >= 16 then make_interval(secs => c_cron[2]) end;
+  v_span interval := greatest(c_step, '1 hour');
+  v_low timestamptz;
+  v_fires timestamptz[];
+begin
+  if p_calendar is null then
+    return pgrab_internal.nth_last_fire(p_schedule, p_timezone, p_from, p_until, p_n);
+  end if;
+  loop
+    v_low := greatest(p_from, coalesce(date_bin(c_step, p_until - v_span, p_from), p_until - v_span));
+    v_fires := array(select f.f from pgrab_internal.fires_on(
+      p_schedule, p_timezone, v_low, p_until, p_calendar, p_on_closed) f(f));
+    if cardinality(v_fires) >= p_n or v_low <= p_from then
+      return v_fires[cardinality(v_fires) - p_n + 1];
+    end if;
+    v_span := 2 * v_span;
+  end loop;
+end $$;
+comment on function pgrab_internal.nth_last_fire_on(
+  text, text, timestamptz, timestamptz, integer, text, text) is
+  'nth_last_fire() on the open days of a calendar (null: on all days).';
+
 -- Grouped and unnested rather than joined, because the planner estimates a join of three parameter arrays
 -- badly.
-create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[])
+create or replace function pgrab_internal.next_fires(schedules text[], timezones text[], after timestamptz[],
+  calendars text[] default null, closes text[] default null)
 returns table (ord integer, fire timestamptz)
 language sql stable parallel safe rows 1000 as $$
   select o.ord, g.fire
   from (
-    select pg_catalog.array_agg(i.ord::integer) as ords,
-      pgrab.next_fire(i.schedule, i.timezone, i.after) as fire
-    from rows from (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) with ordinality
-      as i(schedule, timezone, after, ord)
-    group by i.schedule, i.timezone, i.after) as g
+    select pg_catalog.array_agg(i.ord::integer) as ords, pgrab_internal.fire_next(
+      pgrab_internal.schedule_compile(i.schedule), i.timezone, i.after, i.calendar, i.on_closed) as fire
+    from rows from (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+        pg_catalog.unnest($4), pg_catalog.unnest($5)) with ordinality
+      as i(schedule, timezone, after, calendar, on_closed, ord)
+    group by i.schedule, i.timezone, i.after, i.calendar, i.on_closed) as g
   cross join lateral pg_catalog.unnest(g.ords) as o(ord)
 $$;
-comment on function pgrab_internal.next_fires(text[], text[], timestamptz[]) is
-  'next_fire() for many rows at once, given as three arrays of equal length; ord is the place in them. Equal '
-  '(schedule, timezone, after) are worked out once, so a hundred thousand tasks that are due in the same '
-  'second cost little more than their distinct schedules.';
+comment on function pgrab_internal.next_fires(text[], text[], timestamptz[], text[], text[]) is
+  'next_fire() for many rows at once, given as arrays of equal length; ord is the place in them. Equal '
+  '(schedule, timezone, after, calendar, on_closed) are worked out once, so a hundred thousand tasks that '
+  'are due in the same second cost little more than their distinct schedules.';
 
 create or replace function pgrab_internal.schedule_kind(schedule text) returns text
 language sql immutable parallel safe

@@ -7,23 +7,27 @@
 -- misfire_after is missed (misfire() below).  That is the only rule for missed fires: after a pause, a drain,
 -- the loss of nodes or a long run.
 
-create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
-language sql stable
-begin atomic
-  select case
-    when t.starts_at <= now() or t.starts_at is null then pgrab.next_fire(t.schedule, t.timezone, now())
-    when pgrab_internal.schedule_kind(t.schedule) = 'cron'
-      then pgrab.next_fire(t.schedule, t.timezone, t.starts_at - interval '1 us')
-    else t.starts_at end;
-end;
-comment on function pgrab_internal.first_fire(pgrab_internal.task) is
-  'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
-  ' or one interval from now.';
-
 create or replace function pgrab_internal.every_seconds(p_schedule text) returns interval
 language sql stable
 return make_interval(secs => (pgrab_internal.schedule_compile(p_schedule))[2]);
 comment on function pgrab_internal.every_seconds(text) is 'The interval of a schedule with @every or @after.';
+
+create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
+language sql stable
+begin atomic
+  select case
+    when t.starts_at <= now() or t.starts_at is null
+      then pgrab_internal.fire_next(c.cron, t.timezone, now(), t.calendar, t.on_closed)
+    when pgrab_internal.schedule_kind(t.schedule) = 'cron' then pgrab_internal.fire_next(
+      c.cron, t.timezone, t.starts_at - interval '1 us', t.calendar, t.on_closed)
+    when t.calendar is null then t.starts_at
+    else pgrab_internal.fire_next(c.cron, t.timezone,
+      t.starts_at - pgrab_internal.every_seconds(t.schedule), t.calendar, t.on_closed) end
+  from (select pgrab_internal.schedule_compile(t.schedule) as cron offset 0) c;
+end;
+comment on function pgrab_internal.first_fire(pgrab_internal.task) is
+  'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
+  ' or one interval from now.';
 
 -- The next fire is counted from the planned time, for @after from the end of the run.
 create or replace function pgrab_internal.fire_base(
@@ -64,13 +68,57 @@ language sql stable
 begin atomic
   select n.fire
   from (
-    select pgrab.next_fire(t.schedule, t.timezone, pgrab_internal.fire_after(
-        t.schedule, t.starts_at, t.fire_at, clock_timestamp())) as fire
+    select pgrab_internal.fire_next(pgrab_internal.schedule_compile(t.schedule), t.timezone,
+      pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, clock_timestamp()), t.calendar,
+      t.on_closed) as fire
     where t.status <> 'parked' and t.schedule is not null and (p_fires < t.max_runs or t.max_runs is null)) n
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
   'The next fire of a task that has had this many. Null: there is none.';
+
+-- The history must not say of such a fire what belongs to the one that is ending.
+create or replace function pgrab_internal.without_run(t pgrab_internal.task) returns pgrab_internal.task
+language plpgsql immutable as $$
+begin
+  t.status := 'scheduled';
+  t.attempt := 0;
+  t.steps := null;
+  t.wait_for := null;
+  return t;
+end $$;
+comment on function pgrab_internal.without_run(pgrab_internal.task) is
+  'A task as the history takes it for a fire that has no run.';
+
+-- What has a row already, because the calendar was edited since, gets no other.  Fires of tasks that have the
+-- same plan are worked out once.  The history is asked by a subquery that PostgreSQL cannot make a join of:
+-- that would read all of it.
+create or replace function pgrab_internal.note_closed(
+  p_ids bigint[], p_from timestamptz[], p_fire timestamptz[]) returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(pgrab_internal.without_run(n.t),
+    pgrab_internal.note('skipped', n.why, n.at), null, null)))
+  from (
+    with asked as materialized (
+      select row(t.*)::pgrab_internal.task as t, n.after, n.fire, t.schedule, t.timezone, t.calendar,
+        t.on_closed
+      from unnest(p_ids, p_from, p_fire) n(id, after, fire) join pgrab.task t on t.id = any (array[n.id])),
+    closed as materialized (
+      select g.*, f.fire as at, f.why
+      from (select distinct a.schedule, a.timezone, a.after, a.fire, a.calendar, a.on_closed from asked a) g
+        cross join lateral pgrab_internal.fires_closed(
+          g.schedule, g.timezone, g.after, g.fire, g.calendar, g.on_closed) f)
+    select a.t, c.at, c.why
+    from asked a join closed c using (schedule, timezone, after, fire, calendar, on_closed)) n
+  where (
+    select true from pgrab.run r
+    where r.task_id = (n.t).id and r.fire_at = n.at and r.outcome = 'skipped' limit 1) is null
+  having count(*) > 0;
+end $$;
+comment on function pgrab_internal.note_closed(bigint[], timestamptz[], timestamptz[]) is
+  'Writes the history of the fires of tasks that are not run because of a calendar, when p_fire is the next '
+  'one after p_from.';
 
 -- For a task that is not running.  p_event: what it is without a next fire.  One that is between two attempts
 -- has had this fire.  Returns the row as it is then.  The caller holds its lock.
@@ -85,6 +133,9 @@ declare
 begin
   if c_next is null or t.chain is not null and t.attempt > 0 then
     return pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, p_event, p_run => c_note));
+  end if;
+  if t.calendar is not null then
+    perform pgrab_internal.note_closed(array[t.id], array[t.fire_at], array[c_next]);
   end if;
   t := pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => c_next,
     p_run_at => c_next, p_attempt => 0, p_fires => c_fires, p_settled => false, p_run => c_note));
@@ -104,7 +155,8 @@ declare
   c_why constant text := 'no node could run it within misfire_after';
   c_rows constant integer := 100;
   v_fires constant timestamptz[] := t.fire_at || array(
-    select f from pgrab.fires(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us') f limit c_rows);
+    select f from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us',
+      t.calendar, t.on_closed) f limit c_rows);
 begin
   perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(t, pgrab_internal.note('missed',
     case when f.n = c_rows and cardinality(v_fires) > c_rows
@@ -128,7 +180,8 @@ declare
   v_keep timestamptz; -- the first fire to keep
 begin
   if c_walks then
-    v_keep := pgrab_internal.nth_last_fire(t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1));
+    v_keep := pgrab_internal.nth_last_fire_on(
+      t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1), t.calendar, t.on_closed);
     if v_keep is not null then
       perform pgrab_internal.note_missed(t, v_keep);
       perform pgrab_internal.missed(t, c_fire, c_why);

@@ -230,6 +230,9 @@ returns pgrab_internal.move[]
 language plpgsql as $$
 declare
   v_moves pgrab_internal.move[];
+  v_ids bigint[]; -- of those with a calendar
+  v_afters timestamptz[];
+  v_fires timestamptz[];
 begin
   perform from pgrab_internal.outcome_rows(b) f cross join lateral (
     select from pgrab.task t
@@ -246,6 +249,7 @@ begin
         when not a.again then null when o.outcome = 'lost' then least(t.due_at, clock_timestamp())
         else pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end as due_at,
       case when p.plan then t.schedule end as schedule, case when p.plan then t.timezone end as timezone,
+      case when p.plan then t.calendar end as calendar, case when p.plan then t.on_closed end as on_closed,
       case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
         as after,
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
@@ -271,8 +275,11 @@ begin
     select n.ord, n.fire
     from (
       select array_agg(e.schedule order by e.n), array_agg(e.timezone order by e.n),
-        array_agg(e.after order by e.n) from e having count(e.schedule) > 0) q(schedules, zones, afters)
-      cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters) n)
+        array_agg(e.after order by e.n),
+        case when count(e.calendar) > 0 then array_agg(e.calendar order by e.n) end,
+        case when count(e.calendar) > 0 then array_agg(e.on_closed order by e.n) end
+      from e having count(e.schedule) > 0) q(schedules, zones, afters, calendars, closes)
+      cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters, q.calendars, q.closes) n)
   select array_agg(case
     when e.outcome = 'not_started' then pgrab_internal.move_to(e.id, e.version, 'unstart',
       p_due_at => e.due_at, p_attempt => e.attempt - 1)
@@ -286,10 +293,19 @@ begin
       p_fire_at => f.fire, p_run_at => f.fire, p_attempt => 0, p_fires => e.fires + 1, p_settled => false,
       p_run => e.run)
     else pgrab_internal.move_to(e.id, e.version, case e.outcome when 'succeeded' then 'succeed'
-      when 'cancelled' then 'cancel' else 'park' end, p_fires => e.fires + 1, p_run => e.run) end)
-  into v_moves
+      when 'cancelled' then 'cancel' else 'park' end, p_fires => e.fires + 1, p_run => e.run) end),
+    array_agg(e.id) filter (where q.closes),
+    array_agg(e.after) filter (where q.closes),
+    array_agg(f.fire) filter (where q.closes)
+  into v_moves, v_ids, v_afters, v_fires
   from (select e.*, row_number() over (order by e.n) as ord from e) e left join next n on n.ord = e.ord
-    cross join lateral (select coalesce(e.moved, n.fire) as fire) f;
+    cross join lateral (select coalesce(e.moved, n.fire) as fire) f
+    cross join lateral (
+      select e.calendar is not null and e.moved is null and f.fire <= coalesce(e.ends_at, 'infinity')
+        as closes) q;
+  if v_ids is not null then
+    perform pgrab_internal.note_closed(v_ids, v_afters, v_fires);
+  end if;
   return v_moves;
 end $$;
 comment on function pgrab_internal.finish_moves(pgrab_internal.outcomes, text) is

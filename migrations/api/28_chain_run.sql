@@ -123,8 +123,9 @@ declare
 begin
   if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
     v_next := case when r.run_at > r.fire_at then r.run_at
-      else pgrab.next_fire(r.schedule, r.timezone, pgrab_internal.fire_after(
-        r.schedule, r.starts_at, r.fire_at, clock_timestamp())) end;
+      else pgrab_internal.fire_next(pgrab_internal.schedule_compile(r.schedule), r.timezone,
+        pgrab_internal.fire_after(r.schedule, r.starts_at, r.fire_at, clock_timestamp()), r.calendar,
+        r.on_closed) end;
   end if;
   return case when v_next <= coalesce(r.ends_at, 'infinity') then v_next end;
 end $$;
@@ -174,6 +175,9 @@ begin
     perform pgrab_internal.chain_once(p_chain);
     update pgrab.task t set schedule = null where t.id = r.id; -- still there if it is parked
     return;
+  end if;
+  if r.calendar is not null then
+    perform pgrab_internal.note_closed(array[r.id], array[r.fire_at], array[v_next]);
   end if;
   perform pgrab_internal.chain_part_leaves(h);
   perform pgrab_internal.chain_rearm(h, v_next);

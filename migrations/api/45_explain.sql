@@ -224,6 +224,16 @@ begin atomic
       then format('; the last run: %s%s', t.last_outcome, ', ' || t.last_error) end), null
   where t.schedule is not null
   union all
+  select 'calendar', case when d.open then 'ok' else 'waits' end, case
+      when d.open then format('Today is open in calendar %s.', t.calendar)
+      else format('Today, %s.', pgrab_internal.closed_why(t.calendar, d.today)) end
+    || case t.on_closed when 'skip' then ' Fires on closed days are skipped.'
+      else format(' Fires on closed days move to the %s open day.', t.on_closed) end, null
+  from (
+    select x.today, pgrab_internal.day_open(t.calendar, x.today) as open
+    from (select pgrab_internal.local_day(t.timezone, statement_timestamp()) as today) x) d
+  where t.calendar is not null and t.schedule is not null
+  union all
   select 'missed', 'waits', format('Its fire of %s was missed: %s (%s; misfire: %s).',
     pgrab_internal.cut(m.fire_at), m.error, t.misfire_after, t.misfire), null
   from pgrab.last_run(t.id) m
@@ -244,7 +254,7 @@ begin atomic
         as sooner) d;
 end;
 comment on function pgrab_internal.explain_due(pgrab_internal.task, boolean) is
-  'Its schedule, and when it is due.';
+  'Its schedule, its calendar, and when it is due.';
 
 -- p_all: the line is counted, too; who is in it waits.
 create or replace function pgrab_internal.explain_limit(t pgrab_internal.task, p_all boolean)
@@ -564,7 +574,8 @@ begin atomic
   select greatest(t.due_at, statement_timestamp()) where t.status <> 'running'
   union all
   (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
-  from pgrab.fires(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at)) x(f)
+  from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at), t.calendar,
+    t.on_closed) x(f)
   where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
     and x.f >= statement_timestamp()
   limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end));

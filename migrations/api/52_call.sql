@@ -54,6 +54,12 @@ begin
         select from pgrab.task t where t.id = e.child_id and t.owner = c.caller));
     when 'delete_limit' then
       delete from pgrab.limit l where l.key = c.word and (c_all or l.owner = c.caller);
+    when 'delete_calendar' then
+      delete from pgrab.calendar k where k.name = c.word and (c_all or k.owner = c.caller);
+    when 'delete_calendar_day' then
+      delete from pgrab.calendar_day d
+      where d.calendar = c.word and d.day = (c.file #>> '{}')::date and (c_all or exists (
+        select from pgrab.calendar k where k.name = d.calendar and k.owner = c.caller));
     when 'delete_alert' then
       delete from pgrab.alert a where a.name = c.word and (c_all or a.set_by = c.caller);
     when 'delete_secret' then
@@ -79,7 +85,8 @@ begin
     new := pgrab_internal.call_cluster(new);
   elsif new.verb = 'backfill' then
     new.file := pgrab_internal.backfill(new.ids, new.file, new.caller);
-  elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token') then
+  elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token',
+    'delete_calendar', 'delete_calendar_day') then
     new.done := pgrab_internal.call_delete(new);
   else
     new.tasks := case when new.verb = 'signal'
@@ -211,6 +218,28 @@ begin atomic
 end;
 comment on function pgrab.delete_limit(text) is
   'Deletes a limit; tasks in line become due. False: there was none that the caller may delete.';
+
+create or replace function pgrab.delete_calendar(p_name text) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word) values ('delete_calendar', p_name) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_calendar(text) is
+  'Deletes a calendar that no task uses. False: there was none that the caller may delete.';
+
+create or replace function pgrab.delete_calendar_day(p_calendar text, p_day date) returns boolean
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word, file)
+    values ('delete_calendar_day', p_calendar, to_jsonb(p_day)) returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.delete_calendar_day(text, date) is
+  'The day is as its weekday says again. False: the calendar said nothing about it, or the caller may not '
+  'change it.';
 
 create or replace function pgrab.delete_alert(p_name text) returns boolean
 language sql

@@ -61,8 +61,8 @@ declare
   c_until constant timestamptz := least(p_until, t.ends_at + interval '1 us', clock_timestamp(),
     case when not p_overlap then t.fire_at end);
   v_fires constant timestamptz[] := array(
-    select f from pgrab.fires(t.schedule, t.timezone, pgrab_internal.backfill_after(t, c_from),
-      c_until - interval '1 us') f
+    select f from pgrab_internal.fires_on(t.schedule, t.timezone, pgrab_internal.backfill_after(t, c_from),
+      c_until - interval '1 us', t.calendar, t.on_closed) f
     where f >= c_from limit c_most + 1);
 begin
   if cardinality(v_fires) > c_most then

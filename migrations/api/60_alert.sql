@@ -28,7 +28,7 @@ declare
   c_defaults constant jsonb := '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC",
     "misfire": "once", "misfire_after": "1 min", "misfire_limit": 100, "jitter": "0", "priority": 0,
     "timeout": "1 hour", "max_attempts": 3, "backoff": "5 s", "backoff_max": "1 hour",
-    "delivery": "at_least_once", "run_if": "success", "paused": false, "source": ""}';
+    "delivery": "at_least_once", "run_if": "success", "on_closed": "skip", "paused": false, "source": ""}';
   v_key text;
 begin
   if jsonb_typeof(p_template) <> 'object' then

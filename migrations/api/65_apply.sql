@@ -2,7 +2,9 @@
 --
 --   {"source": "etl",
 --    "tasks": [{"key": "nightly", "kind": "sql", "command": "...", "schedule": "@daily"}, ...],
---    "limits": [{"key": "api", "max_running": 5}, ...]}
+--    "limits": [{"key": "api", "max_running": 5}, ...],
+--    "calendars": [{"name": "office", "closed_weekdays": ["sat", "sun"],
+--                   "days": [{"day": "2026-12-25", "open": false, "note": "Christmas Day"}, ...]}, ...]}
 --
 -- A column that is left out gets its default, but run_at and paused stay as they are.  "parents": ["a", "b"]
 -- names parents by their keys; they must come first in the file.
@@ -194,6 +196,30 @@ language sql as $$
 $$;
 comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes the limits what the file says.';
 
+-- What is another's is left alone, as a limit is.  Days that the file does not name stay: it may be the
+-- holidays of one year.
+create or replace function pgrab_internal.apply_calendars(p_calendars jsonb, p_by text) returns void
+language plpgsql as $$
+begin
+  insert into pgrab.calendar (name, closed_weekdays, owner)
+  select x.name, coalesce(x.closed_weekdays, '{sat,sun}'), p_by
+  from jsonb_to_recordset(p_calendars) x(name text, closed_weekdays text[])
+  on conflict (name) do nothing;
+  update pgrab.calendar c set closed_weekdays = x.closed_weekdays
+  from jsonb_to_recordset(p_calendars) x(name text, closed_weekdays text[])
+  where c.name = x.name and c.closed_weekdays <> x.closed_weekdays
+    and (c.owner = p_by or pgrab_internal.may_operate(p_by));
+  insert into pgrab.calendar_day as d (calendar, day, open, note)
+  select c.name, x.day, coalesce(x.open, false), x.note
+  from jsonb_to_recordset(p_calendars) f(name text, days jsonb) join pgrab.calendar c on c.name = f.name
+    cross join lateral jsonb_to_recordset(f.days) x(day date, open boolean, note text)
+  where c.owner = p_by or pgrab_internal.may_operate(p_by)
+  on conflict (calendar, day) do update set open = excluded.open, note = excluded.note
+  where (d.open, d.note) is distinct from (excluded.open, excluded.note);
+end $$;
+comment on function pgrab_internal.apply_calendars(jsonb, text) is
+  'Makes the calendars and their days what the file says.';
+
 create or replace function pgrab_internal.apply(p_file jsonb, p_source text, p_prune boolean, p_by text)
 returns bigint
 language plpgsql as $$
@@ -211,6 +237,9 @@ begin
   end if;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
     perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
+  end if;
+  if jsonb_typeof(p_file) = 'object' and p_file ? 'calendars' then
+    perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
   end if;
   perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then
@@ -252,12 +281,24 @@ end;
 comment on function pgrab_internal.export_task(pgrab_internal.task) is
   'A task as a member of a file for pgrab.apply().';
 
+create or replace function pgrab_tool.export_calendars() returns jsonb
+language sql stable
+begin atomic
+  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('name', c.name, 'closed_weekdays', c.closed_weekdays,
+    'days', (
+      select jsonb_agg(to_jsonb(d) - 'calendar' order by d.day)
+      from pgrab.calendar_day d where d.calendar = c.name))) order by c.name)
+  from pgrab.calendar c;
+end;
+comment on function pgrab_tool.export_calendars() is 'The calendars in the form that pgrab.apply() takes.';
+
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
 begin atomic
   select jsonb_strip_nulls(jsonb_build_object('source', p_source,
     'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
-      from pgrab.limit l where p_source is null))) ||
+      from pgrab.limit l where p_source is null),
+    'calendars', case when p_source is null then pgrab_tool.export_calendars() end)) ||
     jsonb_build_object('tasks', coalesce((
       select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
       from pgrab.task t

@@ -21,10 +21,9 @@
 -- deletes by functions.  See docs/adr/0028-rights.md.
 create or replace view pgrab_internal.rights as
 select r.* from (values
-  ('see tasks, runs, chains, limits, alerts, events', '{task,run,edge,chain,limit,limit_place,limit_use,
-    limit_start,alert,incident,cancel_request,live,definition,event,step,wait,signal,batch,
-    batch_count}'::text[], 'select', null::text[],
-    'own', 'all', 'all', 'all', null),
+  ('see tasks, runs, chains, limits, calendars, alerts, events', '{task,run,edge,chain,limit,limit_place,
+    limit_use,limit_start,calendar,calendar_day,alert,incident,cancel_request,live,definition,event,
+    step,wait,signal,batch,batch_count}'::text[], 'select', null::text[], 'own', 'all', 'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,weight,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
   ('insert tasks', '{task}', 'insert', pgrab_internal.written(), 'own', null, null, null, null),
@@ -38,20 +37,27 @@ select r.* from (values
     null, 'own', 'all', null, null, null),
   ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
-  ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`', '{task,edge,limit,alert}', 'delete', null,
-    null, 'all', null, null, null),
+  ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`, `.calendar`, `.calendar_day`', '{task,edge,limit,
+    alert,calendar,calendar_day}', 'delete', null, null, 'all', null, null, null),
   ('`delete from pgrab.tasks`', '{tasks}', 'delete', null, 'own', 'all', null, null, null),
   ('`add`', '{add}', 'call', null, 'own', null, null, null, null),
   ('insert edges', '{edge}', 'insert', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
   ('change edges', '{edge}', 'update', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
   ('insert limits', '{limit}', 'insert', '{key,max_running,per_second}', 'own', 'own', null, null, null),
   ('change limits', '{limit}', 'update', '{key,max_running,per_second}', 'own', 'all', null, null, null),
+  ('insert calendars', '{calendar}', 'insert', '{name,closed_weekdays}', 'own', 'own', null, null, null),
+  ('change calendars', '{calendar}', 'update', '{name,closed_weekdays}', 'own', 'all', null, null, null),
+  ('insert and change days of calendars', '{calendar_day}', 'insert', '{calendar,day,open,note}', 'own',
+    'all', null, null, null),
+  ('insert and change days of calendars', '{calendar_day}', 'update', '{calendar,day,open,note}', 'own',
+    'all', null, null, null),
   ('insert alerts', '{alert}', 'insert', '{name,events,owner,task_like,source,node_like,template,enabled}',
     'own', 'own', null, null, null),
   ('change alerts', '{alert}', 'update', '{name,events,owner,task_like,source,node_like,template,enabled}',
     'own', 'all', null, null, null),
-  ('`delete_edge`, `delete_limit`, `delete_alert`', '{delete_edge,delete_limit,delete_alert}', 'call', null,
-    'own', 'all', null, null, null),
+  ('`delete_edge`, `delete_limit`, `delete_alert`, `delete_calendar`, `delete_calendar_day`', '{delete_edge,
+    delete_limit,delete_alert,delete_calendar,delete_calendar_day}', 'call', null, 'own', 'all', null, null,
+    null),
   ('secrets: see their names', '{secret}', 'select', '{owner,name}', 'own', 'own', null, null, null),
   ('secrets: insert', '{secret}', 'insert', '{name,value}', 'own', 'own', null, null, null),
   ('secrets: change', '{secret}', 'update', '{name,value}', 'own', 'own', null, null, null),
@@ -109,6 +115,9 @@ create or replace view pgrab_internal.own_rows as
 select o.* from (values
   ('task', 'owner = current_user'), ('run', 'owner = current_user'), ('secret', 'owner = current_user'),
   ('definition', 'owner = current_user'), ('limit', 'owner = current_user'),
+  ('calendar', 'owner = current_user'),
+  ('calendar_day',
+    'exists (select from pgrab.calendar c where c.name = calendar and c.owner = current_user)'),
   ('alert', 'set_by = current_user'), ('event', 'owner = current_user or role = current_user'),
   ('token', 'pgrab_internal.may_become(current_user, role)'),
   ('edge', 'exists (select from pgrab.task t where t.id = child_id and t.owner = current_user)'),
@@ -162,6 +171,10 @@ begin
   end loop;
   create policy select_shared on pgrab.limit for select to pgrab_submit
     using (pgrab_internal.may_operate(owner));
+  create policy select_shared on pgrab.calendar for select to pgrab_submit
+    using (pgrab_internal.may_operate(owner));
+  create policy select_shared on pgrab.calendar_day for select to pgrab_submit
+    using (exists (select from pgrab.calendar c where c.name = calendar));
 end $$;
 comment on function pgrab_internal.rights_rows() is 'Which rows each role sees and writes.';
 
@@ -235,7 +248,7 @@ declare
   -- call_check() refuses these, and says who may call them
   c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,backfill,
     delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,
-    delete_alert,delete_secret,delete_token}';
+    delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day}';
   r record;
 begin
   for r in
@@ -266,7 +279,7 @@ declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
     move,park,args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
-    pools_announce,node_died,node_back,overdue_tick,notices_tell,days_ahead,upkeep}';
+    pools_announce,node_died,node_back,overdue_tick,notices_tell,calendars_tick,days_ahead,upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

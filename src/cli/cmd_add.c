@@ -15,6 +15,7 @@ struct options {
 	/* texts, so that "not given" differs from every value; the table's triggers
 	 * refuse what is not valid */
 	char *kind, *name, *key, *arg;
+	char *calendar, *on_closed;
 	char *run_at, *in, *schedule, *timezone, *starts_at, *ends_at, *max_runs, *jitter, *misfire,
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
@@ -49,6 +50,9 @@ static const struct option_key keys[] = {
 	"when to repeat: '30 2 * * *', @daily, '@every 90s' (fixed rate), '@after 90s' (after the end of the "
 	"last run); pgrab next shows the times"),
     TEXT("timezone", 0, timezone, "ZONE", "time zone of the schedule: Europe/Berlin (default UTC)"),
+    TEXT("calendar", 0, calendar, "NAME", "the schedule keeps to the open days of this calendar"),
+    TEXT("on_closed", 0, on_closed, "WORD",
+	"what happens to a fire on a closed day: skip (default); next, previous: it moves to that open day"),
     TEXT("starts_at", 0, starts_at, "TIME", "no fires before this time"),
     TEXT("ends_at", 0, ends_at, "TIME", "no fires after this time"),
     TEXT("max_runs", 0, max_runs, "N", "the schedule ends after this many fires"),

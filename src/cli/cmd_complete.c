@@ -124,8 +124,8 @@ static const char *
 option_thing(const struct line *l, const struct option_key *k)
 {
 	static const struct meaning options[] = {{"task", "task"}, {"parent", "task"}, {"node", "node"},
-	    {"limit", "limit"}, {"limit_key", "limit"}, {"source", "source"}, {"kind", "kind"},
-	    {"outcome", THING_OUTCOME}, {"config", THING_FILE}, {"executors", THING_FILE},
+	    {"limit", "limit"}, {"limit_key", "limit"}, {"calendar", "calendar"}, {"source", "source"},
+	    {"kind", "kind"}, {"outcome", THING_OUTCOME}, {"config", THING_FILE}, {"executors", THING_FILE},
 	    {"file", THING_FILE}, {NULL, NULL}};
 
 	/* A new task's key and name do not exist yet. */
@@ -139,7 +139,7 @@ static const char *
 operand_thing(const struct line *l, int n)
 {
 	static const struct meaning operands[] = {{"TASK", "task"}, {"TASK...", "task"}, {"NODE", "node"},
-	    {"KEY", "limit"}, {"FILE", THING_FILE}, {NULL, NULL}};
+	    {"KEY", "limit"}, {"NAME", "calendar"}, {"FILE", THING_FILE}, {NULL, NULL}};
 	char word[40];
 
 	if (l->cmd == &cmd_help)

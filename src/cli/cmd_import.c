@@ -18,7 +18,7 @@
 
 struct options {
 	struct cli_common common;
-	char *timezone, *source, *database, *role, *user;
+	char *timezone, *source, *database, *role, *user, *calendar;
 	bool system, apply, dry_run;
 };
 
@@ -37,6 +37,10 @@ static const struct option_key keys[] = {
 	"of pg_cron: only the jobs of this role", false},
     {"user", 0, OPTION_TEXT, offsetof(struct options, user), NULL, 0, 0, NULL, "USER",
 	"of a crontab: whose it is (default: yours); with --system: only the jobs of this user", false},
+    {"calendar", 0, OPTION_TEXT, offsetof(struct options, calendar), NULL, 0, 0, NULL, "NAME",
+	"of an iCalendar file: which calendar its days are closed in (default: what the file is called in "
+	"itself, else holidays)",
+	false},
     {"apply", 0, OPTION_FLAG, offsetof(struct options, apply), NULL, 0, 0, NULL, NULL,
 	"apply the tasks instead of printing the file", false},
     {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
@@ -52,6 +56,7 @@ static const struct {
     {"pg_cron", import_pg_cron},
     {"pg_timetable", import_pg_timetable},
     {"systemd", import_systemd},
+    {"ics", import_ics},
 };
 
 static void
@@ -238,7 +243,7 @@ fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_
 	const char *why = misfit_of(task);
 	const cJSON *parent = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(task, "parents"), 0);
 	const char *params[] = {cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "schedule")),
-	    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "timezone")), NULL};
+	    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "timezone")), NULL, NULL, "skip"};
 	PGresult *r = NULL;
 
 	if (why != NULL)
@@ -247,7 +252,7 @@ fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_
 		return is_key_of(refused, cJSON_GetStringValue(parent)) ? "its parent is left out" : NULL;
 	if (params[0] == NULL || *rc_out != RC_OK)
 		return NULL;
-	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 3, params, &r, &m->c->err);
+	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 5, params, &r, &m->c->err);
 	PQclear(r);
 	if (*rc_out == RC_OK || strcmp(m->c->err.sqlstate, "22023") != 0)
 		return NULL;
@@ -312,7 +317,7 @@ read_source(struct import *m, const char *word, const char *source)
 		if (strcmp(readers[i].word, word) == 0)
 			return readers[i].read(m, source);
 	}
-	return cli_usage(m->c->cmd, "it imports one of crontab, pg_cron, pg_timetable, systemd");
+	return cli_usage(m->c->cmd, "it imports one of crontab, pg_cron, pg_timetable, systemd, ics");
 }
 
 static int
@@ -324,6 +329,7 @@ run_import(struct cli *c)
 	    .database = o->database,
 	    .role = o->role,
 	    .user = o->user,
+	    .calendar = o->calendar,
 	    .system = o->system,
 	    .tasks = cJSON_CreateArray(),
 	    .places = cJSON_CreateArray()};
@@ -337,6 +343,8 @@ run_import(struct cli *c)
 		fprintf(stderr, "pgrab import: tasks: %d, left out: %d\n", cJSON_GetArraySize(m.tasks),
 		    m.left_out);
 	cJSON_AddStringToObject(file, "source", o->source != NULL ? o->source : c->operands[0]);
+	if (m.calendars != NULL)
+		cJSON_AddItemToObject(file, "calendars", m.calendars);
 	cJSON_AddItemToObject(file, "tasks", m.tasks);
 	printed = cJSON_Print(file);
 	if (code == CLI_DONE)
@@ -350,13 +358,15 @@ run_import(struct cli *c)
 const struct command cmd_import = {
     .name = "import",
     .group = GROUP_DO,
-    .usage = "crontab|pg_cron|pg_timetable|systemd SOURCE [OPTIONS]",
-    .summary = "convert the jobs of another scheduler into a file for pgrab apply, or apply it at once",
+    .usage = "crontab|pg_cron|pg_timetable|systemd|ics SOURCE [OPTIONS]",
+    .summary = "convert the jobs of another scheduler, or a file of holidays, into a file for pgrab apply",
     .details =
-	"SOURCE is a file (crontab), a database (pg_cron, pg_timetable) or a folder of units (systemd).\n"
+	"SOURCE is a file (crontab, ics), a database (pg_cron, pg_timetable) or a folder of units "
+	"(systemd).\n"
 	"  crontab -l | pgrab import crontab - --timezone Europe/Berlin > tasks.json\n"
 	"  pgrab import pg_cron 'host=db dbname=postgres' --database app > tasks.json\n"
 	"  pgrab import systemd /etc/systemd/system > tasks.json\n"
+	"  pgrab import ics holidays.ics --calendar office --apply\n"
 	"Jobs that have no counterpart are left out and named, and the exit status is 1. Nodes need --allow\n"
 	"shell (and exec, if it sets SHELL) for a crontab, --allow exec for units. See docs/moving.md.",
     .options = keys,

@@ -9,7 +9,7 @@
 
 struct options {
 	struct cli_common common;
-	char *timezone, *after;
+	char *timezone, *after, *calendar, *on_closed;
 	int64_t count;
 };
 
@@ -22,6 +22,10 @@ static const struct option_key keys[] = {
 	"show fires after this time, in any form that PostgreSQL accepts; UTC unless it names a zone "
 	"(default now)",
 	false},
+    {"calendar", 0, OPTION_TEXT, offsetof(struct options, calendar), NULL, 0, 0, NULL, "NAME",
+	"only on the open days of this calendar", false},
+    {"on_closed", 0, OPTION_TEXT, offsetof(struct options, on_closed), "skip", 0, 0, NULL, "WORD",
+	"what happens to a fire on a closed day: skip; next, previous: it moves to that open day", false},
     {"count", 'n', OPTION_INT, offsetof(struct options, count), "5", 1, 1000, NULL, "N", "how many", false},
     CLI_LAST_ROW,
 };
@@ -39,9 +43,10 @@ run_next(struct cli *c)
 {
 	const struct options *o = c->options;
 	char count[24];
-	const char *params[] = {c->operands[0], o->timezone, o->after, count};
+	const char *params[] = {c->operands[0], o->timezone, o->after, count, o->calendar, o->on_closed};
+	const char *check[] = {c->operands[0], o->timezone, o->after, o->calendar, o->on_closed};
 	PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 3, params, &r, &c->err);
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 5, check, &r, &c->err);
 
 	PQclear(r);
 	if (rc == RC_BAD && is_wrong_use(c->err.sqlstate))
@@ -49,7 +54,7 @@ run_next(struct cli *c)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	snprintf(count, sizeof count, "%lld", (long long)o->count);
-	return cli_list(c, "cli_next", 4, params, "it never fires after that");
+	return cli_list(c, "cli_next", 6, params, "it never fires after that");
 }
 
 const struct command cmd_next = {

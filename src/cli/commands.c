@@ -42,6 +42,7 @@ const struct command *const cli_commands[] = {
     &cmd_seal,
     &cmd_wait,
     &cmd_limit,
+    &cmd_calendar,
     &cmd_drain,
     &cmd_undrain,
     &cmd_help,

@@ -14,10 +14,11 @@
 
 struct import {
 	struct cli *c;
-	const char *timezone, *database, *role, *user; /* options; NULL when not given */
+	const char *timezone, *database, *role, *user, *calendar; /* options; NULL when not given */
 	bool system;
 	cJSON *tasks, *places; /* places: for each task, where it was read */
 	void *keys;            /* those taken, a tree */
+	cJSON *calendars;      /* NULL: none */
 	size_t length;         /* of the tasks, as JSON */
 	int left_out;
 };
@@ -42,6 +43,7 @@ int import_crontab(struct import *m, const char *path);
 int import_pg_cron(struct import *m, const char *dsn);
 int import_pg_timetable(struct import *m, const char *dsn);
 int import_systemd(struct import *m, const char *folder);
+int import_ics(struct import *m, const char *path);
 
 /*
  * The fields of a line of a crontab, or its @word, as a schedule; what then means something else is noted.  A

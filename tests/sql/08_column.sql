@@ -10,12 +10,12 @@ select is((select string_agg(c.name, ' ' order by c.name) from pgrab_internal.ta
     where c.system and c.name = any (pgrab_internal.written())), null, 'users write nothing of the others');
 select ok('{name,kind,command,args,schedule,keep,stall_after}'::text[] <@ pgrab_internal.written(),
   'and these, for example');
-select is(pgrab_internal.apply_defaults() - '{name,schedule,starts_at,ends_at,max_runs,limit_key,on_failure,
-    expect_within,stall_after,keep,wait_for,wait_timeout,signal_by}'::text[],
+select is(pgrab_internal.apply_defaults() - '{name,schedule,starts_at,ends_at,max_runs,calendar,limit_key,
+    on_failure,expect_within,stall_after,keep,wait_for,wait_timeout,signal_by}'::text[],
   '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC", "misfire": "once",
     "misfire_after": "00:01:00", "misfire_limit": 100, "jitter": "00:00:00", "priority": 0,
     "timeout": "01:00:00", "max_attempts": 3, "backoff": "00:00:05", "backoff_max": "01:00:00",
-    "delivery": "at_least_once", "run_if": "success"}', 'the defaults as JSON');
+    "delivery": "at_least_once", "run_if": "success", "on_closed": "skip"}', 'the defaults as JSON');
 
 -- A row in which null is written for all that has a default, and one that says what is not for it to say.
 create function pg_temp.put(p_key text, p_row jsonb) returns void language plpgsql as $$

@@ -69,6 +69,8 @@ begin
     values (sha256(v_owner::bytea), v_owner, v_owner, now());
   end loop;
 end $$;
+insert into pgrab.calendar (name, owner) select owner, owner from pg_temp.has;
+insert into pgrab.calendar_day (calendar, day) select owner, '2099-12-25' from pg_temp.has;
 alter table pgrab.alert disable trigger user;
 insert into pgrab.alert (name, template, set_by) select owner, '{"kind": "noop"}', owner from pg_temp.has;
 alter table pgrab.alert enable trigger user;
@@ -87,6 +89,7 @@ select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w)
   ('definition', 'task_id = {t}'), ('limit', 'key = ''{o}'''),
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
+  ('calendar', 'name = ''{o}'''), ('calendar_day', 'calendar = ''{o}'''),
   ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('wait', 'task_id = {t}'),
   ('batch', 'task_id = {t}'), ('batch_count', 'batch = {t}'),
   ('signal', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
@@ -116,6 +119,18 @@ insert into pg_temp.way values
     'returning 1'),
   ('limit', 'update', 'key', 'update pgrab.limit set max_running = 2 where key = ''{o}'' returning 1'),
   ('limit', 'delete', null, 'delete from pgrab.limit where key = ''{o}'' returning 1'),
+  ('calendar', 'insert', 'name',
+    'insert into pgrab.calendar (name) select ''new'' where ''{o}'' = current_user returning 1'),
+  ('calendar', 'update', 'name',
+    'update pgrab.calendar set closed_weekdays = ''{}'' where name = ''{o}'' returning 1'),
+  ('calendar', 'delete', null, 'delete from pgrab.calendar where name = ''{o}'' returning 1'),
+  ('calendar_day', 'insert', 'calendar',
+    'insert into pgrab.calendar_day (calendar, day) values (''{o}'', ''2099-12-26'') returning 1'),
+  ('calendar_day', 'update', 'calendar',
+    'update pgrab.calendar_day set open = true where calendar = ''{o}'' returning 1'),
+  ('calendar_day', 'delete', null, 'delete from pgrab.calendar_day where calendar = ''{o}'' returning 1'),
+  ('delete_calendar', 'call', null, 'select pgrab.delete_calendar(''{o}'')::int'),
+  ('delete_calendar_day', 'call', null, 'select pgrab.delete_calendar_day(''{o}'', ''2099-12-25'')::int'),
   ('alert', 'insert', 'name',
     'insert into pgrab.alert (name, template) select ''new'', ''{"kind": "sql", "command": "x"}'' where '
     '''{o}'' = current_user returning 1'),

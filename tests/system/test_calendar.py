@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
 import calendar_compare as compare  # noqa: E402
+import calendar_days as days  # noqa: E402
 import calendar_oracle as oracle  # noqa: E402
 
 UTC = dt.timezone.utc
@@ -30,6 +31,13 @@ def test_croniter_agrees_in_utc(conn):
 
 def test_the_oracle_agrees_in_all_zones(conn):
     assert oracle.check_fires(conn, random.Random(SEED), 150) == 0
+
+
+def test_the_oracle_agrees_on_open_days(db):
+    with psycopg.connect(db.dsn) as connection:
+        connection.execute("set timezone = 'UTC'")
+        assert days.check_random(connection, random.Random(SEED), 150) + days.check_years(connection) == 0
+        connection.rollback()
 
 
 def test_every_clock_change_of_five_zones_is_as_the_oracle_says(conn):

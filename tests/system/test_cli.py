@@ -179,13 +179,14 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
     assert in_file == written - {"key", "run_at", "paused", "source", "parent_id", "batch"}
     # one of each, with a value that is not the default
     db.query("insert into pgrab.limit (key, max_running) values ('one', 1)")
+    db.query("insert into pgrab.calendar (name) values ('office')")
     parent = db.one("insert into pgrab.task (kind, paused) values ('noop', true) returning id")
     values = {"name": "'a'", "key": "'a'", "kind": "'shell'", "command": "'true'", "args": "'{\"cwd\": \"/\"}'", "timezone": "'Europe/Berlin'", "misfire": "'all'",
               "misfire_after": "'2 min'", "misfire_limit": "7", "starts_at": "now()", "ends_at": "now() + interval '1 day'", "max_runs": "7", "jitter": "'1 s'",
               "priority": "7", "timeout": "'7 s'", "max_attempts": "7", "backoff": "'7 s'", "backoff_max": "'8 s'", "delivery": "'at_most_once'", "run_if": "'always'",
               "require": "'{\"zone\": \"eu\"}'", "limit_key": "'one'", "source": "'mine'", "on_failure": "'{\"kind\": \"noop\"}'", "expect_within": "'1 day'",
               "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true",
-              "wait_for": "'go'", "wait_timeout": "'7 s'", "signal_by": "'boss'"}
+              "wait_for": "'go'", "wait_timeout": "'7 s'", "signal_by": "'boss'", "calendar": "'office'", "on_closed": "'next'"}
     assert set(values) == written - {"run_at", "schedule", "parent_id", "batch"}
     for extra in ({"schedule": "'@daily'"}, {"parent_id": str(parent)}):
         row = {**values, **extra, "key": f"'{next(iter(extra))}'"}

@@ -349,3 +349,81 @@ def test_a_calendar_expression_fires_as_in_systemd(db, tmp_path, calendar):
 def test_nothing_else_is_imported(tmp_path):
     done = run_pgrab("import", "anacron", tmp_path, check=False)
     assert done.returncode == 2 and "one of crontab, pg_cron, pg_timetable, systemd" in done.stderr
+
+
+ICS = """BEGIN:VCALENDAR
+VERSION:2.0
+X-WR-CALNAME:Holidays\\, all
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261225
+DTEND;VALUE=DATE:20261227
+SUMMARY:Christmas\\; the
+  days
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20240501
+RRULE:FREQ=YEARLY;UNTIL=20270101;BYMONTH=5;BYMONTHDAY=1
+SUMMARY:Labour Day
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20240229
+RRULE:FREQ=YEARLY;COUNT=2
+SUMMARY:leap
+END:VEVENT
+BEGIN:VEVENT
+DTSTART:20261225T100000Z
+SUMMARY:a party
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261126
+RRULE:FREQ=YEARLY;BYDAY=4TH;BYMONTH=11
+SUMMARY:Thanksgiving
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20260230
+SUMMARY:no day
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20260101
+DTEND;VALUE=DATE:20280101
+SUMMARY:for ever
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:nothing
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_ics_holidays_become_days_of_a_calendar(db, tmp_path):
+    path = tmp_path / "h.ics"
+    path.write_bytes(ICS.replace("\n", "\r\n").encode())
+    done = run_pgrab("import", "ics", str(path), dsn=db.dsn, check=False)
+    assert done.returncode == 1, "some are left out"
+    (calendar,) = json.loads(done.stdout)["calendars"]
+    assert calendar["name"] == "Holidays, all"
+    assert [(d["day"], d["note"], d["open"]) for d in calendar["days"]] == [
+        ("2026-12-25", "Christmas; the days", False), ("2026-12-26", "Christmas; the days", False),
+        ("2024-05-01", "Labour Day", False), ("2025-05-01", "Labour Day", False), ("2026-05-01", "Labour Day", False),
+        ("2024-02-29", "leap", False), ("2028-02-29", "leap", False)]
+    for name, why in [("a party", "it has a time"), ("Thanksgiving", "its RRULE is not FREQ=YEARLY"), ("no day", "its DTSTART is no date"),
+                      ("for ever", "is longer than a year"), ("nothing", "it has no DTSTART")]:
+        assert re.search(f"event '{name}' is left out: .*{why}", done.stderr), name
+
+
+def test_ics_is_applied_and_applied_again(db, tmp_path):
+    path = tmp_path / "h.ics"
+    path.write_text("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:21001225\nSUMMARY:Christmas\nEND:VEVENT\nEND:VCALENDAR\n")
+    for _ in range(2):
+        assert run_pgrab("import", "ics", str(path), "--calendar", "office", "--apply", dsn=db.dsn).returncode == 0
+        assert db.query("select calendar, day::text, open, note from pgrab.calendar_day") == [("office", "2100-12-25", False, "Christmas")]
+        db.query("update pgrab.calendar set closed_weekdays = '{sun}'")
+    assert db.one("select closed_weekdays from pgrab.calendar") == ["sun"], "what the file does not say stays"
+    assert json.loads(run_pgrab("export", dsn=db.dsn).stdout)["calendars"][0]["days"][0]["note"] == "Christmas"
+
+
+def test_what_is_no_calendar_is_refused(db, tmp_path):
+    path = tmp_path / "x.ics"
+    path.write_text("hello")
+    done = run_pgrab("import", "ics", str(path), dsn=db.dsn, check=False)
+    assert done.returncode == 2 and "no iCalendar file" in done.stderr

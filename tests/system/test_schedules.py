@@ -224,3 +224,26 @@ def test_history_older_than_the_retention_is_dropped_by_any_node(db, nodes):
     db.query("create table pgrab.run_20200101 partition of pgrab.run for values from ('2020-01-01') to ('2020-01-02')")
     nodes.start(retention="1d")
     db.wait("select to_regclass('pgrab.run_20200101') is null")
+
+
+def test_a_calendar_is_kept_from_the_shell(db, nodes):
+    """Closed today: nothing runs.  Opened: it does, without anybody touching the task."""
+    def calendar(*args):
+        return run_pgrab("calendar", *args, dsn=db.dsn).stdout
+
+    today = db.one("select (now() at time zone 'UTC')::date::text")
+    tomorrow = db.one("select ((now() at time zone 'UTC')::date + 1)::text")
+    calendar("office", "--closed-weekdays", "none", "--close", f"{today}..{tomorrow}", "--note", "stocktaking")
+    assert "stocktaking" in calendar("office") and "office" in calendar()
+    assert json.loads(calendar("--json"))[0]["closed"] == 2
+    assert "there is no calendar" in run_pgrab("calendar", "x", dsn=db.dsn, check=False).stderr
+    nodes.start()
+    task = int(run_pgrab("add", "--kind", "noop", "--schedule", "* * * * * *", "--calendar", "office", dsn=db.dsn).stdout)
+    assert db.one("select fire_at > now() + interval '1 day' from pgrab.task where id = %s", task)
+    assert db.one("select count(*) from pgrab.run where task_id = %s and outcome = 'skipped' and error like '%%stocktaking%%'", task) == 100
+    shown = run_pgrab("next", "* * * * * *", "--calendar", "office", "--count", "1", "--json", dsn=db.dsn)
+    assert tomorrow < json.loads(shown.stdout)[0]["utc"]
+    calendar("office", "--forget", f"{today}..{tomorrow}")
+    db.wait("select count(*) > 1 from pgrab.run where task_id = %s and outcome = 'succeeded'", task, timeout=20)
+    run_pgrab("delete", str(task), dsn=db.dsn)
+    assert "It is gone" in calendar("office", "--delete")

@@ -14,6 +14,8 @@ select w.word from (
   union all
   select l.key, 1 from pgrab.limit l where $1::text = 'limit'
   union all
+  select c.name, 1 from pgrab.calendar c where $1::text = 'calendar'
+  union all
   (select t.source, 1 from pgrab.task t where $1::text = 'source' limit 20000)
   union all
   select k.kind, 1 from pgrab.kind k where $1::text = 'kind') w

@@ -1,4 +1,5 @@
 -- Inserts the tasks that tell people of what has happened, for 200 ms; once a minute it first looks for tasks
--- that are overdue.  Serves: recover of the first node, and of the others in turn.  Returns how many notices
--- it had in hand, and whether some are left.
-select t.told, t.left_over from pgrab_internal.overdue_tick() o, pgrab_internal.notices_tell() t
+-- that are overdue.  Plans tasks again whose calendar was edited.  Serves: recover of the first node, and of
+-- the others in turn.  Returns how many notices and tasks it had in hand, and whether some are left.
+select t.told + c.done, t.left_over or c.left_over
+from pgrab_internal.overdue_tick() o, pgrab_internal.notices_tell() t, pgrab_internal.calendars_tick() c
