@@ -112,8 +112,8 @@ begin
   if v_sealed is null then
     perform pgrab_internal.batch_refuse(p_batch, case when pgrab_internal.batch_ended(p_batch, p_owner)
       then 'It has ended, so no member can be added any more: make another one.'
-      else 'There is no such batch. Make it first: insert into pgrab.task (kind) values (''batch'') returning '
-        'id.' end);
+      else 'There is no such batch. Make it first: insert into pgrab.task (kind) values (''batch'') '
+        'returning id.' end);
   elsif v_sealed then
     perform pgrab_internal.batch_refuse(p_batch, 'It is sealed, so no member can be added any more.');
   end if;

@@ -83,14 +83,28 @@ print_chain(struct cli *c, struct buf *out, const PGresult *fields)
 }
 
 static enum rc
+print_steps(struct cli *c, struct buf *out, const char *const *params)
+{
+	PGresult *steps = NULL;
+	enum rc rc = report_rows(c->db, "cli_show_steps", 1, params, &steps, &c->err);
+
+	if (rc == RC_OK)
+		print_rows(out, steps);
+	PQclear(steps);
+	return rc;
+}
+
+static enum rc
 print_parts(struct cli *c, struct buf *out, const char *const *params, const PGresult *fields)
 {
-	static const char *const skip[] = {"output", "attempts", "chain", NULL};
+	static const char *const skip[] = {"output", "attempts", "chain", "steps", NULL};
 	PGresult *runs = NULL;
 	enum rc rc;
 
 	fields_print(out, fields, skip);
 	rc = print_chain(c, out, fields);
+	if (rc == RC_OK)
+		rc = print_steps(c, out, params);
 	if (rc == RC_OK)
 		rc = report_rows(c->db, "cli_show_runs", 1, params, &runs, &c->err);
 	if (rc == RC_OK) {

@@ -9,7 +9,7 @@
 static bool
 has_place(const char *name)
 {
-	static const char *const own[] = {"output", "attempts", "chain", "command", "args", NULL};
+	static const char *const own[] = {"output", "attempts", "chain", "steps", "command", "args", NULL};
 
 	for (const char *const *o = own; *o != NULL; o++) {
 		if (strcmp(*o, name) == 0)
@@ -131,7 +131,7 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *runs, *edits, *output;
+	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output;
 };
 
 /* A task that has ended is explained by its runs. */
@@ -142,6 +142,7 @@ ask_rest(struct call *c, struct db *db, struct parts *p)
 
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_graph", 1, id, &p->links) &&
+	       page_ask(c, db, "cli_show_steps", 1, id, &p->steps) &&
 	       page_ask(c, db, "serve_task_runs", 2, last, &p->runs) &&
 	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
@@ -165,6 +166,7 @@ put_parts(struct call *c, const struct parts *p)
 		page_heading(c, "Its chain");
 		page_graph(c, p->links, field(f, "id"));
 	}
+	put_list(c, "Steps", p->steps);
 	page_heading(c, "Runs");
 	page_last_runs(c, p->runs);
 	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
@@ -205,6 +207,7 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.explain);
 	PQclear(p.fires);
 	PQclear(p.links);
+	PQclear(p.steps);
 	PQclear(p.runs);
 	PQclear(p.edits);
 	PQclear(p.output);

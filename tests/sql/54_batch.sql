@@ -195,7 +195,8 @@ select matches(pg_temp.hint($$insert into pgrab.task (kind, batch) values ('noop
   '^There is no such batch', 'it is not the same as one that there never was');
 insert into pgrab.task (id, kind, batch, args) overriding system value
 values (60, 'batch', null, '{"max_running": 2}'), (61, 'batch', 60, '{}'), (62, 'noop', 60, '{}');
-insert into pgrab.task (id, kind, parent_id) overriding system value values (63, 'noop', 60), (64, 'noop', 63);
+insert into pgrab.task (id, kind, parent_id) overriding system value values (63, 'noop', 60),
+  (64, 'noop', 63);
 select throws_like($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 60, 64)$$,
   'task batch cannot be%', 'no member waits for its batch, however far up');
 select throws_like($$insert into pgrab.task (kind, batch, parent_id) values ('noop', 61, 64)$$,

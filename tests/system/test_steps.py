@@ -1,11 +1,12 @@
 """Steps: of sql tasks each has its effect exactly once, whatever ends in between; of handlers what is recorded is not done again."""
 import json
 import os
+import re
 import shutil
 import signal
 
 import pytest
-from cluster import ROOT, wait_until
+from cluster import ROOT, run_pgrab, wait_until
 from handlers import pids_of
 from proxy import Proxy
 from test_pools import handlers  # noqa: F401 (fixture)
@@ -57,6 +58,27 @@ def test_a_retry_goes_on_at_the_step_that_failed(db, nodes, effects):
     db.query("select pgrab.retry(%s)", task)
     db.wait("select not exists (select from pgrab.task)")
     assert effects() == ["one", "two", "three"] and noted(db, task)[2] == ["two", "three"]
+
+
+def test_steps_are_shown(db, nodes, effects, serving):
+    """While the task is parked, and when it has ended: on the command line, in JSON, by the API and on the page."""
+    task = db.add(args=steps("one", ("two", "select 1 / (select count(*) from public.effect where name = 'open')"), "three"), max_attempts=1)
+    nodes.start("n1")
+    db.wait("select status = 'parked' from pgrab.task where id = %s", task)
+
+    def shown():
+        text = run_pgrab("show", str(task), dsn=db.dsn).stdout
+        names = [s["name"] for s in json.loads(run_pgrab("show", str(task), "--json", dsn=db.dsn).stdout)["steps"]]
+        assert all(re.search(rf"^{name} +20\d\d-", text, re.M) for name in names), text
+        return names
+    assert shown() == ["one"]
+    db.query("insert into effect values ('open')")
+    db.query("select pgrab.retry(%s)", task)
+    db.wait("select not exists (select from pgrab.task)")
+    assert shown() == ["one", "two", "three"]
+    serve = serving()
+    assert [s["name"] for s in serve.api("GET", f"/tasks/{task}")["steps"]] == ["one", "two", "three"]
+    assert "Steps</h2>" in serve.ask("GET", f"/tasks/{task}").text
 
 
 def test_a_schedule_begins_each_fire_with_the_first(db, nodes, effects):

@@ -48,5 +48,9 @@ select coalesce(t.id, pgrab_tool.no_task($1::bigint)) as id, t.name, t.status, t
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
   t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
-  (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals
+  (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals,
+  (select jsonb_agg(jsonb_build_object('name', s.step, 'finished_at', s.finished_at)
+    order by s.finished_at, s.step)
+  from (
+    :show_steps) s) as steps
 from chain c cross join attempt a left join task t on true order by t.part limit 1
