@@ -83,8 +83,11 @@ create table pgrab.task (
   constraint task_key_key unique (key),
   constraint task_status_check check (
     status in ('waiting', 'scheduled', 'claimed', 'running', 'parked', 'done', 'cancelled', 'skipped')),
-  constraint task_owned_check check (
-    (status in ('claimed', 'running')) = (node_id is not null and incarnation is not null)),
+  -- one that waits and names a run waits for the answer to it, see 57_answer.sql
+  constraint task_owned_check check (case when status in ('claimed', 'running')
+      then num_nulls(node_id, incarnation) = 0
+    when status = 'waiting' then num_nulls(node_id, incarnation) in (0, 2)
+    else num_nulls(node_id, incarnation) > 0 end),
   constraint task_due_check check (due_at is null or status in ('scheduled', 'claimed', 'running')),
   -- A single row with a time that nodes cannot calculate with would stop all of them.
   constraint task_times_check check (
@@ -104,7 +107,8 @@ comment on column pgrab.task.version is
   'System: raised by every claim and every change of plan. (incarnation, version) is the fence that every '
   'later write must match. It starts with the time of the insert, so that it never repeats for an id.';
 comment on column pgrab.task.incarnation is 'System: which start of that node.';
-comment on column pgrab.task.node_id is 'System: the node that holds it.';
+comment on column pgrab.task.node_id is
+  'System: the node that holds it, or that has sent the request whose answer it waits for.';
 comment on column pgrab.task.due_at is
   'System: when a node should look at it next: fire_at, or later if a retry is pending. Null: it cannot '
   'run now.';
@@ -132,7 +136,7 @@ comment on column pgrab.task.steps is
   'System: steps that the current fire has done, rows of pgrab.step. Null: none, and no signal but that of '
   'wait_for.';
 comment on column pgrab.task.status is
-  'System: waiting (for parents, or for a signal), scheduled, claimed (a node holds it and has not started '
+  'System: waiting (for parents, a signal, or an answer), scheduled, claimed (a node holds it and has not started '
   'it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
   'running chain ended.';
 comment on column pgrab.task.settled is
@@ -207,7 +211,7 @@ comment on column pgrab.task.require is
   'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
 comment on column pgrab.task.args is
   'Parameters of the kind, a JSON object. sql: params, steps; shell: env, stdin, cwd, umask; exec: argv, '
-  'env, stdin, cwd, umask; http: method, headers, body, expect, follow; notify: payload.';
+  'env, stdin, cwd, umask; http: method, headers, body, expect, follow, await; notify: payload.';
 comment on column pgrab.task.on_failure is
   'A task to insert when a fire has failed for good: a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
@@ -835,18 +839,28 @@ create table pgrab.wait (
   since   timestamptz not null,
   until   timestamptz,
   goes_on boolean     not null default false,
-  name    text        not null,
+  beat_at timestamptz,
+  progress real,
+  name    text,
+  progress_text text,
   constraint wait_pkey primary key (task_id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.wait is
   'Internal: tasks that wait for something from outside. Readable form: pgrab.waits.';
 comment on column pgrab.wait.task_id is 'The task.';
 comment on column pgrab.wait.since is
-  'From when on it waits: its planned time, the end of its parents, or that of its run.';
-comment on column pgrab.wait.until is 'When its fire ends as timed_out, or goes on. Null: never.';
+  'From when on it waits: its planned time, the end of its parents, or that of its run or request.';
+comment on column pgrab.wait.until is
+  'When its fire, or the run whose answer it waits for, ends as timed_out, or its handler goes on. Null: '
+  'never.';
 comment on column pgrab.wait.goes_on is
   'True: a handler waits (ctx.wait), and the fire goes on in any case. False: it has yet to begin.';
-comment on column pgrab.wait.name is 'The signal that it waits for.';
+comment on column pgrab.wait.beat_at is
+  'When the receiver of its request last said that it is at work. Null: it has not.';
+comment on column pgrab.wait.progress is 'How far it then was, in percent. Null: it has not said.';
+comment on column pgrab.wait.name is
+  'The signal that it waits for. Null: it waits for the answer to a request (args.await of kind http).';
+comment on column pgrab.wait.progress_text is 'What it was doing, in its own words.';
 -- Serves: waits_tick().
 create index wait_until_idx on pgrab.wait (until) where until is not null;
 comment on index pgrab.wait_until_idx is 'Which wait is over next.';
@@ -1060,15 +1074,18 @@ comment on column pgrab_internal.transition.says is 'When that is, for readers.'
 revoke all on pgrab_internal.transition from public;
 
 create table pgrab_internal.key (
-  name  text not null,
-  value text not null,
+  name    text        not null,
+  value   text        not null,
+  made_at timestamptz not null default clock_timestamp(),
   constraint key_pkey primary key (name)
 );
 comment on table pgrab_internal.key is
-  'A secret that only the owner of pgrab may read: by it triggers tell pgrab''s own functions from other '
-  'callers.';
-comment on column pgrab_internal.key.name is 'What it is for: link_ends.';
+  'Secrets that only the owner of pgrab may read. By some of them triggers tell pgrab''s own functions from '
+  'other callers; by others tokens are signed.';
+comment on column pgrab_internal.key.name is
+  'What it is for: link_ends, call; answer (tokens of callbacks), answer_before (the one that it replaced).';
 comment on column pgrab_internal.key.value is 'The key.';
+comment on column pgrab_internal.key.made_at is 'When it was made.';
 revoke all on pgrab_internal.key from public;
 
 create table pgrab.secret (

@@ -48,7 +48,8 @@ struct pgrab_run {
 	size_t n_args;
 	const struct pgrab_arg *args;
 	const char *owner; /* the role whose task it is */
-	const char *proof; /* built-in sql only: for a finish on its owner's connection; else NULL */
+	/* built-in sql: for a finish on its owner's connection; http: the token of its callback; else NULL */
+	const char *proof;
 };
 
 enum pgrab_stop {

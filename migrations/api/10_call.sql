@@ -22,9 +22,11 @@ comment on view pgrab_internal.call is
   'Internal: an insert carries out a public function. Its trigger answers in tasks, node, done and n.';
 comment on column pgrab_internal.call.verb is 'What is to be done.';
 comment on column pgrab_internal.call.ids is 'To which tasks.';
-comment on column pgrab_internal.call.word is 'To which node, for which source, or which signal.';
+comment on column pgrab_internal.call.word is
+  'To which node, for which source, which signal, or with which token; the answer of resolve().';
 comment on column pgrab_internal.call.file is
-  'The argument of pgrab.apply() or backfill(), or what comes with a signal; the answer of backfill().';
+  'The argument of pgrab.apply(), backfill() or resolve(), or what comes with a signal; the answer of '
+  'backfill().';
 comment on column pgrab_internal.call.caller is 'By whom: current_user of the insert.';
 comment on column pgrab_internal.call.tasks is 'Answer: the tasks it changed.';
 comment on column pgrab_internal.call.node is 'Answer: the node.';

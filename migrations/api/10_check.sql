@@ -63,7 +63,7 @@ return '{
   "exec":   {"argv": "array", "env": "object", "stdin": "string", "cwd": "string", "umask": "string",
              "limits": "object"},
   "http":   {"method": "string", "headers": "object", "body": "string object array",
-             "expect": "array string number", "follow": "boolean"},
+             "expect": "array string number", "follow": "boolean", "await": "boolean"},
   "notify": {"payload": "string"},
   "batch":  {"max_running": "number", "parked": "string"},
   "noop":   {}}'::jsonb -> p_kind;

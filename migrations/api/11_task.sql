@@ -270,7 +270,8 @@ language plpgsql stable as $$
 declare
   r pgrab_internal.task;
 begin
-  if t.status not in ('running', 'done', 'cancelled', 'skipped') then
+  if not pgrab_internal.under_way(t.status, t.incarnation)
+    and t.status not in ('done', 'cancelled', 'skipped') then
     return true;
   elsif t.chain is null then
     return t.run_at > t.fire_at or pgrab_internal.fire_following(t, t.fires + 1) is not null;
@@ -377,7 +378,7 @@ begin
     end if;
     perform pgrab_internal.lanes_add(array[pgrab_internal.lane(t)], true);
   end if;
-  if t.status = 'running' or t is not distinct from o then
+  if pgrab_internal.under_way(t.status, t.incarnation) or t is not distinct from o then
     perform pgrab_internal.edit_time(t);
   else
     perform pgrab_internal.edit_plan(o, t);
@@ -394,7 +395,7 @@ language plpgsql as $$
 declare
   c_moved constant boolean :=
     t.run_at <> o.run_at and (o.chain is null or o.status in ('scheduled', 'claimed'));
-  c_waits constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+  c_waits constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
     and (t.wait_for, t.wait_timeout) is distinct from (o.wait_for, o.wait_timeout)
     and not exists (select from pgrab.wait w where w.task_id = t.id and w.goes_on); -- the next fire's
 begin

@@ -1,5 +1,5 @@
 -- Waiting for something from outside, first part: who waits, and what has come.  53_signal.sql has what
--- people and time do with it.
+-- people and time do with it; 57_answer.sql, what the receivers of requests do.
 --
 -- A task with wait_for starts, in each of its fires, only after a signal of that name has come.  Until then
 -- it is `waiting`, as a link is that waits for its parents, and after them: it has no due_at, no node reads
@@ -11,12 +11,27 @@
 -- (22_step.sql), where the next run finds it.  So a run that begins too early waits once more, and no harm is
 -- done.
 
-create or replace function pgrab_internal.waits_outside(p_status text, p_chain bigint, p_needs integer)
+create or replace function pgrab_internal.waits_outside(
+  p_status text, p_chain bigint, p_needs integer, p_incarnation bigint)
 returns boolean
 language sql immutable parallel safe
-return p_status = 'waiting' and (p_chain is null or p_needs = 0 and p_needs is not null);
-comment on function pgrab_internal.waits_outside(text, bigint, integer) is
-  'Does a task wait for something from outside, and not, or no more, for its parents?';
+return p_status = 'waiting' and p_incarnation is null
+  and (p_chain is null or p_needs = 0 and p_needs is not null);
+comment on function pgrab_internal.waits_outside(text, bigint, integer, bigint) is
+  'Does a task wait for a signal, or its members, and not, or no more, for its parents?';
+
+-- A request with `await` has been accepted.  The task keeps the name of its run, (incarnation, version), and
+-- nobody holds it: for dead nodes only what is claimed or running is looked at.
+create or replace function pgrab_internal.awaits(p_status text, p_incarnation bigint) returns boolean
+language sql immutable parallel safe
+return p_status = 'waiting' and p_incarnation is not null;
+comment on function pgrab_internal.awaits(text, bigint) is 'Does a run of a task wait for its answer?';
+
+create or replace function pgrab_internal.under_way(p_status text, p_incarnation bigint) returns boolean
+language sql immutable parallel safe
+return p_status = 'running' or p_status = 'waiting' and p_incarnation is not null;
+comment on function pgrab_internal.under_way(text, bigint) is
+  'Is there a run of a task that has not ended: by a node, or at the receiver of its request?';
 
 -- A signal is for one fire: what has come for the last one does not count for the next.
 create or replace function pgrab_internal.lacks_signal(p_id bigint, p_wait_for text, p_event text)
@@ -38,6 +53,13 @@ end $$;
 comment on function pgrab_internal.signals_of(bigint) is
   'The signals of the current fire of a task, for the history. Null: none.';
 
+-- For an answer a run may take what is left of its `timeout`; without a beat no longer than `stall_after`.
+create or replace function pgrab_internal.answer_until(t pgrab_internal.task) returns timestamptz
+language sql volatile
+return least(t.started_at + t.timeout, clock_timestamp() + t.stall_after);
+comment on function pgrab_internal.answer_until(pgrab_internal.task) is
+  'Until when the answer to a request may come, as of now.';
+
 -- The node that runs the duties asks at least once a minute when the next wait is over: only what is over
 -- before it asks again needs a NOTIFY.
 create or replace function pgrab_internal.waits_ring(p_until timestamptz) returns void
@@ -58,13 +80,18 @@ declare
 begin
   with begun as (
     insert into pgrab.wait as w (task_id, name, since, until)
-    select t.id, t.wait_for, b.since, b.since + t.wait_timeout
+    select t.id, case when not a.awaits then t.wait_for end, b.since,
+      case when a.awaits then pgrab_internal.answer_until(row(t.*)::pgrab_internal.task)
+        else b.since + t.wait_timeout end
     from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
       left join pgrab.wait o on o.task_id = any (array[t.id])
+      cross join lateral (select pgrab_internal.awaits(t.status, t.incarnation) as awaits) a
       cross join lateral (
-        select case when greatest(t.fire_at, t.run_at) > clock_timestamp() then greatest(t.fire_at, t.run_at)
+        select case when not a.awaits and greatest(t.fire_at, t.run_at) > clock_timestamp()
+            then greatest(t.fire_at, t.run_at)
           else least(o.since, clock_timestamp()) end as since) b
-    where t.wait_for is not null and pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+    where a.awaits or t.wait_for is not null
+      and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
     on conflict (task_id) do update
     set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = false
     returning w.until)
@@ -72,7 +99,7 @@ begin
   perform pgrab_internal.waits_ring(v_until);
 end $$;
 comment on function pgrab_internal.waits_begin(bigint[]) is
-  'Writes down until when tasks wait that wait for a signal from now on.';
+  'Writes down until when tasks wait that wait for a signal or an answer from now on.';
 
 -- p_fresh: those of these tasks that are gone, or whose next fire is planned.
 create or replace function pgrab_internal.waits_end(p_ids bigint[], p_fresh bigint[]) returns void
@@ -82,7 +109,9 @@ begin
     delete from pgrab.wait w using unnest((select p_ids)) i(id)
     where w.task_id = any (array[i.id]) and (i.id = any (p_fresh) or not exists (
       select from pgrab.task t
-      where t.id = any (array[i.id]) and pgrab_internal.waits_outside(t.status, t.chain, t.needs)));
+      where t.id = any (array[i.id]) and case when w.name is null
+        then pgrab_internal.awaits(t.status, t.incarnation)
+        else pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) end));
   end if;
   if pg_relation_size('pgrab.signal') > 0 then
     delete from pgrab.signal s using unnest((select p_fresh)) i(id) where s.task_id = any (array[i.id]);

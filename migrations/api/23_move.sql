@@ -27,6 +27,9 @@ values
   ('unstart', 'running', 'scheduled', false, false, false, 'it could not begin after all'),
   ('retry', 'running', 'scheduled', false, false, false, 'its next attempt'),
   ('next', 'running', 'scheduled', false, false, false, 'its next fire'),
+  ('await', 'running', 'waiting', false, false, true, 'its request is accepted, and the answer comes later'),
+  ('await', 'waiting', 'waiting', false, false, true, 'its node says so again, for lack of a reply'),
+  ('retry', 'waiting', 'scheduled', false, false, false, 'its answer was a failure, or has not come in time'),
   ('succeed', 'running', 'done', false, false, true, 'it succeeded'),
   ('park', 'running', 'parked', false, false, true, 'it failed or was lost, with no attempts left'),
   ('shelve', 'running', 'parked', true, false, true, 'it ended, and that cannot be recorded'),
@@ -59,10 +62,11 @@ values
   ('ask', 'cancelled', 'waiting', false, false, true, 'its next fire needs a signal'),
   ('signal', 'waiting', 'scheduled', false, false, false, 'its signal has come'),
   ('replan', 'waiting', 'scheduled', false, false, false, 'a person edits what it waits for'),
-  ('succeed', 'waiting', 'done', false, false, true, 'it is a batch, and its members have ended'),
-  ('park', 'waiting', 'parked', false, false, true, 'it is a batch, and members have failed'),
+  ('succeed', 'waiting', 'done', false, false, true, 'its answer has come, or its members have ended'),
+  ('park', 'waiting', 'parked', false, false, true,
+   'its answer was a failure or has not come, with no attempts left; or members of the batch have failed'),
   ('expire', 'waiting', 'parked', false, false, true, 'its signal has not come in time'),
-  ('next', 'waiting', 'scheduled', false, false, false, 'a fire was given up, and another follows'),
+  ('next', 'waiting', 'scheduled', false, false, false, 'a fire is over or was given up, and another follows'),
   ('skip', 'waiting', 'skipped', false, false, true, 'a person skipped its last fire'),
   ('wait', 'waiting', 'waiting', false, false, true, 'it has parents more, or fewer'),
   ('wait', 'scheduled', 'waiting', false, false, true, 'it is given a parent'),
@@ -123,7 +127,7 @@ comment on function pgrab_internal.move_to(bigint, bigint, text, timestamptz, ti
   'A move; what is not given stays as it is.';
 
 -- was, becomes: its status.  outcome, finished_at: those of its run, if it was running, or of a wait that was
--- in vain.  asks: it waits for a signal now.  fresh: its signals were for a fire that is over.
+-- in vain.  asks: it waits for a signal or an answer now.  fresh: its signals were for a fire that is over.
 -- fire_at: the fire
 -- that the move was about.  tells: it is a link whose end the chain has yet to be told of; counts: and its
 -- children wait for that.  once: it is no link of a chain with a schedule.  gone: it has left pgrab.task.
@@ -152,22 +156,32 @@ end $$;
 comment on function pgrab_internal.note(text, text, timestamptz) is
   'What the history is to say of a fire that is not run.';
 
+create or replace function pgrab_internal.node_of(p_node_id bigint) returns text
+language plpgsql stable as $$
+begin
+  return (select n.name from pgrab.registration n where n.id = p_node_id);
+end $$;
+comment on function pgrab_internal.node_of(bigint) is 'The name of a node. Null: it is gone.';
+
 -- t: the row before the move.  A task that was edited since it was claimed is running, or was, with what it
 -- was before.  An expression, which PostgreSQL inlines: then it reads no column that it does not use.
 create or replace function pgrab_internal.noted(
   t pgrab_internal.task, r pgrab_internal.run, p_chain_id bigint, p_ended text)
 returns pgrab_internal.run
 language sql
-return (t.id, t.version, case when t.status = 'running' then t.incarnation end,
-  case when t.status = 'running' then t.node_id end, p_chain_id, coalesce(r.fire_at, t.fire_at),
-  case when t.status = 'running' then t.claimed_at end,
-  case when t.status = 'running' then coalesce(r.started_at, t.started_at) end,
+return (t.id, t.version, case when pgrab_internal.under_way(t.status, t.incarnation) then t.incarnation end,
+  case when pgrab_internal.under_way(t.status, t.incarnation) then t.node_id end, p_chain_id,
+  coalesce(r.fire_at, t.fire_at),
+  case when pgrab_internal.under_way(t.status, t.incarnation) then t.claimed_at end,
+  case when pgrab_internal.under_way(t.status, t.incarnation) then coalesce(r.started_at, t.started_at) end,
   coalesce(r.finished_at, clock_timestamp()), t.created_at, t.attempt, r.exit_code,
   coalesce(r.output_truncated, false), r.outcome, p_ended,
-  case when t.status = 'running' and t.updated_at > t.claimed_at
+  case when pgrab_internal.under_way(t.status, t.incarnation) and t.updated_at > t.claimed_at
     then coalesce(pgrab.definition_of(t.id, t.version) ->> 'kind', t.kind) else t.kind end,
-  r.node, t.owner, t.key, t.name, r.error, r.output,
-  case when p_ended is null then null when t.status = 'running' then pgrab_internal.definition_ran(t)
+  case when pgrab_internal.awaits(t.status, t.incarnation)
+    then coalesce(r.node, pgrab_internal.node_of(t.node_id)) else r.node end,
+  t.owner, t.key, t.name, r.error, r.output, case when p_ended is null then null
+    when pgrab_internal.under_way(t.status, t.incarnation) then pgrab_internal.definition_ran(t)
     else pgrab_internal.definition(t) end,
   case when t.steps is null then null
     else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end,
@@ -239,9 +253,9 @@ begin
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
         or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
-        and m.event not in ('suspend', 'go_on', 'edit', 'pause', 'resume') end as forgets,
-      case when (m.run).outcome <> 'waited' and (o.status = 'running' or (m.run).outcome = 'timed_out'
-        or m.event in ('succeed', 'park')) then (m.run).outcome end as outcome,
+        and m.event not in ('suspend', 'go_on', 'await', 'edit', 'pause', 'resume') end as forgets,
+      case when (m.run).outcome <> 'waited' and (pgrab_internal.under_way(o.status, o.incarnation)
+        or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park')) then (m.run).outcome end as outcome,
       w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
       num_nonnulls(o.wait_for, o.steps) > 0 and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
@@ -277,7 +291,10 @@ begin
       steps = case when d.forgets is not true then t.steps end,
       needs = case when d.event <> 'join' and not pgrab_internal.ended(d.becomes)
         then coalesce(d.needs, t.needs, case when d.asks and t.chain is not null then 0 end) end,
-      version = t.version + 1, node_id = null, incarnation = null, claimed_at = null,
+      version = t.version + case when d.event <> 'await' then 1 else 0 end,
+      node_id = case when d.event = 'await' then t.node_id end,
+      incarnation = case when d.event = 'await' then t.incarnation end,
+      claimed_at = case when d.event = 'await' then t.claimed_at end,
       started_at = case when d.event <> 'unstart' then t.started_at end,
       updated_at = case when d.event in ('edit', 'replan', 'pause', 'resume')
         then clock_timestamp() else t.updated_at end,
@@ -302,7 +319,7 @@ begin
     insert into pgrab.run select (e.note).* from made e where (e.note).outcome is not null)
   select array_agg((e.id, e.version, e.incarnation, e.event, e.was, e.becomes, e.outcome,
       (e.run).finished_at, e.chain, e.fired, e.chain is not null and pgrab_internal.ended(e.becomes)
-      and not e.alone, e.counts, e.once, e.gone, e.asks, e.fresh)::pgrab_internal.moved),
+      and not e.alone, e.counts, e.once, e.gone, e.asks or e.event = 'await', e.fresh)::pgrab_internal.moved),
     array_agg(distinct e.shard) filter (where e.shard is not null), array_agg(e.id) filter (where e.forgets)
   into v_moved, v_shards, v_forget
   from made e;

@@ -258,7 +258,8 @@ begin
         null)::pgrab_internal.run as run
     from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
-        and t.incarnation = f.incarnation and case when t.status = 'running' then true end
+        and t.incarnation = f.incarnation and case when pgrab_internal.under_way(t.status, t.incarnation)
+          then true end
       cross join lateral (
         select case when f.outcome <> 'succeeded' and exists (
             select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
@@ -267,7 +268,7 @@ begin
         select o.outcome not in ('succeeded', 'cancelled', 'waited')
           and (t.attempt < t.max_attempts or o.outcome = 'lost' and f.retry_us is not null)
           and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
-          and (t.run_at <= t.fire_at or t.chain is not null) as again) a
+          and (t.run_at <= t.fire_at or t.chain is not null) or o.outcome = 'awaits' as again) a
       cross join lateral (
         select not a.again and o.outcome <> 'waited' and t.schedule is not null and t.chain is null
           and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) p),
@@ -287,6 +288,7 @@ begin
       case when e.retry_us = -1 then 'retry' else 'suspend' end, p_due_at => clock_timestamp(),
       p_attempt => e.attempt - 1, p_settled => true, p_run => e.run,
       p_needs => case when e.chain is not null and e.retry_us is distinct from -1 then 0 end)
+    when e.outcome = 'awaits' then pgrab_internal.move_to(e.id, e.version, 'await')
     when e.again then pgrab_internal.move_to(e.id, e.version, 'retry', p_due_at => e.due_at,
       p_attempt => e.attempt, p_run => e.run)
     when f.fire <= coalesce(e.ends_at, 'infinity') then pgrab_internal.move_to(e.id, e.version, 'next',
@@ -331,6 +333,7 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
 -- whose fence does not match changes nothing and is not returned; it may still hold a place under a limit.
 --   could not begin           as if it had not been started: no attempt is counted, and it is tried again in
 --                             2 s, or at once if only its worker was taken
+--   awaits                    its answer comes later: 57_answer.sql ends it
 --   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
 --   waits                     waits, or at once goes on, as the same attempt: 19_wait.sql
 --   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given

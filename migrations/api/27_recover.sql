@@ -159,8 +159,8 @@ begin
   delete from pgrab.hold h
   where h.incarnation = p_incarnation and not exists (
       select from unnest(h.ids) i(id) cross join lateral (
-        select x.incarnation from pgrab.task x where x.id = any (array[i.id]) offset 0) t
-      where t.incarnation = p_incarnation)
+        select x.status, x.incarnation from pgrab.task x where x.id = any (array[i.id]) offset 0) t
+      where t.incarnation = p_incarnation and t.status <> 'waiting')
     and not exists (select from pgrab.limit_place p where p.incarnation = p_incarnation and not p.over);
 exception when lock_not_available then
   null;

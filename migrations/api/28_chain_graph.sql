@@ -399,7 +399,7 @@ begin
   end if;
   if cardinality(v_part) = 1
     and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t.status, t.needs)
-      or pgrab_internal.waits_outside(t.status, t.chain, t.needs)) then
+      or pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)) then
     perform pgrab_internal.link_alone(p_id);
   else
     v_new := pgrab_internal.chain_cut(h, v_part);

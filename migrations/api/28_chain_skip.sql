@@ -43,7 +43,7 @@ begin
     from doomed d cross join lateral (
       select t.id
       from pgrab_internal.children_in_run(d.id) c join pgrab.task t on t.id = any (array[c.child_id])
-      where t.status = 'waiting' and t.needs is not null
+      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
         and not pgrab_internal.run_if_met(c.run_if, d.ended) offset 0) x),
   found as (
     select d.id, max(d.fire) as fire
@@ -62,7 +62,7 @@ begin
   return array(
     select not exists (
       select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
-      where t.status = 'waiting' and t.needs is not null
+      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
         and not pgrab_internal.run_if_met(c.run_if, i.ended))
     from unnest(s.ids, s.ends) with ordinality i(id, ended, n) order by i.n);
 end $$;

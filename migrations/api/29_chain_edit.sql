@@ -129,7 +129,7 @@ create or replace function pgrab_internal.deleted_note(t pgrab_internal.task) re
 language plpgsql stable as $$
 declare
   r pgrab_internal.run := pgrab_internal.note('cancelled', 'deleted by ' || pgrab_internal.caller()
-    || case when t.status = 'running' then ' while it ran' else '' end);
+    || case when pgrab_internal.under_way(t.status, t.incarnation) then ' while it ran' else '' end);
 begin
   if t.status = 'running' then
     r.node := (select n.name from pgrab.node n where n.id = t.node_id);
@@ -159,7 +159,9 @@ begin
   if pgrab_internal.call_verb() is null then
     perform pgrab_internal.event('delete', pgrab_internal.caller(), o);
   end if;
-  if o.status = 'running' then
+  if pgrab_internal.awaits(o.status, o.incarnation) then
+    perform pgrab_internal.note_deleted(o);
+  elsif o.status = 'running' then
     -- Its node reads the request with its heartbeat, and the place under a limit stays taken until the run is
     -- over.  The finish deletes the request; if the node has died, upkeep does.
     perform pgrab_internal.note_deleted(o), pgrab_internal.wish_stop(o);
@@ -218,7 +220,8 @@ begin
   perform pgrab_internal.wish_stop(row(t.*)::pgrab_internal.task)
   from pgrab.task t where t.chain = p_chain and t.status = 'running';
   select array_agg(pgrab_internal.move_to(t.id, t.version, 'abandon', p_run => pgrab_internal.note(
-    'cancelled', p_why, case when t.status = 'waiting' then c_fire end)) order by t.id)
+    'cancelled', p_why, case when t.status = 'waiting' and t.incarnation is null then c_fire end))
+    order by t.id)
   into v_moves
   from pgrab.task t
   where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
@@ -305,7 +308,7 @@ begin
         cross join lateral (select pgrab_internal.parent_status(a.parent_id) as status) p) a
   where t.id = any (v_open)
     -- waiting links that had counted the end which is undone
-    or t.status = 'waiting' and t.needs is not null and t.id = any (array(
+    or t.status = 'waiting' and t.incarnation is null and t.needs is not null and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.move(v_moves);
   perform pgrab_internal.chain_recount(array[v_chain]);

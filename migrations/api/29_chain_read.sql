@@ -297,7 +297,8 @@ begin
   return query
   select t.id, coalesce(t.name, t.key), t.kind, t.status,
     case when t.status in ('skipped', 'cancelled') then t.status
-      when t.status in ('done', 'parked') or t.attempt > case when t.status = 'running' then 1 else 0 end
+      when t.status in ('done', 'parked')
+          or t.attempt > case when pgrab_internal.under_way(t.status, t.incarnation) then 1 else 0 end
         then t.last_outcome end,
     case when t.status = 'running' or t.attempt > 0 then t.started_at end,
     case when t.status in ('done', 'parked') then t.last_finished_at end,

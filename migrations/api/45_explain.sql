@@ -214,6 +214,22 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_signal(pgrab_internal.task) is 'The gate of its signal.';
 
+create or replace function pgrab_internal.explain_answer(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'answer', 'waits', format('Its request was accepted, attempt %s of %s, sent by %s; waits for the '
+      'answer until %s%s%s.', t.attempt, t.max_attempts, coalesce(n.name, 'a node that is gone'),
+      pgrab_internal.cut(w.until), '; the receiver was last heard of at ' || pgrab_internal.cut(w.beat_at),
+      concat(', at ' || w.progress || ' %', ': ' || w.progress_text)),
+    'waits for the answer to its request' || coalesce(' (' || w.progress || ' %)', '')
+  from (select) one left join pgrab.wait w on w.task_id = t.id
+    left join pgrab.node n on n.id = t.node_id
+  where pgrab_internal.awaits(t.status, t.incarnation);
+end;
+comment on function pgrab_internal.explain_answer(pgrab_internal.task) is
+  'The gate of the answer to its request.';
+
 create or replace function pgrab_internal.explain_due(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
 language sql stable
@@ -496,10 +512,11 @@ returns setof pgrab_internal.gate
 language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
   c_planned constant boolean := t.status in ('scheduled', 'claimed', 'parked');
-  c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+  c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
   g pgrab_internal.gate[];
 begin
-  for i in 1 .. case when t.status = 'running' then 0 when c_planned then 14
+  return query select * from pgrab_internal.explain_answer(t);
+  for i in 1 .. case when pgrab_internal.under_way(t.status, t.incarnation) then 0 when c_planned then 14
     when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
     continue when not p_all and i in (9, 12, 13);
     case i
@@ -571,14 +588,16 @@ create or replace function pgrab_internal.forecast_one(
 returns setof timestamptz
 language sql stable
 begin atomic
-  select greatest(t.due_at, statement_timestamp()) where t.status <> 'running'
+  select greatest(t.due_at, statement_timestamp())
+  where not pgrab_internal.under_way(t.status, t.incarnation)
   union all
   (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
   from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at), t.calendar,
     t.on_closed) x(f)
   where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
     and x.f >= statement_timestamp()
-  limit least(p_limit, t.max_runs - t.fires - case when t.status = 'running' then 0 else 1 end));
+  limit least(p_limit, t.max_runs - t.fires
+    - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end));
 end;
 comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
   'The coming fires of one task, about p_limit at most.';
@@ -592,8 +611,12 @@ begin atomic
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule,
       pgrab.shard(t.id) as shard, f.at
-    from pgrab_tool.due_first(
-        statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) t
+    from (
+      select d.* from pgrab_tool.due_first(
+        statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d
+      union all
+      (select x.* from pgrab.wait w join pgrab.task x on x.id = w.task_id
+      where w.name is null and pgrab_internal.awaits(x.status, x.incarnation) limit p_limit)) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
   class as materialized (
@@ -610,7 +633,7 @@ begin atomic
     format('(waits for signal %s)', w.name)
   from pgrab.wait w join pgrab.task t on t.id = w.task_id
   where w.since <= statement_timestamp() + p_horizon and not t.paused
-    and pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+    and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
   limit p_limit)
   order by 1, 2;
 end;

@@ -45,7 +45,7 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
--- A task that is not running is paused by a move, so that the trigger of edits, which checks all of a
+-- A task of which no run is under way is paused by a move, so that the trigger of edits, which checks all of a
 -- definition, is not asked: whether a task is paused cannot break anything else.
 create or replace function pgrab_internal.pause_set(p_ids bigint[], p_paused boolean) returns void
 language plpgsql as $$
@@ -53,10 +53,12 @@ declare
   v_moves pgrab_internal.move[];
 begin
   update pgrab.task t set paused = p_paused
-  where t.id = any (p_ids) and t.paused <> p_paused and t.status = 'running';
+  where t.id = any (p_ids) and t.paused <> p_paused and pgrab_internal.under_way(t.status, t.incarnation);
   select array_agg(pgrab_internal.move_to(
     t.id, t.version, case when p_paused then 'pause' else 'resume' end)) into v_moves
-  from pgrab.task t where t.id = any (p_ids) and t.paused <> p_paused and t.status <> 'running';
+  from pgrab.task t
+  where t.id = any (p_ids) and t.paused <> p_paused
+    and not pgrab_internal.under_way(t.status, t.incarnation);
   perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.pause_set(bigint[], boolean) is
@@ -92,9 +94,9 @@ language plpgsql as $$
 begin
   if t.status <> 'parked' then
     perform pgrab_internal.control_refuse(t, case
-      when t.status = 'running' then 'An attempt is in progress.'
+      when pgrab_internal.under_way(t.status, t.incarnation) then 'An attempt is in progress.'
       when t.kind = 'batch' then 'None of its members is parked.'
-      when pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+      when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
         then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
           pgrab_internal.waits_name(t.id))
       when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
@@ -126,14 +128,14 @@ comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a
 create or replace function pgrab_internal.run_now_check(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
-  if t.status = 'running' then
+  if pgrab_internal.under_way(t.status, t.incarnation) then
     perform pgrab_internal.control_refuse(t, 'A task never overlaps itself; wait until this run has ended.');
   elsif t.status = 'parked' then
     perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
   elsif t.kind = 'batch' then
     perform pgrab_internal.control_refuse(t,
       'A batch runs nothing; it ends when it is sealed and its members have ended.');
-  elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs) then
+  elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) then
     perform pgrab_internal.control_refuse(t,
       format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
           pgrab_internal.waits_name(t.id)));
@@ -270,7 +272,7 @@ begin
   if t.schedule is null then
     perform pgrab_internal.control_refuse(t,
       'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.');
-  elsif t.status = 'running' then
+  elsif pgrab_internal.under_way(t.status, t.incarnation) then
     perform pgrab_internal.control_refuse(t,
       'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
   elsif t.chain is not null and pgrab_internal.chain_under_way(t.chain) then
@@ -305,7 +307,7 @@ declare
   t pgrab_internal.task;
 begin
   for t in select * from pgrab_internal.control_lock(p_ids, 'delete', p_by) loop
-    if t.status <> 'running' then
+    if not pgrab_internal.under_way(t.status, t.incarnation) then
       perform pgrab_internal.note_deleted(t);
     end if;
     t.status := 'cancelled';

@@ -34,6 +34,9 @@ begin
     when 'pause_all' then
       select p.paused, p.put_back into c.done, c.n from pgrab_internal.pause_all(c.caller) p;
     when 'resume_all' then c.done := pgrab_internal.resume_all();
+    when 'rotate_answer_key' then
+      perform pgrab_internal.rotate_answer_key();
+      c.done := true;
   end case;
   insert into pgrab.event (what, role, task) values (c.verb, c.caller, c.word);
   return c;
@@ -81,8 +84,10 @@ begin
   perform pgrab_internal.call_check(new.verb, new.caller);
   if new.verb = 'apply' then
     new.n := pgrab_internal.apply(new.file, new.word, new.done, new.caller);
-  elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all') then
+  elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all', 'rotate_answer_key') then
     new := pgrab_internal.call_cluster(new);
+  elsif new.verb = 'resolve' then
+    new.word := pgrab_internal.resolve(new.ids[1], new.word, new.file);
   elsif new.verb = 'backfill' then
     new.file := pgrab_internal.backfill(new.ids, new.file, new.caller);
   elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token',

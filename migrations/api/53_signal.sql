@@ -127,7 +127,7 @@ begin
   into v_moves, v_go_on
   from pgrab.task t left join pgrab.wait w on w.task_id = t.id
   where t.id = any (v_new) and coalesce(w.name, t.wait_for) = p_name
-    and pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+    and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
   perform pgrab_internal.move(v_moves
     || pgrab_internal.waits_over(v_go_on, jsonb_build_object('payload', p_payload)));
   return query select t.* from pgrab.task t where t.id = any (v_new) order by t.id;
@@ -206,9 +206,10 @@ begin
   into v_moves, v_go_on
   from unnest((select v_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
     join pgrab.wait w on w.task_id = any (array[i.id]) and w.until <= c_now
-  where pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+  where pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
   over := cardinality(pgrab_internal.move(
-    v_moves || pgrab_internal.waits_over(v_go_on, '{"timed_out": true}')));
+    v_moves || pgrab_internal.waits_over(v_go_on, '{"timed_out": true}')))
+    + pgrab_internal.answers_over(v_ids, c_now);
   delete from pgrab.wait w
   where w.task_id = any (array(
       select x.task_id from pgrab.wait x where x.until <= c_now order by x.until limit p_most))
@@ -217,24 +218,30 @@ begin
   from pgrab.wait w where w.until is not null order by w.until limit 1;
 end $$;
 comment on function pgrab_internal.waits_tick(integer) is
-  'Ends the fires of tasks whose signal has not come in time, or lets their handlers go on. Returns how '
-  'many, and in how many microseconds the next wait is over. Null: none ends.';
+  'Ends the fires of tasks whose signal, and the runs whose answer, has not come in time, or lets their '
+  'handlers go on. Returns how many, and in how many microseconds the next wait is over. Null: none ends.';
 
 create or replace view pgrab.waits as
-select t.id, coalesce(t.name, t.key) as name, w.name as waits_for, date_trunc('second', w.since) as since,
-  date_trunc('second', w.until) as until, t.signal_by, t.paused
+select t.id, coalesce(t.name, t.key) as name, coalesce(w.name, '(answer)') as waits_for,
+  date_trunc('second', w.since) as since, date_trunc('second', w.until) as until, t.signal_by, t.paused,
+  w.progress, pgrab_internal.brief(w.progress_text, 30) as progress_text
 from pgrab.wait w join pgrab.task t on t.id = w.task_id
-where pgrab_internal.waits_outside(t.status, t.chain, t.needs);
+where case when w.name is null then pgrab_internal.awaits(t.status, t.incarnation)
+  else pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) end;
 comment on view pgrab.waits is
-  'Tasks that wait for a signal: pgrab.signal(id, waits_for) sends it.';
+  'Tasks that wait for a signal, which pgrab.signal(id, waits_for) sends, or for the answer to a request.';
 comment on column pgrab.waits.id is 'Number of the task.';
 comment on column pgrab.waits.name is 'Its name, or its key.';
-comment on column pgrab.waits.waits_for is 'The signal.';
+comment on column pgrab.waits.waits_for is
+  'The signal; or (answer): the receiver of its request has yet to call back.';
 comment on column pgrab.waits.since is
   'From when on it waits: its planned time, which may be yet to come, the end of its parents, or that of its '
-  'run.';
+  'run or request.';
 comment on column pgrab.waits.until is
-  'When its fire ends as timed_out, or its handler goes on without the signal. Null: never.';
+  'When its fire, or its run, ends as timed_out, or its handler goes on without the signal. Null: never.';
 comment on column pgrab.waits.signal_by is
   'Whose members may send it, beside those who may control the task.';
 comment on column pgrab.waits.paused is 'True: it does not start after its signal either.';
+comment on column pgrab.waits.progress is
+  'How far the receiver of its request is, in percent, as it last said. Null: it has not.';
+comment on column pgrab.waits.progress_text is 'What it is doing; the first 30 characters.';

@@ -223,8 +223,9 @@ begin atomic
     select coalesce(sum(n.members), 0)::bigint as members, coalesce(sum(n.gone), 0)::bigint as gone
     from pgrab.batch_count n where n.batch = p_batch) c
     cross join (
-      select count(*) filter (where t.status in ('waiting', 'scheduled', 'claimed')) as waiting,
-        count(*) filter (where t.status = 'running') as running,
+      select count(*) filter (where t.status in ('scheduled', 'claimed')
+          or t.status = 'waiting' and t.incarnation is null) as waiting,
+        count(*) filter (where pgrab_internal.under_way(t.status, t.incarnation)) as running,
         count(*) filter (where t.status = 'parked') as parked
       from pgrab.task t where t.batch = p_batch) l;
 end;
@@ -382,7 +383,7 @@ declare
   t pgrab_internal.task;
 begin
   select x.* into t from pgrab.task x where x.id = p_batch for update skip locked;
-  if pgrab_internal.waits_outside(t.status, t.chain, t.needs)
+  if pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
     and not pgrab_internal.batch_left(p_batch, t.args ->> 'parked' is distinct from 'failed') then
     perform pgrab_internal.move(array[
       pgrab_internal.batch_over(t, pgrab_internal.batch_figures(p_batch))]);

@@ -7,6 +7,7 @@
 --   pgrab_read      sees everything but secrets
 --   pgrab_serve     pgrab serve: a reader that can check tokens
 --   pgrab_signal    a reader that can send every task its signal
+--   pgrab_callback  nothing but pgrab.resolve(): for the door that receivers of requests call back at
 --
 -- src/db/sql/roles.sql creates the roles.
 
@@ -68,7 +69,9 @@ select r.* from (values
     null, null),
   ('tokens: insert, `token_add`', '{token_add}', 'call', null, 'own', 'own', null, null, null),
   ('tokens: `delete_token`', '{delete_token}', 'call', null, 'own', 'all', null, null, null),
-  ('drain, undrain, pause all, resume all, adopt', '{drain,undrain,pause_all,resume_all,adopt}', 'call', null,
+  ('`resolve`: whose token it is', '{resolve}', 'call', null, 'all', 'all', 'all', null, null),
+  ('drain, undrain, pause all, resume all, adopt, `rotate_answer_key`',
+    '{drain,undrain,pause_all,resume_all,adopt,rotate_answer_key}', 'call', null,
     null, 'all', null, null, null),
   ('set the weight of a node', '{node}', 'update', '{weight}', null, 'all', null, null, null),
   ('upkeep', '{upkeep}', 'call', null, null, 'all', null, null, null),
@@ -184,7 +187,7 @@ declare
   v_text text;
 begin
   revoke all on all tables in schema pgrab, pgrab_internal
-    from pgrab_submit, pgrab_operator, pgrab_read, pgrab_node, pgrab_serve;
+    from pgrab_submit, pgrab_operator, pgrab_read, pgrab_node, pgrab_serve, pgrab_callback;
   grant usage on schema pgrab, pgrab_tool to pgrab_submit, pgrab_operator, pgrab_read, pgrab_node;
   for v_text in
     select format('grant %s %s on pgrab.%I to %s', r.action, '(' || (
@@ -225,7 +228,8 @@ create or replace function pgrab_internal.call_check(p_verb text, p_by text) ret
 language plpgsql as $$
 declare
   c_roles constant text[] := array(
-    select r.role from pgrab_internal.role_rights r where r.object = p_verb and r.action = 'call');
+    select r.role from pgrab_internal.role_rights r where r.object = p_verb and r.action = 'call'
+    union all select 'pgrab_callback' where p_verb = 'resolve');
 begin
   if exists (select from unnest(c_roles) r where pgrab_internal.is_member(p_by, r))
     or pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner())
@@ -247,8 +251,8 @@ declare
   c_people constant text := 'pgrab_submit, pgrab_operator, pgrab_read';
   -- call_check() refuses these, and says who may call them
   c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,backfill,
-    delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,delete_edge,delete_limit,
-    delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day}';
+    delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,rotate_answer_key,
+    delete_edge,delete_limit,delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day}';
   r record;
 begin
   for r in
@@ -269,6 +273,9 @@ begin
   end loop;
   grant insert (verb, ids, word, file, done), select on pgrab_internal.call
     to pgrab_submit, pgrab_operator, pgrab_read;
+  grant usage on schema pgrab to pgrab_callback;
+  grant execute on function pgrab.resolve(bigint, text, jsonb) to pgrab_callback;
+  grant insert (verb, ids, word, file), select on pgrab_internal.call to pgrab_callback;
 end $$;
 comment on function pgrab_internal.rights_routines() is 'What each role may call.';
 
@@ -278,8 +285,9 @@ language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
-    move,park,args_for,secrets,run_key_make,run_proof,check_run,finish_run,step_run,steps_record,
-    pools_announce,node_died,node_back,overdue_tick,notices_tell,calendars_tick,days_ahead,upkeep}';
+    move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,step_run,
+    steps_record,pools_announce,node_died,node_back,overdue_tick,notices_tell,calendars_tick,days_ahead,
+    upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

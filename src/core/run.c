@@ -22,6 +22,7 @@ outcome_name(enum outcome o)
 	    [OUTCOME_LOST] = "lost",
 	    [OUTCOME_WAITED] = "waited",
 	    [OUTCOME_NOT_STARTED] = "not_started",
+	    [OUTCOME_AWAITS] = "awaits",
 	};
 
 	return (unsigned)o < OUTCOME__COUNT ? name[o] : "none";

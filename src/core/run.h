@@ -30,6 +30,7 @@ enum outcome {
 	OUTCOME_LOST,
 	OUTCOME_WAITED, /* error: the signal, retry_us: how long; it goes on in another run */
 	OUTCOME_NOT_STARTED,
+	OUTCOME_AWAITS, /* its request was accepted; the answer comes later, and not to a node */
 	OUTCOME__COUNT
 };
 const char *outcome_name(enum outcome o); /* as in pgrab.run.outcome */
@@ -65,7 +66,9 @@ struct run_task {
 	int64_t timeout_us, fire_us;
 	int64_t stall_us; /* stopped after this long without a sign of life; 0: never */
 	char *name, *kind, *command, *owner;
-	char *proof; /* of a sql run whose owner is not the node's own role; else NULL */
+	/* of a sql run whose owner is not the node's own role; of an http run, the token with which its
+	 * receiver answers (args.await); else NULL */
+	char *proof;
 	struct pairs args;
 	char **secret; /* what was filled in; see core/secret.h */
 	size_t n_secrets;

@@ -35,6 +35,7 @@ struct exec_env {
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
 	const struct bounds_list *bounds;
+	const char *callback_url; /* where receivers of http requests answer later; NULL: nowhere */
 };
 
 /* Connects, if need be, and checks that the connection is `owner`'s, to the node's database, and not a

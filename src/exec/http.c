@@ -159,6 +159,7 @@ http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host 
 	t->result.size = sizeof t->result;
 	t->hosts = &bounds_of(h->env->bounds, run->owner)->hosts;
 	if (http_request_init(&t->request, run, &err) == RC_OK) {
+		t->request.callback_url = h->env->callback_url;
 		begin_hop(h, t);
 		return;
 	}

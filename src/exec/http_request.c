@@ -183,6 +183,15 @@ set_follow(struct http_request *r, const char *value, struct err *err)
 	return RC_OK;
 }
 
+static enum rc
+set_await(struct http_request *r, const char *value, struct err *err)
+{
+	r->await = strcmp(value, "true") == 0;
+	if (!r->await && strcmp(value, "false") != 0)
+		return err_set(err, RC_BAD, "args.await is \"%.40s\"; it must be true or false", value);
+	return RC_OK;
+}
+
 static const struct {
 	const char *key;
 	enum rc (*take)(struct http_request *r, const char *value, struct err *err);
@@ -192,6 +201,7 @@ static const struct {
     {"body", set_body},
     {"expect", add_expect},
     {"follow", set_follow},
+    {"await", set_await},
 };
 
 static enum rc
@@ -202,7 +212,7 @@ take_arg(struct http_request *r, const struct pgrab_arg *arg, struct err *err)
 			return known_args[i].take(r, arg->value, err);
 	}
 	return err_set(err, RC_BAD,
-	    "kind http knows no args.%.60s; it knows method, headers, body, expect, follow", arg->key);
+	    "kind http knows no args.%.60s; it knows method, headers, body, expect, follow, await", arg->key);
 }
 
 char *
@@ -255,6 +265,10 @@ settle(struct http_request *r, struct err *err)
 		strcpy(r->method, r->body == NULL ? "GET" : "POST");
 	if (strcmp(r->method, "HEAD") == 0 && r->body != NULL)
 		return err_set(err, RC_BAD, "a HEAD request cannot have args.body");
+	if (r->await && r->follow)
+		return err_set(err, RC_BAD,
+		    "args.follow and args.await do not go together: a redirect would give the token of the "
+		    "callback to another host");
 	if (r->n_expect == 0)
 		r->expect[r->n_expect++] = (struct http_range){200, 299};
 	return RC_OK;
@@ -299,6 +313,22 @@ add_unless_set(struct curl_slist **list, const char *name, const char *value)
 	free(line);
 }
 
+/* The token goes with the address, and by itself, for those who answer in SQL. */
+static void
+add_callback(struct curl_slist **list, const struct http_request *r, const struct pgrab_run *run)
+{
+	char *url;
+
+	if (!r->await || run->proof == NULL)
+		return;
+	add_unless_set(list, "Pgrab-Token", run->proof);
+	if (r->callback_url == NULL)
+		return;
+	url = xasprintf("%s/callback/%" PRId64 "/%s", r->callback_url, run->task_id, run->proof);
+	add_unless_set(list, "Pgrab-Callback", url);
+	free(url);
+}
+
 struct curl_slist *
 http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 {
@@ -323,5 +353,6 @@ http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 		add_unless_set(&list, ours[i][0], ours[i][1]);
 	if (r->body != NULL)
 		add_unless_set(&list, "Content-Type", body_type(r->body));
+	add_callback(&list, r, run);
 	return list;
 }

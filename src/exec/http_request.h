@@ -22,7 +22,8 @@ struct http_request {
 	char method[HTTP_METHOD_MAX + 1];
 	struct curl_slist *own_headers; /* the task's, as libcurl wants them */
 	const char *body;               /* borrowed from the run; NULL: none */
-	bool follow;
+	bool follow, await;
+	const char *callback_url; /* borrowed; where answers that come later go; NULL: only to SQL */
 	size_t n_expect;
 	struct http_range expect[HTTP_EXPECT_MAX];
 };

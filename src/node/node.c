@@ -104,6 +104,7 @@ prepare(struct node *n, struct err *err)
 	    .node_name = n->set->name,
 	    .node_id = &n->node_id,
 	    .bounds = &n->bounds,
+	    .callback_url = n->set->callback_url,
 	    .superuser_ok = n->set->allow_superuser,
 	    .kill_grace_us = n->set->kill_grace_us};
 	return rc;

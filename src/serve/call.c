@@ -11,6 +11,7 @@
 #include "db/fault.h"
 #include "serve/escape.h"
 #include "serve/page.h"
+#include "serve/settings.h"
 
 void
 call_free(struct call *c)
@@ -67,8 +68,9 @@ call_form(const struct call *c, const char *name)
 bool
 call_is_page(const struct call *c)
 {
-	return strncmp(c->uri, "/api/", 5) != 0 && strncmp(c->uri, "/metrics", 8) != 0 &&
-	       strncmp(c->uri, "/livez", 6) != 0 && strncmp(c->uri, "/readyz", 7) != 0;
+	return c->set->callback_listen == NULL && strncmp(c->uri, "/api/", 5) != 0 &&
+	       strncmp(c->uri, "/metrics", 8) != 0 && strncmp(c->uri, "/livez", 6) != 0 &&
+	       strncmp(c->uri, "/readyz", 7) != 0;
 }
 
 static const char *
@@ -81,6 +83,7 @@ title_of(int status)
 	case 404: return "No such thing";
 	case 405: return "Not with this method";
 	case 409: return "Conflict";
+	case 410: return "Over";
 	case 413: return "Too large";
 	case 415: return "Not in this form";
 	case 421: return "Not for this host";

@@ -17,9 +17,10 @@
 #include "base/mailbox.h"
 #include "db/pg.h"
 
-#define CALL_PATH_PARTS 6
-#define CALL_BODY_MAX   (1024 * 1024)
-#define CALL_OWN_ROLE   (-1)
+#define CALL_PATH_PARTS   6
+#define CALL_BODY_MAX     (1024 * 1024)
+#define CALLBACK_BODY_MAX (256 * 1024) /* at the door of callbacks */
+#define CALL_OWN_ROLE     (-1)
 
 struct route;
 struct serve_settings;

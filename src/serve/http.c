@@ -211,6 +211,8 @@ take_body(struct call *c)
 	c->body[evbuffer_remove(in, c->body, c->body_len)] = '\0';
 	if (strlen(c->body) != c->body_len)
 		return call_problem(c, 400, "the body holds a NUL byte", NULL);
+	if (c->set->callback_listen != NULL)
+		return true; /* whatever a receiver calls it: the database reads it */
 	if (!call_is_page(c))
 		return has_type(c, "application/json") || call_problem(c, 415, "the body is not JSON",
 							      "Send it with Content-Type: application/json.");
@@ -230,7 +232,9 @@ find_route(struct call *c)
 	if (c->route == NULL && c->allow != NULL)
 		return call_problem(c, 405, "this path does not take this method", c->allow);
 	return c->route != NULL ||
-	       call_problem(c, 404, "there is nothing here", "/api/v1/openapi.json lists what there is.");
+	       call_problem(c, 404, "there is nothing here",
+		   c->set->callback_listen != NULL ? "The header Pgrab-Callback has the whole address."
+						   : "/api/v1/openapi.json lists what there is.");
 }
 
 static bool
@@ -243,12 +247,18 @@ may_come_in(struct http *h, struct call *c)
 		return false;
 	if (c->uri[0] != '/')
 		return call_problem(c, 400, "the request names no path", NULL);
-	if (!guard_host(h->set, host))
+	/* at the door the token is all the right there is, and no browser has one */
+	if (h->set->callback_listen == NULL && !guard_host(h->set, host))
 		return call_problem(c, 421, "this server does not answer under that name",
 		    "Use its address, or let pgrab serve know the name: hosts = NAME.");
 	if (!clients_may_ask(h->clients, c->peer))
 		return call_problem(c, 429, "too many requests within one second", NULL);
-	return take_query(c) && find_route(c) && take_body(c) && guard_admit(h->guard, c);
+	if (!take_query(c) || !find_route(c) || !take_body(c))
+		return false;
+	if (h->set->callback_listen == NULL)
+		return guard_admit(h->guard, c);
+	c->role = CALL_OWN_ROLE;
+	return true;
 }
 
 static void
@@ -280,7 +290,8 @@ set_up(struct http *h, struct event_base *base)
 	evhttp_set_bevcb(h->server, clients_open, h->clients);
 	evhttp_set_timeout(h->server, CLIENTS_IDLE_S);
 	evhttp_set_max_headers_size(h->server, HEADERS_MAX);
-	evhttp_set_max_body_size(h->server, CALL_BODY_MAX);
+	evhttp_set_max_body_size(
+	    h->server, h->set->callback_listen != NULL ? CALLBACK_BODY_MAX : CALL_BODY_MAX);
 	evhttp_set_default_content_type(h->server, NULL);
 	evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
 						  EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH | EVHTTP_REQ_DELETE);
@@ -289,7 +300,7 @@ set_up(struct http *h, struct event_base *base)
 static enum rc
 listen_all(struct http *h, struct event_base *base, struct err *err)
 {
-	const char *at = h->set->listen;
+	const char *at = serve_addresses(h->set);
 	struct serve_address a;
 	enum rc rc = RC_OK;
 

@@ -81,7 +81,7 @@ listen_at(
 void
 listen_unlink(const struct serve_settings *set)
 {
-	const char *at = set->listen;
+	const char *at = serve_addresses(set);
 	struct serve_address a;
 	struct err err;
 

@@ -3,8 +3,8 @@
 #include "serve/escape.h"
 #include "serve/route.h"
 
-static void
-live(struct call *c, struct db *db)
+void
+live_answer(struct call *c, struct db *db)
 {
 	c->type = "text/plain; charset=utf-8";
 	buf_adds(&c->out, "ok\n");
@@ -32,7 +32,7 @@ ready(struct call *c, struct db *db)
 }
 
 const struct route serve_routes[] = {
-    {"GET", "/livez", live, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    {"GET", "/livez", live_answer, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     {"GET", "/readyz", ready, NULL, ROUTE_ANYBODY, ROUTE_PROBE},
     {"GET", "/metrics", metrics_answer, NULL, ROUTE_KNOWN, ROUTE_AS_SELF},
     {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},

@@ -57,12 +57,24 @@ reply_headers(struct call *c)
 	put_cookies(c);
 }
 
-/* Without the query of the URI, which may hold what must not get into a log. */
+/* Without the query of the URI, which may hold what must not get into a log; at the door of callbacks,
+ * without the token. */
+static int
+shown(const struct call *c)
+{
+	const char *door = "/callback/";
+	size_t n = strlen(door);
+
+	if (c->set->callback_listen != NULL && strncmp(c->uri, door, n) == 0)
+		return (int)(n + strcspn(c->uri + n, "/?"));
+	return (int)strcspn(c->uri, "?");
+}
+
 void
 reply_log(const struct call *c, int64_t us)
 {
 	log_info("request", "id=%s peer=%s method=%s path=\"%.*s\" status=%d bytes=%zu ms=%lld.%lld%s%s",
-	    c->id, c->peer, c->method, (int)strcspn(c->uri, "?"), c->uri, c->status, c->out.len,
-	    (long long)(us / 1000), (long long)(us % 1000 / 100), c->role >= 0 ? " role=" : "",
+	    c->id, c->peer, c->method, shown(c), c->uri, c->status, c->out.len, (long long)(us / 1000),
+	    (long long)(us % 1000 / 100), c->role >= 0 ? " role=" : "",
 	    c->role >= 0 ? c->set->roles[c->role].name : "");
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "serve/settings.h"
 
-static const struct route *const tables[] = {serve_routes, api_routes, page_routes};
+static const struct route *const tables[] = {serve_routes, api_routes, page_routes, NULL};
+static const struct route *const door[] = {callback_routes, NULL};
 
 static void
 drop_parts(struct call *c)
@@ -81,9 +83,11 @@ allowed(struct call *c, const struct route *r)
 const struct route *
 route_find(struct call *c, const char *method, const char *path, const char **allow_out)
 {
+	const struct route *const *table = c->set->callback_listen != NULL ? door : tables;
+
 	*allow_out = NULL;
-	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-		for (const struct route *r = tables[t]; r->path != NULL; r++) {
+	for (; *table != NULL; table++) {
+		for (const struct route *r = *table; r->path != NULL; r++) {
 			if (*allow_out != NULL && !fits(r->method, method))
 				continue;
 			drop_parts(c);

@@ -36,12 +36,15 @@ void api_answer(struct call *c, struct db *db);    /* arg: a struct api */
 void asset_answer(struct call *c, struct db *db);  /* arg: the name of an asset */
 void events_answer(struct call *c, struct db *db); /* called again and again, see stream.h */
 void metrics_answer(struct call *c, struct db *db);
+void live_answer(struct call *c, struct db *db);
+void callback_answer(struct call *c, struct db *db);
 
 /* Tables, each ended by a NULL path. */
-extern const struct route serve_routes[], api_routes[], page_routes[];
+extern const struct route serve_routes[], api_routes[], page_routes[], callback_routes[];
 
 /*
- * The row for this method and path (decoded parts go to c->part), or NULL; then *allow_out is the methods
+ * The row for this method and path (decoded parts go to c->part), among those of the door of callbacks if we
+ * are that, or NULL; then *allow_out is the methods
  * that the path has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
  */
 const struct route *route_find(struct call *c, const char *method, const char *path, const char **allow_out);

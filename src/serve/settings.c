@@ -28,6 +28,10 @@ const struct option_key serve_keys[] = {
 	"read these settings from an ini file", false},
     {"listen", 'l', OPTION_TEXT, FIELD(listen), "127.0.0.1:8080", 0, 0, NULL, "ADDRESS,...",
 	"where to listen: 127.0.0.1:8080, [::1]:8080, unix:/path", false},
+    {"callback_listen", 0, OPTION_TEXT, FIELD(callback_listen), NULL, 0, 0, NULL, "ADDRESS,...",
+	"be the door at which receivers of http tasks with args.await call back, at these addresses, and "
+	"nothing else: no page, no API, no `listen`",
+	false},
     {"auth", 0, OPTION_ENUM, FIELD(auth), "open", 0, 0, auths, "open|token",
 	"open: whoever reaches it acts as the role of dsn (this machine only); token: a token of pgrab.token",
 	false},
@@ -173,15 +177,21 @@ serve_next_address(const char **at, struct serve_address *out, struct err *err)
 	return true;
 }
 
+const char *
+serve_addresses(const struct serve_settings *s)
+{
+	return s->callback_listen != NULL ? s->callback_listen : s->listen;
+}
+
 static enum rc
 check(const struct serve_settings *s, struct err *err)
 {
-	const char *at = s->listen;
+	const char *at = serve_addresses(s);
 	struct serve_address a;
 	int n = 0;
 
 	for (; serve_next_address(&at, &a, err); n++) {
-		if (!a.local && s->auth != SERVE_TOKEN)
+		if (!a.local && s->auth != SERVE_TOKEN && s->callback_listen == NULL)
 			return err_set(err, RC_BAD,
 			    "listen: %s can be reached from other machines, and anybody there could do what "
 			    "the "

@@ -25,9 +25,10 @@ struct serve_settings {
 	char *dsn;
 	char *schema; /* as schema_use() takes it */
 	char *config;
-	char *listen; /* comma-separated: 127.0.0.1:8080, [::1]:8080, unix:/path */
-	int auth;     /* enum serve_auth */
-	char *hosts;  /* names under which a proxy offers it, comma-separated */
+	char *listen;          /* comma-separated: 127.0.0.1:8080, [::1]:8080, unix:/path */
+	char *callback_listen; /* the same, for the door of callbacks instead; NULL: it is none */
+	int auth;              /* enum serve_auth */
+	char *hosts;           /* names under which a proxy offers it, comma-separated */
 	char *title;
 	int64_t connections, clients, rate;
 	int64_t timeout_us;
@@ -37,6 +38,9 @@ struct serve_settings {
 };
 
 extern const struct option_key serve_keys[];
+
+/* Where it listens, as what it is. */
+const char *serve_addresses(const struct serve_settings *s);
 
 /* Reads environment, file and flags (argv[1..argc)), and checks how they fit together.  RC_BAD: err
  * says what and where. */

@@ -61,7 +61,7 @@ insert into bad (col, shown, hint, cols, vals) values
     $$'shell', 'x', '{"argv": []}'$$),
   ('args', '''params''', 'takes: cwd, env, argv, stdin, umask, limits', 'kind, command, args',
     $$'exec', '/bin/x', '{"params": []}'$$),
-  ('args', '''header''', 'takes: body, expect, follow, method, headers', 'kind, command, args',
+  ('args', '''header''', 'takes: body, await, expect, follow, method, headers', 'kind, command, args',
     $$'http', 'http://h', '{"header": {}}'$$),
   ('args', '''body''', 'takes: payload', 'kind, command, args', $$'notify', 'c', '{"body": ""}'$$),
   ('args', '''{"params": {}}''', 'params must be a JSON array', 'kind, command, args',

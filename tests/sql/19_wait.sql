@@ -1,14 +1,16 @@
 -- Who waits for a signal, until when, and how the door asks for it.
 begin;
-select plan(16);
+select plan(17);
 set local timezone = 'UTC';
 \ir chain.inc
 
-select ok(pgrab_internal.waits_outside('waiting', null, null), 'a task on its own that waits');
-select ok(pgrab_internal.waits_outside('waiting', 1, 0), 'a link whose parents have ended');
-select ok(not pgrab_internal.waits_outside('waiting', 1, 1), 'not one that waits for a parent');
-select ok(not pgrab_internal.waits_outside('waiting', 1, null), 'nor one that takes no part in the run');
-select ok(not pgrab_internal.waits_outside('scheduled', null, null), 'nor what is planned');
+select ok(pgrab_internal.waits_outside('waiting', null, null, null), 'a task on its own that waits');
+select ok(pgrab_internal.waits_outside('waiting', 1, 0, null), 'a link whose parents have ended');
+select ok(not pgrab_internal.waits_outside('waiting', 1, 1, null), 'not one that waits for a parent');
+select ok(not pgrab_internal.waits_outside('waiting', 1, null, null),
+  'nor one that takes no part in the run');
+select ok(not pgrab_internal.waits_outside('scheduled', null, null, null), 'nor what is planned');
+select ok(not pgrab_internal.waits_outside('waiting', null, null, 11), 'nor what waits for an answer');
 
 -- parents first, then the signal; the signal may come before them
 insert into pgrab.task (id, kind, parent_id, wait_for) overriding system value

@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(36);
+select plan(38);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -166,13 +166,14 @@ insert into pg_temp.way values
   ('delete_token', 'call', null, 'select pgrab.delete_token(''{o}'')::int'),
   ('token_add', 'call', null, 'select 1 from pgrab.token_add(''x'', ''{o}'')'),
   ('drain', 'call', null, 'select 1 from pgrab.drain(''n1'')'),
+  ('resolve', 'call', null, 'select pgrab.resolve({t}, ''x'', ''{}'')'),
   ('undrain', 'call', null, 'select 1 from pgrab.undrain(''n1'')');
 insert into pg_temp.way
 select x, 'call', null, format('select 1 + count(*) from pgrab.%I({s})', x)
 from unnest('{pause,resume,retry,cancel,run_now,skip_next,seal,delete,delete_chain}'::text[]) x
 union all
 select x, 'call', null, format('select 1 + count(*) from pgrab.%I()', x)
-from unnest('{pause_all,resume_all,adopt,upkeep}'::text[]) x;
+from unnest('{pause_all,resume_all,adopt,rotate_answer_key,upkeep}'::text[]) x;
 
 -- All is undone, whatever it was.  An error other than "not permitted" and "no such task" comes after those.
 create function pg_temp.try(p_by text, p_text text) returns boolean language plpgsql as $$
@@ -185,7 +186,7 @@ begin
 exception
   when sqlstate 'UNDO1' then return sqlerrm::bigint > 0;
   when insufficient_privilege or no_data_found then return false;
-  when object_not_in_prerequisite_state then return true;
+  when object_not_in_prerequisite_state or invalid_authorization_specification then return true;
   when invalid_parameter_value then return sqlerrm not like '%the key is taken%';
 end $$;
 create function pg_temp.filled(p_text text, p_owner text) returns text language sql as $$
@@ -257,6 +258,16 @@ select ok(not pg_temp.signals('pgrab_t_read', 's'), 'of no other one');
 select ok(pg_temp.signals('pgrab_t_signal', 's'), 'pgrab_signal may send those of all');
 select ok(not pg_temp.signals('pgrab_t_submit', 't'), 'who only submits may not send those of others');
 
+-- ------------------------------------------------------------------------------------- the door of callbacks
+create role pgrab_t_callback;
+grant pgrab_callback to pgrab_t_callback;
+grant pgrab_t_callback to current_user;
+select is(array(
+    select format('%s %s', t.object, t.action) from (select distinct object, action, text from pg_temp.way) t
+    where t.object not in ('add', 'secret', 'token', 'task')
+      and pg_temp.try('pgrab_t_callback', pg_temp.filled(t.text, 'pgrab_t_other'))
+    order by 1), '{resolve call}', 'who answers for the receivers of requests can do nothing else');
+
 -- -------------------------------------------------------------------------------- nothing else is granted
 create function pg_temp.extra(p_role text) returns setof text language sql as $$
   select format('%s %s.%s', g.action, c.relname, a.attname)
@@ -279,7 +290,7 @@ create function pg_temp.extra(p_role text) returns setof text language sql as $$
       where r.role = p_role and r.object = c.relname and r.action = g.action)
 $$;
 select is(array(select e from pg_temp.extra(r) e order by 1), '{}'::text[], r || ' has no other grants')
-from unnest('{pgrab_submit,pgrab_operator,pgrab_node,pgrab_serve}'::text[]) r;
+from unnest('{pgrab_submit,pgrab_operator,pgrab_node,pgrab_serve,pgrab_callback}'::text[]) r;
 select is(
   array(
     select format('%s %s', r.action, o) from pgrab_internal.rights r cross join unnest(r.objects) o
@@ -296,7 +307,8 @@ select is(
   'what belongs to somebody is seen by rows');
 select is(
   (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r
-    where r.rolname in ('pgrab_node', 'pgrab_submit', 'pgrab_operator', 'pgrab_read', 'pgrab_serve')
+    where r.rolname in ('pgrab_node', 'pgrab_submit', 'pgrab_operator', 'pgrab_read', 'pgrab_serve',
+        'pgrab_callback')
       and has_schema_privilege(r.oid, 'pgrab_internal', 'usage')),
   'pgrab_node', 'nobody but nodes gets to what is internal');
 select is(
@@ -309,8 +321,9 @@ select is(
   'a reader calls nothing else that could change anything');
 select is(array(
     select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))
-    from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call'),
-  array(select false from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call'),
+    from pgrab_internal.rights r cross join unnest(r.objects) o where r.action = 'call' and o <> 'resolve'),
+  array(select false from pgrab_internal.rights r cross join unnest(r.objects) o
+    where r.action = 'call' and o <> 'resolve'),
   'and by on_tasks() nothing at all');
 
 -- --------------------------------------------------------------- what is asked about another's is not told

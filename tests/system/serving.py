@@ -35,15 +35,15 @@ def free_port():
 
 
 class Serve:
-    """serve = Serve(db, folder, timeout='1s'); serve.get('/livez').  Options are its flags."""
+    """serve = Serve(db, folder, timeout='1s'); serve.get('/livez').  Options are its flags; door: it is the door of callbacks."""
 
-    def __init__(self, db, folder, dsn=None, **options):
+    def __init__(self, db, folder, dsn=None, door=False, **options):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = Path(folder) / f"serve.{self.port}.log"
         listen = options.pop("listen", None)
         command = [pgrab_bin(), "serve", "--dsn", dsn or db.dsn,
-                   "--listen", f"127.0.0.1:{self.port}" + (f",{listen}" if listen else "")]
+                   "--callback-listen" if door else "--listen", f"127.0.0.1:{self.port}" + (f",{listen}" if listen else "")]
         for key, value in options.items():
             command += ["--" + key.replace("_", "-"), str(value)]
         with open(self.log_path, "wb") as log:

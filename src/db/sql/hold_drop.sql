@@ -6,8 +6,8 @@
 with over as materialized (
   select h.batch, exists (
       select from unnest(h.ids) i(id) cross join lateral (
-        select x.incarnation from pgrab.task x where x.id = any (array[i.id]) offset 0) t
-      where t.incarnation = h.incarnation) as held
+        select x.status, x.incarnation from pgrab.task x where x.id = any (array[i.id]) offset 0) t
+      where t.incarnation = h.incarnation and t.status <> 'waiting') as held
   from pgrab.hold h where h.incarnation = $1::bigint and h.batch = any ($2::bigint[])),
 gone as (
   delete from pgrab.hold h

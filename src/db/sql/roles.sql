@@ -12,7 +12,8 @@ begin
   perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
   perform set_config('citus.enable_ddl_propagation', 'off', true);
   foreach v_role in array
-    '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve,pgrab_signal}'::text[]
+    '{pgrab_owner,pgrab_node,pgrab_submit,pgrab_operator,pgrab_read,pgrab_serve,pgrab_signal,
+      pgrab_callback}'::text[]
     || array(select 'pgrab_kind_' || k from unnest(c_kinds) k)
   loop
     if to_regrole(v_role) is null then

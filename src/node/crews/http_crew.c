@@ -52,7 +52,8 @@ on_ended(void *ctx, const struct pgrab_result *result)
 	struct http_crew *c = f->crew;
 
 	c->under_way--;
-	carrier_end(&c->carrier, f->hosting.run, OUTCOME_NONE, result);
+	carrier_end(&c->carrier, f->hosting.run,
+	    f->hosting.view.proof != NULL ? OUTCOME_AWAITS : OUTCOME_NONE, result);
 	free(f);
 }
 

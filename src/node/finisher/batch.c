@@ -186,7 +186,9 @@ finisher_settle(struct finisher *s, size_t n, struct offer offer, enum rc rc, co
 			waiting_add_one(waits_in(s, n, mute), r);
 		} else {
 			gone++;
-			if ((open && !r->copy) || r->end.written == WRITTEN_NEVER)
+			/* an answer may be quicker than we are */
+			if ((open && !r->copy && r->end.outcome != OUTCOME_AWAITS) ||
+			    r->end.written == WRITTEN_NEVER)
 				stale_add(&s->stale, s->node, r);
 			if (open)
 				hold_doubt(r->hold);

@@ -42,6 +42,7 @@ carrier_begin(struct carrier *c, struct run *r)
 	struct node *n = c->node;
 
 	r->begun_us = clock_mono_us();
+	atomic_store(&r->sign_us, r->begun_us);
 	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
 		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
 		hand_on(c, r);
@@ -81,17 +82,23 @@ end_live(struct carrier *c, struct run *r)
 void
 carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct pgrab_result *result)
 {
-	bool executed = r->live != NULL;
+	bool executed = r->live != NULL, awaits = outcome == OUTCOME_AWAITS;
 
 	r->end.at_us = clock_mono_us();
 	if (executed)
 		end_live(c, r);
 	outcome_take(r, carrier_stop(c, r), result);
+	if (awaits)
+		outcome = OUTCOME_NONE;
 	if (outcome != OUTCOME_NONE && r->end.outcome == OUTCOME_FAILED)
 		r->end.outcome = outcome;
 	if (outcome != OUTCOME_NONE && r->end.outcome != outcome)
 		r->end.retry_us = RETRY_DEFAULT; /* it was told to stop: that is its outcome */
-	if (executed) {
+	if (awaits && r->end.outcome == OUTCOME_SUCCEEDED) {
+		r->end.outcome = OUTCOME_AWAITS;
+		free(r->end.output); /* that of the run is in the answer */
+		r->end.output = NULL;
+	} else if (executed) {
 		bool good = r->end.outcome == OUTCOME_SUCCEEDED || r->end.outcome == OUTCOME_WAITED;
 
 		node_count(c->node, good ? COUNT_SUCCEEDED : COUNT_FAILED, 1);

@@ -27,7 +27,8 @@ void carrier_init(struct carrier *c, struct node *n);
 bool carrier_begin(struct carrier *c, struct run *r);
 /* Why it must stop. */
 enum pgrab_stop carrier_stop(const struct carrier *c, const struct run *r);
-/* It is over, whether it was begun or not, and goes on.  outcome OUTCOME_NONE: as the result says. */
+/* It is over, whether it was begun or not, and goes on.  outcome OUTCOME_NONE: as the result says;
+ * OUTCOME_AWAITS: so does a failure, and a success is not one yet. */
 void carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct pgrab_result *result);
 /* At the end of a round. */
 void carrier_flush(struct carrier *c);

@@ -86,6 +86,10 @@ const struct option_key settings_keys[] = {
 	false},
     {"http_slots", 0, OPTION_INT, FIELD(http_slots), "64", 1, 1024, NULL, "N",
 	"http requests at once, by one thread, beside the workers", false},
+    {"callback_url", 0, OPTION_TEXT, FIELD(callback_url), NULL, 0, 0, NULL, "URL",
+	"where the receivers of http tasks with args.await call back: the address at which they reach "
+	"`pgrab serve --callback-listen`",
+	false},
     {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with or without :PORT; "
 	"default: all but those where clouds keep credentials",
@@ -119,6 +123,22 @@ const struct option_key settings_keys[] = {
     {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
+
+/* It becomes part of a header. */
+static enum rc
+check_callback(const struct settings *s, struct err *err)
+{
+	const char *url = s->callback_url;
+	size_t n = url == NULL ? 0 : strlen(url);
+
+	if (url == NULL || ((strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0) &&
+			       n <= 1000 && url[n - 1] != '/' && strpbrk(url, " \t\r\n?#\"") == NULL))
+		return RC_OK;
+	return err_set(err, RC_BAD,
+	    "callback_url: \"%.100s\" is no address to call back at; write https://callback.example.org, "
+	    "without a / at its end",
+	    url);
+}
 
 static enum rc
 check_lease(const struct settings *s, struct err *err)
@@ -262,6 +282,8 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 			rc = schema_check(out->schema, err);
 		if (rc == RC_OK)
 			rc = check_lease(out, err);
+		if (rc == RC_OK)
+			rc = check_callback(out, err);
 		if (rc == RC_OK)
 			rc = settings_labels_json(out->labels, &json, err);
 	}

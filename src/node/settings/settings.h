@@ -56,6 +56,7 @@ struct settings {
 	int64_t job_nice;
 	char *job_limits;
 	int64_t http_slots;
+	char *callback_url;
 	char *run_as, *http_hosts; /* of owners whose section says nothing else; see exec/bounds.h */
 	bool allow_root;
 	char *secret_dir; /* NULL: no secrets from files */

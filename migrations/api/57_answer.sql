@@ -1,0 +1,272 @@
+-- Answers that come later: the receiver of a request has accepted it (kind http, args.await), and calls back
+-- when it is done.
+--
+-- Meanwhile the task is `waiting`, has no place under a limit, and nobody holds it; but it keeps the name of
+-- its run, (incarnation, version), by which the answer finds it, and by which nothing else does.  A row of
+-- pgrab.wait says until when.  What ends it is what ends every run: finish_many().  So an answer that is
+-- quicker than the node, which has yet to record that the request was accepted, ends the run as well, and the
+-- node finds that it has ended.
+--
+-- The right to answer is the token that went with the request: a keyed hash (HMAC-SHA-256) of the task and
+-- the run.  Nothing is stored for it.  The key never leaves this database.
+
+-- HMAC needs the key XOR 0x36 and XOR 0x5c, each 64 bytes long; that is how it is kept: inner, then outer.
+create or replace function pgrab_internal.answer_key_make() returns text
+language sql volatile as $$
+  select string_agg(lpad(to_hex(coalesce(get_byte(k.key, i.i), 0) # p.pad), 2, '0'), '' order by p.n, i.i)
+  from (select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
+      || decode(repeat('00', 32), 'hex') as key) k
+    cross join (values (1, 54), (2, 92)) p(n, pad) cross join generate_series(0, 63) i(i)
+$$;
+comment on function pgrab_internal.answer_key_make() is 'A new key for the tokens of callbacks.';
+insert into pgrab_internal.key (name, value)
+values ('answer', pgrab_internal.answer_key_make()) on conflict do nothing;
+
+create or replace function pgrab_internal.answer_mac(
+  p_key text, p_id bigint, p_version bigint, p_incarnation bigint) returns bytea
+language sql immutable
+return sha256(decode(right(p_key, 128), 'hex') || sha256(decode(left(p_key, 128), 'hex')
+  || 'pgrab answer'::bytea || int8send(p_id) || int8send(p_version) || int8send(p_incarnation)));
+comment on function pgrab_internal.answer_mac(text, bigint, bigint, bigint) is
+  'HMAC-SHA-256 of a run, all of fixed length.';
+
+-- Serves: run_columns.inc.
+create or replace function pgrab_internal.answer_token(p_id bigint, p_version bigint, p_incarnation bigint)
+returns text
+language sql stable as $$
+  select p_version || '.' || p_incarnation || '.'
+    || encode(pgrab_internal.answer_mac(k.value, p_id, p_version, p_incarnation), 'hex')
+  from pgrab_internal.key k where k.name = 'answer'
+$$;
+comment on function pgrab_internal.answer_token(bigint, bigint, bigint) is
+  'The token with which the receiver of a request answers: the run, and its keyed hash.';
+
+create type pgrab_internal.answer_run as (version bigint, incarnation bigint, before boolean);
+comment on type pgrab_internal.answer_run is
+  'The run that a token is for. before: it is signed with the key that was replaced.';
+
+-- Two hashes are compared by their hashes: how long that takes says nothing of what would have been right.
+create or replace function pgrab_internal.answer_check(p_id bigint, p_token text)
+returns pgrab_internal.answer_run
+language plpgsql stable as $$
+declare
+  c_part constant text[] := case when length(p_token) <= 110
+    then regexp_match(p_token, '^([1-9][0-9]{0,17})\.(0|-?[1-9][0-9]{0,18})\.([0-9a-f]{64})$') end;
+  r pgrab_internal.answer_run;
+begin
+  if c_part[2]::numeric between -9223372036854775808 and 9223372036854775807 then
+    select c_part[1], c_part[2], k.name <> 'answer' into r
+    from pgrab_internal.key k
+    where k.name in ('answer', 'answer_before')
+      and sha256(k.value::bytea || decode(c_part[3], 'hex')) = sha256(k.value::bytea
+        || pgrab_internal.answer_mac(k.value, p_id, c_part[1]::bigint, c_part[2]::bigint));
+  end if;
+  if r.version is null then
+    perform pgrab_internal.answer_forged(p_id);
+  end if;
+  return r;
+end $$;
+comment on function pgrab_internal.answer_check(bigint, text) is
+  'The run that a token of a task is for; refuses a token that is not one.';
+
+create or replace function pgrab_internal.answer_forged(p_id bigint) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '28000',
+    message = format('this is no token for an answer to task %s', p_id),
+    hint = 'It is the end of the address in the header Pgrab-Callback of the request.';
+end $$;
+comment on function pgrab_internal.answer_forged(bigint) is 'Refuses a token.';
+
+create or replace function pgrab_internal.answer_refuse(p_key text, p_value jsonb, p_hint text) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '22023', hint = p_hint,
+    message = format('%s of an answer cannot be %s', p_key, coalesce(left(p_value::text, 100), 'missing'));
+end $$;
+comment on function pgrab_internal.answer_refuse(text, jsonb, text) is 'Refuses a part of an answer.';
+
+create or replace function pgrab_internal.answer_valid(p_answer jsonb) returns void
+language plpgsql as $$
+declare
+  c_beat constant boolean := not p_answer ? 'outcome';
+  v_key text;
+begin
+  if jsonb_typeof(p_answer) is distinct from 'object' then
+    perform pgrab_internal.answer_refuse('the whole', p_answer, 'It is a JSON object: {"outcome": '
+      '"succeeded", "output": ...}, {"outcome": "failed", "error": "..."}, or {"progress": 40}.');
+  end if;
+  select k into v_key from jsonb_object_keys(p_answer) k
+  where k <> all (case when c_beat then '{progress,text}' else '{outcome,output,error}' end::text[]) limit 1;
+  if v_key is not null then
+    perform pgrab_internal.answer_refuse(left(quote_literal(v_key), 40), p_answer -> v_key,
+      'An answer has outcome, output, error; a beat has progress, text.');
+  elsif not c_beat and p_answer -> 'outcome' not in ('"succeeded"', '"failed"') then
+    perform pgrab_internal.answer_refuse('outcome', p_answer -> 'outcome', 'It is "succeeded" or "failed".');
+  elsif p_answer ? 'error' and (jsonb_typeof(p_answer -> 'error') not in ('string', 'null')
+      or p_answer ->> 'outcome' = 'succeeded' and p_answer ->> 'error' is not null) then
+    perform pgrab_internal.answer_refuse('error', p_answer -> 'error',
+      'It is a string, for the outcome "failed".');
+  elsif (case jsonb_typeof(p_answer -> 'progress')
+      when 'number' then (p_answer -> 'progress')::numeric not between 0 and 100
+      else jsonb_typeof(p_answer -> 'progress') <> 'null' end) then
+    perform pgrab_internal.answer_refuse('progress', p_answer -> 'progress', 'It is a number from 0 to 100.');
+  elsif jsonb_typeof(p_answer -> 'text') not in ('string', 'null') then
+    perform pgrab_internal.answer_refuse('text', p_answer -> 'text', 'It is a string.');
+  end if;
+end $$;
+comment on function pgrab_internal.answer_valid(jsonb) is 'Refuses what is no answer and no beat.';
+
+-- As the output of any run: 64 KiB, head and tail (src/base/outbuf.h), without control characters.
+create or replace function pgrab_internal.answer_printable(p_text text) returns text
+language sql immutable
+return regexp_replace(p_text, '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]', '?', 'g');
+comment on function pgrab_internal.answer_printable(text) is 'A text without control characters.';
+
+-- A character has at most four bytes.
+create or replace function pgrab_internal.answer_cut(p_text text) returns text
+language sql immutable
+return case when octet_length(p_text) <= 65536 then p_text
+  else left(p_text, 8000) || format(E'\n[... %s bytes are missing here ...]\n',
+    octet_length(p_text) - octet_length(left(p_text, 8000)) - octet_length(right(p_text, 8000)))
+    || right(p_text, 8000) end;
+comment on function pgrab_internal.answer_cut(text) is 'Head and tail of a text that is too long.';
+
+create or replace function pgrab_internal.answer_text(p_value jsonb) returns text
+language sql immutable
+return pgrab_internal.answer_printable(case when jsonb_typeof(p_value) = 'null' then null
+  else p_value #>> '{}' end);
+comment on function pgrab_internal.answer_text(jsonb) is
+  'The output of an answer: a string as it is, anything else as JSON.';
+
+-- The time since the start is given because the plain finish takes it from here.
+create or replace function pgrab_internal.answer_end(t pgrab_internal.task, p_outcome text, p_error text,
+  p_output text default null) returns pgrab_internal.moved[]
+language plpgsql as $$
+begin
+  return pgrab_internal.finish_many((array[t.id], array[t.version], array[t.incarnation],
+    array[(date_part('epoch', statement_timestamp() - t.started_at) * 1e6)::bigint], array[0]::bigint[],
+    array[p_outcome], array[null]::integer[], array[pgrab_internal.answer_cut(p_output)],
+    array[octet_length(p_output) > 65536], array[p_error], null)::pgrab_internal.outcomes, t.node_id,
+    pgrab_internal.node_of(t.node_id));
+end $$;
+comment on function pgrab_internal.answer_end(pgrab_internal.task, text, text, text) is
+  'Ends the run of a task with its answer. The caller has locked its row.';
+
+create or replace function pgrab_internal.answer_beat(t pgrab_internal.task, p_answer jsonb) returns void
+language sql as $$
+  update pgrab.wait w
+  set beat_at = clock_timestamp(), until = pgrab_internal.answer_until(t),
+    progress = coalesce((p_answer ->> 'progress')::real, w.progress),
+    progress_text = case when p_answer ? 'text'
+      then left(pgrab_internal.answer_text(p_answer -> 'text'), 200) else w.progress_text end
+  where w.task_id = t.id and w.name is null
+$$;
+comment on function pgrab_internal.answer_beat(pgrab_internal.task, jsonb) is
+  'The receiver is at work: stall_after counts from now.';
+
+-- The key that was replaced is accepted for the runs that may have a token of it.
+create or replace function pgrab_internal.answer_lock(p_id bigint, r pgrab_internal.answer_run)
+returns pgrab_internal.task
+language plpgsql as $$
+declare
+  t pgrab_internal.task;
+begin
+  select * into t from pgrab.task x where x.id = p_id for update;
+  if t.version = r.version and t.incarnation = r.incarnation
+    and pgrab_internal.under_way(t.status, t.incarnation) then
+    if r.before and t.started_at > (select k.made_at from pgrab_internal.key k where k.name = 'answer') then
+      perform pgrab_internal.answer_forged(p_id);
+    end if;
+    return t;
+  end if;
+  raise exception using errcode = '55000', message = format('this run of task %s is over', p_id),
+    hint = 'It was answered, timed out, or was cancelled; or its node died before it had recorded that the '
+      'request was accepted, and it is tried again with another token. Nothing has changed.';
+end $$;
+comment on function pgrab_internal.answer_lock(bigint, pgrab_internal.answer_run) is
+  'Locks the task of a run that has not ended; refuses an answer to any other.';
+
+create or replace function pgrab_internal.resolve(p_id bigint, p_token text, p_answer jsonb) returns text
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  r pgrab_internal.answer_run := pgrab_internal.answer_check(p_id, p_token);
+  t pgrab_internal.task;
+  v_moved pgrab_internal.moved[];
+begin
+  perform pgrab_internal.answer_valid(p_answer);
+  t := pgrab_internal.answer_lock(p_id, r);
+  if not p_answer ? 'outcome' then
+    perform pgrab_internal.answer_beat(t, p_answer);
+    return 'waiting';
+  end if;
+  v_moved := pgrab_internal.answer_end(t, p_answer ->> 'outcome', case when p_answer ->> 'outcome' = 'failed'
+      then left(coalesce(pgrab_internal.answer_text(p_answer -> 'error'), 'its receiver answered: failed'),
+        10000) end,
+    pgrab_internal.answer_text(p_answer -> 'output'));
+  return v_moved[1].outcome;
+end $$;
+comment on function pgrab_internal.resolve(bigint, text, jsonb) is 'pgrab.resolve() for a caller.';
+
+create or replace function pgrab.resolve(p_task bigint, p_token text, p_answer jsonb) returns text
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, ids, word, file)
+    values ('resolve', array[p_task], p_token, p_answer) returning word)
+  select a.word from answer a;
+end;
+comment on function pgrab.resolve(bigint, text, jsonb) is
+  'Answers the request of a task (kind http, args.await), with the token that came with it: {"outcome": '
+  '"succeeded", "output": ...} or {"outcome": "failed", "error": "..."} ends the run; {"progress": 40, '
+  '"text": "..."} says that it is at work. Returns the outcome that was recorded, or waiting. Refuses a '
+  'token that is not one (28000), and an answer to a run that is over (55000).';
+
+-- Twice, and no token that is out is worth anything.
+create or replace function pgrab_internal.rotate_answer_key() returns void
+language plpgsql as $$
+begin
+  delete from pgrab_internal.key k where k.name = 'answer_before';
+  update pgrab_internal.key k set name = 'answer_before' where k.name = 'answer';
+  insert into pgrab_internal.key (name, value) values ('answer', pgrab_internal.answer_key_make());
+end $$;
+comment on function pgrab_internal.rotate_answer_key() is 'pgrab.rotate_answer_key() for a caller.';
+
+create or replace function pgrab.rotate_answer_key() returns boolean
+language sql
+begin atomic
+  with answer as (insert into pgrab_internal.call (verb) values ('rotate_answer_key') returning done)
+  select a.done from answer a;
+end;
+comment on function pgrab.rotate_answer_key() is
+  'Makes a new key for the tokens of callbacks. Tokens of the key before stay good for the runs that had '
+  'started by now, and for no others; those of keys before that are void. Called twice, all are.';
+
+-- ------------------------------------------------------------------------------------------ that do not come
+
+create or replace function pgrab_internal.answer_why(t pgrab_internal.task) returns text
+language sql stable
+return case when t.started_at + t.timeout <= clock_timestamp()
+    then format('no answer came within %s (timeout)', t.timeout)
+  else format('no answer and no beat came for %s (stall_after)', t.stall_after) end;
+comment on function pgrab_internal.answer_why(pgrab_internal.task) is
+  'Why the answer to a request is not waited for any longer.';
+
+create or replace function pgrab_internal.answers_over(p_ids bigint[], p_now timestamptz) returns bigint
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  t pgrab_internal.task;
+  v_over bigint := 0;
+begin
+  for t in
+    select x.* from unnest((select p_ids)) i(id) join pgrab.wait w on w.task_id = any (array[i.id])
+      join pgrab.task x on x.id = any (array[i.id])
+    where w.name is null and w.until <= p_now and pgrab_internal.awaits(x.status, x.incarnation)
+  loop
+    v_over := v_over + cardinality(pgrab_internal.answer_end(t, 'timed_out', pgrab_internal.answer_why(t)));
+  end loop;
+  return v_over;
+end $$;
+comment on function pgrab_internal.answers_over(bigint[], timestamptz) is
+  'Ends the runs of these tasks whose answer has not come in time; the caller has locked them. Returns how '
+  'many.';
