@@ -136,8 +136,8 @@ comment on column pgrab.task.steps is
   'System: steps that the current fire has done, rows of pgrab.step. Null: none, and no signal but that of '
   'wait_for.';
 comment on column pgrab.task.status is
-  'System: waiting (for parents, a signal, or an answer), scheduled, claimed (a node holds it and has not started '
-  'it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
+  'System: waiting (for parents, a signal, or an answer), scheduled, claimed (a node holds it and has not '
+  'started it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
   'running chain ended.';
 comment on column pgrab.task.settled is
   'System: true: its missed fires have been settled; it keeps its place in the queue.';

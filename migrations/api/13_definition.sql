@@ -136,7 +136,8 @@ create or replace function pgrab_internal.definition_deleted(t pgrab_internal.ta
 language plpgsql as $$
 begin
   if (t.schedule is not null or t.attempt > 0 or t.runs > 0)
-    and not pgrab_internal.under_way(t.status, t.incarnation) and pgrab_internal.call_verb() is distinct from 'delete' then
+    and not pgrab_internal.under_way(t.status, t.incarnation)
+    and pgrab_internal.call_verb() is distinct from 'delete' then
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
   end if;
 end $$;

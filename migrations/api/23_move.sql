@@ -66,7 +66,8 @@ values
   ('park', 'waiting', 'parked', false, false, true,
    'its answer was a failure or has not come, with no attempts left; or members of the batch have failed'),
   ('expire', 'waiting', 'parked', false, false, true, 'its signal has not come in time'),
-  ('next', 'waiting', 'scheduled', false, false, false, 'a fire is over or was given up, and another follows'),
+  ('next', 'waiting', 'scheduled', false, false, false,
+   'a fire is over or was given up, and another follows'),
   ('skip', 'waiting', 'skipped', false, false, true, 'a person skipped its last fire'),
   ('wait', 'waiting', 'waiting', false, false, true, 'it has parents more, or fewer'),
   ('wait', 'scheduled', 'waiting', false, false, true, 'it is given a parent'),
@@ -255,7 +256,8 @@ begin
         or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
         and m.event not in ('suspend', 'go_on', 'await', 'edit', 'pause', 'resume') end as forgets,
       case when (m.run).outcome <> 'waited' and (pgrab_internal.under_way(o.status, o.incarnation)
-        or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park')) then (m.run).outcome end as outcome,
+        or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park'))
+        then (m.run).outcome end as outcome,
       w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
       num_nonnulls(o.wait_for, o.steps) > 0 and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(

@@ -45,8 +45,8 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
--- A task of which no run is under way is paused by a move, so that the trigger of edits, which checks all of a
--- definition, is not asked: whether a task is paused cannot break anything else.
+-- A task of which no run is under way is paused by a move, so that the trigger of edits, which checks all of
+-- a definition, is not asked: whether a task is paused cannot break anything else.
 create or replace function pgrab_internal.pause_set(p_ids bigint[], p_paused boolean) returns void
 language plpgsql as $$
 declare
