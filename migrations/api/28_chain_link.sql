@@ -93,7 +93,8 @@ begin
     p_due_at => pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)))
   into v_moves
   from unnest((select p_ids), (select p_fires)) f(id, fire)
-    join pgrab.task t on t.id = any (array[f.id]) and case when t.status = 'waiting' then true end;
+    join pgrab.task t on t.id = any (array[f.id])
+      and case when t.status = 'waiting' and t.incarnation is null then true end;
   perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.links_free(bigint[], timestamptz[]) is
