@@ -137,8 +137,8 @@ comment on column pgrab.task.steps is
   'wait_for.';
 comment on column pgrab.task.status is
   'System: waiting (for parents, a signal, or an answer), scheduled, claimed (a node holds it and has not '
-  'started it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a link of a '
-  'running chain ended.';
+  'started it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a '
+  'link of a running chain ended.';
 comment on column pgrab.task.settled is
   'System: true: its missed fires have been settled; it keeps its place in the queue.';
 comment on column pgrab.task.created_at is 'System: when the row was inserted.';
