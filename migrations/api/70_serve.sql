@@ -136,6 +136,16 @@ comment on function pgrab_internal.scale_crews() is
   'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many runs they can '
   'have at once, all together and on a node that has any.';
 
+create or replace function pgrab_internal.crew_for(p_kind text) returns text
+language sql stable
+begin atomic
+  select coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
+      where n.live and p.kinds ? p_kind),
+    (select max(pgrab_internal.crew_of(n, p_kind)) from pgrab.node n where n.live), '');
+end;
+comment on function pgrab_internal.crew_for(text) is
+  'Who carries out a kind on the nodes that are up: the workers (""), http, or a pool of handlers.';
+
 create or replace function pgrab_internal.scale_load(p_within interval)
 returns table (crew text, wants bigint, due bigint, running bigint, oldest float8, runs bigint, took float8,
   per_second float8)
@@ -143,10 +153,7 @@ language sql stable
 begin atomic
   select l.*
   from (
-    select coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
-        where n.live and p.kinds ? coalesce(d.kind, r.kind)),
-      (select max(pgrab_internal.crew_of(n, coalesce(d.kind, r.kind))) from pgrab.node n where n.live), '')
-        as crew,
+    select pgrab_internal.crew_for(coalesce(d.kind, r.kind)) as crew,
       coalesce(sum(d.due), 0)::bigint as due, coalesce(sum(d.running), 0)::bigint as running,
       coalesce(max(d.soon), 0) as soon, max(d.oldest) as oldest, coalesce(sum(r.runs), 0)::bigint as runs,
       coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second

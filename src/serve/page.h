@@ -48,6 +48,7 @@ void page_timeline(struct call *c, struct db *db);
 /* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
+void page_load(struct call *c, const PGresult *r); /* of cli_load, crew by crew */
 void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
 /* page_svg.c: the chain as a graph. */
 void page_graph(struct call *c, const PGresult *links, const char *id);

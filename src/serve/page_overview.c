@@ -82,8 +82,9 @@ void
 page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const all[] = {NULL}, *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
-	PGresult *r[8] = {NULL};
+				 *const load_args[] = {"1 day", "1 hour", "5000"}, *const all[] = {NULL},
+				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
+	PGresult *r[9] = {NULL};
 
 	if (page_ask_shared(c, db, "serve_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
@@ -92,7 +93,8 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
-	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7])) {
+	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
+	    page_ask_shared(c, db, "cli_load", 3, load_args, &r[8])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1]);
@@ -100,6 +102,7 @@ page_overview(struct call *c, struct db *db)
 		page_rates(c, r[6], "Runs of the last day", "hour");
 		put_list(c, "Failing", r[2], "No task fails.");
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
+		page_load(c, r[8]);
 		put_list(c, "Nodes", r[3], SAYS_NO_NODES);
 		put_crews(c, r[7]);
 		page_form(c, "/all", "actions");

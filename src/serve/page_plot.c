@@ -1,4 +1,4 @@
-/* Drawings of numbers over time: the last runs of a task, how many runs end. */
+/* Drawings of numbers over time: the last runs of a task, how many runs end, how many will be at work. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,4 +163,54 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 	buf_adds(p.o, "<details><summary>Numbers</summary>");
 	page_table(c, r, p.bars, "", false);
 	buf_adds(p.o, "</details>\n");
+}
+
+static void
+put_load(struct plot *p, const PGresult *r, int row, int place)
+{
+	bool clash = db_double(r, row, PQfnumber(r, "at_once")) > db_double(r, row, PQfnumber(r, "slots"));
+
+	begin_bar(p, place, db_double(r, row, PQfnumber(r, "at_once")), clash ? "failed" : "succeeded");
+	buf_adds(p->o, "><title>");
+	html_text(p->o, db_text(r, row, PQfnumber(r, "at")));
+	buf_addf(p->o, ": %s fires, at most %s at once: ", db_text(r, row, PQfnumber(r, "fires")),
+	    db_text(r, row, PQfnumber(r, "at_once")));
+	html_text(p->o, db_text(r, row, PQfnumber(r, "tasks")));
+	buf_adds(p->o, "</title></rect>\n");
+}
+
+/* Rows [from, to) are of one crew. */
+static void
+put_crew_load(struct call *c, const PGresult *r, int from, int to)
+{
+	double slots = db_double(r, from, PQfnumber(r, "slots"));
+	struct plot p = {&c->out, to - from, slots};
+
+	for (int row = from; row < to; row++) {
+		double at_once = db_double(r, row, PQfnumber(r, "at_once"));
+
+		p.most = at_once > p.most ? at_once : p.most;
+	}
+	if (p.most <= 0)
+		return;
+	begin_plot(&p, "How many runs at once the next day asks for");
+	for (int row = from; row < to; row++)
+		put_load(&p, r, row, row - from);
+	put_level(&p, slots, db_text(r, from, PQfnumber(r, "crew")), "");
+	end_plot(&p);
+}
+
+void
+page_load(struct call *c, const PGresult *r)
+{
+	int crew = PQfnumber(r, "crew"), n = PQntuples(r);
+
+	page_heading(c, "What the next day asks for");
+	for (int from = 0, to; from < n; from = to) {
+		for (to = from; to < n && strcmp(db_text(r, to, crew), db_text(r, from, crew)) == 0;)
+			to++;
+		put_crew_load(c, r, from, to);
+	}
+	if (n == 0)
+		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");
 }

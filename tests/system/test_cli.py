@@ -486,6 +486,19 @@ def test_forecast(db, nodes):
     assert "nothing is planned for that time" in pgrab(db, "forecast")
 
 
+def test_forecast_of_the_load(db, nodes, serving):
+    nodes.start("n1", workers=2)
+    for name in "abc":
+        db.add(kind="noop", name=name, schedule="0 3 * * *")
+    told = [r for r in as_json(db, "forecast", "1d", "--load") if r["fires"]]
+    assert [(r["crew"], r["fires"], r["unknown"], r["at_once"], r["slots"], r["tasks"]) for r in told] == [("workers", 3, 3, 3, 2, "a, b, c")]
+    assert "cannot tell the load of" in fails(1, "forecast", "7d", "--load", "--bucket", "1s", dsn=db.dsn)
+    serve = serving()
+    assert [r for r in serve.api("GET", "/load") if r["fires"]] == told
+    assert serve.get("/").text.count("3 fires, at most 3 at once: a, b, c") == 1
+    serve.api("GET", "/load?bucket=nothing", status=400)
+
+
 def test_a_task_is_named_by_its_key_or_its_name(db):
     task = db.add(kind="noop", key="nightly", schedule="@daily")
     twins = [db.add(kind="noop", name="twins", run_at="2100-01-01") for _ in "ab"]
