@@ -26,7 +26,7 @@ create or replace function pgrab_internal.answer_mac(
   p_key text, p_id bigint, p_version bigint, p_incarnation bigint) returns bytea
 language sql immutable
 return sha256(decode(right(p_key, 128), 'hex') || sha256(decode(left(p_key, 128), 'hex')
-  || 'pgrab answer'::bytea || int8send(p_id) || int8send(p_version) || int8send(p_incarnation)));
+  || 'answer'::bytea || int8send(p_id) || int8send(p_version) || int8send(p_incarnation)));
 comment on function pgrab_internal.answer_mac(text, bigint, bigint, bigint) is
   'HMAC-SHA-256 of a run, all of fixed length.';
 

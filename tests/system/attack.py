@@ -44,7 +44,7 @@ class Attack:
         task, token = pick(self.open)
         version, incarnation, mac = token.split(".")
         other, theirs = pick([x for x in self.open if x[0] != task])
-        guess = b"pgrab answer" + struct.pack(">qqq", task, int(version), int(incarnation))
+        guess = b"answer" + struct.pack(">qqq", task, int(version), int(incarnation))
         at = self.random.randrange(64)
         forged = pick([
             lambda: f"{version}.{incarnation}.{mac[:at]}{int(mac[at], 16) ^ pick([1, 2, 4, 8]):x}{mac[at + 1:]}",
