@@ -15,15 +15,14 @@ comment on function pgrab_internal.every_seconds(text) is 'The interval of a sch
 create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
 language sql stable
 begin atomic
-  select case
-    when t.starts_at <= now() or t.starts_at is null
-      then pgrab_internal.fire_next(c.cron, t.timezone, now(), t.calendar, t.on_closed)
-    when pgrab_internal.schedule_kind(t.schedule) = 'cron' then pgrab_internal.fire_next(
-      c.cron, t.timezone, t.starts_at - interval '1 us', t.calendar, t.on_closed)
-    when t.calendar is null then t.starts_at
-    else pgrab_internal.fire_next(c.cron, t.timezone,
-      t.starts_at - pgrab_internal.every_seconds(t.schedule), t.calendar, t.on_closed) end
-  from (select pgrab_internal.schedule_compile(t.schedule) as cron offset 0) c;
+  select case when f.after is null then t.starts_at
+    else pgrab_internal.fire_next(f.cron, t.timezone, f.after, t.calendar, t.on_closed) end
+  from (
+    select pgrab_internal.schedule_compile(t.schedule) as cron, case
+      when t.starts_at <= now() or t.starts_at is null then now()
+      when pgrab_internal.schedule_kind(t.schedule) = 'cron' then t.starts_at - interval '1 us'
+      when t.calendar is not null then t.starts_at - pgrab_internal.every_seconds(t.schedule) end as after
+    offset 0) f;
 end;
 comment on function pgrab_internal.first_fire(pgrab_internal.task) is
   'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
