@@ -101,7 +101,8 @@ http_bad_arguments_are_refused_before_anything_is_sent(void **state)
 	    {{"expect", "600"}, "args.expect*"},
 	    {{"follow", "yes"}, "args.follow is \"yes\"; it must be true or false"},
 	    {{"expects", "200"},
-		"kind http knows no args.expects; it knows method, headers, body, expect, follow"},
+		"kind http knows no args.expects; it knows method, headers, body, expect, follow, await"},
+	    {{"await", "yes"}, "args.await is \"yes\"; it must be true or false"},
 	};
 	unsigned before = requests();
 
@@ -115,6 +116,8 @@ http_bad_arguments_are_refused_before_anything_is_sent(void **state)
 	expect_error(&r, "args.body must be one text*");
 	r = run_path("/ok", ARGS({"body", "1"}, {"method", "head"}));
 	expect_error(&r, "a HEAD request cannot have args.body");
+	r = run_path("/ok", ARGS({"await", "true"}, {"follow", "true"}));
+	expect_error(&r, "args.follow and args.await do not go together: *");
 	assert_int_equal(requests(), before);
 }
 

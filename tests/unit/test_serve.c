@@ -101,9 +101,11 @@ path_of(const char *method, const char *path, struct call *c, const char **allow
 static void
 routes_are_found_by_method_and_path(void **state)
 {
+	struct serve_settings set = {.callback_listen = NULL};
 	struct call *c = xcalloc(1, sizeof *c);
 	const char *allow;
 
+	c->set = &set;
 	TAILQ_INIT(&c->query);
 	TAILQ_INIT(&c->form);
 	assert_string_equal(path_of("GET", "/api/v1/tasks", c, &allow), "/api/v1/tasks");
@@ -120,6 +122,25 @@ routes_are_found_by_method_and_path(void **state)
 	assert_string_equal(allow, "GET, HEAD, PATCH, DELETE");
 	assert_null(path_of("DELETE", "/api/v1/tasks", c, &allow));
 	assert_string_equal(allow, "GET, HEAD, POST");
+	assert_null(path_of("POST", "/callback/1/x", c, &allow));
+	call_free(c);
+}
+
+static void
+the_door_of_callbacks_has_no_page_and_no_api(void **state)
+{
+	static char listen[] = "127.0.0.1:1";
+	struct serve_settings set = {.callback_listen = listen};
+	struct call *c = xcalloc(1, sizeof *c);
+	const char *allow;
+
+	c->set = &set;
+	TAILQ_INIT(&c->query);
+	TAILQ_INIT(&c->form);
+	assert_string_equal(path_of("POST", "/callback/1/x", c, &allow), "/callback/*/*");
+	for (size_t i = 0; i < 4; i++)
+		assert_null(path_of(
+		    "GET", (const char *[]){"/", "/tasks", "/api/v1/tasks", "/metrics"}[i], c, &allow));
 	call_free(c);
 }
 
@@ -160,6 +181,7 @@ main(void)
 	    cmocka_unit_test(only_names_of_ours_are_answered),
 	    cmocka_unit_test(cookies_are_found_by_their_whole_name),
 	    cmocka_unit_test(routes_are_found_by_method_and_path),
+	    cmocka_unit_test(the_door_of_callbacks_has_no_page_and_no_api),
 	    cmocka_unit_test(addresses_are_read_without_looking_anything_up),
 	};
 
