@@ -87,8 +87,8 @@ const struct option_key settings_keys[] = {
     {"http_slots", 0, OPTION_INT, FIELD(http_slots), "64", 1, 1024, NULL, "N",
 	"http requests at once, by one thread, beside the workers", false},
     {"callback_url", 0, OPTION_TEXT, FIELD(callback_url), NULL, 0, 0, NULL, "URL",
-	"where the receivers of http tasks with args.await call back: the address at which they reach "
-	"`pgrab serve --callback-listen`",
+	"where the receivers of http tasks with args.await call back: the address at which they reach the "
+	"callback_listen of pgrab serve",
 	false},
     {"http_hosts", 0, OPTION_TEXT, FIELD(http_hosts), NULL, 0, 0, NULL, "HOST,...",
 	"hosts that http tasks may talk to: names, *.names, addresses, networks, each with or without :PORT; "
