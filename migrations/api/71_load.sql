@@ -7,15 +7,16 @@ begin atomic
   select s.seconds
   from (values (interval '1 day'), (interval '8 days'), (interval '64 days')) a(span) cross join lateral (
     select percentile_cont(0.5) within group (
-      order by extract(epoch from r.finished_at - coalesce(r.started_at, r.finished_at))) as seconds
+      order by extract(epoch from r.finished_at - coalesce(r.started_at, r.finished_at)))
+      filter (where r.outcome not in ('skipped', 'missed')) as seconds
     from (
-      select x.started_at, x.finished_at from pgrab.run x
+      select x.started_at, x.finished_at, x.outcome from pgrab.run x
       where x.task_id = p_task_id and x.finished_at > statement_timestamp() - a.span limit 100) r) s
   where s.seconds is not null limit 1;
 end;
 comment on function pgrab_internal.usual_seconds(bigint) is
-  'How long a run of the task takes: the median of up to a hundred of the last day, or of longer ago. Null: '
-  'it has not run for 64 days.';
+  'How long a run of the task takes: the median of up to a hundred of the last day, or of longer ago, '
+  'without fires that were skipped or missed. Null: it has not run for 64 days.';
 
 create or replace function pgrab_internal.load_runs(p_horizon interval, p_limit integer)
 returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8)

@@ -1,7 +1,7 @@
 -- What the coming fires ask for.
 begin;
 \ir nodes.inc
-select plan(9);
+select plan(10);
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
 values ('n1', 'h', 1, '1', 'id_hash', 9, '{shell,http}', '1 s', '1 hour', now(), 1, 'up', now());
@@ -20,6 +20,11 @@ from (values (1, interval '30 minutes'), (1, interval '30 minutes'), (1, interva
   (2, interval '1 minute'), (3, interval '10 minutes'), (5, interval '1 second')) t(id, took);
 
 select is(pgrab_internal.usual_seconds(1), 1800::float8, 'the median, not the mean');
+insert into pgrab.run (task_id, version, incarnation, node_id, node, fire_at, claimed_at, finished_at,
+  created_at, attempt, outcome, kind, owner)
+select 3, 1, 1, 1, 'n1', now(), now(), now(), now(), 1, 'skipped', 'shell', current_user
+from generate_series(1, 5);
+select is(pgrab_internal.usual_seconds(3), 600::float8, 'a fire that was skipped says nothing');
 select is(pgrab_internal.usual_seconds(4), null, 'of what never ran nothing is known');
 create temp table told as select l.*, extract(epoch from l.at - date_trunc('hour', now())) / 3600 as hour
   from pgrab.load('8 hours') l;
