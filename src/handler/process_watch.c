@@ -94,26 +94,33 @@ process_drain_output(struct process *p)
 	}
 }
 
+/* Was its death nobody's fault in it?  So it is when the node lost its lease, or the keeper was killed; what
+ * it did not answer after that is no fault of its own. */
+static bool
+taken_away(const struct process *p)
+{
+	return !p->end.gone || p->end.last.why == KEEPER_BY_LEASE || p->end.last.why == KEEPER_BY_NODE_DEATH;
+}
+
+static bool
+had_fault(const struct process *p)
+{
+	return p->fault[0] != '\0' && !taken_away(p);
+}
+
 /* Why the process is gone, for people. */
 static void
 explain(struct process *p, struct pgrab_result *result)
 {
 	const struct surroundings *around = &p->pool->set->around;
 
-	if (p->fault[0] != '\0') {
+	if (had_fault(p)) {
 		result_fail(result, "%s", p->fault);
 		return;
 	}
 	child_explain(&p->end, p->pool->set->argv[0], around->cwd, result);
 	if (result->succeeded)
 		result_fail(result, "it ended by itself, with exit code 0");
-}
-
-/* Was its death nobody's fault in it?  So it is when the node lost its lease, or the keeper was killed. */
-static bool
-taken_away(const struct process *p)
-{
-	return !p->end.gone || p->end.last.why == KEEPER_BY_LEASE || p->end.last.why == KEEPER_BY_NODE_DEATH;
 }
 
 /* The end of a run by that of its process, which had n.  It is known whose fault that was if one would not
@@ -123,7 +130,7 @@ static void
 end_flight(struct process *p, struct flight *f, int n, const char *why)
 {
 	struct pgrab_result result = {0};
-	const char *how = p->fault[0] != '\0' ? "was killed" : "ended";
+	const char *how = had_fault(p) ? "was killed" : "ended";
 	bool away = taken_away(p);
 	bool unknown = !away && p->culprit == NULL && !p->bygone;
 	bool guilty = f->run == p->culprit || (unknown && n == 1);

@@ -110,6 +110,7 @@ class Arena:
     def history(self):
         runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version, error
             from pgrab.run order by finished_at""")
+        (self.folder / "runs").write_text("".join(f"{run}\n" for run in runs), encoding="utf-8")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
         begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
         return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun)

@@ -129,7 +129,8 @@ def limits(h, most=2):
     return faults
 
 
-AWAY = re.compile("keeper was lost|lost its lease|keeper process was killed")  # with its node: that is an attempt
+# How a run ends through another one.  Alone in its process it ends by its own fault, and is lost when the node had no lease by then.
+THROUGH = re.compile(r"which of its \d+ tasks did that|task \d+ in it would not stop")
 
 
 def blameless(h):
@@ -142,7 +143,7 @@ def blameless(h):
                 continue
             ended[pids.get(f"{run.incarnation}-{run.version}")].append(run)
             again = [r for r in runs[i + 1:] if r.fire_at == run.fire_at][:1]
-            if run.outcome == "lost" and not AWAY.search(run.error) and again and again[0].attempt != run.attempt:
+            if run.outcome == "lost" and THROUGH.search(run.error) and again and again[0].attempt != run.attempt:
                 faults.append(f"I12 {name}: attempt {run.attempt} was lost through another task, and counted")
     for pid, runs in ended.items():
         failed = [r.name for r in runs if r.outcome == "failed"]

@@ -46,8 +46,19 @@ def good(name="a"):
     return [run(name)], [event("start", name, 0), event("end", name, 1)]
 
 
-def test_a_good_history_has_no_fault():
-    runs, events = good()
+def again(error):
+    """Its first attempt was lost with its process, and the second is its last."""
+    return ([run("a", outcome="lost", end=None)._replace(error=error), run("a", version=2)._replace(attempt=2)],
+            good()[1] + [event("start", "a", 2, 2), event("end", "a", 3, 2)])
+
+
+@pytest.mark.parametrize("runs, events", [
+    good(),
+    again("its process ended: stopped because the node lost its lease"),
+    again("its process was killed: its keeper was lost"),
+    again("its process ended: exit code 3"),  # alone in it; its node had no lease when it learned that
+], ids=["plain", "lease", "keeper", "alone"])
+def test_a_good_history_has_no_fault(runs, events):
     assert faults(runs, events, {"a": "once"}) == []
 
 
@@ -70,9 +81,8 @@ def test_a_good_history_has_no_fault():
      {"promises": {"a": "link", "b": "link"}, "parents": {"b": ["a"]}}),
     ("I12", [run(n, outcome="failed", end=None)._replace(error="its process ended: exit code 3") for n in "ab"],
      [event("start", n, 0) for n in "ab"], {"promises": {}}),
-    ("I12", [run("a", outcome="lost", end=None)._replace(error="its process ended, and which of its 2 tasks did that is not known: why"),
-             run("a", fire=0, version=2)._replace(attempt=2)],
-     good()[1] + [event("start", "a", 2, 2), event("end", "a", 3, 2)], {"promises": {"a": "once"}}),
+    ("I12", *again("its process ended, and which of its 2 tasks did that is not known: why"), {"promises": {"a": "once"}}),
+    ("I12", *again("its process was killed: task 7 in it would not stop"), {"promises": {"a": "once"}}),
     ("limit", [run(n) for n in "abc"], [e for n in "abc" for e in good(n)[1]], {"promises": {n: "limited" for n in "abc"}}),
 ])
 def test_the_checker_sees(what, runs, events, more):
