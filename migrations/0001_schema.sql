@@ -838,6 +838,7 @@ create table pgrab.wait (
   task_id bigint      not null,
   since   timestamptz not null,
   until   timestamptz,
+  told    interval    not null default '0',
   goes_on boolean     not null default false,
   beat_at timestamptz,
   progress real,
@@ -853,17 +854,23 @@ comment on column pgrab.wait.since is
 comment on column pgrab.wait.until is
   'When its fire, or the run whose answer it waits for, ends as timed_out, or its handler goes on. Null: '
   'never.';
+comment on column pgrab.wait.told is
+  'The longest `after` of the alerts that have reported it; 0: none has. See pgrab_internal.waiting_tick().';
 comment on column pgrab.wait.goes_on is
   'True: a handler waits (ctx.wait), and the fire goes on in any case. False: it has yet to begin.';
 comment on column pgrab.wait.beat_at is
   'When the receiver of its request last said that it is at work. Null: it has not.';
 comment on column pgrab.wait.progress is 'How far it then was, in percent. Null: it has not said.';
 comment on column pgrab.wait.name is
-  'The signal that it waits for. Null: it waits for the answer to a request (args.await of kind http).';
+  'The signal that it waits for; (members): those of a batch. Null: it waits for the answer to a request '
+  '(args.await of kind http).';
 comment on column pgrab.wait.progress_text is 'What it was doing, in its own words.';
 -- Serves: waits_tick().
 create index wait_until_idx on pgrab.wait (until) where until is not null;
 comment on index pgrab.wait_until_idx is 'Which wait is over next.';
+-- Serves: waiting_tick().  Those of which an alert has told already are not read again.
+create index wait_told_idx on pgrab.wait (told, since);
+comment on index pgrab.wait_told_idx is 'Which waits have become longer than an alert permits.';
 
 create table pgrab.signal (
   task_id bigint      not null,
@@ -999,7 +1006,8 @@ comment on column pgrab.duty.about is 'For strays: the server and the timeline t
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
-values ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep');
+values ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep'),
+  ('waiting');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1242,6 +1250,7 @@ insert into pgrab.cluster default values;
 create table pgrab.alert (
   name      text    not null,
   events    text[]  not null default '{failed,parked,recovered}',
+  after     interval,
   owner     text,
   task_like text,
   source    text,
@@ -1252,8 +1261,10 @@ create table pgrab.alert (
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,overdue,missed,node_down,node_up}' and cardinality(events) > 0
-    and array_position(events, null) is null)
+    events <@ '{failed,parked,recovered,overdue,missed,waiting,node_down,node_up}' and cardinality(events) > 0
+    and array_position(events, null) is null),
+  constraint alert_after_check check (
+    case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end)
 );
 comment on table pgrab.alert is
   'Alerts: each row inserts a task, once when a matching task begins to fail and once when it has recovered; '
@@ -1261,9 +1272,11 @@ comment on table pgrab.alert is
 comment on column pgrab.alert.name is 'Name of the alert.';
 comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
-  'recovered (a success after either, or after late), late (no success within expect_within), missed (no '
-  'node could run a fire in time; at most once an hour for a task). For alerts of operators: node_down (a '
-  'node has died or fallen silent; being stopped does not count), node_up (it is back).';
+  'recovered (a success after either, or after overdue), overdue (no success within expect_within), missed '
+  '(no node could run a fire in time; at most once an hour for a task), waiting (for a signal, an answer, or '
+  'members, for longer than `after`). For alerts of operators: node_down (a node has died or fallen silent; '
+  'being stopped does not count), node_up (it is back).';
+comment on column pgrab.alert.after is 'How long a task may wait before `waiting` is reported.';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
   'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';

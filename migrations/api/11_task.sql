@@ -615,7 +615,8 @@ begin
     insert into pgrab.edge_change (chain, parent_id, child_id, run_if, added)
     select t.chain, t.parent_id, t.id, t.run_if, true from new_task t
     where t.chain is not null and t.needs is null;
-    perform pgrab_internal.waits_begin(array_agg(t.id)) from new_task t where t.wait_for is not null;
+    perform pgrab_internal.waits_begin(array_agg(t.id)) from new_task t
+    where t.wait_for is not null or t.kind = 'batch';
   end if;
   return null;
 end $$;

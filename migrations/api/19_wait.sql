@@ -80,7 +80,7 @@ declare
 begin
   with begun as (
     insert into pgrab.wait as w (task_id, name, since, until)
-    select t.id, case when not a.awaits then t.wait_for end, b.since,
+    select t.id, case when not a.awaits then coalesce(t.wait_for, '(members)') end, b.since,
       case when a.awaits then pgrab_internal.answer_until(row(t.*)::pgrab_internal.task)
         else b.since + t.wait_timeout end
     from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
@@ -90,16 +90,17 @@ begin
         select case when not a.awaits and greatest(t.fire_at, t.run_at) > clock_timestamp()
             then greatest(t.fire_at, t.run_at)
           else least(o.since, clock_timestamp()) end as since) b
-    where a.awaits or t.wait_for is not null
+    where a.awaits or (t.wait_for is not null or t.kind = 'batch')
       and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
     on conflict (task_id) do update
-    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = false
+    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = false,
+      told = case when excluded.since > w.since then '0' else w.told end
     returning w.until)
   select min(b.until) into v_until from begun b;
   perform pgrab_internal.waits_ring(v_until);
 end $$;
 comment on function pgrab_internal.waits_begin(bigint[]) is
-  'Writes down until when tasks wait that wait for a signal or an answer from now on.';
+  'Writes down until when tasks wait that wait for a signal, an answer or members from now on.';
 
 -- p_fresh: those of these tasks that are gone, or whose next fire is planned.
 create or replace function pgrab_internal.waits_end(p_ids bigint[], p_fresh bigint[]) returns void

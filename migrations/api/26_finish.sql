@@ -214,7 +214,7 @@ begin
       join pgrab_internal.outcome_rows(b) f on f.id = m.id and f.version = m.version
     where m.event = 'suspend'
     on conflict (task_id) do update
-    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = true
+    set name = excluded.name, since = excluded.since, until = excluded.until, goes_on = true, told = '0'
     returning w.until)
   select min(g.until) into v_until from begun g;
   perform pgrab_internal.waits_ring(v_until);

@@ -218,7 +218,7 @@ begin
       and t.needs is not null
       and not c.bad and (t.needs > c.n or t.met + c.ran > 0)
     returning t.id, t.chain, pgrab.shard(t.id) as shard, t.due_at,
-      t.wait_for is not null and t.needs = 0 as asks)
+      (t.wait_for is not null or t.kind = 'batch') and t.needs = 0 as asks)
   select coalesce(array_agg(k.id), '{}'), coalesce(array_agg(k.chain), '{}'), '{}', '{}', '{}',
     array_agg(distinct k.shard) filter (where k.due_at is not null), array_agg(k.id) filter (where k.asks)
   into v_counted.counted, v_counted.going, v_counted.skipped, v_counted.chains, v_counted.fires, v_shards,

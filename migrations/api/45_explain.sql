@@ -632,7 +632,7 @@ begin atomic
   (select greatest(w.since, statement_timestamp()), t.id, coalesce(t.name, t.key), t.kind, t.schedule,
     format('(waits for signal %s)', w.name)
   from pgrab.wait w join pgrab.task t on t.id = w.task_id
-  where w.since <= statement_timestamp() + p_horizon and not t.paused
+  where w.since <= statement_timestamp() + p_horizon and not t.paused and t.kind <> 'batch'
     and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
   limit p_limit)
   order by 1, 2;

@@ -229,11 +229,12 @@ from pgrab.wait w join pgrab.task t on t.id = w.task_id
 where case when w.name is null then pgrab_internal.awaits(t.status, t.incarnation)
   else pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) end;
 comment on view pgrab.waits is
-  'Tasks that wait for a signal, which pgrab.signal(id, waits_for) sends, or for the answer to a request.';
+  'Tasks that wait for a signal, which pgrab.signal(id, waits_for) sends, for the answer to a request, or '
+  'for their members.';
 comment on column pgrab.waits.id is 'Number of the task.';
 comment on column pgrab.waits.name is 'Its name, or its key.';
 comment on column pgrab.waits.waits_for is
-  'The signal; or (answer): the receiver of its request has yet to call back.';
+  'The signal; (answer): the receiver of its request has yet to call back; or (members): it is a batch.';
 comment on column pgrab.waits.since is
   'From when on it waits: its planned time, which may be yet to come, the end of its parents, or that of its '
   'run or request.';

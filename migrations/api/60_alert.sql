@@ -105,6 +105,7 @@ begin atomic
     when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
       t.last_error)
     when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
+    when 'waiting' then format('%s %s since %s', p_called, t.last_error, pgrab_internal.cut(i.since))
     when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
       then format('%s is parked: %s', p_called, t.last_error)
       else format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
@@ -349,6 +350,79 @@ end $$;
 comment on function pgrab_internal.overdue_tick() is
   'Once a minute, on one node: tasks that have not succeeded within their expect_within, each once.';
 
+-- The told of a wait is one of few values, and a search begins at each: so it reads only what it reports.
+create or replace function pgrab_internal.waits_longer(p_after interval, p_most integer)
+returns setof pgrab.wait
+language sql as $$
+  with recursive told(value) as (
+    select min(w.told) from pgrab.wait w
+    union all
+    select (select min(w.told) from pgrab.wait w where w.told > x.value) from told x where x.value < p_after)
+  update pgrab.wait w set told = p_after
+  where w.task_id = any (array(
+    select l.task_id from told x cross join lateral (
+      select y.task_id from pgrab.wait y
+      where y.told = x.value and y.since <= statement_timestamp() - p_after
+      order by y.since limit p_most for update skip locked) l
+    where x.value < p_after limit p_most))
+  returning w.*
+$$;
+comment on function pgrab_internal.waits_longer(interval, integer) is
+  'The waits that have become longer than the `after` of some alert; each is returned once.';
+
+-- What it waits for is told as its error.
+create or replace function pgrab_internal.waiting_notice(w pgrab.wait, p_after interval) returns boolean
+language plpgsql as $$
+declare
+  t pgrab_internal.task;
+  v_facts jsonb;
+begin
+  select x.* into t from pgrab.task x
+  where x.id = any (array[w.task_id]) and x.source <> 'pgrab.alert'
+    and exists (select from pgrab.waits v where v.id = w.task_id);
+  t.last_error := case when w.name is null then 'waits for the answer to its request'
+    when w.name = '(members)' then 'waits for its members' else format('waits for signal %L', w.name) end;
+  v_facts := jsonb_build_object('after', p_after) || pgrab_internal.alert_facts('waiting', t,
+    (t.id, 'waiting', w.since, 0, null)::pgrab_internal.incident, null);
+  insert into pgrab_internal.notice (event, facts, task_id)
+  select 'waiting', v_facts, t.id
+  where t.id is not null and exists (select from pgrab_internal.alerts_for('waiting', v_facts, null, null));
+  return found;
+end $$;
+comment on function pgrab_internal.waiting_notice(pgrab.wait, interval) is
+  'Writes down that a task waits for long, if an alert with that `after` is for it.';
+
+-- Shorter times first, so that a wait that has been long for all of them is told of by all.  Of many it goes
+-- on with the rest at the next call.
+-- Serves: tell.sql.
+create or replace function pgrab_internal.waiting_tick() returns bigint
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  c_most constant integer := 1000;
+  c_afters constant interval[] := array(
+    select distinct a.after from pgrab.alert a where a.enabled and 'waiting' = any (a.events) order by 1);
+  v_after interval;
+  v_found bigint;
+  v_told bigint;
+  v_sum bigint := 0;
+begin
+  if c_afters = '{}' or not pgrab_internal.duty_take('waiting', '50 s') then
+    return 0;
+  end if;
+  foreach v_after in array c_afters loop
+    select count(*), count(*) filter (where pgrab_internal.waiting_notice(w, v_after)) into v_found, v_told
+    from pgrab_internal.waits_longer(v_after, c_most) w;
+    v_sum := v_sum + v_told;
+    if v_found = c_most then
+      update pgrab.duty d set done_at = '-infinity' where d.duty = 'waiting';
+    end if;
+  end loop;
+  return v_sum;
+end $$;
+comment on function pgrab_internal.waiting_tick() is
+  'Once a minute, on one node: tasks that have waited for longer than some alert permits, once for each '
+  '`after`.';
+
 -- -------------------------------------------------------------------------------------------------- telling
 
 -- In the order of their names, so that p_after says how far one has come; a task's own template is first.
@@ -361,6 +435,7 @@ begin atomic
   union all
   (select a.name, a.template, a.set_by from pgrab.alert a
   where a.name > coalesce(p_after, '') and a.enabled and p_event = any (a.events)
+    and (p_event <> 'waiting' or a.after = (p_facts ->> 'after')::interval)
     and case when p_event in ('node_down', 'node_up')
       then pgrab_internal.may_operate(a.set_by) and coalesce(p_facts ->> 'name' like a.node_like, true)
       else coalesce(a.owner = p_facts ->> 'owner', true) and coalesce(a.source = p_facts ->> 'source', true)

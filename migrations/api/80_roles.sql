@@ -52,10 +52,10 @@ select r.* from (values
     'all', null, null, null),
   ('insert and change days of calendars', '{calendar_day}', 'update', '{calendar,day,open,note}', 'own',
     'all', null, null, null),
-  ('insert alerts', '{alert}', 'insert', '{name,events,owner,task_like,source,node_like,template,enabled}',
-    'own', 'own', null, null, null),
-  ('change alerts', '{alert}', 'update', '{name,events,owner,task_like,source,node_like,template,enabled}',
-    'own', 'all', null, null, null),
+  ('insert alerts', '{alert}', 'insert', '{name,events,after,owner,task_like,source,node_like,template,
+    enabled}', 'own', 'own', null, null, null),
+  ('change alerts', '{alert}', 'update', '{name,events,after,owner,task_like,source,node_like,template,
+    enabled}', 'own', 'all', null, null, null),
   ('`delete_edge`, `delete_limit`, `delete_alert`, `delete_calendar`, `delete_calendar_day`', '{delete_edge,
     delete_limit,delete_alert,delete_calendar,delete_calendar_day}', 'call', null, 'own', 'all', null, null,
     null),
@@ -286,8 +286,8 @@ declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
     move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,step_run,
-    steps_record,pools_announce,node_died,node_back,overdue_tick,notices_tell,calendars_tick,days_ahead,
-    upkeep}';
+    steps_record,pools_announce,node_died,node_back,overdue_tick,waiting_tick,notices_tell,calendars_tick,
+    days_ahead,upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(72);
+select plan(75);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -49,6 +49,8 @@ end $$;
 insert into pgrab.task (id, kind) overriding system value values (1, 'batch');
 select is(pg_temp.status(1), 'waiting', 'a batch waits');
 select is((select due_at from pgrab.task where id = 1), null, 'and no node looks at it');
+select is((select waits_for from pgrab.waits where id = 1), '(members)', 'pgrab.waits has it');
+select is_empty('select from pgrab.forecast() where task_id = 1', 'but it is no coming fire');
 insert into pgrab.task (id, kind, batch) overriding system value
   select i, 'noop', 1 from generate_series(11, 15) i;
 select is(pg_temp.figures(1), '5 members: 5 waiting, 0 running, 0 parked, 0 succeeded, 0 gone', 'members');
@@ -146,6 +148,7 @@ select is(pg_temp.status(22), 'scheduled', 'the callback for failures starts');
 select is(pg_temp.status(21), 'skipped', 'the other does not');
 select is((select array_agg(id order by id) from pgrab.retry(2)), '{2,23}', 'both are tried again');
 select is(pg_temp.status(2), 'waiting', 'the batch waits again');
+select is((select waits_for from pgrab.waits where id = 2), '(members)', 'as everybody sees');
 select is(pg_temp.status(23), 'scheduled', 'for its member');
 select pg_temp.runs('{23}', 'succeeded');
 select pg_temp.tick();

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(52);
+select plan(66);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -146,6 +146,57 @@ select matches(pg_temp.told(), '; overdue backup has recovered: it was overdue s
 select is((select count(*) from pgrab.task where command like '%alert_late%'), 0::bigint,
   'no task that somebody else may own does the search');
 delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.alert;
+
+-- a wait for longer than an alert permits
+insert into pgrab.registration (id, name, host, pid, pgrab_version, strategy, slots, heartbeat_every,
+  dead_after, started_at) overriding system value
+values (77, 'n77', 'h', 1, '1', 'id_hash', 8, '1 s', '20 s', now());
+create function pg_temp.waited(p_id bigint, p_for interval) returns bigint language sql as $$
+  update pgrab.wait set since = now() - p_for where task_id = p_id;
+  update pgrab.duty set done_at = '-infinity' where duty = 'waiting';
+  select pgrab_internal.waiting_tick()
+$$;
+insert into pgrab.task (id, key, kind, command, wait_for) overriding system value values
+  (12, 'release', 'noop', '', 'approved'), (13, 'other', 'noop', '', 'approved'),
+  (14, 'invoices', 'batch', '', null), (15, 'thumbs', 'http', 'http://x/', null);
+update pgrab.task set status = 'waiting', due_at = null, node_id = 77, incarnation = 11, started_at = now(),
+  claimed_at = now(), args = '{"await": true}' where id = 15;
+select pgrab_internal.waits_begin('{15}');
+select pg_temp.waited(g, '2 hours') from generate_series(12, 15) g;
+select is((select count(*) from pgrab.wait where told <> '0'), 0::bigint, 'nobody looks for long waits');
+insert into pgrab.alert (name, events, after, task_like, template) values
+  ('chat', '{waiting}', '1 hour', null, '{"kind": "notify", "command": "chat"}'),
+  ('page', '{waiting,failed}', '1 day', 'release', '{"kind": "notify", "command": "page"}');
+select pg_temp.waited(13, '59 minutes');
+select is(regexp_replace(pg_temp.told(), ' since [0-9]{4}-[-+0-9: ]+', '', 'g'),
+  'chat release waits for signal ''approved''; chat invoices waits for its members; '
+  'chat thumbs waits for the answer to its request',
+  'until an alert asks for it: a signal, members, an answer');
+select is(pg_temp.waited(13, '1 second'), 0::bigint, 'each once');
+delete from pgrab.task where source = 'pgrab.alert';
+select is(pg_temp.waited(12, '25 hours'), 1::bigint, 'once more for another time');
+select matches(pg_temp.told(), '^page release waits for signal ''approved'' since \S+ \S+$', 'of its alert');
+select is(pg_temp.waited(12, '49 hours'), 0::bigint, 'and no more');
+select is(pg_temp.waited(13, '25 hours'), 1::bigint, 'one that is for no alert with that time');
+select matches(pg_temp.told(), '; chat other waits for signal ''approved'' since \S+ \S+$',
+  'is told of by the others');
+delete from pgrab.task where source = 'pgrab.alert';
+update pgrab.task set wait_timeout = '100 days' where id = 12;
+select is(pg_temp.waited(12, '50 hours'), 0::bigint, 'an edit begins no wait');
+update pgrab.task set run_at = '2100-01-01' where id = 12;
+update pgrab.task set run_at = now() where id = 12;
+select is(pg_temp.waited(12, '61 minutes'), 1::bigint, 'another time does');
+select is((select (n.facts ->> 'event', n.facts ->> 'after', n.facts ->> 'error')::text
+    from pgrab_internal.notice n), '(waiting,01:00:00,"waits for signal ''approved''")', 'the facts say so');
+delete from pgrab_internal.notice;
+select pgrab.signal(12, 'approved');
+select is(pg_temp.waited(12, '90 days'), 0::bigint, 'what waits no more is not told of');
+select throws_ok($$insert into pgrab.alert (name, template, events) values ('x', '{"kind": "noop"}',
+  '{waiting}')$$, '23514', null, 'it needs a time');
+select throws_ok($$insert into pgrab.alert (name, template, after) values ('x', '{"kind": "noop"}', '1 h')$$,
+  '23514', null, 'and only it');
+delete from pgrab.task where id between 12 and 15;
 delete from pgrab.alert;
 
 -- missed

@@ -93,6 +93,21 @@ def test_on_failure_posts_the_facts(db, nodes, webhook):
     assert (facts["event"], facts["task"], facts["id"], facts["source"], facts["outcome"], facts["failures"]) == ("parked", "load", str(task), "etl", "failed", "1")
 
 
+def test_a_wait_that_is_too_long_is_told_of_once(db, nodes, webhook):
+    nodes.start(allow="http,noop")
+    db.query("insert into pgrab.alert (name, events, after, template) values ('late', '{waiting}', '1 s', %s)",
+             json.dumps({"kind": "http", "command": webhook.url}))
+    task = db.add(kind="noop", key="release", wait_for="approved")
+    db.query("update pgrab.duty set done_at = '-infinity' where duty = 'waiting'")
+    db.wait("select told > '0' from pgrab.wait where task_id = %s", task, timeout=90)
+    facts = json.loads(webhook.got.get(timeout=20)[1])
+    assert (facts["event"], facts["id"], facts["error"]) == ("waiting", str(task), "waits for signal 'approved'"), facts
+    db.query("update pgrab.duty set done_at = '-infinity' where duty = 'waiting'")
+    db.wait("select done_at > '-infinity' from pgrab.duty where duty = 'waiting'", timeout=20)
+    db.wait("select not exists (select from pgrab_internal.notice)")
+    assert webhook.got.empty()
+
+
 def test_mail_by_shell(db, nodes, tmp_path):
     nodes.start(allow="shell")
     tmp_path.chmod(0o777)
