@@ -15,14 +15,17 @@ from faults import Nemesis, calm, draw
 from load import Load
 from wire import Wire
 
-NODES = 3
-SECONDS = 8     # during which faults begin
 QUIET_S = 60    # to come to rest
 TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kill_grace": "300ms", "drain_timeout": "1s", "workers": "6",
          "allow": "sql,noop,shell"}
 
 
 class Arena:
+    """All sorts of tasks; see orders.py for another one."""
+    NODES = 3
+    SECONDS = 8     # during which faults begin
+    TIMES = TIMES
+
     def __init__(self, cluster, seed, folder):
         self.seed, self.folder = seed, Path(folder)
         shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier run of the seed has left
@@ -34,19 +37,35 @@ class Arena:
         self.counts = {}
         self.faults = []
         self.db = Db(cluster, cluster.create_database())
-        self.wires = [Wire(self.db.dsn, self.note) for _ in range(NODES)]
+        self.wires = [Wire(self.db.dsn, self.note) for _ in range(self.NODES)]
+        self.nodes, self.ended = [], []
+        self.prepare()
+
+    def prepare(self):
         self.load = Load(self.db, self.folder, self.rng)
         self.config = pools.sections(self.load.probe, self.folder)
-        self.nodes, self.ended = [], []
+
+    def draw(self):
+        return draw(self.rng, self.SECONDS, self.NODES) + pools.draw(self.seed, self.SECONDS, self.NODES)
+
+    def begin(self):
+        self.load.begin()
+        for i in range(self.NODES):
+            self.start(i)
+        self.load.pools(pools.tasks(self.seed))
+
+    def judge(self):
+        return check(self.history())
 
     def note(self, what, **more):
         with self.log_lock:
-            self.counts[what] = self.counts.get(what, 0) + 1
+            for counted in (what, more["fault"]) if what == "fault" else (what,):
+                self.counts[counted] = self.counts.get(counted, 0) + 1
             self.log.write(json.dumps({"at": time.time(), "what": what, **more}) + "\n")
             self.log.flush()
 
     def start(self, i):
-        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **TIMES)
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **self.TIMES)
         if i < len(self.nodes):
             self.ended.append(self.nodes[i])
             self.nodes[i] = node
@@ -55,18 +74,15 @@ class Arena:
 
     def run(self):
         """The faults found."""
-        self.load.begin()
-        for i in range(NODES):
-            self.start(i)
-        self.load.pools(pools.tasks(self.seed))
-        nemesis = Nemesis(self, sorted(draw(self.rng, SECONDS, NODES) + pools.draw(self.seed, SECONDS, NODES), key=lambda f: f[0]))
+        self.begin()
+        nemesis = Nemesis(self, sorted(self.draw(), key=lambda f: f[0]))
         nemesis.run()
         self.faults += [f"harness: {e}" for e in nemesis.errors]
         calm(self)
         self.note("calm")
         self.rest()
         self.end_nodes()
-        self.faults += check(self.history()) + self.residue()
+        self.faults += self.judge() + self.residue()
         return self.faults
 
     def rest(self):
@@ -82,7 +98,8 @@ class Arena:
             self.load.settle()
             wait_until(lambda: supervised(lambda: not self.load.left()), QUIET_S, "the rest", step=0.2)
             wait_until(lambda: supervised(self.all_up), QUIET_S, "the nodes to have their names again", step=0.2)
-        except AssertionError:
+        except AssertionError as e:
+            self.faults.append(f"I10 {e}")
             late = self.db.query("select name, status, attempt, last_error from pgrab.task where schedule is not null and not paused")
             self.faults += [f"I10 {r.name}: its schedule is late, {r.status} (attempt {r.attempt}, {r.last_error})" for r in late]
             self.faults += [f"I10 {r.name}: still {r.status} (attempt {r.attempt}, {r.last_error})" for r in self.load.left()]
@@ -157,16 +174,16 @@ def wait_rows(db, statement):
     return []
 
 
-def run_seed(cluster, seed, folder):
+def run_seed(cluster, seed, folder, kind=Arena):
     """(faults, counts)."""
     begun = time.monotonic()
-    arena = Arena(cluster, seed, os.path.join(folder, f"seed-{seed}"))
+    arena = kind(cluster, seed, os.path.join(folder, f"seed-{seed}"))
     try:
         arena.run()
-        starts = len(arena.load.probe.events("start"))
-        tasks = len(arena.load.promises)
+        starts, tasks = arena.load.starts(), arena.load.size()
         runs = arena.db.one("select count(*) from pgrab.run")
     finally:
         arena.close()
     return arena.faults, {"seconds": round(time.monotonic() - begun, 1), "faults": arena.counts.get("fault", 0), "cuts": arena.counts.get("cut", 0),
-                          "kills": arena.counts.get("killed", 0), "tasks": tasks, "starts": starts, "runs": runs}
+                          "kills": arena.counts.get("killed", 0), "handlers": arena.counts.get("handlers", 0),
+                          "server": arena.counts.get("crash", 0) + arena.counts.get("restart", 0), "tasks": tasks, "starts": starts, "runs": runs}

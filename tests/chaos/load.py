@@ -100,5 +100,11 @@ class Load:
         return self.db.query("""select name, status, attempt, last_error from pgrab.task
             where status = 'running' or schedule is null and not paused and status <> 'parked'""")
 
+    def size(self):
+        return len(self.promises)
+
+    def starts(self):
+        return len(self.probe.events("start"))
+
     def close(self):
         self.probe.close()

@@ -1,4 +1,5 @@
 """A node's way to the server, that can be cut, held up or lost in the middle of a statement."""
+import re
 import socket
 import threading
 
@@ -6,7 +7,9 @@ from cluster import conninfo
 
 # What tells the statements of a node apart, in the text that it sends.
 WORDS = {"claim": b"set status = case when t.kind", "start": b"set status = 'running', attempt", "finish": b"pgrab_internal.finish(",
-         "beat": b"beat = n.beat + 1", "commit": b"commit\0"}
+         "beat": b"beat = n.beat + 1", "commit": b"commit\0", "step": b"pgrab_internal.steps_record(", "sql_step": b"pgrab_internal.step_run(",
+         "waits": b"pgrab_internal.waits_tick("}
+PREPARE, EXECUTE = re.compile(rb"P.{4}(pgrab_\d+)\0([^\0]*)\0", re.S), re.compile(rb"B.{4}\0(pgrab_\d+)\0", re.S)
 
 
 class Wire:
@@ -53,16 +56,19 @@ class Wire:
             for source, target, up in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self.pump, args=(client, server, source, target, up), daemon=True).start()
 
-    def take_cut(self, data):
-        """The first wish that this piece fulfils, once."""
+    def take_cut(self, data, names):
+        """The first wish that this piece fulfils, once.  names: the texts that were prepared on this connection."""
+        names.update(PREPARE.findall(data))
+        text = b"".join([data, *(names.get(name, b"") for name in EXECUTE.findall(data))])
         with self.lock:
             for wish in self.cuts:
-                if WORDS[wish[0]] in data:
+                if WORDS[wish[0]] in text:
                     self.cuts.remove(wish)
                     return wish
         return None
 
     def pump(self, client, server, source, target, up):
+        names = {}
         while True:
             try:
                 data = source.recv(65536)
@@ -71,7 +77,7 @@ class Wire:
             self.open.wait()
             if self.delay:
                 self.closed.wait(self.delay)
-            wish = self.take_cut(data) if up and data else None
+            wish = self.take_cut(data, names) if up and data else None
             try:
                 if data and not (wish and wish[1]):
                     target.sendall(data)
