@@ -9,22 +9,24 @@ import time
 from pathlib import Path
 
 import pools
+import waits
 from check import History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
 from faults import Nemesis, calm, draw
 from load import Load
+from serving import Serve
+from waits import Waits
 from wire import Wire
 
 QUIET_S = 60    # to come to rest
 TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kill_grace": "300ms", "drain_timeout": "1s", "workers": "6",
-         "allow": "sql,noop,shell"}
+         "allow": "sql,noop,shell,http"}
 
 
 class Arena:
     """All sorts of tasks; see orders.py for another one."""
     NODES = 3
     SECONDS = 8     # during which faults begin
-    TIMES = TIMES
 
     def __init__(self, cluster, seed, folder):
         self.seed, self.folder = seed, Path(folder)
@@ -43,19 +45,32 @@ class Arena:
 
     def prepare(self):
         self.load = Load(self.db, self.folder, self.rng)
-        self.config = pools.sections(self.load.probe, self.folder)
+        self.waits = Waits(self.load, self.seed, self.over)
+        self.door = Serve(self.db, self.folder, door=True)
+        self.config = pools.sections(self.load, self.folder)
 
     def draw(self):
-        return draw(self.rng, self.SECONDS, self.NODES) + pools.draw(self.seed, self.SECONDS, self.NODES)
+        return draw(self.rng, self.SECONDS, self.NODES) + pools.draw(self.seed, self.SECONDS, self.NODES) + waits.draw(self.seed, self.SECONDS, self.NODES)
 
     def begin(self):
         self.load.begin()
+        self.waits.begin()
         for i in range(self.NODES):
             self.start(i)
         self.load.pools(pools.tasks(self.seed))
+        self.waits.handlers(pools.WAITS)
+
+    def settle(self):
+        self.load.settle()
+        self.waits.settle()
 
     def judge(self):
         return check(self.history())
+
+    def end_others(self):
+        """Who is there beside the nodes."""
+        self.waits.close()
+        self.door.end()
 
     def note(self, what, **more):
         with self.log_lock:
@@ -64,8 +79,11 @@ class Arena:
             self.log.write(json.dumps({"at": time.time(), "what": what, **more}) + "\n")
             self.log.flush()
 
+    def options(self):
+        return {**TIMES, "callback_url": self.door.url}
+
     def start(self, i):
-        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **self.TIMES)
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **self.options())
         if i < len(self.nodes):
             self.ended.append(self.nodes[i])
             self.nodes[i] = node
@@ -82,6 +100,7 @@ class Arena:
         self.note("calm")
         self.rest()
         self.end_nodes()
+        self.end_others()
         self.faults += self.judge() + self.residue()
         return self.faults
 
@@ -93,20 +112,22 @@ class Arena:
                     self.start(i)
             return done()
 
+        since = self.db.one("select clock_timestamp()")
         try:
             wait_until(lambda: supervised(self.load.caught_up), QUIET_S, "the schedules to be in time", step=0.2)
-            self.load.settle()
+            self.settle()
             wait_until(lambda: supervised(lambda: not self.load.left()), QUIET_S, "the rest", step=0.2)
-            wait_until(lambda: supervised(self.all_up), QUIET_S, "the nodes to have their names again", step=0.2)
+            wait_until(lambda: supervised(lambda: self.all_up(since)), QUIET_S, "the nodes to have their names again", step=0.2)
         except AssertionError as e:
             self.faults.append(f"I10 {e}")
             late = self.db.query("select name, status, attempt, last_error from pgrab.task where schedule is not null and not paused")
             self.faults += [f"I10 {r.name}: its schedule is late, {r.status} (attempt {r.attempt}, {r.last_error})" for r in late]
             self.faults += [f"I10 {r.name}: still {r.status} (attempt {r.attempt}, {r.last_error})" for r in self.load.left()]
 
-    def all_up(self):
-        """Who was killed right after it had registered is declared dead by others, which they have to be there for."""
-        up = {(r.name, r.pid) for r in self.db.query("select name, pid from pgrab.node where state = 'up'")}
+    def all_up(self, since):
+        """Who was killed right after it had registered is declared dead by others, which they have to be there for; and a node without a
+        lease would leave the name of its old incarnation behind."""
+        up = {(r.name, r.pid) for r in self.db.query("select name, pid from pgrab.node where state = 'up' and heartbeat_at > %s", since)}
         return up == {(node.name, node.pid) for node in self.nodes}
 
     def end_nodes(self):
@@ -125,12 +146,12 @@ class Arena:
                 self.faults.append(f"I11 {node.name} (pid {node.pid}) ended by signal {-code}")
 
     def history(self):
-        runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version, error
-            from pgrab.run order by finished_at""")
+        runs = self.db.query("""select name, outcome, ended, fire_at, started_at, finished_at, attempt, incarnation, version, error,
+            output, signals from pgrab.run order by finished_at, version""")
         (self.folder / "runs").write_text("".join(f"{run}\n" for run in runs), encoding="utf-8")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
         begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
-        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun)
+        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited())
 
     def residue(self):
         """I11, I13: nothing of ours is left, anywhere."""
@@ -154,6 +175,7 @@ class Arena:
         for node in self.nodes:
             if node.running():
                 node.kill9()
+        self.end_others()
         end_leftovers(15)
         for wire in self.wires:
             wire.close()

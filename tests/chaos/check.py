@@ -2,15 +2,17 @@
 import collections
 import re
 
+import waits
+
 Start = collections.namedtuple("Start", "name at attempt fence fire_at")
 
 
 class History:
     """runs: rows of pgrab.run; events: of the probes; effects: name -> rows; promises, parents, acks: of the load;
-    begun: (name, time) of each start that the database let pass."""
+    begun: (name, time) of each start that the database let pass; waited: of what waits."""
 
-    def __init__(self, runs, events, effects, promises, parents, acks, begun):
-        self.begun = begun
+    def __init__(self, runs, events, effects, promises, parents, acks, begun, waited=None):
+        self.begun, self.waited = begun, waited or waits.Waited()
         self.events, self.effects, self.promises, self.parents, self.acks = events, effects, promises, parents, acks
         self.runs = collections.defaultdict(list)
         for run in runs:
@@ -32,10 +34,10 @@ def lost(h):
     """I1, I6: each task that runs once has exactly one end, and a task that may be tried again has really run."""
     faults = []
     for name, promise in h.promises.items():
-        if promise in ("grid", "sqlgrid"):
+        if promise in ("grid", "sqlgrid", "vain"):
             continue
         ended = [r for r in h.runs[name] if r.ended is not None]
-        parked = promise == "amo" and h.runs[name] and not ended
+        parked = promise in ("amo", "once_answer") and h.runs[name] and not ended
         if len(ended) != 1 and not parked and not paused_for_good(h, name):
             faults.append(f"I1 {name}: has ended {len(ended)} times")
         if promise in ("once", "limited", "link") and any(r.ended == "done" for r in ended) and not h.ends[name]:
@@ -152,7 +154,7 @@ def blameless(h):
     return faults
 
 
-CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless]
+CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless, *waits.CHECKS]
 
 
 def check(h):

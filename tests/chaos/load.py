@@ -6,12 +6,14 @@ from probe import Probe
 
 
 class Load:
-    """The tasks of one seed.  names: what each promises, by its name."""
+    """The tasks of one seed."""
 
     def __init__(self, db, folder, rng):
         self.db, self.rng = db, rng
         self.probe = Probe(folder)
-        self.promises = {}  # name -> once, amo, grid, sql, sqlgrid, link, limited
+        self.steps_file = folder / "steps"  # what handlers have done in their steps
+        self.steps_file.touch()
+        self.promises = {}  # name -> once, amo, grid, sql, sqlgrid, link, limited; and those of waits.py
         self.parents = {}   # name of a link -> names of its parents
         self.acks = []      # (name, what, at): a person was told so; nothing starts after it
 

@@ -8,18 +8,21 @@ import threading
 import time
 from datetime import timedelta
 
-import psycopg
-
-from arena import Arena
+import waits
+from arena import TIMES, Arena
 from cluster import ROOT
 from faults import LENGTHS, VICTIMS
+from waits import Call, signal
 
 Order = collections.namedtuple("Order", "id form fate patience")     # patience: seconds; None: a day
-Call = collections.namedtuple("Call", "what order key pid at")       # of what is outside: by handlers
-Sent = collections.namedtuple("Sent", "order by told")               # told: it counts (True), it does not (False), nothing for sure (None)
 FORMS = ["chain", "order", "order_awaited"]
 FATES = ["early", "approved", "twice", "never", "close"]
 SECTION = (ROOT / "docs/waiting.md").read_text(encoding="utf-8").split("## An order, from payment to refund\n")[1].split("\n## ")[0]
+
+
+def name_of(order_id):
+    """Of what waits for the approval: a link of a chain, or a task of a handler."""
+    return f"approve {order_id}"
 
 
 def sql_form():
@@ -101,7 +104,7 @@ class Orders:
     def place(self, o):
         """Of handlers, whose kinds a node has to have told first."""
         self.db.query("insert into pgrab.task (key, kind, args, max_attempts, backoff) values (%s, %s, %s, 100, '50 ms') on conflict (key) do nothing",
-                      f"approve {o.id}", o.form, json.dumps({"order_id": o.id, "amount": 9.9}))
+                      name_of(o.id), o.form, json.dumps({"order_id": o.id, "amount": 9.9}))
 
     def people(self):
         """(seconds, order, who) of each approval."""
@@ -111,26 +114,10 @@ class Orders:
             acts += [(at, o, by) for by in {"never": [], "twice": ["ann", "bob"]}.get(o.fate, ["ann"])]
         return acts
 
-    def send(self, o, by, over):
-        """Until there is an answer, as a person would."""
-        told = False
-        while not over.is_set():
-            try:
-                with self.db.connect() as conn:
-                    rows = conn.execute("select status from pgrab.signal(%s, 'approved', %s)", [f"approve {o.id}", json.dumps({"by": by})]).fetchall()
-                    self.sent.append(Sent(o.id, by, True if rows and rows[0].status != "parked" else told))  # parked: it is kept for a retry
-                return
-            except (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.NoDataFound, psycopg.errors.UndefinedObject):
-                self.sent.append(Sent(o.id, by, told))  # it has ended
-                return
-            except psycopg.Error:
-                told = None  # it may have come
-                over.wait(0.05)
-
     def history(self):
         payments = [(r.order_id, float(r.amount)) for r in self.db.query("select order_id, amount from public.payment")]
         shipments = [r.order_id for r in self.db.query("select order_id from public.shipment")]
-        calls = [Call(what, int(order), key, pid, float(at))
+        calls = [Call(name_of(int(order)), what, key, pid, float(at))
                  for what, order, key, pid, at in (line.split("\t") for line in self.calls_file.read_text(encoding="utf-8").splitlines())]
         runs = self.db.query("""select coalesce(key, name) as name, outcome, ended, attempt, started_at, finished_at, output, error, signals
             from pgrab.run order by finished_at""")
@@ -141,9 +128,6 @@ class Orders:
 
     def caught_up(self):
         return True
-
-    def settle(self):
-        pass
 
     def left(self):
         """A link that has timed out is parked, and its children have ended with the chain."""
@@ -164,12 +148,14 @@ class Orders:
 class OrderArena(Arena):
     NODES = 2
     SECONDS = 4
-    TIMES = {**Arena.TIMES, "fence_after": "1s", "dead_after": "4s", "kill_grace": "200ms", "workers": "4", "allow": "sql,noop"}
 
     def prepare(self):
         self.load = Orders(self.db, self.folder, self.rng)
         self.config = self.load.sections()
         self.acts = []
+
+    def options(self):
+        return {**TIMES, "fence_after": "1s", "dead_after": "4s", "kill_grace": "200ms", "workers": "4", "allow": "sql,noop"}
 
     def draw(self):
         rng = random.Random(f"{self.seed} orders")
@@ -200,12 +186,14 @@ class OrderArena(Arena):
 
     def act(self, at, o, by):
         self.over.wait(max(0, at - time.monotonic()))
-        self.load.send(o, by, self.over)
+        self.load.sent.append(signal(self.db, name_of(o.id), by, self.over))
 
-    def rest(self):
+    def settle(self):
         for thread in self.acts:
             thread.join(30)
-        super().rest()
+
+    def end_others(self):
+        pass
 
     def judge(self):
         return check(self.load.history())
@@ -226,13 +214,13 @@ class History:
     def done(self, o, what):
         """How often, of pay, ship and refund."""
         if o.form != "chain":
-            return sum(c.order == o.id and c.what == what for c in self.calls)
+            return sum(c.name == name_of(o.id) and c.what == what for c in self.calls)
         if what == "ship":
             return self.shipments.count(o.id)
         return sum(order == o.id and (amount > 0) == (what == "pay") for order, amount in self.payments)
 
     def told(self, o):
-        return [s.told for s in self.sent if s.order == o.id]
+        return [s.told for s in self.sent if s.name == name_of(o.id)]
 
 
 def ended(h):
@@ -242,7 +230,7 @@ def ended(h):
         ends = [what for what in ("ship", "refund") if h.done(o, what)]
         if not h.done(o, "pay") or len(ends) != 1:
             faults.append(f"I14 order {o.id} ({o.form}, {o.fate}): paid {h.done(o, 'pay')} times, and then {ends or 'nothing'}")
-        if o.form != "chain" and [r.ended for r in h.runs[f"approve {o.id}"]].count("done") != 1:
+        if o.form != "chain" and [r.ended for r in h.runs[name_of(o.id)]].count("done") != 1:
             faults.append(f"I14 order {o.id} ({o.form}, {o.fate}): its task has not ended once, as done")
     return faults
 
@@ -266,40 +254,20 @@ def exactly_once(h):
             for what in ("pay", "ship", "refund") if h.done(o, what) > 1]
 
 
-def stable_keys(h):
-    """I16: what is outside is asked again only after an attempt that died, and always with the same key."""
-    faults = []
-    for o in h.orders:
-        died = sum(r.outcome in ("failed", "lost") for r in h.runs[f"approve {o.id}"])
-        for what in ("pay", "ship", "refund"):
-            keys = [c.key for c in h.calls if c.order == o.id and c.what == what]
-            if len(set(keys)) > 1:
-                faults.append(f"I16 order {o.id}: {what} was called with the keys {sorted(set(keys))}")
-            if len(keys) > 1 + died:
-                faults.append(f"I16 order {o.id}: {what} was called {len(keys)} times, and {died} of its attempts died")
-    return faults
+def outside(h):
+    """I16."""
+    return [fault for o in h.orders for fault in waits.stable_keys(name_of(o.id), h.calls, h.runs[name_of(o.id)])]
 
 
 def first_counts(h):
-    """I17: one approval counts, and it is the one whose sender was told so."""
-    faults = []
-    for o in h.orders:
-        told = {s.by: s.told for s in h.sent if s.order == o.id}
-        winners = [by for by, counts in told.items() if counts]
-        if len(winners) > 1:
-            faults.append(f"I17 order {o.id}: {winners} were both told that theirs counts")
-        by = approver(h, o)
-        if by is not None and (told.get(by, False) is False or (winners and by not in winners)):
-            faults.append(f"I17 order {o.id}: was approved by {by}, and the senders were told {told}")
-    return faults
+    """I17."""
+    return [fault for o in h.orders for fault in waits.first_counts(name_of(o.id), approver(h, o), h.sent)]
 
 
 def approver(h, o):
     """Whom the history names."""
-    done = [r for r in h.runs[f"approve {o.id}"] if r.outcome == "succeeded"]
-    if not done or not h.done(o, "ship"):
-        return None
-    return done[-1].signals[0]["payload"]["by"] if o.form == "chain" else json.loads(done[-1].output.splitlines()[-1])
+    done = [r for r in h.runs[name_of(o.id)] if r.outcome == "succeeded"]
+    return waits.signaller(done[-1], "chain" if o.form == "chain" else "handler") if done and h.done(o, "ship") else None
 
 
 def never_early(h):
@@ -308,19 +276,19 @@ def never_early(h):
     for o in h.orders:
         if o.patience is None or not h.done(o, "refund"):
             continue
-        runs = h.runs[f"approve {o.id}"]
+        runs = h.runs[name_of(o.id)]
         if o.form == "chain":
             since = max(r.finished_at for r in h.runs[f"pay {o.id}"] if r.outcome == "succeeded")
             until = min(r.finished_at for r in runs if r.outcome == "timed_out").timestamp()
         else:
             since = min((r.finished_at for r in runs if r.outcome == "waited"), default=None)
-            until = min(c.at for c in h.calls if c.order == o.id and c.what == "refund")
+            until = min(c.at for c in h.calls if c.name == name_of(o.id) and c.what == "refund")
         if since is None or until < since.timestamp() + o.patience:
             faults.append(f"I18 order {o.id} ({o.form}): was refunded {'without having waited' if since is None else 'too early'}")
     return faults
 
 
-CHECKS = [ended, approved, exactly_once, stable_keys, first_counts, never_early]
+CHECKS = [ended, approved, exactly_once, outside, first_counts, never_early]
 
 
 def check(h):

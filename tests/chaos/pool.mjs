@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { appendFileSync, writeSync } from 'node:fs'
 
-const { run, task } = await import(process.env.LIBRARY)
+const { run, task, TimedOut } = await import(process.env.LIBRARY)
 const PROBE = process.env.PROBE_FILE
 const wait = seconds => new Promise(resolve => setTimeout(resolve, seconds * 1000))
 const write = text => writeSync(Number(process.env.PGRAB_HANDLER_OUT), text + '\n')
@@ -40,5 +40,19 @@ task('js_many', async ({ tag, seconds, how }, ctx) => {
   } finally {
     await release()
   }
+})
+
+task('js_waits', async ({ tag, patience }, ctx) => {
+  const did = what => {
+    const fields = [tag, what, `${ctx.id}-${ctx.fireAt}-${what}`, process.pid, Date.now() / 1000]
+    appendFileSync(process.env.STEPS_FILE, fields.join('\t') + '\n')
+  }
+  await ctx.step('pay', () => did('pay'))
+  const by = await ctx.wait('approved', patience).then(came => came.by, e => {
+    if (!(e instanceof TimedOut)) throw e
+    return 'nobody'
+  })
+  await ctx.step('ship', () => did('ship'))
+  return by
 })
 run({ concurrency: 8 })

@@ -6,7 +6,7 @@ import select
 import sys
 import time
 
-from pgrab_handler import run, task
+from pgrab_handler import TimedOut, run, task
 
 PROBE = os.environ["PROBE_FILE"]
 
@@ -110,8 +110,36 @@ async def thread(tag, seconds, how, ctx):
     await asyncio.get_running_loop().run_in_executor(None, beside, tag, seconds, how, ctx)
 
 
+def did(what, tag, ctx):
+    """The key is the same in each attempt of a fire."""
+    with open(os.environ["STEPS_FILE"], "a", encoding="utf-8") as f:
+        f.write(f"{tag}\t{what}\t{ctx.id}-{ctx.fire_at}-{what}\t{os.getpid()}\t{time.time():.6f}\n")
+
+
+@beside_others("py_waits")
+async def waits(tag, patience, ctx):
+    await ctx.step("pay", did, "pay", tag, ctx)
+    try:
+        by = (await ctx.wait("approved", patience))["by"]
+    except TimedOut:
+        by = "nobody"
+    await ctx.step("ship", did, "ship", tag, ctx)
+    return by
+
+
+def waits_one(tag, patience, ctx):
+    ctx.step("pay", did, "pay", tag, ctx)
+    try:
+        by = ctx.wait("approved", patience)["by"]
+    except TimedOut:
+        by = "nobody"
+    ctx.step("ship", did, "ship", tag, ctx)
+    return by
+
+
 if ONE:
     task("py_one")(beside)
+    task("py_waits_one")(waits_one)
 
 
 run(concurrency=1 if ONE else 8)

@@ -13,17 +13,18 @@ HERE = Path(__file__).resolve().parent
 NODE = shutil.which("node")
 KINDS = ["py_many", "py_beside", "py_thread", "py_one"] + (["js_many"] if NODE else [])
 BAD = ["dies", "hangs", "deaf", "floods", "nonsense", "stranger"]
+WAITS = ["py_waits", "py_waits_one"] + (["js_waits"] if NODE else [])  # steps, and a wait between them
 OWN = {"py_many": ["hello", "twice"], "py_beside": ["hello", "twice"], "js_many": ["forgets"]}
 TASKS = 24
 
 
-def sections(probe, folder):
+def sections(load, folder):
     """The node's file."""
-    env = f"env = PROBE_FILE={probe.file},PYTHONPATH={ROOT}/contrib/handlers/python,PYTHONDONTWRITEBYTECODE=1," \
+    env = f"env = PROBE_FILE={load.probe.file},STEPS_FILE={load.steps_file},PYTHONPATH={ROOT}/contrib/handlers/python,PYTHONDONTWRITEBYTECODE=1," \
           f"LIBRARY={ROOT}/contrib/handlers/node/pgrab-handler.mjs"
-    parts = [("many", f"{sys.executable} {HERE}/pool.py", "py_many, py_beside, py_thread"), ("one", f"{sys.executable} {HERE}/pool.py one", "py_one")]
+    parts = [("many", f"{sys.executable} {HERE}/pool.py", "py_many, py_beside, py_thread, py_waits"), ("one", f"{sys.executable} {HERE}/pool.py one", "py_one, py_waits_one")]
     if NODE:
-        parts.append(("js", f"{NODE} {HERE}/pool.mjs", "js_many"))
+        parts.append(("js", f"{NODE} {HERE}/pool.mjs", "js_many, js_waits"))
     path = Path(folder) / "pgrab.conf"
     path.write_text("".join(f"[pool {name}]\ncommand = {command}\nkinds = {kinds}\nping_timeout = 2s\n{env}\n" for name, command, kinds in parts),
                     encoding="utf-8")

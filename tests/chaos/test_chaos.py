@@ -11,6 +11,7 @@ import pytest
 from arena import run_seed
 from check import History, check
 from faults import draw
+from waits import Answer, Call, Request, Sent, Waited
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/mutants"))
@@ -18,8 +19,8 @@ from mutants import Mutant  # noqa: E402 (its folder is not on the path before)
 
 SEEDS = [1, 2, 5, 9]
 
-Run = collections.namedtuple("Run", "name outcome ended fire_at started_at finished_at attempt incarnation version error",
-                             defaults=[None])
+Run = collections.namedtuple("Run", "name outcome ended fire_at started_at finished_at attempt incarnation version error output signals",
+                             defaults=[None, None, None])
 Event = collections.namedtuple("Event", "what tag task fire_at attempt fence pid at")
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
 
@@ -36,9 +37,9 @@ def event(what, name, seconds, version=1):
     return Event(what, name, "1", "f", "1", f"4-{version}", "1", str(at(seconds).timestamp()))
 
 
-def faults(runs, events, promises, effects=None, parents=None, acks=()):
+def faults(runs, events, promises, effects=None, parents=None, acks=(), waited=None):
     begun = [(r.name, r.started_at.timestamp()) for r in runs]
-    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks), begun))
+    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks), begun, waited))
     return sorted({f.split()[0] for f in found})
 
 
@@ -87,6 +88,85 @@ def test_a_good_history_has_no_fault(runs, events):
 ])
 def test_the_checker_sees(what, runs, events, more):
     assert what in faults(runs, events, **more)
+
+
+BY_ANN = [{"payload": {"by": "ann"}}]
+SENT = [Sent("a", "ann", True, NOON.timestamp() - 1)]
+DONE = [Call("a", what, f"1-f-{what}", "1", 0.0) for what in ("pay", "ship")]
+
+
+def signalled(**changes):
+    """A task that was sent a signal, and has begun after that."""
+    return {"runs": [run("a")._replace(signals=BY_ANN)], "events": good()[1], "promises": {"a": "once"}, "waited": Waited(sent=SENT), **changes}
+
+
+def handled(**changes):
+    """A handler that has waited between its steps."""
+    return {"runs": [run("a", outcome="waited", end=None), run("a", begun=3, ended=4, version=2)._replace(output='"ann"', signals=BY_ANN)], "events": [],
+            "promises": {"a": "handler"}, "waited": Waited(sent=SENT, calls=DONE), **changes}
+
+
+def vain(promise, seconds):
+    """One whose signal never comes, that is waited for during two seconds."""
+    runs = {"vain": [run("a", ended=2, outcome="timed_out", end=None)],
+            "handler": [run("a", ended=1, outcome="waited", end=None), run("a", begun=3, ended=4, version=2)._replace(output='"nobody"')]}
+    return {"runs": runs[promise], "events": [], "promises": {"a": promise}, "waited": Waited(never={"a": seconds}, calls=DONE)}
+
+
+def answered(told=True, output="1.4.x ann", said="1.4.x ann", promise="answer", requests=1, fire="f", **more):
+    """A request to which somebody has said something."""
+    answers = [Answer("a", "1.4.x", "succeeded", said, told)] + [Answer("a", "1.4.x", "succeeded", text, True) for text in more.get("others", [])]
+    sent = [Request("a", "f", "1.4.x", 0.0)] + [Request("a", fire, "2.4.y", 1.0)] * (requests - 1)
+    return {"runs": [run("a")._replace(output=output)], "events": [], "promises": {"a": promise}, "waited": Waited(requests=sent, answers=answers)}
+
+
+def in_batch(ended=2, after=3, output="1 members, 1 succeeded", end="done"):
+    runs = [run("m"), run("a", ended=ended, end=end)._replace(output=output), run("after", begun=after - 0.5, ended=after)]
+    return {"runs": runs, "events": [], "promises": {"m": "sql", "a": "batch", "after": "batch"}, "effects": {"m": 1}, "waited": Waited(batches={"a": ["m"]})}
+
+
+def stepped(**effects):
+    return {"runs": [run("a")], "events": [], "promises": {"a": "steps"}, "effects": {"a:one": 1, "a:two": 1, "a:three": 1, **effects}}
+
+
+@pytest.mark.parametrize("h", [signalled(), handled(), vain("vain", 2), vain("handler", 2), answered(), answered(told=None), answered(requests=2),
+                               answered(told=False, said="1.4.x bob", others=["1.4.x ann"]), in_batch(), stepped(),
+                               signalled(waited=Waited(sent=[Sent("a", "ann", None, NOON.timestamp() - 1), Sent("a", "bob", False, NOON.timestamp())]))])
+def test_a_good_wait_has_no_fault(h):
+    assert faults(**h) == []
+
+
+@pytest.mark.parametrize("what, h", [
+    ("I1", answered() | {"runs": []}),
+    ("I4", answered(promise="once_answer", requests=2)),
+    ("I14 a wait that is not over", vain("vain", 2) | {"runs": []}),
+    ("I14 one of a handler", vain("handler", 2) | {"runs": vain("handler", 2)["runs"][:1]}),
+    ("I15 a step was left out", stepped(**{"a:two": 0})),
+    ("I15 a step was done twice", stepped(**{"a:two": 2})),
+    ("I15 although it failed", stepped(**{"a:two": 2}) | {"runs": [run("a", outcome="failed", end=None)]}),
+    ("I16 two keys", handled(runs=[run("a", outcome="lost", end=None, version=3)] + handled()["runs"],
+                             waited=Waited(sent=SENT, calls=DONE + [DONE[0]._replace(key="other")]))),
+    ("I16 again, and nothing died", handled(waited=Waited(sent=SENT, calls=DONE + DONE[:1]))),
+    ("I16 never done", handled(waited=Waited(sent=SENT, calls=DONE[:1]))),
+    ("I16 another fire", answered(requests=2, fire="g")),
+    ("I17 two signals count", signalled(waited=Waited(sent=SENT + [Sent("a", "bob", True, NOON.timestamp() - 1)]))),
+    ("I17 another counts", signalled(waited=Waited(sent=[Sent("a", "bob", True, NOON.timestamp() - 1), Sent("a", "ann", False, NOON.timestamp() - 1)]))),
+    ("I17 another counts for a handler", handled(waited=Waited(sent=[Sent("a", "bob", True, 0.0)], calls=DONE))),
+    ("I17 two answers were recorded", answered(others=["1.4.x bob"])),
+    ("I17 it was told so, and it is not", answered(output="1.4.x bob", others=["1.4.x bob"])),
+    ("I17 it was refused, and it is", answered(told=False)),
+    ("I17 nobody said so", answered(output="forged", told=None)),
+    ("I17 its token is none", answered(told="status 401")),
+    ("I18 before its signal", signalled(waited=Waited(sent=[Sent("a", "ann", True, NOON.timestamp() + 1)]))),
+    ("I18 early", vain("vain", 2.5)),
+    ("I18 a handler goes on early", vain("handler", 2.5)),
+    ("I19 before its members", in_batch(ended=0.5)),
+    ("I19 not all of them", in_batch(output="1 members, 0 succeeded")),
+    ("I19 never", in_batch(end=None)),
+    ("I19 what follows came first", in_batch(after=1)),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_the_checker_sees_of_waits(what, h):
+    assert what.split()[0] in faults(**h)
 
 
 def test_the_same_seed_draws_the_same_faults():

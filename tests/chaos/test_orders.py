@@ -5,7 +5,8 @@ import datetime
 import pytest
 
 from arena import run_seed
-from orders import Call, History, Order, OrderArena, Sent, check
+from orders import History, Order, OrderArena, check
+from waits import Call, Sent
 
 SEEDS = [1, 2, 3]
 
@@ -23,14 +24,14 @@ def good(form, refunded):
     after = 2 if refunded else 9
     what = "refund" if refunded else "ship"
     h = {"orders": [Order(1, form, "never" if refunded else "approved", 2.0 if refunded else None)], "payments": [], "shipments": [], "calls": [],
-         "sent": [] if refunded else [Sent(1, "ann", True)]}
+         "sent": [] if refunded else [Sent("approve 1", "ann", True, 0)]}
     if form == "chain":
         h["payments"] = [(1, 9.9)] + [(1, -9.9)] * refunded
         h["shipments"] = [1] * (not refunded)
         h["runs"] = [run("pay 1", "succeeded", 0, "done"),
                      run("approve 1", "timed_out", after, "parked") if refunded else run("approve 1", "succeeded", after, "done", **BY_ANN[form])]
     else:
-        h["calls"] = [Call("pay", 1, "k-pay", "1", NOON.timestamp()), Call(what, 1, f"k-{what}", "1", NOON.timestamp() + after)]
+        h["calls"] = [Call("approve 1", "pay", "k-pay", "1", NOON.timestamp()), Call("approve 1", what, f"k-{what}", "1", NOON.timestamp() + after)]
         h["runs"] = [run("approve 1", "waited", 0), run("approve 1", "succeeded", after, "done", **({"output": '"refund 1"'} if refunded else BY_ANN[form]))]
     return h
 
@@ -58,7 +59,7 @@ SHIPPED, REFUNDED = (lambda form: good(form, False)), (lambda form: good(form, T
     ("I14 both", REFUNDED("chain"), {"shipments": [1]}),
     ("I14 handler: nothing follows", SHIPPED("order"), {"calls": good("order", False)["calls"][:1]}),
     ("I14 handler: it has not ended", SHIPPED("order"), {"runs": good("order", False)["runs"][:1]}),
-    ("I14 approved and refunded", REFUNDED("chain"), {"sent": [Sent(1, "ann", True)]}),
+    ("I14 approved and refunded", REFUNDED("chain"), {"sent": [Sent("approve 1", "ann", True, 0)]}),
     ("I14 its day was cut", {**REFUNDED("chain"), "orders": [Order(1, "chain", "approved", None)]}, {}),
     ("I14 nobody had approved", SHIPPED("order"), {"sent": []}),
     ("I15 paid twice", SHIPPED("chain"), {"payments": [(1, 9.9), (1, 9.9)]}),
@@ -67,8 +68,8 @@ SHIPPED, REFUNDED = (lambda form: good(form, False)), (lambda form: good(form, T
     ("I16 two keys", SHIPPED("order"), {"calls": repeated(good("order", False)["calls"], "pay", key="other"),
                                         "runs": [run("approve 1", "lost", 0)] + good("order", False)["runs"]}),
     ("I16 again, and nothing died", SHIPPED("order"), {"calls": repeated(good("order", False)["calls"], "pay")}),
-    ("I17 two count", SHIPPED("chain"), {"sent": [Sent(1, "ann", True), Sent(1, "bob", True)]}),
-    ("I17 another counts", SHIPPED("order"), {"sent": [Sent(1, "bob", True), Sent(1, "ann", False)]}),
+    ("I17 two count", SHIPPED("chain"), {"sent": [Sent("approve 1", "ann", True, 0), Sent("approve 1", "bob", True, 0)]}),
+    ("I17 another counts", SHIPPED("order"), {"sent": [Sent("approve 1", "bob", True, 0), Sent("approve 1", "ann", False, 0)]}),
     ("I18 early", {**REFUNDED("chain"), "orders": [Order(1, "chain", "never", 2.5)]}, {}),
     ("I18 handler: early", {**REFUNDED("order"), "orders": [Order(1, "order", "never", 2.5)]}, {}),
     ("I18 handler: without a wait", REFUNDED("order"), {"runs": good("order", True)["runs"][1:]}),
