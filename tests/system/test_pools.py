@@ -556,6 +556,33 @@ def test_a_node_that_loses_its_lease_ends_its_handlers_and_goes_on_with_new_ones
     assert [r.outcome for r in db.runs(task)] == ["lost", "succeeded"] and run.outcome == "succeeded"
 
 
+def test_what_ends_by_itself_while_its_node_is_frozen_is_lost_with_the_node(db, nodes, handlers, tmp_path):
+    """And that is an attempt: nobody else had a part in it."""
+    gate = tmp_path / "gate"
+    node = handlers.start(nodes, f"""
+@task("exit")
+def exit_(ctx):
+    while ctx.attempt == 1 and not os.path.exists({str(gate)!r}):
+        doze(0.02)
+    if ctx.attempt == 1:
+        os._exit(3)
+    return ctx.attempt
+""", "exit")
+    handlers.wait_up(db)
+    task = db.add(kind="exit", max_attempts=2)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    process, incarnation = pids_of(node)[0], node.incarnation()
+    node.stop()
+    gate.touch()
+    wait_until(lambda: not alive(process), 5, "the handler to be gone")
+    db.wait("select now() - heartbeat_at > interval '1500 ms' from pgrab.node")
+    node.cont()
+    db.wait("select incarnation <> %s from pgrab.node", incarnation, timeout=15)
+    assert db.wait_run(task, count=2, timeout=20).output == "2\n"
+    first = db.runs(task)[0]
+    assert (first.outcome, first.attempt, first.error) == ("lost", 1, "its process ended: exit code 3")
+
+
 def test_a_node_that_stops_waits_for_its_handlers_and_leaves_none(db, nodes, handlers):
     node = handlers.start(nodes, SLEEPER, "sleep", processes=3)
     handlers.wait_up(db, 3)
