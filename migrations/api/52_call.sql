@@ -87,7 +87,7 @@ begin
   elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all', 'rotate_answer_key') then
     new := pgrab_internal.call_cluster(new);
   elsif new.verb = 'resolve' then
-    new.word := pgrab_internal.resolve(new.ids[1], new.word, new.file);
+    new.word := pgrab_internal.resolve(new.ids[1], new.word, new.file, new.caller);
   elsif new.verb = 'backfill' then
     new.file := pgrab_internal.backfill(new.ids, new.file, new.caller);
   elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token',

@@ -187,33 +187,54 @@ end $$;
 comment on function pgrab_internal.answer_lock(bigint, pgrab_internal.answer_run) is
   'Locks the task of a run that has not ended; refuses an answer to any other.';
 
-create or replace function pgrab_internal.resolve(p_id bigint, p_token text, p_answer jsonb) returns text
+-- Without a token: whoever may control the task answers for a receiver that will not.
+create or replace function pgrab_internal.answer_lock_by(p_id bigint, p_answer jsonb, p_by text)
+returns pgrab_internal.task
+language plpgsql as $$
+declare
+  t pgrab_internal.task;
+begin
+  select l.* into t from pgrab_internal.control_lock(array[p_id], 'resolve', p_by) l;
+  if not pgrab_internal.awaits(t.status, t.incarnation) then
+    perform pgrab_internal.control_refuse(t,
+      'Only a request that has been accepted (kind http, args.await) waits for an answer.');
+  end if;
+  perform pgrab_internal.event('resolve', p_by, t, jsonb_build_object('outcome', p_answer -> 'outcome'));
+  return t;
+end $$;
+comment on function pgrab_internal.answer_lock_by(bigint, jsonb, text) is
+  'Locks a task that waits for its answer, and records who gives it; refuses any other.';
+
+create or replace function pgrab_internal.resolve(p_id bigint, p_token text, p_answer jsonb, p_by text)
+returns text
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
-  r pgrab_internal.answer_run := pgrab_internal.answer_check(p_id, p_token);
+  r constant pgrab_internal.answer_run := case when p_token is not null
+    then pgrab_internal.answer_check(p_id, p_token) end;
   t pgrab_internal.task;
   v_moved pgrab_internal.moved[];
 begin
   perform pgrab_internal.answer_valid(p_answer);
-  t := pgrab_internal.answer_lock(p_id, r);
+  t := case when p_token is null then pgrab_internal.answer_lock_by(p_id, p_answer, p_by)
+    else pgrab_internal.answer_lock(p_id, r) end;
   if not p_answer ? 'outcome' then
     perform pgrab_internal.answer_beat(t, p_answer);
     return 'waiting';
   end if;
   v_moved := pgrab_internal.answer_end(t, p_answer ->> 'outcome', case when p_answer ->> 'outcome' = 'failed'
-      then left(coalesce(pgrab_internal.answer_text(p_answer -> 'error'), 'its receiver answered: failed'),
-        10000) end,
+      then left(coalesce(pgrab_internal.answer_text(p_answer -> 'error'),
+        case when p_token is null then p_by else 'its receiver' end || ' answered: failed'), 10000) end,
     pgrab_internal.answer_text(p_answer -> 'output'));
   return v_moved[1].outcome;
 end $$;
-comment on function pgrab_internal.resolve(bigint, text, jsonb) is 'pgrab.resolve() for a caller.';
+comment on function pgrab_internal.resolve(bigint, text, jsonb, text) is 'pgrab.resolve() for a caller.';
 
 create or replace function pgrab.resolve(p_task bigint, p_token text, p_answer jsonb) returns text
 language sql
 begin atomic
   with answer as (
     insert into pgrab_internal.call (verb, ids, word, file)
-    values ('resolve', array[p_task], p_token, p_answer) returning word)
+    values ('resolve', array[p_task], coalesce(p_token, ''), p_answer) returning word)
   select a.word from answer a;
 end;
 comment on function pgrab.resolve(bigint, text, jsonb) is
@@ -221,6 +242,25 @@ comment on function pgrab.resolve(bigint, text, jsonb) is
   '"succeeded", "output": ...} or {"outcome": "failed", "error": "..."} ends the run; {"progress": 40, '
   '"text": "..."} says that it is at work. Returns the outcome that was recorded, or waiting. Refuses a '
   'token that is not one (28000), and an answer to a run that is over (55000).';
+
+create or replace function pgrab.resolve(p_task bigint, p_answer jsonb) returns text
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, ids, file) values ('resolve', array[p_task], p_answer)
+    returning word)
+  select a.word from answer a;
+end;
+comment on function pgrab.resolve(bigint, jsonb) is
+  'The same for whoever may control the task, who needs no token, once its request has been accepted: for a '
+  'receiver that will not answer.';
+
+create or replace function pgrab.resolve(p_task text, p_answer jsonb) returns text
+language sql
+begin atomic
+  select pgrab.resolve(pgrab_tool.id_of(p_task), p_answer);
+end;
+comment on function pgrab.resolve(text, jsonb) is 'The same for a task given by its key or its name.';
 
 -- Twice, and no token that is out is worth anything.
 create or replace function pgrab_internal.rotate_answer_key() returns void

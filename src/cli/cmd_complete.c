@@ -20,6 +20,7 @@
 #define THING_FILE    "file" /* left to the shell: the only answer is "/" */
 #define THING_COMMAND "command"
 #define THING_OUTCOME "outcome"
+#define THING_ANSWER  "answer"
 
 struct line {
 	const struct command *cmd; /* NULL: none yet, or an unknown one */
@@ -95,6 +96,7 @@ offer_things(const struct line *l, const char *thing)
 {
 	static const char *const outcomes[] = {
 	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
+	static const char *const answers[] = {"succeeded", "failed", NULL};
 
 	if (thing == NULL)
 		return;
@@ -104,6 +106,8 @@ offer_things(const struct line *l, const char *thing)
 		offer_commands(l);
 	else if (strcmp(thing, THING_OUTCOME) == 0)
 		offer_all(l, outcomes);
+	else if (strcmp(thing, THING_ANSWER) == 0)
+		offer_all(l, answers);
 	else
 		offer_from_database(l, thing);
 }
@@ -139,7 +143,8 @@ static const char *
 operand_thing(const struct line *l, int n)
 {
 	static const struct meaning operands[] = {{"TASK", "task"}, {"TASK...", "task"}, {"NODE", "node"},
-	    {"KEY", "limit"}, {"NAME", "calendar"}, {"FILE", THING_FILE}, {NULL, NULL}};
+	    {"KEY", "limit"}, {"NAME", "calendar"}, {"FILE", THING_FILE}, {"OUTCOME", THING_ANSWER},
+	    {NULL, NULL}};
 	char word[40];
 
 	if (l->cmd == &cmd_help)

@@ -1,4 +1,4 @@
-/* pgrab signal */
+/* pgrab signal, resolve: what a task waits for, from a person. */
 #include "cli/commands.h"
 
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
@@ -17,6 +17,14 @@ run_signal(struct cli *c)
 	return code;
 }
 
+static int
+run_resolve(struct cli *c)
+{
+	const char *params[3] = {c->operands[0], c->operands[1], c->n_operands > 2 ? c->operands[2] : NULL};
+
+	return cli_list(c, "cli_resolve", 3, params, NULL);
+}
+
 const struct command cmd_signal = {
     .name = "signal",
     .group = GROUP_DO,
@@ -31,4 +39,22 @@ const struct command cmd_signal = {
     .min_operands = 2,
     .max_operands = 3,
     .exec = run_signal,
+};
+
+const struct command cmd_resolve = {
+    .name = "resolve",
+    .group = GROUP_DO,
+    .usage = "TASK OUTCOME [TEXT] [OPTIONS]",
+    .summary = "answer the request of a task whose receiver will not",
+    .details =
+	"The function pgrab.resolve(), without a token. A task of kind http with args.await waits until its\n"
+	"receiver has called back; this ends its run instead. OUTCOME is succeeded, and TEXT its output, or\n"
+	"failed, and TEXT says why; then it is tried again like any failure. pgrab cancel gives it up.\n"
+	"  pgrab resolve thumbnails succeeded '{\"thumbnails\": 21}'\n"
+	"  pgrab resolve thumbnails failed 'out of paper'",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .min_operands = 2,
+    .max_operands = 3,
+    .exec = run_resolve,
 };

@@ -39,6 +39,7 @@ const struct command *const cli_commands[] = {
     &cmd_delete,
     &cmd_undelete,
     &cmd_signal,
+    &cmd_resolve,
     &cmd_seal,
     &cmd_wait,
     &cmd_limit,

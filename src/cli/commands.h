@@ -26,7 +26,7 @@ extern const struct command cmd_logs;
 extern const struct command cmd_migrate;
 extern const struct command cmd_next;
 extern const struct command cmd_nodes;
-extern const struct command cmd_signal;
+extern const struct command cmd_resolve, cmd_signal; /* in cmd_signal.c */
 extern const struct command cmd_adopt, cmd_pause, cmd_resume, cmd_cancel, cmd_retry, cmd_run_now,
     cmd_skip_next, cmd_delete, cmd_undelete, cmd_seal; /* in cmd_control.c */
 extern const struct command cmd_run;

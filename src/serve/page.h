@@ -56,6 +56,7 @@ void page_graph(struct call *c, const PGresult *links, const char *id);
 void page_act_tasks(struct call *c, struct db *db);
 void page_act_node(struct call *c, struct db *db);
 void page_act_signal(struct call *c, struct db *db);
+void page_act_answer(struct call *c, struct db *db);
 void page_act_limit(struct call *c, struct db *db);
 void page_act_all(struct call *c, struct db *db);
 void page_add(struct call *c, struct db *db);

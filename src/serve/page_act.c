@@ -68,6 +68,17 @@ page_act_signal(struct call *c, struct db *db)
 }
 
 void
+page_act_answer(struct call *c, struct db *db)
+{
+	const char *text = call_form(c, "text");
+	const char *params[3] = {
+	    c->part[0], call_form(c, "outcome"), text != NULL && *text != '\0' ? text : NULL};
+
+	if (act(c, db, "cli_resolve", 3, params))
+		page_back(c, "/tasks");
+}
+
+void
 page_act_node(struct call *c, struct db *db)
 {
 	const char *action = call_form(c, "action"), *params[] = {c->part[0]};

@@ -87,25 +87,52 @@ put_actions(struct call *c, const char *id, const char *kind)
 	buf_adds(&c->out, "</form>\n");
 }
 
-/* For a task that waits for one: a field for what comes with it, and a button. */
+/* A form with one field, for what the task waits for; the caller adds the buttons, and the end. */
 static void
-put_signal(struct call *c, const PGresult *fields)
+begin_field(struct call *c, const PGresult *fields, const char *action, const char *label)
 {
-	const char *name = field(fields, "waits_for");
-	struct buf text = {0};
+	struct buf path = {0};
 
-	if (*name == '\0')
-		return;
-	buf_addf(&text, "/tasks/%s/signal", field(fields, "id"));
-	page_form(c, buf_str(&text), "inline");
+	buf_addf(&path, "/tasks/%s/%s", field(fields, "id"), action);
+	page_form(c, buf_str(&path), "inline");
+	buf_fini(&path);
 	buf_adds(&c->out, "<input type=\"hidden\" name=\"back\" value=\"");
 	html_text(&c->out, c->uri);
-	buf_adds(&c->out, "\"><label>JSON for the run <input name=\"payload\" placeholder=\"null\"></label>");
-	buf_reset(&text);
+	buf_addf(&c->out, "\"><label>%s</label>", label);
+}
+
+static void
+put_signal(struct call *c, const PGresult *fields, const char *name)
+{
+	struct buf text = {0};
+
+	begin_field(c, fields, "signal", "JSON for the run <input name=\"payload\" placeholder=\"null\">");
 	buf_addf(&text, "send signal %s", name);
 	page_button(c, "signal", name, buf_str(&text));
 	buf_adds(&c->out, "</form>\n");
 	buf_fini(&text);
+}
+
+/* For a receiver that will not call back. */
+static void
+put_answer(struct call *c, const PGresult *fields)
+{
+	begin_field(c, fields, "answer", "Output, or error <input name=\"text\">");
+	page_button(c, "outcome", "succeeded", "answer: succeeded");
+	page_button(c, "outcome", "failed", "answer: failed");
+	buf_adds(&c->out, "</form>\n");
+}
+
+/* What is no signal is in parentheses: see pgrab.waits. */
+static void
+put_wait(struct call *c, const PGresult *fields)
+{
+	const char *name = field(fields, "waits_for");
+
+	if (strcmp(name, "(answer)") == 0)
+		put_answer(c, fields);
+	else if (*name != '\0' && *name != '(')
+		put_signal(c, fields, name);
 }
 
 static void
@@ -156,7 +183,7 @@ put_parts(struct call *c, const struct parts *p)
 
 	put_title(c, f);
 	put_actions(c, field(f, "id"), field(f, "kind"));
-	put_signal(c, f);
+	put_wait(c, f);
 	put_fields(c, f);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));

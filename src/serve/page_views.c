@@ -284,6 +284,7 @@ const struct route page_routes[] = {
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),
     ACT("/tasks/*/signal", page_act_signal),
+    ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", history),
     SHOW("/timeline", page_timeline),
     SHOW("/chains", chains),

@@ -1,6 +1,6 @@
 -- Answers that come later: who awaits one, what ends it, what is refused, and what the dead change.
 begin;
-select plan(77);
+select plan(86);
 set local timezone = 'UTC';
 \ir chain.inc
 insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
@@ -189,6 +189,27 @@ select is(pgrab.resolve(11, :'token', jsonb_build_object('outcome', 'succeeded',
   E'\u0001' || repeat('ab', 50000))), 'succeeded', 'a long output');
 select is((select output_truncated::text || ' ' || (octet_length(output) <= 65536) || ' ' || left(output, 3)
   from pgrab.run where task_id = 11), 'true true ?ab', 'is cut, and printable');
+
+-- ------------------------------------------------------------------------- for a receiver that will not
+insert into pgrab.task (id, key, kind, command, args, max_attempts, owner) overriding system value
+select g, 'k' || g, 'http', 'http://x/', '{"await": true}', 2, current_user from generate_series(61, 62) g;
+select throws_ok($$select pgrab.resolve(61, '{"outcome": "succeeded"}')$$, '55000',
+  'task 61 (k61) is scheduled', 'what has not asked is not answered');
+select pg_temp.awaits(61), pg_temp.awaits(62);
+select throws_ok($$select pgrab.resolve(61, '{"outcome": "lost"}')$$, '22023', null, 'with an answer');
+select is(pgrab.resolve(61, '{"outcome": "succeeded", "output": "by hand"}'), 'succeeded',
+  'whoever may control a task needs no token');
+select is(pg_temp.last(61), 'succeeded done n1 by hand', 'to end its run');
+select is((select e.role || ' ' || e.detail::text from pgrab.event e
+  where e.task_id = 61 and e.what = 'resolve'), current_user || ' {"outcome": "succeeded"}',
+  'and it is known who did');
+select is(pgrab.resolve('k62', '{"outcome": "failed"}'), 'failed', 'a failure');
+select is(pg_temp.row_of(62) || ', ' || pg_temp.last(62),
+  'scheduled, failed n1 ' || current_user || ' answered: failed', 'is tried again');
+select throws_ok($$select pgrab.resolve(61, '{"outcome": "failed"}')$$, 'P0002', 'task 61 has ended: done',
+  'what has ended is not answered');
+select throws_ok($$select pgrab.resolve(null::bigint, '{"outcome": "failed"}')$$, '22004', null,
+  'or is no task');
 
 -- ------------------------------------------------------------------------------ chains, limits, batches
 insert into pgrab.limit (key, max_running) values ('one', 1);

@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(38);
+select plan(40);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -267,6 +267,13 @@ select is(array(
     where t.object not in ('add', 'secret', 'token', 'task')
       and pg_temp.try('pgrab_t_callback', pg_temp.filled(t.text, 'pgrab_t_other'))
     order by 1), '{resolve call}', 'who answers for the receivers of requests can do nothing else');
+
+select is(array(
+    select r from unnest('{pgrab_t_submit,pgrab_t_operator,pgrab_t_read,pgrab_t_callback}'::text[]) r
+    where pg_temp.try(r, pg_temp.filled('select pgrab.resolve({t}, ''{"outcome": "failed"}'')::int',
+      'pgrab_t_other'))), '{pgrab_t_operator}', 'without a token only who may control the task answers');
+select ok(pg_temp.try('pgrab_t_submit', pg_temp.filled(
+  'select pgrab.resolve({t}, ''{"outcome": "failed"}'')::int', 'pgrab_t_submit')), 'as its owner may');
 
 -- -------------------------------------------------------------------------------- nothing else is granted
 create function pg_temp.extra(p_role text) returns setof text language sql as $$

@@ -10,8 +10,9 @@ import urllib.request
 
 import pytest
 from attack import Attack
-from cluster import wait_until
+from cluster import run_pgrab, wait_until
 from faulty import proxy  # noqa: F401 (fixture)
+from test_serve_page import Visitor
 
 
 class Receiver(http.server.ThreadingHTTPServer):
@@ -106,6 +107,35 @@ def test_a_receiver_calls_back(db, nodes, receiver, door):
     assert db.one("select pgrab.resolve(%s, %s, '{\"outcome\": \"failed\", \"error\": \"no\"}')", tasks[1], urls[tasks[1]].rsplit("/", 1)[1]) == "failed"
     assert (db.wait_run(tasks[1]).outcome, db.wait_run(tasks[1]).error) == ("failed", "no")
     assert not any(u.rsplit("/", 1)[1] in door.log() for u in urls.values()), "no token is in the log"
+
+
+def test_a_person_answers_for_a_receiver_that_will_not(db, nodes, receiver, serving):
+    nodes.start(allow="http", callback_url="http://127.0.0.1:9")
+    tasks = [add(db, receiver, key=f"t{i}", max_attempts=1) for i in range(4)]
+    for task in tasks:
+        awaits(db, task)
+    said = json.loads(run_pgrab("resolve", "t0", "succeeded", '{"n": 1}', "--json", dsn=db.dsn).stdout)
+    assert said == [{"id": tasks[0], "name": "t0", "kind": "http", "outcome": "succeeded"}]
+    assert json.loads(db.wait_run(tasks[0]).output) == {"n": 1}
+    assert "failed" in run_pgrab("resolve", "t1", "failed", "out of paper", dsn=db.dsn).stdout
+    assert db.wait_run(tasks[1]).error == "out of paper"
+    assert run_pgrab("resolve", "t2", "lost", dsn=db.dsn, check=False).returncode == 1
+    again = run_pgrab("resolve", "t1", "failed", dsn=db.dsn, check=False)
+    assert again.returncode == 1 and f"task {tasks[1]} (t1) is parked" in again.stderr
+    serve = serving()
+    assert serve.api("POST", "/tasks/t2/answer", {"progress": 5})["outcome"] == "waiting"
+    assert serve.api("POST", "/tasks/t2/answer", {"outcome": "succeeded", "output": [1]})["outcome"] == "succeeded"
+    assert json.loads(db.wait_run(tasks[2]).output) == [1]
+    serve.api("POST", "/tasks/t1/answer", {"outcome": "succeeded"}, status=409)
+    visitor = Visitor(serve)
+    page = visitor.get(f"/tasks/{tasks[3]}").words
+    assert "answer: failed" in page and "send signal" not in page
+    visitor.post(f"/tasks/{tasks[3]}/answer", {"outcome": "failed", "text": "no", "back": "/tasks"})
+    assert db.wait_run(tasks[3]).error == "no"
+    assert "answer: failed" not in visitor.get(f"/tasks/{tasks[3]}").words
+    batch = db.add(kind="batch", command="")
+    assert "send signal" not in visitor.get(f"/tasks/{batch}").words, "(members) is no signal"
+    assert sorted(db.query("select task_id from pgrab.event where what = 'resolve'")) == sorted((t,) for t in [*tasks, tasks[2]])
 
 
 def test_an_answer_may_be_quicker_than_the_node(db, nodes, receiver, door):

@@ -138,6 +138,7 @@ def test_bash_completes_commands_and_options(complete, tmp_path):
     assert "run-now" in complete("") and "__complete" not in complete("")
     assert complete("runs", "--out") == ["--outcome"]
     assert complete("runs", "--outcome", "s") == ["succeeded", "skipped"]
+    assert complete("resolve", "17", "") == ["succeeded", "failed"]
     assert complete("run", "--log-level", "") == ["debug", "info", "warn", "error"]
     assert complete("help", "un") == ["undelete", "undrain"]
     assert complete("nonsense", "") == [""]

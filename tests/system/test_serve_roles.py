@@ -24,7 +24,8 @@ NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/
 READS = [f"/api/v1{path}{QUERY.get(path, '')}" for method, path in OPERATIONS if method == "GET"] + PAGES
 BODIES = {("POST", "/tasks"): {"kind": "noop", "run_at": "2040-01-01"}, ("PATCH", "/tasks/{task}"): {"priority": 7},
           ("PUT", "/limits/{key}"): {"max_running": 5}, ("PUT", "/alerts/{name}"): {"template": {"kind": "noop"}},
-          ("POST", "/tasks/{task}/backfill"): {"from": "2024-06-01", "until": "2026-06-01"}}
+          ("POST", "/tasks/{task}/backfill"): {"from": "2024-06-01", "until": "2026-06-01"},
+          ("POST", "/tasks/{task}/answer"): {"outcome": "succeeded"}}
 FRESH = {"/tasks/{task}/seal": {"kind": "batch"}, "/tasks/{task}/signals/{signal}": {"kind": "noop", "wait_for": "go"}}
 
 
@@ -164,6 +165,9 @@ def test_what_each_may_do(house, method, path):
 
     columns = FRESH.get(path, {"kind": "noop", "schedule": "@yearly"})
     house.fresh = {who: house.insert(who, name=f"{WORDS[who]}-fresh", **columns) for who in WORDS}
+    if path.endswith("/answer"):
+        house.ask("boss", "update pgrab.task set status = 'waiting', due_at = null, node_id = 1, incarnation = 1, started_at = now() "
+                          "where id = any (%s) returning 1", list(house.fresh.values()))
     before = everything_of_bob(house)
     assert send(None, "bob").status == 401
     refused = send("rd", "bob")
