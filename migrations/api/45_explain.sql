@@ -202,10 +202,11 @@ begin atomic
   select 'signal', case when s.at is null then 'waits' else 'ok' end,
     case when s.at is not null
         then format('Signal %L came at %s, from %s.', n.name, pgrab_internal.cut(s.at), s.role)
-      else format('%s for signal %L%s: select pgrab.signal(%s, %2$L) sends it%s.',
+      else format('%s for signal %L%s: select pgrab.signal(%s, %L) sends it%s.',
         case when w.goes_on then format('Its handler waits since %s', pgrab_internal.cut(w.since))
           else 'Waits' end,
-        n.name, ' until ' || pgrab_internal.cut(w.until), t.id, '; so may members of ' || t.signal_by) end,
+        n.name, ' until ' || pgrab_internal.cut(w.until), t.id, n.name,
+        '; so may members of ' || t.signal_by) end,
     case when s.at is null then format('waits for signal %L', n.name) end
   from (select) one left join pgrab.wait w on w.task_id = t.id
     cross join lateral (select case when w.goes_on then w.name else t.wait_for end as name) n

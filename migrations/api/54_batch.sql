@@ -272,7 +272,7 @@ begin atomic
           'select pgrab.seal(%s).', f.members - f.waiting - f.running, f.members, t.id)
       else format('Sealed, %s of %s members have not ended.', f.waiting + f.running + x.left_over, f.members)
       end || case when f.parked > 0
-        then format(' %s are parked: select pgrab.retry(%s) tries them again, pgrab.cancel(%2$s) gives up.',
+        then format(' Parked: %s. select pgrab.retry(%s) tries them again, pgrab.cancel(%2$s) gives up.',
           f.parked, t.id) else '' end,
     case when b.sealed_at is null then 'the batch is open' else format('waits for %s of %s members',
       f.waiting + f.running + x.left_over, f.members) end

@@ -220,6 +220,13 @@ end $$;
 comment on function pgrab_internal.apply_calendars(jsonb, text) is
   'Makes the calendars and their days what the file says.';
 
+create or replace function pgrab_internal.is_of_batch(p_batch bigint, p_chain bigint) returns boolean
+language sql stable
+return p_batch is not null or exists (
+  select from pgrab.task m where m.chain = p_chain and m.batch is not null);
+comment on function pgrab_internal.is_of_batch(bigint, bigint) is
+  'Is a task a member of a batch, or in a chain with one? Then no file has it: it is there for that batch.';
+
 create or replace function pgrab_internal.apply(p_file jsonb, p_source text, p_prune boolean, p_by text)
 returns bigint
 language plpgsql as $$
@@ -246,7 +253,8 @@ begin
     perform pgrab_internal.event('delete', p_by, d)
     from pgrab_internal.delete(array(
       select t.id from pgrab.task t
-      where t.source = c_source and (t.owner = p_by or pgrab_internal.may_operate(p_by)) and not exists (
+      where t.source = c_source and (t.owner = p_by or pgrab_internal.may_operate(p_by))
+        and not pgrab_internal.is_of_batch(t.batch, t.chain) and not exists (
         select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)), p_by) d;
   end if;
   return jsonb_array_length(c_tasks);
@@ -302,7 +310,9 @@ begin atomic
     jsonb_build_object('tasks', coalesce((
       select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
       from pgrab.task t
-      where p_source is null or t.source = p_source), '[]'));
+      where coalesce(t.source = p_source, true)
+        and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
 end;
 comment on function pgrab.export(text) is
-  'The live tasks (of one source) in the form that pgrab.apply() takes; a task without a key is given one.';
+  'The live tasks (of one source) in the form that pgrab.apply() takes; a task without a key is given one. '
+  'Members of batches are left out.';

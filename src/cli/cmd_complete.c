@@ -144,7 +144,7 @@ operand_thing(const struct line *l, int n)
 {
 	static const struct meaning operands[] = {{"TASK", "task"}, {"TASK...", "task"}, {"NODE", "node"},
 	    {"KEY", "limit"}, {"NAME", "calendar"}, {"FILE", THING_FILE}, {"OUTCOME", THING_ANSWER},
-	    {NULL, NULL}};
+	    {"SIGNAL", "signal"}, {NULL, NULL}};
 	char word[40];
 
 	if (l->cmd == &cmd_help)

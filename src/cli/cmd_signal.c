@@ -28,7 +28,7 @@ run_resolve(struct cli *c)
 const struct command cmd_signal = {
     .name = "signal",
     .group = GROUP_DO,
-    .usage = "TASK NAME [JSON] [OPTIONS]",
+    .usage = "TASK SIGNAL [JSON] [OPTIONS]",
     .summary = "send a task the signal that it waits for",
     .details =
 	"The function pgrab.signal(). A task with wait_for starts only after this signal, in each of its\n"

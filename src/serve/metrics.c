@@ -55,6 +55,7 @@ static const struct family families[] = {
     {"late_tasks", "gauge", "Of these, due for more than two seconds"},
     {"oldest_due_age_seconds", "gauge", "How long the task that has been due for longest has waited"},
     {"parked_tasks", "gauge", "Tasks out of attempts, waiting for a person"},
+    {"waiting_tasks", "gauge", "Tasks that wait for a signal, the answer to a request, or their members"},
     {"paused_tasks", "gauge", "Tasks that are paused"},
     {"failing_tasks", "gauge", "Tasks whose last fire did not succeed"},
     {"overdue_tasks", "gauge", "Tasks without a success within their expect_within"},

@@ -53,9 +53,10 @@ put_level(struct plot *p, double value, const char *label, const char *unit)
 {
 	int y = PLOT_H - height_of(p, value);
 
-	buf_addf(p->o,
-	    "<path class=\"level\" d=\"M0 %d H%d\"/><text class=\"dim\" x=\"%d\" y=\"%d\">%s %.3g%s</text>\n",
-	    y, p->bars * BAR_W, p->bars * BAR_W + 4, y < 10 ? 10 : y, label, value, unit);
+	buf_addf(p->o, "<path class=\"level\" d=\"M0 %d H%d\"/><text class=\"dim\" x=\"%d\" y=\"%d\">", y,
+	    p->bars * BAR_W, p->bars * BAR_W + 4, y < 10 ? 10 : y);
+	html_text(p->o, label);
+	buf_addf(p->o, " %.3g%s</text>\n", value, unit);
 }
 
 static int
@@ -140,6 +141,15 @@ put_rate(struct plot *p, const PGresult *r, int row, const char *span)
 	buf_adds(p->o, "/></a>\n");
 }
 
+/* What a drawing shows, for those who cannot see it. */
+static void
+put_numbers(struct call *c, const PGresult *r)
+{
+	buf_adds(&c->out, "<details><summary>Numbers</summary>");
+	page_table(c, r, PQntuples(r), "", false);
+	buf_adds(&c->out, "</details>\n");
+}
+
 void
 page_rates(struct call *c, const PGresult *r, const char *heading, const char *span)
 {
@@ -160,9 +170,7 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 		put_rate(&p, r, row, span);
 	put_level(&p, p.most, "", " a second");
 	end_plot(&p);
-	buf_adds(p.o, "<details><summary>Numbers</summary>");
-	page_table(c, r, p.bars, "", false);
-	buf_adds(p.o, "</details>\n");
+	put_numbers(c, r);
 }
 
 static void
@@ -196,7 +204,7 @@ put_crew_load(struct call *c, const PGresult *r, int from, int to)
 	begin_plot(&p, "How many runs at once the next day asks for");
 	for (int row = from; row < to; row++)
 		put_load(&p, r, row, row - from);
-	put_level(&p, slots, db_text(r, from, PQfnumber(r, "crew")), "");
+	put_level(&p, slots, db_text(r, from, PQfnumber(r, "crew")), " slots");
 	end_plot(&p);
 }
 
@@ -213,4 +221,6 @@ page_load(struct call *c, const PGresult *r)
 	}
 	if (n == 0)
 		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");
+	else
+		put_numbers(c, r);
 }

@@ -1,6 +1,6 @@
 -- Signals: who waits, what comes first, what comes too late, and what becomes of waits in vain.
 begin;
-select plan(50);
+select plan(52);
 set local timezone = 'UTC';
 \ir chain.inc
 create function pg_temp.row_of(p_id bigint) returns text language sql as $$
@@ -29,6 +29,13 @@ select is(pg_temp.row_of(2), 'waiting waits', 'for ever');
 select is((select since from pgrab.wait where task_id = 3), '2100-01-01',
   'the time-out counts from the planned time');
 select is(pg_temp.row_of(4), 'scheduled due', 'without wait_for nothing is different');
+select matches((select detail from pgrab.explain(1) where gate = 'signal'),
+  '^Waits for signal ''go'' until \S+ \S+: select pgrab.signal\(1, ''go''\) sends it\.$', 'it is told');
+insert into pgrab.task (id, kind, wait_for, signal_by) overriding system value
+values (5, 'noop', 'go', 'boss');
+select is((select detail from pgrab.explain(5) where gate = 'signal'),
+  'Waits for signal ''go'': select pgrab.signal(5, ''go'') sends it; so may members of boss.', 'who may');
+delete from pgrab.task where id = 5;
 select is((select count(*) from pgrab.wait), 3::bigint, 'and nothing is written');
 select is(pg_temp.sent(2, 'go', '{"by": "ann"}'), 1::bigint, 'a signal');
 select is(pg_temp.row_of(2), 'scheduled due', 'makes it due');

@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(32);
+select plan(35);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -44,6 +44,16 @@ select is(pgrab.export('etl') -> 'tasks' -> 2,
 select is(pgrab.apply(pgrab.export('etl')), 3::bigint, 'what export gives apply takes');
 select is((select count(*) from pgrab.task t join before b using (id, version, updated_at)), 3::bigint,
   'and finds it so');
+insert into pgrab.task (id, key, kind, source) overriding system value values (101, 'batch', 'batch', 'etl');
+insert into pgrab.task (id, key, kind, source, batch) overriding system value
+values (102, 'member', 'noop', 'etl', 101);
+insert into pgrab.task (id, key, kind, source, parent_id) overriding system value
+values (103, 'its link', 'noop', 'etl', 102);
+select is(jsonb_path_query_array(pgrab.export('etl'), '$.tasks[3 to last].key'), '["batch"]',
+  'members of a batch, and what hangs on them, belong to no file');
+select is(pgrab.apply(pgrab.export('etl'), null, true), 4::bigint, 'and prune leaves them alone');
+select is((select count(*) from pgrab.task where id > 100), 3::bigint, 'as they are');
+delete from pgrab.task where id > 100;
 
 -- ------------------------------------------------------------------------------------------------- an edit
 update pgrab.task set paused = true, run_at = '2099-01-01' where key = 'a';

@@ -166,6 +166,9 @@ def test_bash_completes_what_the_database_knows(complete, db, nodes):
     assert "shell" in complete("add", "--kind", "s", dsn=db.dsn)
     assert complete("add", "--key", "n", dsn=db.dsn) == [""]  # a new one
     assert complete("show", "--dsn", db.dsn, "ni") == ["nightly"]
+    db.add(key="release", kind="noop", wait_for="approved")
+    db.add(kind="batch", command="")
+    assert complete("signal", "release", "", dsn=db.dsn) == ["approved"]
 
 
 def test_bash_replaces_only_its_own_part_of_a_word(complete, installed, db):

@@ -40,6 +40,7 @@ def test_metrics_tell_of_nodes_and_runs(db, nodes, serving):
     nodes.start("n1")
     good = [db.add(kind="noop") for _ in range(5)]
     bad = db.add(kind="shell", command="exit 3", max_attempts=1)
+    db.query("insert into pgrab.task (kind, wait_for) values ('noop', 'go'), ('noop', 'go'), ('batch', null)")
     for task in good + [bad]:
         db.wait_run(task)
 
@@ -53,6 +54,7 @@ def test_metrics_tell_of_nodes_and_runs(db, nodes, serving):
     assert m["pgrab_start_delay_seconds_count"] == 6
     assert m["pgrab_parked_tasks"] == 1 and m["pgrab_failing_tasks"] == 1 and m["pgrab_due_tasks"] == 0
     assert m['pgrab_node_up{node="n1"}'] == 1 and m['pgrab_node_slots{node="n1"}'] == 8 + 64
+    assert [m[f'pgrab_waiting_tasks{{for="{what}"}}'] for what in ("signal", "answer", "members")] == [2, 0, 1]
     again = samples(serve.get("/metrics").text)
     assert again['pgrab_runs_total{kind="noop",outcome="succeeded"}'] == 5, "a run is counted once"
     open_metrics = serve.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})

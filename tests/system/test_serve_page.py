@@ -73,6 +73,13 @@ def fill(db, nodes):
     return bad, root, link
 
 
+def test_the_overview_draws_what_the_next_day_asks_for(db, nodes, serving):
+    nodes.start("n1")
+    db.add(kind="noop", name="hourly", schedule="@every 1h")
+    page = Visitor(serving()).get("/").words
+    assert "workers 8 slots" in page and "at once" in page and "work seconds" in page, page
+
+
 def test_pages_hold_together_and_escape_everything(db, nodes, serving):
     serve = serving(title="<b>prod</b>")
     visitor = Visitor(serve)

@@ -18,6 +18,9 @@ select w.word from (
   union all
   (select t.source, 1 from pgrab.task t where $1::text = 'source' limit 20000)
   union all
+  (select w.waits_for, 1 from pgrab.waits w
+  where $1::text = 'signal' and w.waits_for not like '(%' limit 20000)
+  union all
   select k.kind, 1 from pgrab.kind k where $1::text = 'kind') w
 where w.word <> '' and starts_with(w.word, $2::text)
 group by w.word

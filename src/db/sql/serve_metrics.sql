@@ -1,7 +1,7 @@
 -- Serves: GET /metrics.  One row per figure: its family, at most two labels, its value.
 -- Plan: task_due_idx for the twenty rows of each lane and shard that have been due longest; at most twenty
--- thousand tasks that wait under a limit, and as many that cannot run.  Where a count stopped at such a
--- bound, `counts_truncated` is 1.
+-- thousand tasks that wait under a limit, and as many that cannot run, or wait for something.  Where a count
+-- stopped at such a bound, `counts_truncated` is 1.
 with seen as materialized (
   select 1 as part, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
     pgrab.shard(t.id) as shard, t.status, t.due_at as since
@@ -22,6 +22,10 @@ idle as materialized (
   select count(*) filter (where t.status = 'parked') as parked, count(*) filter (where t.paused) as paused,
     count(*) = 20000 as more
   from (select t.status, t.paused from pgrab.task t where t.due_at is null limit 20000) t),
+waits as materialized (
+  select case when w.name is null then 'answer' when w.name = '(members)' then 'members' else 'signal' end
+    as what
+  from (select x.name, x.since from pgrab.wait x limit 20000) w where w.since <= statement_timestamp()),
 node as materialized (
   select n.*, v.state as seen_as from pgrab.node n join pgrab.nodes v on v.name = n.name
   order by v.state = 'down', n.name limit 500)
@@ -34,6 +38,9 @@ from (
   union all select 'late_tasks', null, null, null, null, d.late from due d
   union all select 'oldest_due_age_seconds', null, null, null, null, d.oldest from due d
   union all select 'parked_tasks', null, null, null, null, i.parked from idle i
+  union all
+  select 'waiting_tasks', 'for', n.what, null, null, (select count(*) from waits w where w.what = n.what)
+  from unnest('{signal,answer,members}'::text[]) n(what)
   union all select 'paused_tasks', null, null, null, null, i.paused from idle i
   union all
   select 'counts_truncated', null, null, null, null, (i.more or exists (
